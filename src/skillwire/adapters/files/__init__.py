@@ -1,0 +1,1 @@
+"""State on disk: blobs, caches, locks, installed skills."""

@@ -1,0 +1,1 @@
+"""A skill on disk: read it, check it, pack it."""

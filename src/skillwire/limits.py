@@ -1,0 +1,76 @@
+"""Every bound that a stranger's input meets: value, unit, reason and source.
+
+A bound is an ``int`` or ``float`` that also says what it measures and why it stands where it stands, so
+that ``limits.INDEX_BYTES`` reads like a number where it is used and like a sentence in the docs.
+"""
+
+from __future__ import annotations
+
+from typing import Self
+
+KIB = 1024
+MIB = 1024 * KIB
+
+
+class Bound(int):
+    """A whole-number bound with its unit, its reason and the clause it comes from."""
+
+    unit: str
+    reason: str
+    clause: str
+
+    def __new__(cls, value: int, unit: str, reason: str, clause: str = "ours") -> Self:
+        """Return ``value`` as a bound."""
+        bound = super().__new__(cls, value)
+        bound.unit = unit
+        bound.reason = reason
+        bound.clause = clause
+        return bound
+
+
+# --- the index -------------------------------------------------------------------------------------------
+INDEX_BYTES = Bound(16 * MIB, "bytes", "10,000 skills need about 5 MiB; the rest is room to grow")
+INDEX_ENTRIES = Bound(20_000, "entries", "more skills than one origin can mean, and a second to read")
+NAME_LENGTH = Bound(64, "characters", "the Agent Skills name rule", "ASD URI Structure")
+DESCRIPTION_LENGTH = Bound(1024, "characters", "the Agent Skills description rule", "ASD Index Format")
+URL_LENGTH = Bound(2048, "characters", "what browsers and proxies carry")
+
+# --- documents -------------------------------------------------------------------------------------------
+JSON_DEPTH = Bound(64, "levels", "no document of ours nests deeper than 12; parsers recurse")
+JSON_INTEGER_DIGITS = Bound(20, "digits", "covers 64 bits; longer ones cost quadratic time")
+FRONTMATTER_BYTES = Bound(64 * KIB, "bytes", "a description is at most 1 KiB; aliases make small input big")
+SKILL_MD_BYTES = Bound(1 * MIB, "bytes", "5,000 tokens are advised, which is about 20 KiB")
+YAML_DEPTH = Bound(16, "levels", "metadata is one map deep; parsers recurse")
+YAML_NODES = Bound(4096, "nodes", "bounds the work of composing")
+TOML_BYTES = Bound(64 * KIB, "bytes", "60 KB of dotted keys cost the standard parser 13 s")
+TOML_LINE_BYTES = Bound(4 * KIB, "bytes", "one key path cannot be longer than its line; see TOML_DEPTH")
+TOML_DEPTH = Bound(16, "levels", "a manifest of ours nests three deep; parsers recurse")
+
+# --- archives (the limits that the corpus assumes) -------------------------------------------------------
+ARCHIVE_BYTES = Bound(32 * MIB, "bytes", "read into memory whole, so that its digest is checked first")
+ARCHIVE_TOTAL_BYTES = Bound(64 * MIB, "bytes", "what all files of a skill may unpack to", "ASD Archive Safety")
+ARCHIVE_FILE_BYTES = Bound(32 * MIB, "bytes", "what one file may unpack to", "ASD Archive Safety")
+ARCHIVE_ENTRIES = Bound(2_000, "entries", "twice what we publish")
+ARCHIVE_PATH_BYTES = Bound(512, "bytes", "well under PATH_MAX with any destination in front")
+ARCHIVE_COMPONENT_BYTES = Bound(255, "bytes", "NAME_MAX of common file systems")
+ARCHIVE_DEPTH = Bound(32, "levels", "no skill nests deeper than six")
+ARCHIVE_RATIO = Bound(200, "times", "text compresses 20 times, a bomb 1,000 times", "ASD Archive Safety")
+ARCHIVE_RATIO_FLOOR_BYTES = Bound(4 * MIB, "bytes", "below it a high ratio harms nobody")
+ARCHIVE_HEADER_BYTES = Bound(64 * KIB, "bytes", "extension headers and the gzip header, each")
+
+# --- what we publish -------------------------------------------------------------------------------------
+PUBLISH_FILES = Bound(1_000, "files", "what the most used installer unpacks at most")
+PUBLISH_TOTAL_BYTES = Bound(50 * MIB, "bytes", "what the most used installer unpacks at most")
+PUBLISH_PATH_BYTES = Bound(100, "bytes", "a ustar name; longer ones go into a zip")
+SKILL_MD_LINES = Bound(500, "lines", "advice: agents load the whole body", "ASD Progressive Disclosure")
+SKILL_MD_TOKENS = Bound(5_000, "tokens", "advice: agents load the whole body", "ASD Progressive Disclosure")
+COMPATIBILITY_LENGTH = Bound(500, "characters", "the Agent Skills compatibility rule")
+
+# --- HTTP ------------------------------------------------------------------------------------------------
+HTTP_REDIRECTS = Bound(5, "redirects", "a chain longer than this is a mistake or a trap", "ASD HTTP")
+HTTP_HEADER_BYTES = Bound(64 * KIB, "bytes", "all header lines of one answer")
+HTTP_HEADERS = Bound(100, "headers", "of one answer")
+HTTP_INTERIM_RESPONSES = Bound(4, "responses", "1xx answers before the real one")
+HTTP_CONNECT_SECONDS = Bound(10, "seconds", "to be connected, TLS included")
+HTTP_REQUEST_SECONDS = Bound(60, "seconds", "for one whole request, body included")
+HTTP_CONCURRENCY = Bound(6, "connections", "to one origin at once")

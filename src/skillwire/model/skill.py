@@ -1,0 +1,77 @@
+"""A published skill as a value: what a folder holds, without its bytes.
+
+The bytes of a file are found by their digest in a blob store, so a catalog of 10,000 skills fits in a few
+megabytes and a snapshot costs nothing to keep.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from skillwire.model.access import Access
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from skillwire.model.digest import Digest
+    from skillwire.model.finding import Finding
+
+ArtifactType = Literal["skill-md", "archive"]
+Kind = Literal["instruction", "action"]
+
+
+@dataclass(frozen=True, slots=True)
+class SkillFile:
+    """One file of a skill: POSIX path relative to the folder, size in bytes, digest, executable bit."""
+
+    path: str
+    size: int
+    digest: Digest
+    executable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """What a consumer downloads: ``SKILL.md`` alone, or an archive of the folder. Spec: ASD Index Format."""
+
+    artifact_type: ArtifactType
+    media_type: str
+    extension: str  # ".md", ".tar.gz" or ".zip"
+    size: int
+    digest: Digest
+
+
+@dataclass(frozen=True, slots=True)
+class Skill:
+    """A skill that passed the strict rules and may be published.
+
+    ``files`` are sorted by path, ``SKILL.md`` first. ``identifiers`` are the skill's names in the other
+    protocols, held and never derived back (specs §0).
+    """
+
+    publisher: str
+    name: str
+    version: str
+    description: str
+    files: tuple[SkillFile, ...]
+    artifact: Artifact
+    license: str | None = None
+    compatibility: str | None = None
+    allowed_tools: str | None = None
+    metadata: Mapping[str, str] | None = None
+    access: Access = Access.PUBLIC
+    kind: Kind = "instruction"
+    scenes: tuple[str, ...] = ()
+    capabilities: tuple[str, ...] = ()
+    identifiers: Identifiers | None = None
+    findings: tuple[Finding, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Identifiers:
+    """A skill's name in each other protocol (specs §0)."""
+
+    skill_sharing: str  # SSP id, "provider/skill"
+    skill_discovery: str  # SDP skillId
+    skills_rpc: str  # SKP dotted name

@@ -1,0 +1,1 @@
+"""One package a protocol; none knows another."""

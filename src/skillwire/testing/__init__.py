@@ -1,0 +1,1 @@
+"""Simulations for tests, ours and our users'."""

@@ -1,0 +1,1 @@
+"""Hostile input: guarded parsers, the archive reader, the address policy, digests."""

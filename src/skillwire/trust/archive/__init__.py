@@ -1,0 +1,1 @@
+"""The strict archive reader: plan in memory, then write by directory handle."""

@@ -1,0 +1,1 @@
+"""The shapes of a pure core that talks."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from skillwire.errors import Place
+if TYPE_CHECKING:
+    from skillwire.errors import Place
 
 Level = Literal["error", "warning", "note"]
 

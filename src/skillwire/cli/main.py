@@ -1,0 +1,110 @@
+"""The entry point ``skillwire``: a table of commands, each imported only when it is called.
+
+The table holds the one-line help too, so ``--help`` imports no command. Whatever a command raises ends
+here as a message with code, cause, place and fix, and an exit code that scripts can tell apart
+(``docs/reference/exit-codes.md``); a stack trace is shown only with ``--debug``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from typing import Final
+
+import click
+
+from skillwire.cli.output import Output
+from skillwire.errors import SkillwireError
+from skillwire.version import VERSION
+
+#: Section → command → one line of help. The module of a command is ``skillwire.cli.<command>``.
+SECTIONS: Final[dict[str, dict[str, str]]] = {
+    "Publish": {
+        "init": "Make a new skill that passes check.",
+        "check": "Report everything wrong with skills, a site or an index.",
+        "build": "Write a folder of skills as a static site.",
+        "serve": "Serve folders of skills over HTTP, live.",
+    },
+    "Use": {
+        "find": "Search for skills.",
+        "show": "Look at a skill before loading it.",
+        "cat": "Print one file of a skill.",
+        "add": "Install skills, verified and locked.",
+        "list": "List installed skills.",
+        "remove": "Remove installed skills.",
+        "update": "Bring installed skills up to date.",
+        "outdated": "Say which installed skills have changed at their origin.",
+        "verify": "Compare installed skills with the lock.",
+    },
+}
+EXIT_INTERRUPTED: Final = 130
+EXIT_INTERNAL: Final = 70
+
+
+class LazyGroup(click.Group):
+    """A group that knows its commands by name and imports one only to run it."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # click's signature
+        """Return the names, in the order of the table."""
+        return [name for commands in SECTIONS.values() for name in commands]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import and return one command."""
+        if cmd_name not in self.list_commands(ctx):
+            return None
+        command: click.Command = importlib.import_module(f"skillwire.cli.{cmd_name}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the sections without importing a command."""
+        for section, commands in SECTIONS.items():
+            with formatter.section(section):
+                formatter.write_dl(list(commands.items()))
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(VERSION, message="skillwire %(version)s")
+@click.option("--debug", is_flag=True, envvar="SKILLWIRE_DEBUG", help="Show a stack trace with an error.")
+def cli(debug: bool) -> None:  # read by main() from the context, where errors end
+    """Publish a folder of skills once; find, verify, install and call skills everywhere."""
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line and exit."""
+    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+
+
+def run(arguments: list[str]) -> int:
+    """Run the command line; return the exit code."""
+    context = None
+    try:
+        with cli.make_context("skillwire", list(arguments)) as context:
+            cli.invoke(context)
+    except click.exceptions.Exit as stop:
+        return stop.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("interrupted", err=True)
+        return EXIT_INTERRUPTED
+    except Exception as error:
+        if context is not None and context.params.get("debug"):
+            raise
+        return _tell(error, context)
+    return 0
+
+
+def _tell(error: Exception, context: click.Context | None) -> int:
+    if isinstance(error, click.ClickException):
+        error.show()
+        return error.exit_code
+    if isinstance(error, BrokenPipeError):
+        # The reader of our output has gone; Python would complain once more when it closes the stream.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    if isinstance(error, SkillwireError):
+        output = context.obj if context is not None and isinstance(context.obj, Output) else Output()
+        output.error(error.diagnostics())
+        return error.exit_code
+    click.echo(f"internal error: {type(error).__name__}: {error}", err=True)
+    click.echo("  fix: run it again as 'skillwire --debug ...' and report what it prints", err=True)
+    return EXIT_INTERNAL

@@ -1,0 +1,259 @@
+"""Index bytes to values and back.
+
+Decoding is strict about the document (one reading only, bounded, of a known generation) and forgiving
+about entries: a bad one is skipped with the reason and the place, and the others still work.
+
+Spec: ASD Discovery Index; specs §1. Trust: the bytes are hostile.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from skillwire import limits
+from skillwire.errors import Place, SkillwireError, ValidationError
+from skillwire.model.digest import Digest
+from skillwire.model.finding import Finding
+from skillwire.model.name import is_skill_name
+from skillwire.model.url import parse_url, resolve_url
+from skillwire.protocols.agent_skills.messages import (
+    SCHEMA_URI,
+    Generation,
+    Index,
+    IndexedFile,
+    IndexEntry,
+)
+from skillwire.trust.guarded_json import load_json
+from skillwire.trust.hidden_text import neutralise
+from skillwire.trust.paths import check_path
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from skillwire.model.url import Url
+
+_SKILL_MD: Final = "SKILL.md"
+
+
+def encode_index(entries: Iterable[IndexEntry]) -> bytes:
+    """Return a 0.2.0 index as we publish it: the text's fields, and ``version`` and ``files`` for old clients."""
+    return _encode({"$schema": SCHEMA_URI, "skills": [_entry_object(entry) for entry in entries]})
+
+
+def encode_old_index(entries: Iterable[IndexEntry]) -> bytes:
+    """Return a 0.1.0 index: names, descriptions and files, nothing else."""
+    return _encode(
+        {
+            "skills": [
+                {
+                    "name": entry.name,
+                    "description": entry.description,
+                    "files": [file.path for file in entry.files],
+                }
+                for entry in entries
+            ]
+        }
+    )
+
+
+def _entry_object(entry: IndexEntry) -> dict[str, Any]:
+    fields: dict[str, Any] = {
+        "name": entry.name,
+        "type": entry.artifact_type,
+        "description": entry.description,
+        "url": entry.url,
+        "digest": entry.digest,
+    }
+    if entry.version is not None:
+        fields["version"] = entry.version
+    if entry.files:
+        fields["files"] = [file.path for file in entry.files]
+    return fields
+
+
+def _encode(document: dict[str, Any]) -> bytes:
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def decode_index(data: bytes, index_url: str) -> Index:
+    """Return the index that ``data`` holds, with every URL in it made absolute against ``index_url``.
+
+    Raises:
+        DecodeError: not JSON as we read it (``JSON_*``).
+        ValidationError: not an index (``INDEX_SHAPE``), of an unknown schema (``INDEX_SCHEMA_UNKNOWN``), too
+            many entries (``INDEX_ENTRIES``), or one name twice (``NAME_DUPLICATE``).
+    """
+    document = load_json(data, max_bytes=limits.INDEX_BYTES, source=index_url)
+    generation, items = _generation(document, index_url)
+    read = {
+        Generation.V0_2_0: _read_0_2_0,
+        Generation.V0_1_0: _read_0_1_0,
+        Generation.INTERIM: _read_interim,
+        Generation.DRAFT: _read_draft,
+    }[generation]
+    base = parse_url(index_url)
+    findings: list[Finding] = []
+    entries: dict[str, IndexEntry] = {}
+    for position, item in enumerate(items):
+        place = Place(f"{index_url}#/skills/{position}")
+        try:
+            entry = read(_Reader(item, base, place, findings))
+        except SkillwireError as error:
+            findings.append(_skipped(error, place))
+            continue
+        if entry.name in entries:
+            raise ValidationError("NAME_DUPLICATE", f"the index lists {entry.name!r} twice", place=place)
+        entries[entry.name] = entry
+    return Index(generation, entries, tuple(findings))
+
+
+def _generation(document: object, source: str) -> tuple[Generation, list[object]]:
+    place = Place(source)
+    if not isinstance(document, dict) or not isinstance(document.get("skills"), list):
+        raise ValidationError("INDEX_SHAPE", "the document has no list named skills", place=place)
+    items = document["skills"]
+    if len(items) > limits.INDEX_ENTRIES:
+        raise ValidationError(
+            "INDEX_ENTRIES", f"{len(items):,} entries, at most {limits.INDEX_ENTRIES:,} are read", place=place
+        )
+    if "$schema" in document:
+        schema = document["$schema"]
+        if not isinstance(schema, str):
+            raise ValidationError("INDEX_SHAPE", "$schema is not a string", place=place)
+        if schema != SCHEMA_URI:
+            raise ValidationError("INDEX_SCHEMA_UNKNOWN", f"unknown $schema {schema[:200]!r}", place=place)
+        return Generation.V0_2_0, items
+    first = next((item for item in items if isinstance(item, dict)), {})
+    if "version" in document or "package" in first or "digest" in first:
+        return Generation.INTERIM, items
+    if "path" in first and "files" not in first:
+        return Generation.DRAFT, items
+    return Generation.V0_1_0, items
+
+
+def _skipped(error: SkillwireError, place: Place) -> Finding:
+    fix = error.diagnostics().fix
+    return Finding(error.code, "warning", f"entry skipped: {error.message}", error.place or place, fix)
+
+
+class _Reader:
+    """One entry's fields, each read strictly; the place of what is wrong is the entry."""
+
+    def __init__(self, item: object, base: Url, place: Place, findings: list[Finding]) -> None:
+        if not isinstance(item, dict):
+            raise ValidationError("ENTRY_SHAPE", "the entry is not an object", place=place)
+        self.item: dict[str, object] = item
+        self.base = base
+        self._place = place
+        self._findings = findings
+
+    def name(self) -> str:
+        name = self.item.get("name")
+        if not is_skill_name(name):
+            raise ValidationError("NAME_FORM", f"not a skill name: {_shown(name)}", place=self._place)
+        return cast("str", name)
+
+    def description(self) -> str:
+        description = self.item.get("description")
+        if not isinstance(description, str) or not description.strip():
+            raise ValidationError("DESCRIPTION_FORM", "the description is missing", place=self._place)
+        if len(description) > limits.DESCRIPTION_LENGTH:
+            self._doubt("DESCRIPTION_FORM", f"the description has {len(description):,} characters", "Shorten it.")
+        visible = neutralise(description)
+        if visible != description:
+            self._doubt("HIDDEN_TEXT", "the description holds hidden characters", "They are shown as escapes.")
+        return visible
+
+    def url(self, reference: object) -> str:
+        if not isinstance(reference, str):
+            raise ValidationError("URL", f"not a URL: {_shown(reference)}", place=self._place)
+        return str(resolve_url(self.base, reference))
+
+    def digest(self, value: object) -> Digest:
+        return Digest.parse(value)
+
+    def version(self) -> str | None:
+        version = self.item.get("version")
+        return neutralise(version)[:64] if isinstance(version, str) else None
+
+    def paths(self, read: Callable[[object], str]) -> list[str]:
+        files = self.item.get("files")
+        if not isinstance(files, list) or not files or len(files) > limits.ARCHIVE_ENTRIES:
+            raise ValidationError("FILES_FORM", "files is not a list of 1 to 2,000 paths", place=self._place)
+        paths = [check_path(read(file)) for file in files]
+        if len(set(paths)) != len(paths) or _SKILL_MD not in paths:
+            raise ValidationError("FILES_FORM", "files lacks SKILL.md or lists a path twice", place=self._place)
+        return paths
+
+    def file_url(self, name: str, path: str) -> str:
+        from urllib.parse import quote  # noqa: PLC0415  # only generations without artifacts come here
+
+        return self.url(f"{name}/{quote(path)}")
+
+    def _doubt(self, code: str, message: str, fix: str) -> None:
+        self._findings.append(Finding(code, "warning", message, self._place, fix))
+
+
+def _read_0_2_0(entry: _Reader) -> IndexEntry:
+    name = entry.name()
+    artifact_type = entry.item.get("type")
+    if artifact_type not in {"skill-md", "archive"}:
+        raise ValidationError("ARTIFACT_TYPE_UNKNOWN", f"{name} has the unknown type {_shown(artifact_type)}")
+    return IndexEntry(
+        name=name,
+        description=entry.description(),
+        artifact_type=cast("Any", artifact_type),
+        url=entry.url(entry.item.get("url")),
+        digest=entry.digest(entry.item.get("digest")),
+        version=entry.version(),
+    )
+
+
+def _read_0_1_0(entry: _Reader) -> IndexEntry:
+    name = entry.name()
+    paths = entry.paths(_text)
+    files = tuple(IndexedFile(path, entry.file_url(name, path)) for path in paths)
+    return IndexEntry(name, entry.description(), "files", entry.file_url(name, _SKILL_MD), None, files)
+
+
+def _read_interim(entry: _Reader) -> IndexEntry:
+    name = entry.name()
+    package = entry.item.get("package")
+    if isinstance(package, dict):
+        url, digest = entry.url(package.get("url")), entry.digest(package.get("digest"))
+        return IndexEntry(name, entry.description(), "archive", url, digest, version=entry.version())
+    paths = entry.paths(_path_of)
+    digests = [
+        entry.digest(cast("dict[str, object]", file).get("digest"))
+        for file in cast("list[object]", entry.item["files"])
+    ]
+    files = tuple(
+        IndexedFile(path, entry.file_url(name, path), digest) for path, digest in zip(paths, digests, strict=True)
+    )
+    return IndexEntry(name, entry.description(), "files", entry.file_url(name, _SKILL_MD), None, files, entry.version())
+
+
+def _read_draft(entry: _Reader) -> IndexEntry:
+    name = entry.name()
+    path = entry.item.get("path")
+    if not isinstance(path, str):
+        raise ValidationError("URL", f"not a path: {_shown(path)}")
+    url = entry.url(path if path.endswith(".md") else path.rstrip("/") + "/" + _SKILL_MD)
+    return IndexEntry(name, entry.description(), "files", url, None, (IndexedFile(_SKILL_MD, url),))
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValidationError("FILES_FORM", f"not a path: {_shown(value)}")
+    return value
+
+
+def _path_of(value: object) -> str:
+    if not isinstance(value, dict):
+        raise ValidationError("FILES_FORM", f"not a file: {_shown(value)}")
+    return _text(value.get("path"))
+
+
+def _shown(value: object) -> str:
+    return ascii(value)[:80]

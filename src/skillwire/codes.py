@@ -49,6 +49,47 @@ CODES: dict[str, CodeInfo] = {
     "JSON_UNICODE": CodeInfo(
         "JSON that is not UTF-8", "JSON between systems must be UTF-8, without lone surrogates.", "Save it as UTF-8."
     ),
+    # --- decoding: any document --------------------------------------------------------------------------
+    "LIMIT_SIZE": CodeInfo(
+        "Larger than is read",
+        "A bound stands for everything that a stranger can make large; docs/reference/limits.md lists them.",
+        "Make the document smaller, or split it.",
+    ),
+    "LIMIT_ENTRIES": CodeInfo(
+        "More entries than are read",
+        "A bound stands for everything that a stranger can make large; docs/reference/limits.md lists them.",
+        "Write fewer entries.",
+    ),
+    "ENCODING": CodeInfo("Not UTF-8", "Text between systems is UTF-8.", "Save the file as UTF-8."),
+    # --- decoding: YAML and TOML -------------------------------------------------------------------------
+    "YAML_SYNTAX": CodeInfo(
+        "Not YAML, or more than one plain mapping",
+        "The parser stopped at this place; often a value holds ': ' and needs quotes.",
+        "Put the value into double quotes.",
+    ),
+    "YAML_ALIAS": CodeInfo(
+        "YAML with an anchor or an alias",
+        "Aliases make a few bytes stand for gigabytes, so none is followed.",
+        "Write the value out, or put it into quotes.",
+    ),
+    "YAML_TAG": CodeInfo(
+        "YAML with a tag", "A tag asks for a type to be made; every value here is text.", "Remove the tag."
+    ),
+    "YAML_DEPTH": CodeInfo("YAML nests too deep", "Lists or maps nest beyond the bound.", "Flatten the document."),
+    "YAML_DUPLICATE_KEY": CodeInfo(
+        "A YAML mapping has one key twice",
+        "Two readers could take two different values for it.",
+        "Keep one of the two.",
+    ),
+    "TOML_SYNTAX": CodeInfo("Not TOML", "The parser stopped at this place.", "Correct the line."),
+    "TOML_DEPTH": CodeInfo(
+        "TOML nests too deep", "Brackets or dotted keys nest beyond the bound.", "Flatten the document."
+    ),
+    "TOML_NUMBER": CodeInfo(
+        "A TOML number or date is out of range",
+        "Numbers are finite and fit 64 bits; dates are in the calendar.",
+        "Correct the value.",
+    ),
     # --- decoding: Agent Skills Discovery ----------------------------------------------------------------
     "INDEX_SHAPE": CodeInfo(
         "Not a skill index",
@@ -103,5 +144,132 @@ CODES: dict[str, CodeInfo] = {
         "The origin publishes no digests",
         "Its index is of version 0.1.0, so what is downloaded cannot be checked against a promise.",
         "Ask the publisher for a 0.2.0 index (skillwire build writes both).",
+    ),
+    # --- addresses ---------------------------------------------------------------------------------------
+    "URL": CodeInfo(
+        "Not a URL that every reader reads alike",
+        "It is not absolute http or https, or holds something that two programs could read in two ways.",
+        "Write it like https://example.com/path, percent-encoding what is unusual.",
+    ),
+    "ALLOW_ENTRY": CodeInfo(
+        "An entry of the allow list cannot be read",
+        "An entry is a network (10.0.0.0/8), an address, a host, *.host, or an origin (https://host:8443).",
+        "Write the entry in one of these forms.",
+    ),
+    "ADDRESS_REFUSED": CodeInfo(
+        "The address is not on the public internet and was not named by you",
+        "A stranger's text, redirect or DNS answer leads into this machine or its network.",
+        "If you trust it, name the host yourself, or list it in the setting allow.",
+    ),
+    "PLAIN_HTTP_REFUSED": CodeInfo(
+        "Plain http is not used on the public internet",
+        "Anyone on the way can read and change what http carries.",
+        "Use https. Plain http works with local hosts that you name.",
+    ),
+    "PORT_REFUSED": CodeInfo(
+        "The URL leads to an unusual port that was not named by you",
+        "Other ports than a scheme's own often belong to services that were never meant to be reached.",
+        "If you trust it, name the origin with its port yourself, or list it in the setting allow.",
+    ),
+    # --- resolving and installing ------------------------------------------------------------------------
+    "LOCK_FORM": CodeInfo(
+        "skills.lock cannot be read",
+        "The file was edited or merged badly, or is of a newer version.",
+        "Restore it from version control, or remove it and add the skills again.",
+    ),
+    "LOCK_MISSING": CodeInfo(
+        "There is no skills.lock to install from",
+        "--frozen installs exactly what the lock says, and there is none.",
+        "Run it where skills.lock is, or install with add first.",
+    ),
+    "LOCK_MISMATCH": CodeInfo(
+        "What was asked for is not what the lock says",
+        "--frozen installs only what skills.lock holds, byte for byte.",
+        "Install without --frozen to change the lock.",
+    ),
+    "SETTING_FORM": CodeInfo(
+        "A setting is unknown or malformed",
+        "The settings file or the environment holds a value that cannot be used.",
+        "Read docs/reference/settings.md and mend the value.",
+    ),
+    "NO_SOURCES": CodeInfo(
+        "No sources are configured",
+        "A bare name is looked up in the configured sources, and there are none.",
+        "Write example.com/name, give --from, or set sources in skillwire.toml.",
+    ),
+    "SKILL_NOT_FOUND": CodeInfo(
+        "The skill is not there",
+        "None of the places that were looked at publishes or holds it.",
+        "Check the name with find.",
+    ),
+    "INDEX_NOT_FOUND": CodeInfo(
+        "No skill index is published there",
+        "Neither /.well-known/agent-skills/index.json nor the older path answered with an index.",
+        "Check the address; a publisher writes an index with skillwire build.",
+    ),
+    "NOT_INSTALLED": CodeInfo(
+        "The skill is not installed here", "skills.lock does not name it.", "See what is installed with list."
+    ),
+    "DOWNGRADE": CodeInfo(
+        "The origin has gone back to an index without digests",
+        "It has published digests before; their absence may be an attack.",
+        "Ask the publisher. To accept it, remove the origin from origins.json in the state directory.",
+    ),
+    "DIGEST_MISMATCH": CodeInfo(
+        "What was downloaded is not what was promised",
+        "The artifact changed, was damaged on its way, or was tampered with.",
+        "Try again later; if it stays so, tell the publisher. Nothing was installed.",
+    ),
+    "ORIGIN_REFUSED": CodeInfo(
+        "Installing from this origin is not allowed",
+        "The policy names the origins to install from, and this is none of them.",
+        "Add the origin to trusted_origins in the settings, if you trust it.",
+    ),
+    "ORIGIN_UNKNOWN": CodeInfo(
+        "Nobody has agreed to install from this origin yet",
+        "A skill is instructions that an agent follows, so a new origin needs consent, and there is no terminal to ask.",
+        "Look at the skill with show, then give --yes or add the origin to trusted_origins in the settings.",
+    ),
+    "SKILL_CONFLICT": CodeInfo(
+        "Something else is where the skill would go",
+        "A folder of that name was not installed from there, or its files were changed since.",
+        "Move it away, or replace it with --overwrite.",
+    ),
+    "SKILL_BROKEN": CodeInfo(
+        "The skill cannot be loaded",
+        "Its SKILL.md has no usable frontmatter.",
+        "Tell the publisher; skillwire check shows every finding.",
+    ),
+    "VERIFY_FAILED": CodeInfo(
+        "Installed files are not what the lock says",
+        "They were edited, removed or added to after installation.",
+        "Install them anew with add --frozen, or accept the change with add.",
+    ),
+    "OFFLINE": CodeInfo(
+        "This is not in the cache, and the network is not to be used",
+        "--offline uses only what an earlier command has fetched.",
+        "Run it once without --offline.",
+    ),
+    "FOLDER_BUSY": CodeInfo(
+        "Another skillwire is changing these skills",
+        "Changes are made one at a time.",
+        "Wait for it to end and try again.",
+        retryable=True,
+    ),
+    "FOLDER_OUTSIDE": CodeInfo(
+        "A skills folder leads out of the project",
+        "One of its parents is a symbolic link to a place outside, which a hostile project could use.",
+        "Remove the link, or install with --global.",
+    ),
+    "STORAGE": CodeInfo(
+        "The disk refused",
+        "A file could not be read or written.",
+        "Check permissions and free space.",
+        retryable=True,
+    ),
+    "ACCESS_DENIED": CodeInfo(
+        "The origin wants a credential",
+        "It answered 401 or 403.",
+        "Give one with --token, SKILLWIRE_TOKENS or ~/.netrc.",
     ),
 }

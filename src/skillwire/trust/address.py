@@ -1,0 +1,210 @@
+"""The address policy: where a connection may lead. One rule for every connection that this package opens.
+
+A skill index is a stranger's text, and it is full of URLs. Without a rule, ``https://127.0.0.1:9200/``, a
+redirect to a router's console, or a DNS name whose second answer is ``10.0.0.1`` would make this machine the
+stranger's hand inside its own network. So the rule is an *allow* rule, and a driver asks it twice:
+
+- :meth:`AddressPolicy.check_url` before a name is looked up: scheme, port, literal addresses, local names.
+- :meth:`AddressPolicy.check_address` with the very address that it is about to connect to. It connects to that
+  address and no other, so it does not matter what the next lookup would say.
+
+Allowed is https to public addresses (:mod:`skillwire.trust.ranges`) on port 443. The rest the user must *name*: by
+typing or configuring an origin (:meth:`AddressPolicy.naming`), or by a row of the setting ``allow``:
+
+==================================  ============================================================================
+the user named                      which opens
+==================================  ============================================================================
+``http://127.0.0.1:8000``           that address, that port, plain http
+``localhost``, ``a.localhost``      loopback, plain http
+``intranet``, ``skills.internal``   this machine and private networks, plain http (:func:`is_local_name`)
+``https://example.com:8443``        that port. Never a private address: whoever answers for a public name could
+                                    choose which
+``allow = ["10.0.0.0/8"]``          these addresses, whatever the name
+``allow = ["skills.example.com"]``  this machine and private networks through this name, plain http
+==================================  ============================================================================
+
+Metadata services, which hand out a cloud machine's credentials, open through ``allow`` alone; multicast and the
+unspecified address never. Spec: ASD Security Considerations.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from skillwire.errors import Place, TrustError, UsageError, ValidationError
+from skillwire.model.url import DEFAULT_PORTS, is_ipv4, parse_url
+from skillwire.trust.ranges import Reach, classify, read_address, read_network
+
+if TYPE_CHECKING:
+    from skillwire.model.url import Origin, Url
+    from skillwire.trust.ranges import Address, Network
+
+_LOCALHOST: Final = re.compile(r"(?:.*\.)?localhost", re.ASCII)
+_LOCAL_NAME: Final = re.compile(
+    r"[^.:]+|.*\.(?:localhost|local|localdomain|internal|intranet|private|corp|home|lan|test|home\.arpa)", re.ASCII
+)
+
+_TYPED_ADDRESS: Final = frozenset({Reach.LOOPBACK, Reach.PRIVATE, Reach.LINK_LOCAL})
+_LOCAL_HOST: Final = frozenset({Reach.LOOPBACK, Reach.PRIVATE})
+_NEVER: Final = ("0.0.0.0/32", "224.0.0.0/4", "255.255.255.255/32", "::/128", "ff00::/8")
+
+
+def is_localhost(host: str) -> bool:
+    """Whether ``host`` means this machine, without asking DNS. Spec: RFC 6761 §6.3."""
+    return _LOCALHOST.fullmatch(host) is not None
+
+
+def is_local_name(host: str) -> bool:
+    """Whether ``host`` is a name that means something inside one network only, such as ``nas`` or ``nas.local``.
+
+    Spec: RFC 6761, 6762 (``local``), 8375 (``home.arpa``), and the endings that private networks use.
+    """
+    return _LOCAL_NAME.fullmatch(host) is not None
+
+
+def is_local_host(host: str) -> bool:
+    """Whether ``host`` is a local name, or an address of this machine or its network: where http is the custom."""
+    return classify(read_address(host)) in _TYPED_ADDRESS if _is_address(host) else is_local_name(host)
+
+
+class AllowList(NamedTuple):
+    """The setting ``allow``, read: networks, hosts (``*.x`` kept as ``.x``) and origins."""
+
+    networks: tuple[Network, ...] = ()
+    hosts: frozenset[str] = frozenset()
+    endings: tuple[str, ...] = ()
+    origins: frozenset[Origin] = frozenset()
+
+    def lists_host(self, host: str) -> bool:
+        """Whether ``host`` stands in the list itself or under a ``*.`` row."""
+        return host in self.hosts or host.endswith(self.endings)
+
+
+@dataclass(frozen=True, slots=True)
+class AddressPolicy:
+    """Where connections may lead.
+
+    Args:
+        named: the origins that the user typed or configured.
+        allow: the setting ``allow``: networks, addresses, hosts, ``*.host``, or origins with their port.
+
+    Raises:
+        UsageError: ``ALLOW_ENTRY`` when an entry of ``allow`` cannot be read.
+    """
+
+    named: frozenset[Origin] = frozenset()
+    allow: tuple[str, ...] = ()
+    _origins: frozenset[Origin] = field(init=False, repr=False, compare=False)
+    _hosts: frozenset[str] = field(init=False, repr=False, compare=False)
+    _allowed: AllowList = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        allowed = _read_allow(self.allow)
+        object.__setattr__(self, "_allowed", allowed)
+        object.__setattr__(self, "_origins", self.named | allowed.origins)
+        object.__setattr__(self, "_hosts", frozenset(parse_url(origin).host for origin in self.named))
+
+    def naming(self, url: Url) -> AddressPolicy:
+        """Return this policy with the origin of ``url`` named. For what the user typed or configured only."""
+        return self if url.origin in self.named else AddressPolicy(self.named | {url.origin}, self.allow)
+
+    def check_url(self, url: Url) -> None:
+        """Check what can be known before a name is looked up.
+
+        Raises:
+            TrustError: ``ADDRESS_REFUSED``, ``PLAIN_HTTP_REFUSED`` or ``PORT_REFUSED``.
+        """
+        if _is_address(url.host):
+            self.check_address(url, url.host)
+        elif is_local_name(url.host) and not self._vouched(url.host):
+            raise _refusal(url, f"{url.host} is a local name", {"host": url.host})
+        elif url.scheme == "http" and not self._may_be_plain(url.host):
+            raise _plain_http(url)
+        if url.port != DEFAULT_PORTS[url.scheme] and url.origin not in self._origins:
+            raise TrustError(
+                "PORT_REFUSED",
+                f"port {url.port} of {url.host} was not named by you",
+                place=Place(str(url)),
+                details={"host": url.host, "port": url.port},
+            )
+
+    def check_address(self, url: Url, address: str) -> None:
+        """Check ``address``, what the host of ``url`` is about to be connected as.
+
+        Raises:
+            TrustError: ``ADDRESS_REFUSED``, or ``PLAIN_HTTP_REFUSED`` when http meets a public address.
+        """
+        number = read_address(address)
+        reach = classify(number)
+        if reach is Reach.PUBLIC:
+            if url.scheme == "http":
+                raise _plain_http(url)
+            return
+        if any(network.covers(number) for network in _never()) or not (
+            any(network.covers(number) for network in self._allowed.networks) or reach in self._opened(url.host, number)
+        ):
+            lead = "" if address == url.host else f"{url.host} leads to "
+            raise _refusal(url, f"{lead}{address}, {reach.value}", {"host": url.host, "address": address})
+
+    def _vouched(self, host: str) -> bool:
+        return host in self._hosts or self._allowed.lists_host(host)
+
+    def _may_be_plain(self, name: str) -> bool:
+        return self._allowed.lists_host(name) or (is_local_name(name) and name in self._hosts)
+
+    def _opened(self, host: str, address: Address) -> frozenset[Reach]:
+        """Return what the user opened for ``host`` beside public addresses."""
+        if not self._vouched(host):
+            return frozenset()
+        if _is_address(host):
+            return _TYPED_ADDRESS if read_address(host) == address else frozenset()
+        if is_localhost(host):
+            return frozenset({Reach.LOOPBACK})
+        return _LOCAL_HOST if is_local_name(host) or self._allowed.lists_host(host) else frozenset()
+
+
+def _is_address(host: str) -> bool:
+    return ":" in host or is_ipv4(host)
+
+
+def _refusal(url: Url, what: str, details: dict[str, object]) -> TrustError:
+    return TrustError("ADDRESS_REFUSED", what, place=Place(str(url)), details=details)
+
+
+def _plain_http(url: Url) -> TrustError:
+    return TrustError(
+        "PLAIN_HTTP_REFUSED",
+        f"{url.host} is not a local host that you named, so http is not used with it",
+        place=Place(str(url)),
+        details={"host": url.host},
+    )
+
+
+@functools.cache
+def _never() -> tuple[Network, ...]:
+    return tuple(map(read_network, _NEVER))
+
+
+def _read_allow(entries: tuple[str, ...]) -> AllowList:
+    networks: list[Network] = []
+    hosts: set[str] = set()
+    endings: list[str] = []
+    origins: set[Origin] = set()
+    for entry in entries:
+        try:
+            if "://" in entry:
+                url = parse_url(entry)
+                origins.add(url.origin)
+                hosts.add(url.host)
+            elif "/" in entry or _is_address(entry):
+                networks.append(read_network(entry))
+            elif entry.startswith("*."):
+                endings.append("." + parse_url(f"https://{entry[2:]}").host)
+            else:
+                hosts.add(parse_url(f"https://{entry}").host)
+        except ValidationError as error:
+            raise UsageError("ALLOW_ENTRY", f"allow has the entry {entry[:80]!r}: {error.message}") from error
+    return AllowList(tuple(networks), frozenset(hosts), tuple(endings), frozenset(origins))

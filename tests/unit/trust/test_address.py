@@ -1,0 +1,175 @@
+from __future__ import annotations
+
+import pytest
+
+from skillwire.errors import TrustError, UsageError, ValidationError
+from skillwire.model.url import parse_url
+from skillwire.trust.address import AddressPolicy, is_local_host, is_local_name, is_localhost
+
+PUBLIC_V4, PUBLIC_V6 = "93.184.215.14", "2606:2800:21f:cb07::1"
+
+
+def naming(*urls: str, allow: tuple[str, ...] = ()) -> AddressPolicy:
+    policy = AddressPolicy(allow=allow)
+    for url in urls:
+        policy = policy.naming(parse_url(url))
+    return policy
+
+
+def refusal(policy: AddressPolicy, url: str, address: str | None = None) -> str | None:
+    try:
+        policy.check_url(parse_url(url))
+        if address is not None:
+            policy.check_address(parse_url(url), address)
+    except TrustError as error:
+        return error.code
+    return None
+
+
+@pytest.mark.parametrize("address", [PUBLIC_V4, PUBLIC_V6])
+def test_https_to_a_public_address_needs_no_naming(address):
+    assert refusal(AddressPolicy(), "https://example.com/", address) is None
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["127.0.0.1", "10.0.0.1", "169.254.169.254", "0.0.0.0", "224.0.0.1", "::1", "fd00::1", "64:ff9b::5db8:d70e"],  # noqa: S104 - an address to refuse
+)
+def test_a_public_name_never_leads_inside_though_the_user_typed_it(address):
+    assert refusal(naming("https://example.com/"), "https://example.com/", address) == "ADDRESS_REFUSED"
+
+
+def test_a_typed_address_opens_itself_and_nothing_beside_it():
+    policy = naming("http://127.0.0.1:8000/")
+    assert refusal(policy, "http://127.0.0.1:8000/x", "127.0.0.1") is None
+    assert refusal(policy, "http://127.0.0.1:8000/x", "127.0.0.2") == "ADDRESS_REFUSED"
+    assert refusal(policy, "http://127.0.0.2:8000/x") == "ADDRESS_REFUSED"
+    assert refusal(policy, "http://localhost:8000/x") == "ADDRESS_REFUSED"
+    assert refusal(policy, "http://127.0.0.1:9200/") == "PORT_REFUSED"
+    assert refusal(policy, "https://example.com/", "127.0.0.1") == "ADDRESS_REFUSED"
+
+
+@pytest.mark.parametrize("host", ["192.168.1.5", "10.9.8.7", "100.64.0.9", "169.254.3.4", "[fe80::1]", "[fd12::1]"])
+def test_a_typed_local_address_opens(host):
+    assert refusal(naming(f"http://{host}/"), f"http://{host}/", host.strip("[]")) is None
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "224.0.0.1", "255.255.255.255", "192.0.2.1", "[::]", "[ff02::1]"])  # noqa: S104 - an address to refuse
+def test_some_addresses_do_not_open_by_typing_them(host):
+    assert refusal(naming(f"http://{host}/"), f"http://{host}/") == "ADDRESS_REFUSED"
+
+
+@pytest.mark.parametrize("host", ["169.254.169.254", "100.100.100.200", "[fd00:ec2::254]"])
+def test_a_metadata_service_opens_through_allow_alone(host):
+    assert refusal(naming(f"http://{host}/"), f"http://{host}/") == "ADDRESS_REFUSED"
+    assert refusal(naming("http://box.internal/"), "http://box.internal/", host.strip("[]")) == "ADDRESS_REFUSED"
+    assert refusal(AddressPolicy(allow=(host.strip("[]"),)), f"http://{host}/") is None
+
+
+def test_localhost_is_loopback_only():
+    policy = naming("http://localhost:8000", "http://a.localhost:8000")
+    for host in ("localhost", "a.localhost"):
+        assert refusal(policy, f"http://{host}:8000/", "127.0.0.1") is None
+        assert refusal(policy, f"http://{host}:8000/", "::1") is None
+        assert refusal(policy, f"http://{host}:8000/", "192.168.0.1") == "ADDRESS_REFUSED"
+    assert refusal(policy, "http://b.localhost:8000/") == "ADDRESS_REFUSED"
+
+
+def test_a_local_name_is_refused_before_it_is_looked_up_unless_it_was_named():
+    assert refusal(AddressPolicy(), "https://nas.local/") == "ADDRESS_REFUSED"
+    policy = naming("http://nas.local/")
+    assert refusal(policy, "http://nas.local/", "192.168.0.9") is None
+    assert refusal(policy, "https://nas.local/", PUBLIC_V4) is None
+    assert refusal(policy, "http://nas.local/", PUBLIC_V4) == "PLAIN_HTTP_REFUSED"
+    assert refusal(policy, "http://nas.local/", "169.254.169.254") == "ADDRESS_REFUSED"
+
+
+@pytest.mark.parametrize("policy", [AddressPolicy(), naming("http://example.com/")])
+def test_plain_http_is_refused_on_the_public_internet_though_the_user_typed_it(policy):
+    assert refusal(policy, "http://example.com/") == "PLAIN_HTTP_REFUSED"
+    assert refusal(naming(f"http://{PUBLIC_V4}/"), f"http://{PUBLIC_V4}/") == "PLAIN_HTTP_REFUSED"
+
+
+def test_an_unusual_port_opens_for_the_very_origin_that_was_named():
+    policy = naming("https://example.com:8443/")
+    assert refusal(policy, "https://example.com:8443/a", PUBLIC_V4) is None
+    assert refusal(policy, "https://example.com:8444/a") == "PORT_REFUSED"
+    assert refusal(policy, "https://example.org:8443/a") == "PORT_REFUSED"
+    assert refusal(policy, "https://example.com/a") is None
+
+
+def test_allow_lists_networks_whatever_the_name():
+    policy = AddressPolicy(allow=("10.0.0.0/8", "fd12::/16"))
+    assert refusal(policy, "https://skills.example.com/", "10.1.2.3") is None
+    assert refusal(policy, "https://skills.example.com/", "fd12::9") is None
+    assert refusal(policy, "https://skills.example.com/", "192.168.0.1") == "ADDRESS_REFUSED"
+    assert refusal(policy, "https://skills.example.com/", "::1") == "ADDRESS_REFUSED"
+    assert refusal(policy, "http://skills.example.com/", "10.1.2.3") == "PLAIN_HTTP_REFUSED"
+    assert refusal(policy, "http://10.1.2.3/", "10.1.2.3") is None
+
+
+def test_allow_lists_hosts_and_endings():
+    policy = AddressPolicy(allow=("skills.example.com", "*.corp.example"))
+    for host in ("skills.example.com", "a.corp.example", "a.b.corp.example"):
+        assert refusal(policy, f"http://{host}/", "10.1.2.3") is None
+        assert refusal(policy, f"http://{host}/", PUBLIC_V4) == "PLAIN_HTTP_REFUSED"
+    for host in ("www.skills.example.com", "corp.example", "evilcorp.example"):
+        assert refusal(policy, f"https://{host}/", "10.1.2.3") == "ADDRESS_REFUSED"
+
+
+def test_allow_lists_origins_with_their_port():
+    policy = AddressPolicy(allow=("http://127.0.0.1:8000", "https://skills.example.com:8443"))
+    assert refusal(policy, "http://127.0.0.1:8000/", "127.0.0.1") is None
+    assert refusal(policy, "http://127.0.0.1:8001/") == "PORT_REFUSED"
+    assert refusal(policy, "https://skills.example.com:8443/", "10.1.2.3") is None
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0", "224.0.0.1", "::", "ff02::1"])  # noqa: S104 - an address to refuse
+def test_what_is_no_destination_stays_refused_though_allow_lists_everything(address):
+    policy = AddressPolicy(allow=("0.0.0.0/0", "::/0"))
+    assert refusal(policy, "https://example.com/", "127.0.0.1") is None
+    assert refusal(policy, "https://example.com/", address) == "ADDRESS_REFUSED"
+
+
+@pytest.mark.parametrize("entry", ["", "10.0.0.1/8", "10.0.0.0/33", "10.0.0.0/", "a b", "ftp://x", "*", "a.example:1"])
+def test_an_unreadable_entry_is_refused_when_the_policy_is_made(entry):
+    with pytest.raises(UsageError) as caught:
+        AddressPolicy(allow=(entry,))
+    assert caught.value.code == "ALLOW_ENTRY"
+
+
+def test_an_address_that_is_none_is_refused():
+    with pytest.raises(ValidationError):
+        AddressPolicy().check_address(parse_url("https://example.com/"), "example.com")
+
+
+def test_a_policy_is_a_value():
+    policy = naming("http://localhost:8000/")
+    assert policy.naming(parse_url("http://localhost:8000/other")) is policy
+    assert policy == naming("http://localhost:8000/x")
+    assert hash(policy) == hash(naming("http://localhost:8000/x"))
+    assert policy != AddressPolicy()
+
+
+def test_a_refusal_says_what_leads_where():
+    with pytest.raises(TrustError) as caught:
+        AddressPolicy().check_address(parse_url("https://example.com/a"), "10.0.0.1")
+    assert caught.value.message == "example.com leads to 10.0.0.1, a private address (the local network)"
+    assert caught.value.details == {"host": "example.com", "address": "10.0.0.1"}
+    assert "allow" in caught.value.diagnostics().fix
+
+
+def test_names_of_hosts():
+    assert is_localhost("localhost")
+    assert is_localhost("a.b.localhost")
+    assert not is_localhost("notlocalhost")
+    assert is_local_name("metadata.google.internal")
+    assert not is_local_name("example.com")
+    assert not is_local_name("internal.example.com")
+    assert [is_local_host(host) for host in ("nas", "10.0.0.1", "::1", "93.184.215.14", "example.com")] == [
+        True,
+        True,
+        True,
+        False,
+        False,
+    ]

@@ -1,15 +1,80 @@
 # Every command of the project. Called through ./dev, which prepares .venv first.
 set shell := ["sh", "-eu", "-c"]
+set positional-arguments
+set quiet
 
 # what there is
+[private]
 default:
-    @just --list --unsorted
+    just --list --unsorted
 
 # only prepare .venv (with .venv/bin/skillwire)
 setup:
-    @echo "ready: .venv/bin/skillwire"
+    echo "ready: .venv/bin/skillwire"
 
-# resolve the dependencies anew into requirements.lock (hashes, no address)
+# serve the example skills, and find, show, add, verify and update them
+[no-exit-message]
+demo *arguments:
+    python tools/demo.py "$@"
+
+# everything that tests can tell, and what they need; with arguments: only pytest, with these
+[no-exit-message]
+test *arguments:
+    sh tools/test.sh "$@"
+
+# format, all lint rules, types, import rules, shell syntax, documentation, changelog
+[no-exit-message]
+lint:
+    sh tools/lint.sh
+
+# format, and mend what can be mended
+fmt:
+    ruff format
+    ruff check --fix
+
+# strict types
+[no-exit-message]
+types:
+    mypy
+
+# write the generated parts of the documentation, then build it into site/
+[no-exit-message]
+docs:
+    python tools/generate_docs.py
+    zensical build --strict --clean
+
+# the documentation on http://127.0.0.1:8001, live
+[no-exit-message]
+docs-serve:
+    zensical serve --dev-addr 127.0.0.1:8001
+
+# each fuzz target for SECONDS, two at a time
+[no-exit-message]
+fuzz seconds="60" *targets:
+    python tools/fuzz.py "$@"
+
+# the comparisons with peers, each printing its ratio
+[no-exit-message]
+bench *names:
+    python tools/bench.py "$@"
+
+# docs/licences.md from what is installed
+licences:
+    python tools/licences.py
+
+# the changelog of the next release, from changelog.d
+changelog version:
+    towncrier build --yes --version "$1"
+
+# resolve the dependencies anew into the lock files (hashes, no address)
 lock:
-    uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --group dev pyproject.toml -o requirements.lock
-    grep -E -A200 '^uv==' requirements.lock | awk 'NR==1 || /^    --hash/ {print; next} {exit}' > requirements-uv.lock
+    sh tools/lock.sh
+
+# the wheel, in dist/
+wheel:
+    uv build --quiet --wheel --no-build-isolation --out-dir dist
+
+# remove what can be made again, except .venv
+clean:
+    rm -rf build dist site .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache tests/interop/node_modules
+    find src tests bench tools -name __pycache__ -type d -prune -exec rm -rf {} +

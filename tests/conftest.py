@@ -1,0 +1,58 @@
+"""What every test has: a home of its own, no clock pressure on properties, and a closing line that counts."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from _pytest.terminal import TerminalReporter
+
+# Two cores that other work shares make a slow example no finding.
+settings.register_profile("skillwire", deadline=None, print_blob=True)
+settings.load_profile("skillwire")
+
+_OF_THE_USER = ("SKILLWIRE_", "XDG_", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "NETRC", "LOCALAPPDATA")
+
+
+@pytest.fixture(autouse=True)
+def _own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep tests away from the user's settings, cache, credentials and agents, in this process and below."""
+    for name in [name for name in os.environ if name.upper().startswith(_OF_THE_USER)]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Print, after everything else, why tests were skipped and how many passed, failed and were skipped."""
+    terminal = config.pluginmanager.get_plugin("terminalreporter")
+    if terminal is None or hasattr(config, "workerinput") or config.option.collectonly:
+        return
+    for line in _closing_lines(terminal):
+        terminal.write_line(line)
+
+
+def _closing_lines(terminal: TerminalReporter) -> Iterator[str]:
+    reports = {
+        outcome: terminal.stats.get(outcome, []) for outcome in ("passed", "failed", "error", "skipped", "xfailed")
+    }
+    reasons = Counter(_reason(report) for outcome in ("skipped", "xfailed") for report in reports[outcome])
+    for reason, count in reasons.most_common():
+        yield f"skipped {count}: {reason}"
+    failed = len(reports["failed"]) + len(reports["error"])
+    yield f"{len(reports['passed'])} passed, {failed} failed, {reasons.total()} skipped"
+
+
+def _reason(report: pytest.TestReport) -> str:
+    if hasattr(report, "wasxfail"):
+        return f"expected to fail: {report.wasxfail}"
+    if isinstance(report.longrepr, tuple):
+        return report.longrepr[2].removeprefix("Skipped: ")
+    return str(report.longrepr)

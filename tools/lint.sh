@@ -1,0 +1,36 @@
+#!/bin/sh
+# ./dev lint: every check that runs no test. All of them run; those that failed are named at the end.
+set -u
+failed=
+
+check() {
+  title=$1
+  shift
+  printf '== %s\n' "$title"
+  "$@" || failed="$failed $title,"
+}
+
+shell_syntax() {
+  bash -n .ci/run || return
+  for script in dev tools/*.sh; do
+    sh -n "$script" || return
+  done
+}
+
+# Renders the fragments without writing; its output is of interest only when it fails.
+changelog() { rendered=$(towncrier build --draft --version next 2>&1) || { printf '%s\n' "$rendered" && false; }; }
+
+check format ruff format --check --quiet
+check rules ruff check --quiet
+check types mypy
+check imports lint-imports --no-logo
+check "shell syntax" shell_syntax
+check changelog changelog
+check "generated documentation" python tools/generate_docs.py --check
+check documentation zensical build --strict
+
+if [ -n "$failed" ]; then
+  printf 'lint failed:%s\n' "${failed%,}"
+  exit 1
+fi
+echo "lint passed"

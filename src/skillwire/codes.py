@@ -171,6 +171,79 @@ CODES: dict[str, CodeInfo] = {
         "Other ports than a scheme's own often belong to services that were never meant to be reached.",
         "If you trust it, name the origin with its port yourself, or list it in the setting allow.",
     ),
+    # --- the network -------------------------------------------------------------------------------------
+    "HEADER": CodeInfo(
+        "A header cannot be sent",
+        "Its name or value holds a character that HTTP cannot carry, often a line break behind a token.",
+        "Check where the value comes from.",
+    ),
+    "REDIRECT_REFUSED": CodeInfo(
+        "A redirect leads where we do not follow",
+        "It goes from https to http, carries credentials to another origin, or is no URL.",
+        "Use the address that it leads to, if you trust that one.",
+    ),
+    "REDIRECT_LIMIT": CodeInfo(
+        "Too many redirects", "The redirects go in a circle or in a long chain.", "Check the address in a browser."
+    ),
+    "REDIRECT_BROKEN": CodeInfo(
+        "A redirect that cannot be followed",
+        "It has no Location, or it would turn a POST into a GET.",
+        "As a publisher, send a Location, and 307 or 308 where the method must stay.",
+    ),
+    "ANSWER_UNASKED": CodeInfo(
+        "The server answers a question that was not asked",
+        "304 without a condition or 206 without a range; often a broken cache in between.",
+        "Try again; as a publisher, check the cache in front of the server.",
+    ),
+    "CONTENT_TYPE": CodeInfo(
+        "The answer is of another kind than expected",
+        "The address leads to something else, or the server labels it wrongly.",
+        "Check the address; as a publisher, send the right Content-Type.",
+    ),
+    "CONTENT_ENCODING": CodeInfo(
+        "The answer is compressed in a way that cannot be read",
+        "The encoding was not asked for, is used twice, or the compressed data is damaged.",
+        "As a publisher, send it uncompressed or with one of the encodings that were asked for.",
+    ),
+    "BODY_TOO_LARGE": CodeInfo(
+        "The answer is larger than it may be",
+        "It is not what was asked for, or it was made to exhaust memory.",
+        "Check the address; as a publisher, split what is published.",
+    ),
+    "HTTP_SYNTAX": CodeInfo(
+        "The answer breaks the rules of HTTP",
+        "The server, or something in between, is broken, or tries to make two readers see two answers.",
+        "Check that a web server answers at this address and port.",
+    ),
+    "HOST_NOT_FOUND": CodeInfo(
+        "The host has no address",
+        "The name is misspelt, or DNS cannot be reached.",
+        "Check the name and the network connection.",
+        retryable=True,
+    ),
+    "CONNECT_FAILED": CodeInfo(
+        "No connection to the host",
+        "Nothing listens there, or a firewall is in between.",
+        "Check that the server runs, and the port.",
+        retryable=True,
+    ),
+    "CONNECTION_LOST": CodeInfo(
+        "The connection ended before the answer did",
+        "The server stopped, or something in between cut the connection.",
+        "Try again.",
+        retryable=True,
+    ),
+    "TIMEOUT": CodeInfo(
+        "The server did not finish in time",
+        "It is slow or hangs, or the network is.",
+        "Try again later.",
+        retryable=True,
+    ),
+    "TLS_FAILED": CodeInfo(
+        "No secure connection to the host",
+        "The certificate is not trusted, is expired or names another host, or TLS is older than 1.2.",
+        "Check the host; for a private certificate authority, set SSL_CERT_FILE to its certificate.",
+    ),
     # --- resolving and installing ------------------------------------------------------------------------
     "LOCK_FORM": CodeInfo(
         "skills.lock cannot be read",

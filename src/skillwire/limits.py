@@ -37,6 +37,7 @@ URL_LENGTH = Bound(2048, "characters", "what browsers and proxies carry")
 
 # --- documents -------------------------------------------------------------------------------------------
 JSON_DEPTH = Bound(64, "levels", "no document of ours nests deeper than 12; parsers recurse")
+JSON_VALUES = Bound(1_000_000, "values and keys", "a full index has 600,000; each costs up to 100 bytes of memory")
 JSON_INTEGER_DIGITS = Bound(20, "digits", "covers 64 bits; longer ones cost quadratic time")
 FRONTMATTER_BYTES = Bound(64 * KIB, "bytes", "a description is at most 1 KiB; aliases make small input big")
 SKILL_MD_BYTES = Bound(1 * MIB, "bytes", "5,000 tokens are advised, which is about 20 KiB")
@@ -66,11 +67,18 @@ SKILL_MD_LINES = Bound(500, "lines", "advice: agents load the whole body", "ASD 
 SKILL_MD_TOKENS = Bound(5_000, "tokens", "advice: agents load the whole body", "ASD Progressive Disclosure")
 COMPATIBILITY_LENGTH = Bound(500, "characters", "the Agent Skills compatibility rule")
 
+# --- what we keep on disk --------------------------------------------------------------------------------
+LOCK_BYTES = Bound(16 * MIB, "bytes", "a thousand skills of a hundred files each")
+SETTINGS_BYTES = Bound(64 * KIB, "bytes", "a settings file is written by hand")
+STATE_FILE_BYTES = Bound(4 * MIB, "bytes", "tens of thousands of remembered origins")
+
 # --- HTTP ------------------------------------------------------------------------------------------------
 HTTP_REDIRECTS = Bound(5, "redirects", "a chain longer than this is a mistake or a trap", "ASD HTTP")
 HTTP_HEADER_BYTES = Bound(64 * KIB, "bytes", "all header lines of one answer")
 HTTP_HEADERS = Bound(100, "headers", "of one answer")
 HTTP_INTERIM_RESPONSES = Bound(4, "responses", "1xx answers before the real one")
+HTTP_CHUNKS = Bound(100_000, "chunks", "of one body; chunks of one byte would cost more work than bytes")
+HTTP_ADDRESSES = Bound(4, "addresses", "of one host that are tried; who answers for a name decides how many it has")
 HTTP_CONNECT_SECONDS = Bound(10, "seconds", "to be connected, TLS included")
 HTTP_REQUEST_SECONDS = Bound(60, "seconds", "for one whole request, body included")
 HTTP_CONCURRENCY = Bound(6, "connections", "to one origin at once")

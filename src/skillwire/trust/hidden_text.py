@@ -1,0 +1,219 @@
+r"""Hidden text: characters that a person does not see and a model, or a terminal, obeys.
+
+A tag character spells ASCII that no font shows; a bidirectional override turns the reading order around;
+an escape character commands the terminal; a variation selector carries a byte behind each emoji. Text that
+came from outside is looked through with :func:`find_hidden` where it is judged, and passed through
+:func:`neutralise` where it is shown.
+
+The table :data:`RANGES` names every character that draws nothing, or draws what cannot be checked. Real
+writing needs a few of them, each in its own company: a joiner between emoji or between Persian letters, a
+variation selector behind the symbol that it varies, a direction mark beside Hebrew. ``_FITS`` holds one
+pattern for each such use; whoever is in that company passes, and one is enough: two in a row are hidden
+text. ``\n``, ``\t`` and a carriage return before ``\n`` are text.
+
+Spec: specs §1 "a skill is a prompt-injection vector".
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from functools import cache
+from typing import Final, NamedTuple
+
+_FIRST_PLANE: Final = 0xFFFF
+
+#: First and last code point, and what they are, in the order of the code points.
+RANGES: Final[tuple[tuple[int, int, str], ...]] = (
+    (0x00, 0x08, "control character"),
+    (0x0B, 0x0C, "control character"),
+    (0x0D, 0x0D, "carriage return"),
+    (0x0E, 0x1A, "control character"),
+    (0x1B, 0x1B, "terminal escape"),
+    (0x1C, 0x1F, "control character"),
+    (0x7F, 0x9F, "control character"),
+    (0xAD, 0xAD, "soft hyphen"),
+    (0x34F, 0x34F, "grapheme joiner"),
+    (0x61C, 0x61C, "direction mark"),
+    (0x115F, 0x1160, "hangul filler"),
+    (0x17B4, 0x17B5, "invisible vowel"),
+    (0x180B, 0x180D, "variation selector"),
+    (0x180E, 0x180E, "vowel separator"),
+    (0x180F, 0x180F, "variation selector"),
+    (0x200B, 0x200B, "zero-width space"),
+    (0x200C, 0x200D, "zero-width joiner"),
+    (0x200E, 0x200F, "direction mark"),
+    (0x2028, 0x2029, "line separator"),
+    (0x202A, 0x202E, "direction override"),
+    (0x2060, 0x2060, "word joiner"),
+    (0x2061, 0x2065, "invisible operator"),
+    (0x2066, 0x2069, "direction isolate"),
+    (0x206A, 0x206F, "deprecated format character"),
+    (0x2800, 0x2800, "braille blank"),
+    (0x3164, 0x3164, "hangul filler"),
+    (0xD800, 0xDFFF, "half of a surrogate pair"),
+    (0xE000, 0xF8FF, "private-use character"),
+    (0xFDD0, 0xFDEF, "noncharacter"),
+    (0xFE00, 0xFE0F, "variation selector"),
+    (0xFEFF, 0xFEFF, "byte order mark"),
+    (0xFFA0, 0xFFA0, "hangul filler"),
+    (0xFFF0, 0xFFF8, "unassigned format character"),
+    (0xFFF9, 0xFFFB, "interlinear annotation"),
+    (0xFFFC, 0xFFFC, "object placeholder"),
+    (0xFFFE, 0xFFFF, "noncharacter"),
+    (0x13430, 0x1343F, "hieroglyph format control"),
+    (0x1BCA0, 0x1BCA3, "shorthand format control"),
+    (0x1D159, 0x1D159, "invisible note"),
+    (0x1D173, 0x1D17A, "musical format control"),
+    *((plane * 0x10000 + 0xFFFE, plane * 0x10000 + 0xFFFF, "noncharacter") for plane in range(1, 14)),
+    (0xE0000, 0xE007F, "tag character"),
+    (0xE0080, 0xE00FF, "unassigned format character"),
+    (0xE0100, 0xE01EF, "variation selector"),
+    (0xE01F0, 0xE0FFF, "unassigned format character"),
+    (0xE1000, 0xEFFFF, "unassigned character"),
+    (0xF0000, 0x10FFFF, "private-use character"),
+)
+
+_PICTURE: Final = r"\u2190-\u21ff\u2300-\u27bf\u2900-\u297f\u2b00-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff"
+_JOINING: Final = (
+    r"\u0600-\u08ff\u0900-\u0dff\u1000-\u109f\u1780-\u17ff\u1800-\u18aa\ufb50-\ufdcf\ufdf0-\ufdff\ufe70-\ufefc"
+)
+_SPACELESS: Final = r"\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u1950-\u19ff\ua9e0-\ua9ff\uaa60-\uaadf"
+_RIGHT_TO_LEFT: Final = re.compile(
+    r"[\u0590-\u061b\u061d-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff]"
+)
+_IDEOGRAPH: Final = r"\u2e80-\u2fff\u3005-\u3007\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+_TAG_FLAGS: Final = tuple(
+    "".join(chr(0xE0000 + ord(letter)) for letter in region) + "\U000e007f" for region in ("gbeng", "gbsct", "gbwls")
+)
+
+#: A use of such a character in real writing: what must stand before it, the character, what must follow.
+_FITS: Final = "|".join(
+    (
+        rf"(?<=[{_PICTURE}\ufe0f])\u200d(?=[{_PICTURE}])",  # a family, a rainbow flag
+        rf"(?<=[{_JOINING}])[\u200c\u200d](?=[{_JOINING}\s.,;:!?)\]]|\Z)",  # Persian, Hindi, Sinhala
+        rf"(?<=[{_PICTURE}\u00a9\u00ae\u203c\u2049\u2122\u2139])[\ufe0e\ufe0f]",  # as text, as picture
+        r"(?<=[0-9#*])\ufe0f(?=\u20e3)",  # a key cap
+        rf"(?<=[{_IDEOGRAPH}])[\ufe00-\ufe02\U000e0100-\U000e01ef]",  # a variant in a Japanese name
+        r"(?<=[\u2200-\u22ff\u2a00-\u2aff])\ufe00",  # a variant of a mathematical sign
+        r"(?<=[\u1820-\u18aa])[\u180b-\u180f]",  # Mongolian
+        rf"(?<=[{_SPACELESS}])\u200b(?=[{_SPACELESS}])",  # where a Thai or Khmer line may break
+        r"(?<=[\u2801-\u28ff])\u2800(?=[\u2801-\u28ff])",  # a space in braille
+        r"(?<=[\U00013000-\U0001342f])[\U00013430-\U0001343f]",  # hieroglyphs
+    )
+)
+#: The sorts that ``_FITS`` and ``_passes`` may let through; every other one is hidden wherever it stands.
+_SOMETIMES_TEXT: Final = frozenset(
+    {
+        "carriage return",
+        "direction mark",
+        "variation selector",
+        "vowel separator",
+        "zero-width joiner",
+        "zero-width space",
+        "braille blank",
+    }
+)
+_ALWAYS: Final = "".join(
+    f"\\u{first:04x}-\\u{last:04x}"
+    for first, last, name in RANGES
+    if last <= _FIRST_PLANE and name not in _SOMETIMES_TEXT
+)
+_RUN: Final = rf"(?:[{_ALWAYS}]|\r(?!\n))+"
+# Within the first plane the engine tests a set by one look-up; above it, it would try range after range.
+_SUSPECT: Final = rf"[{_ALWAYS}\r\u061c\u180b-\u180f\u200b-\u200f\u2800\ufe00-\ufe0f]|[\U00010000-\U0010ffff]"
+_FIRSTS: Final = [first for first, _, _ in RANGES]
+_TAGS: Final = 0xE0000
+_MARKS: Final = "\u061c\u200e\u200f"
+
+
+class Hidden(NamedTuple):
+    """A run of hidden characters: where it begins, how many they are, and what the first one is."""
+
+    start: int
+    length: int
+    name: str
+
+
+def find_hidden(text: str) -> list[Hidden]:
+    """Return the runs of hidden characters in ``text``, in order.
+
+    Trust: ``text`` is hostile; the time grows with its length only, under a second for 1 MiB.
+    """
+    if text.isascii() and text.replace("\r\n", "").replace("\n", "").replace("\t", "").isprintable():
+        return []
+    runs: list[Hidden] = []
+    done = 0
+    for found in _compiled(_SUSPECT).finditer(text):
+        start = found.start()
+        if start < done:
+            continue
+        run = _compiled(_RUN).match(text, start)
+        if run is None and (done := _passes(text, start)) > start:
+            continue
+        done = run.end() if run else start + 1
+        if runs and runs[-1].start + runs[-1].length == start:
+            runs[-1] = runs[-1]._replace(length=done - runs[-1].start)
+        else:
+            runs.append(Hidden(start, done - start, _name(ord(text[start]))))
+    return runs
+
+
+def neutralise(text: str) -> str:
+    """Return ``text`` with each run of hidden characters replaced by a visible note of what was there.
+
+    One character becomes ``[U+202E]``, more become ``[U+E0069 x30]``: nothing vanishes silently, and the
+    hidden words themselves, which a model might read back out of an escape, are gone. What is left is safe
+    for terminals and for models; ``neutralise`` of its own result changes nothing.
+    """
+    runs = find_hidden(text)
+    if not runs:
+        return text
+    parts = []
+    end = 0
+    for index, length, _ in runs:
+        count = f" x{length}" if length > 1 else ""
+        parts += [text[end:index], f"[U+{ord(text[index]):04X}{count}]"]
+        end = index + length
+    return "".join([*parts, text[end:]])
+
+
+def reveal(run: str) -> str:
+    """Return the ASCII text that the tag characters of ``run`` spell, for a finding."""
+    return "".join(chr(ord(tag) - _TAGS) for tag in run if _TAGS + 0x20 <= ord(tag) < _TAGS + 0x7F)
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    """Compile on first use: together the patterns cost 5 ms, and most texts are plain ASCII."""
+    return re.compile(pattern)
+
+
+def _passes(text: str, index: int) -> int:
+    """Return the index behind the character when it belongs where it stands, else ``index``."""
+    character = text[index]
+    if character == "\r":
+        return index + 1  # the one before a line feed; every other is in a run
+    if character in _MARKS:
+        return index + _beside_right_to_left(text, index)
+    if character > "\uffff" and not _is_suspect(ord(character)):
+        return index + 1
+    if text.startswith(_TAG_FLAGS, index):
+        return index + 6 if text[index - 1 : index] == "\U0001f3f4" else index
+    fits = _compiled(_FITS).match(text, index)
+    return fits.end() if fits else index
+
+
+def _beside_right_to_left(text: str, index: int) -> bool:
+    """Whether a single direction mark stands near a letter whose direction it can concern."""
+    if text[index - 1 : index] in _MARKS and index > 0:
+        return False
+    return _compiled(_RIGHT_TO_LEFT).search(text, max(0, index - 40), index + 40) is not None
+
+
+def _is_suspect(code: int) -> bool:
+    return code <= RANGES[bisect_right(_FIRSTS, code) - 1][1]
+
+
+def _name(code: int) -> str:
+    return RANGES[bisect_right(_FIRSTS, code) - 1][2]

@@ -90,6 +90,17 @@ CODES: dict[str, CodeInfo] = {
         "Numbers are finite and fit 64 bits; dates are in the calendar.",
         "Correct the value.",
     ),
+    # --- the skill folder --------------------------------------------------------------------------------
+    "FRONTMATTER": CodeInfo(
+        "No frontmatter",
+        "SKILL.md begins with a line '---', then fields in YAML, then a line that is exactly '---'.",
+        "Begin the file with a frontmatter that has a name and a description.",
+    ),
+    "FIELD": CodeInfo(
+        "A field has the wrong form",
+        "The value is of another sort than the field takes, or outside the values it may have.",
+        "Write the field as docs/reference/skill-folder.md describes it.",
+    ),
     # --- decoding: Agent Skills Discovery ----------------------------------------------------------------
     "INDEX_SHAPE": CodeInfo(
         "Not a skill index",
@@ -144,6 +155,128 @@ CODES: dict[str, CodeInfo] = {
         "The origin publishes no digests",
         "Its index is of version 0.1.0, so what is downloaded cannot be checked against a promise.",
         "Ask the publisher for a 0.2.0 index (skillwire build writes both).",
+    ),
+    # --- paths of files ----------------------------------------------------------------------------------
+    "PATH_TRAVERSAL": CodeInfo(
+        "A path leads out of the skill's folder",
+        "It holds '..', or characters that another reader turns into '..'.",
+        "Publish the file under its plain path. If the archive is not yours, do not trust it.",
+    ),
+    "PATH_ABSOLUTE": CodeInfo(
+        "A path is absolute",
+        "Paths of a skill's files are relative to its folder.",
+        "Publish the file under its plain path. If the archive is not yours, do not trust it.",
+    ),
+    "PATH_WINDOWS": CodeInfo(
+        "A path means something else on Windows",
+        "It holds a backslash, a colon, a device's name, an 8.3 short name, or a name that ends in a dot or space.",
+        "Rename the file.",
+    ),
+    "PATH_INVALID": CodeInfo(
+        "A path cannot be a file's name",
+        "It is empty, not UTF-8, holds characters that cannot be seen, or an empty component.",
+        "Rename the file.",
+    ),
+    "PATH_TOO_LONG": CodeInfo(
+        "A path is too long",
+        "A path has at most 512 bytes and each name in it at most 255.",
+        "Shorten the names.",
+    ),
+    "PATH_TOO_DEEP": CodeInfo(
+        "A path nests too deep", "A path has at most 32 levels.", "Move the file up, nearer to SKILL.md."
+    ),
+    "PATH_FORBIDDEN": CodeInfo(
+        "A path leads into metadata of version control",
+        "A tool that later runs in the folder would run the hooks it finds there.",
+        "Leave .git, .hg, .svn and .bzr out of the skill.",
+    ),
+    "PATH_COLLISION": CodeInfo(
+        "Two paths are one file on some system",
+        "They are equal, differ only in case or in how letters are composed, or one needs the other to be a folder.",
+        "Rename one of the two.",
+    ),
+    # --- archives --------------------------------------------------------------------------------------
+    "ARCHIVE_MALFORMED": CodeInfo(
+        "The archive is damaged, or its parts contradict each other",
+        "It was cut off, or made so that two readers see two different skills.",
+        "Fetch it again; if it stays so, ask the publisher to pack the skill anew.",
+    ),
+    "ARCHIVE_FORMAT_MISMATCH": CodeInfo(
+        "The archive is of another format than was stated",
+        "The server's Content-Type or the file's extension says one format, the bytes are another.",
+        "Tell the publisher; application/gzip is for .tar.gz and application/zip for .zip.",
+    ),
+    "ARCHIVE_TRAILING_DATA": CodeInfo(
+        "There is more after the archive's end",
+        "Some readers would stop at the end and others go on, and so see another skill.",
+        "Pack the skill anew, as one archive.",
+    ),
+    "ARCHIVE_UNSUPPORTED_METHOD": CodeInfo(
+        "The archive is compressed in a way that is not read",
+        "A zip of a skill stores its files or deflates them.",
+        "Pack the skill anew, with deflate.",
+    ),
+    "ARCHIVE_ENCRYPTED": CodeInfo(
+        "The archive is encrypted", "There is nobody to ask for a password.", "Pack the skill without a password."
+    ),
+    "ARCHIVE_ENTRY_TYPE": CodeInfo(
+        "The archive holds something that is neither file, folder nor link",
+        "A device, a pipe, a sparse file or an unknown type has no place in a skill.",
+        "Pack plain files only. If the archive is not yours, do not trust it.",
+    ),
+    "ARCHIVE_SIZE": CodeInfo(
+        "The archive is too large", "An archive has at most 32 MiB.", "Leave out what the skill does not need."
+    ),
+    "ARCHIVE_FILE_SIZE": CodeInfo(
+        "A file in the archive is too large", "One file has at most 32 MiB.", "Leave the file out, or split it."
+    ),
+    "ARCHIVE_TOTAL_SIZE": CodeInfo(
+        "The archive unpacks to too much",
+        "All files together, links written as copies, have at most 64 MiB.",
+        "Leave out what the skill does not need.",
+    ),
+    "ARCHIVE_RATIO": CodeInfo(
+        "The archive unpacks to implausibly much",
+        "More than 200 times its size is the mark of a decompression bomb.",
+        "Do not trust it. A large file of one repeated byte does not belong in a skill.",
+    ),
+    "ARCHIVE_HEADER_SIZE": CodeInfo(
+        "A header in the archive is too large",
+        "Names and comments need less than 64 KiB.",
+        "Pack the skill anew with common options.",
+    ),
+    "ARCHIVE_ENTRIES": CodeInfo(
+        "The archive holds too many files",
+        "An archive has at most 2,000 entries, links to folders counted with all that they lead to.",
+        "Leave out what the skill does not need.",
+    ),
+    "LINK_ESCAPE": CodeInfo(
+        "A link leads out of the skill's folder",
+        "Its target is absolute, or climbs above the folder.",
+        "Replace the link by a copy. If the archive is not yours, do not trust it.",
+    ),
+    "LINK_DANGLING": CodeInfo(
+        "A link leads to nothing", "Its target is not in the archive.", "Add the target, or remove the link."
+    ),
+    "LINK_LOOP": CodeInfo(
+        "A link leads to itself, or to a folder that it stands in",
+        "Following it would never end.",
+        "Replace the link by a copy of what is needed.",
+    ),
+    "LINK_THROUGH": CodeInfo(
+        "A path goes through a link",
+        "Systems differ on where such a file is written.",
+        "Put the file where the link leads to.",
+    ),
+    "NO_SKILL_MD": CodeInfo(
+        "There is no SKILL.md at the root",
+        "The files of an archive are the folder's content, without a folder around them.",
+        "Pack the content of the skill's folder, not the folder.",
+    ),
+    "DESTINATION_EXISTS": CodeInfo(
+        "Something is already where the files would go",
+        "Nothing is overwritten unless that is asked for.",
+        "Move it away, or choose another place.",
     ),
     # --- addresses ---------------------------------------------------------------------------------------
     "URL": CodeInfo(

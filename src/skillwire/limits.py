@@ -58,6 +58,8 @@ ARCHIVE_DEPTH = Bound(32, "levels", "no skill nests deeper than six")
 ARCHIVE_RATIO = Bound(200, "times", "text compresses 20 times, a bomb 1,000 times", "ASD Archive Safety")
 ARCHIVE_RATIO_FLOOR_BYTES = Bound(4 * MIB, "bytes", "below it a high ratio harms nobody")
 ARCHIVE_HEADER_BYTES = Bound(64 * KIB, "bytes", "extension headers and the gzip header, each")
+ARCHIVE_STREAM_BYTES = Bound(72 * MIB, "bytes", "what a tar may inflate to: its files, 2,000 headers, padding")
+ARCHIVE_LINK_HOPS = Bound(40, "links", "as many as Linux follows in one path")
 
 # --- what we publish -------------------------------------------------------------------------------------
 PUBLISH_FILES = Bound(1_000, "files", "what the most used installer unpacks at most")

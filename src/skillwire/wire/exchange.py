@@ -7,6 +7,9 @@ driver (the command line), the asynchronous one (:class:`skillwire.AsyncClient`)
 and sends no header of its own that identifies the user. What a driver must enforce: the address policy at
 connect, ``max_bytes`` on the body as it arrives and after content decoding, ``timeout`` over the whole
 request. A driver throws :class:`~skillwire.errors.FetchError` or ``TrustError`` into the generator.
+
+Most exchanges do not yield requests themselves but ``yield from`` :func:`skillwire.wire.fetch.fetch`, which
+follows redirects.
 """
 
 from __future__ import annotations
@@ -25,10 +28,12 @@ class HttpRequest:
     """One request, in full.
 
     Args:
-        url: absolute, already checked by :func:`skillwire.model.url.parse_url`.
+        url: absolute, in a form that :func:`skillwire.model.url.parse_url` takes.
+        method: in capitals.
         headers: as sent; names in any case, values without line breaks.
+        body: what is sent; None for nothing.
         max_bytes: how large the body may be, in bytes, before and after content decoding.
-        timeout: seconds for the whole request, body included.
+        timeout: seconds for the whole request: lookup, connecting, and the last byte of the body.
     """
 
     url: str
@@ -37,6 +42,10 @@ class HttpRequest:
     body: bytes | None = None
     max_bytes: int = limits.INDEX_BYTES
     timeout: float = limits.HTTP_REQUEST_SECONDS
+
+    def header(self, name: str) -> str | None:
+        """Return the value of a header by its lower-case name."""
+        return next((value for key, value in self.headers.items() if key.lower() == name), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +64,25 @@ class HttpResponse:
 Exchange = Generator[HttpRequest, HttpResponse, T]
 
 
-def follow(exchange: Exchange[T], responses: Iterable[HttpResponse]) -> T:
-    """Drive ``exchange`` with canned answers, in order: for tests and doctests."""
+def follow(exchange: Exchange[T], responses: Iterable[HttpResponse | Exception]) -> T:
+    """Drive ``exchange`` with canned answers, in order: for tests and doctests.
+
+    Args:
+        exchange: not yet started.
+        responses: what is sent in for each request; an exception is thrown in, as a driver would.
+
+    Raises:
+        LookupError: the exchange asks for more than there are answers.
+    """
     answers = iter(responses)
-    next(exchange)
-    while True:
-        try:
-            exchange.send(next(answers))
-        except StopIteration as stop:
-            return stop.value  # type: ignore[no-any-return]  # StopIteration.value is typed Any
+    try:
+        request = next(exchange)
+        while True:
+            answer = next(answers, None)
+            if answer is None:
+                exchange.close()
+                raise LookupError(f"no answer left for {request.method} {request.url}")
+            request = exchange.throw(answer) if isinstance(answer, Exception) else exchange.send(answer)
+    except StopIteration as stop:
+        result: T = stop.value
+        return result

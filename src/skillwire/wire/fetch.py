@@ -1,0 +1,190 @@
+"""Fetching: redirects, conditional requests and content types, without any input or output.
+
+:func:`fetch` is what an exchange delegates to. It follows redirects by these rules:
+
+- at most five, none twice (a server that needs a cookie to let us through is a loop to us);
+- never from https to http;
+- to another origin only with headers from a short list. Whatever else a request carries may be a secret (a
+  token, an API key under any name, a body), and a secret never crosses an origin. Such a redirect is refused,
+  not followed without the secret: an answer to a question that was not asked helps nobody;
+- a ``POST`` is repeated by 307 and 308 only. 303 means "get the result there"; 301 and 302 would turn it into
+  a ``GET`` and lose the body, so they are refused.
+
+Where a redirect may lead is the driver's address policy to decide, for each request anew. No status is retried
+here, and each but a redirect is the caller's to judge.
+
+:func:`expect_json` and :func:`expect_archive` judge content types. Servers label files carelessly, so what is
+merely vague (``application/octet-stream``, ``text/plain``, no type at all) passes, and what says that it is
+something else does not. A web page in place of a document is so common (a login form, a captive portal, a site
+that answers every path with 200) that it gets its own words. Spec: RFC 9110 §15.4, §13; ASD HTTP (clients MUST
+follow redirects).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from skillwire import limits
+from skillwire.errors import FetchError, Place, TrustError, ValidationError
+from skillwire.model.url import parse_url, resolve_url
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from skillwire.model.url import Url
+    from skillwire.wire.exchange import Exchange, HttpRequest, HttpResponse
+
+_REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
+_KEEPS_METHOD: Final = frozenset({307, 308})
+_SEE_OTHER: Final = 303
+_NOT_MODIFIED: Final = 304
+_PARTIAL: Final = 206
+_SAFE_METHODS: Final = frozenset({"GET", "HEAD"})
+_HARMLESS_HEADERS: Final = frozenset(
+    {"accept", "accept-encoding", "accept-language", "cache-control", "if-modified-since", "if-none-match", "range"}
+)
+
+_VAGUE: Final = frozenset({"", "application/octet-stream", "binary/octet-stream", "text/plain"})
+_JSON: Final = frozenset({"application/json", "text/json"})
+_HTML: Final = frozenset({"text/html", "application/xhtml+xml"})
+_GZIP: Final = frozenset({"application/gzip", "application/x-gzip", "application/x-tar", "application/x-gtar"})
+_ZIP: Final = frozenset({"application/zip", "application/x-zip-compressed", "application/x-zip"})
+_MAGIC: Final = ((_GZIP, b"\x1f\x8b", "gzip"), (_ZIP, b"PK", "zip"))
+
+
+def fetch(request: HttpRequest, *, max_redirects: int = limits.HTTP_REDIRECTS) -> Exchange[HttpResponse]:
+    """Make a request and follow its redirects; return the answer, whatever other status it has.
+
+    Raises:
+        FetchError: ``REDIRECT_LIMIT`` for a loop or too many; ``REDIRECT_BROKEN`` for one that leads nowhere;
+            ``ANSWER_UNASKED`` for a 304 or 206 to a request that did not ask for it; what the driver raises.
+        TrustError: ``REDIRECT_REFUSED``; what the driver raises.
+    """
+    asked = {(request.method, request.url)}
+    while True:
+        response = yield request
+        _check_asked(request, response)
+        if response.status not in _REDIRECTS:
+            return response
+        request = redirect(request, response)
+        if (request.method, request.url) in asked:
+            raise FetchError("REDIRECT_LIMIT", "the redirects go in a circle", place=Place(request.url))
+        if len(asked) > max_redirects:
+            raise FetchError("REDIRECT_LIMIT", f"more than {max_redirects} redirects", place=Place(request.url))
+        asked.add((request.method, request.url))
+
+
+def redirect(request: HttpRequest, response: HttpResponse) -> HttpRequest:
+    """Return the request that a redirect asks for.
+
+    Raises:
+        FetchError: ``REDIRECT_BROKEN``.
+        TrustError: ``REDIRECT_REFUSED``.
+
+    Trust: ``response`` is a stranger's, and so is the URL that it names.
+    """
+    source = parse_url(request.url)
+    target = _target(source, response)
+    if request.method not in _SAFE_METHODS and response.status not in _KEEPS_METHOD:
+        if response.status != _SEE_OTHER:
+            message = f"{response.status} to a {request.method} would lose what was sent"
+            raise FetchError("REDIRECT_BROKEN", message, place=Place(request.url))
+        headers = {name: value for name, value in request.headers.items() if name.lower() != "content-type"}
+        request = replace(request, method="GET", headers=headers, body=None)
+    if source.scheme == "https" and target.scheme == "http":
+        raise _refused(request, target, "leads from https to http")
+    if target.origin != source.origin:
+        _check_crossing(request, target)
+    return replace(request, url=str(target))
+
+
+def conditional_headers(headers: Mapping[str, str]) -> dict[str, str]:
+    """Return the headers that make a request conditional on a kept answer. Spec: RFC 9110 §13.
+
+    Args:
+        headers: of the kept answer, by lower-case name.
+    """
+    conditions = {"If-None-Match": headers.get("etag"), "If-Modified-Since": headers.get("last-modified")}
+    return {name: value for name, value in conditions.items() if value}
+
+
+def content_type(response: HttpResponse) -> str:
+    """Return the media type in lower case, without parameters; empty when there is none."""
+    return response.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+def expect_json(response: HttpResponse) -> None:
+    """Check that the answer may be JSON; whether it is, its reader finds out.
+
+    Raises:
+        FetchError: ``CONTENT_TYPE``.
+    """
+    found = content_type(response)
+    if found not in _VAGUE and found not in _JSON and not found.endswith("+json"):
+        raise _unexpected(response, "JSON", found)
+
+
+def expect_archive(response: HttpResponse) -> None:
+    """Check that the answer may be a gzip or zip archive, and is the one of the two that it says.
+
+    Raises:
+        FetchError: ``CONTENT_TYPE``.
+    """
+    found = content_type(response)
+    if found in _VAGUE:
+        return
+    for types, magic, name in _MAGIC:
+        if found in types:
+            if not response.body.startswith(magic):
+                message = f"the answer says that it is {name} and is not"
+                raise FetchError("CONTENT_TYPE", message, place=Place(response.url))
+            return
+    raise _unexpected(response, "an archive", found)
+
+
+def _check_asked(request: HttpRequest, response: HttpResponse) -> None:
+    if response.status == _NOT_MODIFIED:
+        asked = request.header("if-none-match") or request.header("if-modified-since")
+    elif response.status == _PARTIAL:
+        asked = request.header("range")
+    else:
+        return
+    if not asked:
+        raise FetchError("ANSWER_UNASKED", f"{response.status}, which was not asked for", place=Place(request.url))
+
+
+def _target(source: Url, response: HttpResponse) -> Url:
+    place = Place(str(source))
+    location = response.headers.get("location")
+    if not location:
+        raise FetchError("REDIRECT_BROKEN", f"{response.status} without a Location", place=place)
+    try:
+        return resolve_url(source, location)
+    except ValidationError as error:
+        raise TrustError("REDIRECT_REFUSED", f"the redirect is unreadable: {error.message}", place=place) from error
+
+
+def _check_crossing(request: HttpRequest, target: Url) -> None:
+    secrets = sorted(name for name in request.headers if name.lower() not in _HARMLESS_HEADERS)
+    if secrets or request.body is not None:
+        carried = " and ".join([*secrets, *(["a body"] if request.body is not None else [])])
+        raise _refused(request, target, f"would carry {carried} to another origin")
+
+
+def _refused(request: HttpRequest, target: Url, why: str) -> TrustError:
+    details = {"from": request.url, "to": str(target)}
+    return TrustError(
+        "REDIRECT_REFUSED", f"the redirect to {target.origin} {why}", place=Place(request.url), details=details
+    )
+
+
+def _unexpected(response: HttpResponse, wanted: str, found: str) -> FetchError:
+    if found in _HTML:
+        return FetchError(
+            "CONTENT_TYPE",
+            f"a web page came where {wanted} was expected",
+            place=Place(response.url),
+            fix="Check the address in a browser: it may be a login page, or a site that answers every path.",
+        )
+    return FetchError("CONTENT_TYPE", f"{found[:80]} came where {wanted} was expected", place=Place(response.url))

@@ -1,0 +1,241 @@
+"""HTTP/1.1 as bytes, without any input or output: a request to bytes, bytes to one answer.
+
+:class:`ResponseReader` is fed what arrives and says when the answer is complete. Both drivers use it, so every
+guard holds in both. It is a generator inside, which stops wherever it needs more bytes, and so reads like the
+grammar. It is strict where leniency lets two readers see two answers (RFC 9112 §6.3, §11): one
+``Content-Length`` or ``Transfer-Encoding: chunked``, never both; line ends are CR LF; no folded lines, no control
+characters, no space before a colon; nothing after the announced end. It is bounded wherever a stranger decides
+how much comes: header bytes, header lines, interim answers, body bytes, chunks.
+
+An answer without a length ends where the connection ends, as HTTP allows; such a connection is not used again.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final, NoReturn
+
+from skillwire import limits
+from skillwire.errors import FetchError, Place, UsageError
+from skillwire.wire.exchange import HttpResponse
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Mapping
+    from typing import TypeVar
+
+    from skillwire.model.url import Url
+    from skillwire.wire.exchange import HttpRequest
+
+    T = TypeVar("T")
+    Parsing = Generator[None, None, T]
+
+_STATUS: Final = re.compile(rb"HTTP/1\.([01]) ([1-5][0-9]{2})(?: [\t\x20-\x7e\x80-\xff]*)?")
+_FIELD: Final = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[\t ]*([\t\x20-\x7e\x80-\xff]*?)[\t ]*")
+_CHUNK: Final = re.compile(rb"([0-9A-Fa-f]{1,16})[\t ]*(?:;[\t\x20-\x7e\x80-\xff]*)?")
+_LENGTH: Final = re.compile(r"[0-9]{1,18}", re.ASCII)
+_VERSION: Final = b"HTTP/1."
+_LINE_BYTES: Final = 1024  # of a chunk's size line or a trailer, both of which we have no use for
+
+#: Fields that mean one thing; two of them are two answers.
+_SINGULAR: Final = frozenset({"content-length", "content-type", "etag", "location", "transfer-encoding"})
+
+_TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
+_VALUE: Final = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
+_OURS: Final = frozenset({"connection", "content-length", "expect", "host", "te", "transfer-encoding", "upgrade"})
+
+_FINAL: Final = 200
+_SWITCHING: Final = 101
+_BODILESS: Final = frozenset({204, 304})
+
+
+def encode_request(request: HttpRequest, url: Url, defaults: Mapping[str, str]) -> bytes:
+    """Return the bytes of ``request``, head and body in one.
+
+    Args:
+        request: what to ask.
+        url: ``request.url``, parsed.
+        defaults: headers that ``request`` may override, such as ``User-Agent``.
+
+    Raises:
+        UsageError: ``HEADER`` when a header cannot be sent as it is.
+    """
+    headers = {name.lower(): value for name, value in (*defaults.items(), *request.headers.items())}
+    for name, value in headers.items():
+        if name in _OURS or not _TOKEN.fullmatch(name) or not _VALUE.fullmatch(value):
+            raise UsageError("HEADER", f"the header {name!r} cannot be sent")  # its value may be a secret
+    lines = [f"{request.method} {url.target} HTTP/1.1", f"host: {url.authority}"]
+    lines += [f"{name}: {value}" for name, value in headers.items()]
+    if request.body is not None:
+        lines.append(f"content-length: {len(request.body)}")
+    return "\r\n".join([*lines, "", ""]).encode("latin-1") + (request.body or b"")
+
+
+class ResponseReader:
+    """Reads the answer to one request.
+
+    Args:
+        request: what was asked: its method decides whether there is a body, its ``max_bytes`` how large.
+
+    Trust: everything fed is a stranger's. Raises ``FetchError`` only: ``HTTP_SYNTAX``, ``BODY_TOO_LARGE``,
+    ``CONNECTION_LOST``.
+    """
+
+    def __init__(self, request: HttpRequest) -> None:
+        self._request = request
+        self._buffer = bytearray()
+        self._ended = False
+        self.started = False  # whether any byte came
+        self.reusable = True  # whether the connection may carry another request; known when the answer is complete
+        self._steps = self._answer()
+        next(self._steps)
+
+    def feed(self, data: bytes) -> HttpResponse | None:
+        """Take what arrived; return the answer when it is complete, its body not yet content-decoded."""
+        self.started = True
+        self._buffer += data
+        return self._advance()
+
+    def end(self) -> HttpResponse | None:
+        """Say that the connection has ended; return the answer if that is how it ends."""
+        self._ended = True
+        return self._advance()
+
+    def _advance(self) -> HttpResponse | None:
+        try:
+            next(self._steps)
+        except StopIteration as stop:
+            response: HttpResponse = stop.value
+            return response
+        return None
+
+    def _answer(self) -> Parsing[HttpResponse]:
+        for _ in range(limits.HTTP_INTERIM_RESPONSES + 1):
+            status, headers = yield from self._head()
+            if status >= _FINAL:
+                break
+            if status == _SWITCHING:
+                self._refuse("it switches to another protocol")
+        else:
+            self._refuse("it announces itself too many times (1xx)")
+        body = yield from self._body(status, headers)
+        if self._buffer:
+            self._refuse("more bytes came than it announced")
+        return HttpResponse(self._request.url, status, headers, body)
+
+    def _head(self) -> Parsing[tuple[int, dict[str, str]]]:
+        searched = 0
+        while (end := self._buffer.find(b"\r\n\r\n", searched)) < 0 and len(self._buffer) <= limits.HTTP_HEADER_BYTES:
+            if not self._buffer.startswith(_VERSION[: len(self._buffer)]):
+                self._refuse("it does not begin with HTTP/1")
+            searched = max(0, len(self._buffer) - 3)
+            yield from self._more()
+        if not 0 <= end <= limits.HTTP_HEADER_BYTES:
+            self._refuse("its headers are too large")
+        status_line, *fields = bytes(self._buffer[:end]).split(b"\r\n")
+        del self._buffer[: end + 4]
+        match = _STATUS.fullmatch(status_line)
+        if match is None:
+            self._refuse("its status line is malformed")
+        headers = self._fields(fields)
+        if match[1] == b"0" or "close" in headers.get("connection", "").lower():
+            self.reusable = False
+        return int(match[2]), headers
+
+    def _fields(self, lines: list[bytes]) -> dict[str, str]:
+        if len(lines) > limits.HTTP_HEADERS:
+            self._refuse("it has too many headers")
+        headers: dict[str, str] = {}
+        for line in lines:
+            match = _FIELD.fullmatch(line)
+            if match is None:
+                self._refuse("a header line is malformed")
+            name, value = match[1].decode("ascii").lower(), match[2].decode("latin-1")
+            if name in headers:
+                if name in _SINGULAR:
+                    self._refuse(f"it has two {name} headers")
+                value = f"{headers[name]}, {value}"
+            headers[name] = value
+        return headers
+
+    def _body(self, status: int, headers: Mapping[str, str]) -> Parsing[bytes]:
+        coding, length = headers.get("transfer-encoding"), headers.get("content-length")
+        if coding is not None and length is not None:
+            self._refuse("it is chunked and has a length")
+        if length is not None and not _LENGTH.fullmatch(length):
+            self._refuse("its length is not a number")
+        if coding is not None and coding.lower() != "chunked":
+            self._refuse("it has an unknown transfer encoding")
+        if self._request.method == "HEAD" or status in _BODILESS:
+            return b""
+        if coding is not None:
+            return (yield from self._chunked())
+        if length is not None:
+            self._check_size(int(length))
+            return (yield from self._exactly(int(length)))
+        return (yield from self._until_end())
+
+    def _chunked(self) -> Parsing[bytes]:
+        body = bytearray()
+        for _ in range(limits.HTTP_CHUNKS):
+            match = _CHUNK.fullmatch((yield from self._line()))
+            if match is None:
+                self._refuse("a chunk has no size")
+            size = int(match[1], 16)
+            if size == 0:
+                yield from self._trailers()
+                return bytes(body)
+            self._check_size(len(body) + size)
+            body += yield from self._exactly(size)
+            if (yield from self._exactly(2)) != b"\r\n":
+                self._refuse("a chunk is longer than its size")
+        self._refuse("it has too many chunks")
+
+    def _trailers(self) -> Parsing[None]:
+        for _ in range(limits.HTTP_HEADERS):
+            line = yield from self._line()
+            if not line:
+                return
+            if not _FIELD.fullmatch(line):
+                self._refuse("a trailer is malformed")
+        self._refuse("it has too many trailers")
+
+    def _until_end(self) -> Parsing[bytes]:
+        self.reusable = False
+        while not self._ended:
+            self._check_size(len(self._buffer))
+            yield
+        return self._take(len(self._buffer))
+
+    def _line(self) -> Parsing[bytes]:
+        while (end := self._buffer.find(b"\r\n")) < 0 and len(self._buffer) <= _LINE_BYTES:
+            yield from self._more()
+        if not 0 <= end <= _LINE_BYTES:
+            self._refuse("a line in its body is too long")
+        return self._take(end + 2)[:-2]
+
+    def _exactly(self, size: int) -> Parsing[bytes]:
+        while len(self._buffer) < size:
+            yield from self._more()
+        return self._take(size)
+
+    def _take(self, size: int) -> bytes:
+        taken = bytes(self._buffer[:size])
+        del self._buffer[:size]
+        return taken
+
+    def _more(self) -> Parsing[None]:
+        yield
+        if self._ended:
+            raise FetchError("CONNECTION_LOST", "the connection ended before the answer did", place=self._place)
+
+    def _check_size(self, size: int) -> None:
+        limit = self._request.max_bytes
+        if size > limit:
+            raise FetchError("BODY_TOO_LARGE", f"the body is larger than {int(limit)} bytes", place=self._place)
+
+    @property
+    def _place(self) -> Place:
+        return Place(self._request.url)
+
+    def _refuse(self, why: str) -> NoReturn:
+        raise FetchError("HTTP_SYNTAX", f"the answer cannot be trusted: {why}", place=self._place)

@@ -478,4 +478,35 @@ CODES: dict[str, CodeInfo] = {
         "It answered 401 or 403.",
         "Give one with --token, SKILLWIRE_TOKENS or ~/.netrc.",
     ),
+    # --- answers of the server ---------------------------------------------------------------------------
+    "NOT_FOUND": CodeInfo(
+        "Nothing is published at this path",
+        "The URL is mistyped, or the skill or file was removed.",
+        "See what is published in /.well-known/agent-skills/index.json.",
+    ),
+    "METHOD_NOT_ALLOWED": CodeInfo(
+        "The resource does not answer this method",
+        "What is published can be read, not changed, over HTTP.",
+        "Use a method of the Allow field.",
+    ),
+    "URL_TOO_LONG": CodeInfo(
+        "The URL is too long", "It is longer than anything that is published.", "Check how the URL is made."
+    ),
+    "RANGE_UNSATISFIABLE": CodeInfo(
+        "The part asked for lies behind the end",
+        "The file is shorter than the client thinks; it may have changed.",
+        "Fetch the whole.",
+    ),
+    "NOT_READY": CodeInfo(
+        "The server is still loading its skills",
+        "It was started a moment ago.",
+        "Try again in a second.",
+        retryable=True,
+    ),
+    "INTERNAL": CodeInfo(
+        "The server failed",
+        "Something that should not happen has happened.",
+        "Read the server's log; report what it says.",
+        retryable=True,
+    ),
 }

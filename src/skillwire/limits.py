@@ -84,3 +84,12 @@ HTTP_ADDRESSES = Bound(4, "addresses", "of one host that are tried; who answers 
 HTTP_CONNECT_SECONDS = Bound(10, "seconds", "to be connected, TLS included")
 HTTP_REQUEST_SECONDS = Bound(60, "seconds", "for one whole request, body included")
 HTTP_CONCURRENCY = Bound(6, "connections", "to one origin at once")
+
+# --- the server ------------------------------------------------------------------------------------------
+SERVER_HEAD_BYTES = Bound(32 * KIB, "bytes", "request line and header fields; browsers send 2 KiB")
+SERVER_HEAD_SECONDS = Bound(15, "seconds", "for a request to arrive; a slow one holds a connection")
+SERVER_SHUTDOWN_SECONDS = Bound(10, "seconds", "for answers under way when the server is told to stop")
+SERVER_CONNECTIONS = Bound(2_000, "connections", "each costs memory; half of the usual 4,096 open files")
+SERVER_PIECE_BYTES = Bound(256 * KIB, "bytes", "of a file in memory for one client, however slow it is")
+SERVER_BLOB_CACHE_BYTES = Bound(4 * MIB, "bytes", "of files and artifacts that were asked for lately")
+SERVER_LISTING_CACHE_BYTES = Bound(8 * MIB, "bytes", "of the indexes of scopes that were asked for lately")

@@ -1,0 +1,219 @@
+"""What we answer, and where: the address space of a site, as a function of the catalog.
+
+A :class:`Site` is made from a snapshot that was already narrowed to its audience. It opens no file and keeps no
+table of URLs: a path is taken apart, the skill looked up by name and the file by its exact path in the skill's
+list. So a path can never mean anything outside of a skill, whatever it holds, and 10,000 skills cost one table
+of digests. The same value feeds the live server (:meth:`Site.lookup`) and the static build
+(:meth:`Site.paths`), which is why both give the same bytes::
+
+    /.well-known/agent-skills/index.json                0.2.0, with files and version for older clients
+    /.well-known/skills/index.json                      0.1.0
+    /.well-known/{agent-skills,skills}/NAME/PATH        one file
+    /.well-known/agent-skills/NAME.tar.gz               the artifact of a skill of several files (or .zip)
+    /.well-known/agent-skills/sha256/HEX.EXT            an artifact by its digest: never changes
+    /@SCOPE/.well-known/...                             the same for one skill, publisher or scene
+    /.well-known/agent-skills/.well-known/...           the same again, for a client given a pasted index URL
+
+An index names artifacts by their digest URL, so an index and an artifact fetched on both sides of a change
+still fit together. Its URLs are relative unless a base URL is given: a site may then be mounted anywhere.
+
+Spec: ASD URI Structure, Discovery Index, HTTP Considerations; specs §1.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+from skillwire.model.digest import Digest
+from skillwire.protocols.agent_skills.codec import encode_index, encode_old_index
+from skillwire.protocols.agent_skills.media import JSON, media_type
+from skillwire.protocols.agent_skills.messages import WELL_KNOWN, WELL_KNOWN_OLD, IndexedFile, IndexEntry
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from skillwire.model.catalog import Catalog
+    from skillwire.model.skill import Artifact, Skill
+
+INDEX_PATH: Final = f"{WELL_KNOWN}/index.json"
+OLD_INDEX_PATH: Final = f"{WELL_KNOWN_OLD}/index.json"
+
+_SCOPE: Final = re.compile(r"[A-Za-z0-9._-]{1,128}", re.ASCII)
+_PASTED: Final = re.compile(r"/\.well-known/(?:agent-skills|skills)(?:/index\.json)?(?=/\.well-known/)")
+_WELL_KNOWN: Final = re.compile(r"/\.well-known/(agent-skills|skills)/([^/]+)(?:/(.+))?", re.DOTALL)
+_BY_DIGEST: Final = re.compile(r"sha256/([0-9a-f]{64})(\.md|\.tar\.gz|\.zip)", re.ASCII)
+#: A path that a 0.1.0 client can put behind a URL as it stands: printable ASCII without ``\ ? # [ ] %`` or ``..``.
+_PLAIN_PATH: Final = re.compile(r"(?!.*\.\.)[ !\"$&->@-Z^-~]+", re.ASCII)
+
+
+class Cache(StrEnum):
+    """How long an answer may be kept without asking again: a ``Cache-Control`` value. Spec: ASD HTTP."""
+
+    BRIEF = "public, max-age=60, stale-while-revalidate=300"
+    FOREVER = "public, max-age=31536000, immutable"
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """An answer whose bytes a blob store holds: a file of a skill, or an artifact. No coding may change them."""
+
+    media_type: str
+    cache: Cache
+    digest: Digest
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """An answer that is an index, encoded when it is wanted.
+
+    Args:
+        skills: what it lists, in this order.
+        artifacts: what stands before ``sha256/`` in its URLs.
+        old: whether it is of version 0.1.0.
+    """
+
+    skills: tuple[Skill, ...]
+    artifacts: str
+    old: bool
+    media_type: str = JSON
+    cache: Cache = Cache.BRIEF
+
+    def encode(self) -> bytes:
+        """Return the index's bytes."""
+        if self.old:
+            return encode_old_index(_entry(skill, self.artifacts) for skill in self.skills if _is_plain(skill))
+        return encode_index(_entry(skill, self.artifacts) for skill in self.skills)
+
+
+Representation = Stored | Listing
+
+
+class Site:
+    """The address space of a catalog.
+
+    Args:
+        catalog: what the audience may see.
+        base_url: an absolute URL without a final slash, put before the URLs in indexes; relative URLs when empty.
+        superseded: artifacts that the catalog no longer has and that are still found by their digest.
+    """
+
+    def __init__(self, catalog: Catalog, base_url: str = "", superseded: Iterable[Artifact] = ()) -> None:
+        self._skills = catalog.skills
+        self._base_url = base_url
+        self._artifacts = {artifact.digest: artifact for artifact in superseded}
+        self._artifacts.update((skill.artifact.digest, skill.artifact) for skill in catalog.skills.values())
+
+    def lookup(self, path: str) -> Representation | None:
+        """Return what is answered at ``path`` (percent-decoded, from the site's root), or None.
+
+        Trust: ``path`` is a stranger's.
+        """
+        members, rest = self._skills, path
+        if path.startswith("/@"):
+            scope, slash, rest = path[2:].partition("/")
+            members, rest = self._members(scope), slash + rest
+        found = _WELL_KNOWN.fullmatch(_PASTED.sub("", rest, count=1))
+        if found is None or not (members or members is self._skills):
+            return None
+        generation, name, file = found.groups()
+        old = generation == "skills"
+        if file is None:
+            if name == "index.json":
+                return Listing(tuple(members.values()), self._artifacts_url(path), old)
+            return self._archive(name)
+        if by_digest := _BY_DIGEST.fullmatch(f"{name}/{file}"):
+            return self._by_digest(*by_digest.groups())
+        return _file(members.get(name), file)
+
+    def paths(self) -> Iterator[str]:
+        """Yield every path that a static site holds, the indexes of the whole site last.
+
+        Of what :meth:`lookup` answers it leaves out what would be stored once more for each way to ask: the
+        files of publishers and scenes, and most pasted URLs.
+        """
+        for skill in self._skills.values():
+            yield from skill_paths(skill)
+        yield from self.listing_paths()
+
+    def listing_paths(self) -> Iterator[str]:
+        """Yield the part of :meth:`paths` that depends on more than one skill."""
+        scopes = {scope for skill in self._skills.values() for scope in (skill.publisher, *skill.scenes)}
+        for scope in sorted(scopes - self._skills.keys()):
+            if _SCOPE.fullmatch(scope):
+                yield f"/@{scope}{INDEX_PATH}"
+        yield WELL_KNOWN + INDEX_PATH
+        yield OLD_INDEX_PATH
+        yield INDEX_PATH
+
+    def _members(self, scope: str) -> Mapping[str, Skill]:
+        """Return the skills of a scope: a skill's name goes before a publisher's, and that before a scene's."""
+        if skill := self._skills.get(scope):
+            return {scope: skill}
+        if not _SCOPE.fullmatch(scope):
+            return {}
+        published = {name: skill for name, skill in self._skills.items() if skill.publisher == scope}
+        return published or {name: skill for name, skill in self._skills.items() if scope in skill.scenes}
+
+    def _artifacts_url(self, path: str) -> str:
+        if self._base_url:
+            return f"{self._base_url}{WELL_KNOWN}/"
+        if path == INDEX_PATH:
+            return ""
+        return "../" * (path.count("/") - 1) + WELL_KNOWN[1:] + "/"
+
+    def _by_digest(self, hexadecimal: str, extension: str) -> Stored | None:
+        artifact = self._artifacts.get(Digest(f"sha256:{hexadecimal}"))
+        if artifact is None or artifact.extension != extension:
+            return None
+        return Stored(artifact.media_type, Cache.FOREVER, artifact.digest, artifact.size)
+
+    def _archive(self, file: str) -> Stored | None:
+        name, dot, extension = file.partition(".")
+        skill = self._skills.get(name)
+        if skill is None or skill.artifact.artifact_type != "archive" or skill.artifact.extension != dot + extension:
+            return None
+        artifact = skill.artifact
+        return Stored(artifact.media_type, Cache.BRIEF, artifact.digest, artifact.size)
+
+
+def skill_paths(skill: Skill) -> Iterator[str]:
+    """Yield the paths of a static site that depend on ``skill`` alone, its indexes last."""
+    artifact = skill.artifact
+    yield f"{WELL_KNOWN}/sha256/{artifact.digest.hex}{artifact.extension}"
+    if artifact.artifact_type == "archive":
+        yield f"{WELL_KNOWN}/{skill.name}{artifact.extension}"
+    for base in (WELL_KNOWN, WELL_KNOWN_OLD, f"/@{skill.name}{WELL_KNOWN_OLD}"):
+        for file in skill.files:
+            if not _BY_DIGEST.fullmatch(f"{skill.name}/{file.path}"):  # a digest's URL means the artifact
+                yield f"{base}/{skill.name}/{file.path}"
+    yield f"/@{skill.name}{OLD_INDEX_PATH}"
+    yield f"/@{skill.name}{INDEX_PATH}"
+
+
+def _file(skill: Skill | None, path: str) -> Stored | None:
+    for file in skill.files if skill else ():
+        if file.path == path:
+            return Stored(media_type(path), Cache.BRIEF, file.digest, file.size)
+    return None
+
+
+def _entry(skill: Skill, artifacts: str) -> IndexEntry:
+    artifact = skill.artifact
+    return IndexEntry(
+        name=skill.name,
+        description=skill.description,
+        artifact_type=artifact.artifact_type,
+        url=f"{artifacts}sha256/{artifact.digest.hex}{artifact.extension}",
+        digest=artifact.digest,
+        files=tuple(IndexedFile(file.path, file.path) for file in skill.files) if _is_plain(skill) else (),
+        version=skill.version,
+    )
+
+
+def _is_plain(skill: Skill) -> bool:
+    """Whether a 0.1.0 client can fetch the skill; one bad path makes such a client refuse the whole index."""
+    return all(_PLAIN_PATH.fullmatch(file.path) for file in skill.files)

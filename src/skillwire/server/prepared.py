@@ -1,0 +1,118 @@
+"""Answers that are ready before they are asked for: encoded, compressed, hashed, their header fields built.
+
+An index is asked for by every client of every skill, so it is prepared once a revision and then costs a lookup
+in a table and one comparison or two. Each coding of it is a representation of its own and has its own strong
+tag; a client that holds any of them is told so (304) with the tag that it sent.
+"""
+
+from __future__ import annotations
+
+import gzip
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import brotli  # type: ignore[import-untyped]  # it ships no types
+
+from skillwire.model.digest import Digest
+from skillwire.server.headers import OPEN_FIELDS, Fields, encode_fields
+from skillwire.server.negotiation import Coding, choose_coding, matching_tag
+
+if TYPE_CHECKING:
+    from starlette.types import Scope, Send
+
+    from skillwire.protocols.agent_skills.server import Cache
+
+#: Below it a packet carries the answer either way.
+_WORTH_CODING: Final = 1024
+#: Above it the best compression takes longer than it can save: 5 MiB cost brotli 0.2 s at 5, and 9 s at 11.
+_LARGE: Final = 512 * 1024
+_BROTLI_QUALITY: Final = (9, 5)
+_GZIP_LEVEL: Final = (9, 6)
+#: Clients send few different values; those are read once. Bounded, because the values are theirs.
+_REMEMBERED: Final = 256
+
+_codings: dict[bytes, Coding] = {}
+
+
+class Variant(NamedTuple):
+    """One coding of an answer: header fields of a 200 and of a 304, and the body."""
+
+    fields: Fields
+    not_modified: Fields
+    body: bytes
+
+
+class Prepared:
+    """An answer with all of its codings.
+
+    Args:
+        content: the bytes of the identity coding.
+        media_type: its ``Content-Type``.
+        cache: its ``Cache-Control``.
+    """
+
+    __slots__ = ("_by_coding", "_by_tag", "_tags", "size")
+
+    def __init__(self, content: bytes, media_type: str, cache: Cache) -> None:
+        digest = Digest.of(content).hex
+        self._by_coding: dict[Coding, Variant] = {}
+        self._by_tag: dict[bytes, Variant] = {}
+        tags = []
+        self.size = 0
+        for coding, body in _codings_of(content).items():
+            tag = f'"{digest}"' if coding == "identity" else f'"{digest}-{coding}"'
+            kept = {"ETag": tag, "Cache-Control": cache.value, "Vary": "Accept-Encoding"}
+            sent = {"Content-Type": media_type, "Content-Length": str(len(body))}
+            if coding != "identity":
+                sent["Content-Encoding"] = coding
+            fields = encode_fields(sent, kept, OPEN_FIELDS)
+            variant = Variant(fields, encode_fields(kept, OPEN_FIELDS), body)
+            self._by_coding[coding] = self._by_tag[tag.encode()] = variant
+            tags.append(tag)
+            self.size += len(body)
+        self._tags = tuple(tags)
+
+    async def send(self, scope: Scope, send: Send) -> tuple[int, int]:
+        """Answer a GET or HEAD; return status and length of the body."""
+        accepted = condition = None
+        for name, value in scope["headers"]:
+            if name == b"accept-encoding":
+                accepted = value if accepted is None else accepted + b"," + value
+            elif name == b"if-none-match":
+                condition = value if condition is None else condition + b"," + value
+        if condition is not None and (held := self._held(condition)) is not None:
+            await send({"type": "http.response.start", "status": 304, "headers": held.not_modified.copy()})
+            await send({"type": "http.response.body", "body": b""})
+            return 304, 0
+        variant = self._by_coding.get(_coding(accepted)) or self._by_coding["identity"]
+        await send({"type": "http.response.start", "status": 200, "headers": variant.fields.copy()})
+        body = b"" if scope["method"] == "HEAD" else variant.body
+        await send({"type": "http.response.body", "body": body})
+        return 200, len(body)
+
+    def _held(self, condition: bytes) -> Variant | None:
+        if (variant := self._by_tag.get(condition)) is not None:
+            return variant
+        tag = matching_tag(condition.decode("latin-1"), self._tags)
+        return None if tag is None else self._by_tag[tag.encode()]
+
+
+def _coding(accepted: bytes | None) -> Coding:
+    if accepted is None:
+        return "identity"
+    coding = _codings.get(accepted)
+    if coding is None:
+        coding = choose_coding(accepted.decode("latin-1"))
+        if len(_codings) >= _REMEMBERED:
+            _codings.clear()
+        _codings[accepted] = coding
+    return coding
+
+
+def _codings_of(content: bytes) -> dict[Coding, bytes]:
+    """Return the codings of ``content`` that are worth having; identity first."""
+    bodies: dict[Coding, bytes] = {"identity": content}
+    if len(content) >= _WORTH_CODING:
+        large = len(content) >= _LARGE
+        bodies["br"] = brotli.compress(content, mode=brotli.MODE_TEXT, quality=_BROTLI_QUALITY[large])
+        bodies["gzip"] = gzip.compress(content, _GZIP_LEVEL[large], mtime=0)
+    return {coding: body for coding, body in bodies.items() if coding == "identity" or len(body) < len(content)}

@@ -1,0 +1,60 @@
+"""Errors as answers: one JSON form for every status, ``{"error": {"code", "message", "details"}}``.
+
+``code`` is a row of :data:`skillwire.codes.CODES`, so what a client is told can be looked up with
+``skillwire explain`` and in the documentation. Nothing of a failure inside is told to the client; the log has it.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from skillwire.server.headers import OPEN_FIELDS, encode_fields
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from starlette.types import Send
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """An error answer: status, code, message for this case, facts for machines, and further header fields."""
+
+    status: int
+    code: str
+    message: str
+    details: Mapping[str, object] = field(default_factory=dict)
+    fields: Mapping[str, str] = field(default_factory=dict)
+
+    def body(self) -> bytes:
+        """Return the JSON document."""
+        error = {"code": self.code, "message": self.message, "details": dict(self.details)}
+        return json.dumps({"error": error}, ensure_ascii=False).encode()
+
+    async def send(self, send: Send, *, head: bool = False) -> None:
+        """Answer with this problem; without the body for ``head``."""
+        body = self.body()
+        own = {"Content-Type": "application/json", "Content-Length": str(len(body)), "Cache-Control": "no-store"}
+        fields = encode_fields(own, OPEN_FIELDS, dict(self.fields))
+        await send({"type": "http.response.start", "status": self.status, "headers": fields})
+        await send({"type": "http.response.body", "body": b"" if head else body})
+
+
+NOT_FOUND = Problem(404, "NOT_FOUND", "nothing is published at this path")
+NOT_READY = Problem(503, "NOT_READY", "the skills are still being loaded", fields={"Retry-After": "1"})
+URL_TOO_LONG = Problem(414, "URL_TOO_LONG", "the URL is longer than anything that is published here")
+INTERNAL = Problem(500, "INTERNAL", "the server failed; its log says how")
+
+
+def method_not_allowed(method: str, allowed: str) -> Problem:
+    """Return the answer to a method that a resource does not have; ``allowed`` is the ``Allow`` field."""
+    message = f"this resource answers {allowed}"
+    return Problem(405, "METHOD_NOT_ALLOWED", message, {"method": method[:20]}, {"Allow": allowed})
+
+
+def unsatisfiable(size: int) -> Problem:
+    """Return the answer to a range that lies wholly behind the end. Spec: RFC 9110 §15.5.17."""
+    fields = {"Content-Range": f"bytes */{size}"}
+    return Problem(416, "RANGE_UNSATISFIABLE", f"there are only {size} bytes", {"size": size}, fields)

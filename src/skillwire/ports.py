@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from skillwire.model.digest import Digest
+    from skillwire.model.install import CachedResponse, Lock, OriginRecord, Placement, StagedSkill
 
 
 class BlobStore(Protocol):
@@ -21,3 +23,52 @@ class BlobStore(Protocol):
 
     def path(self, digest: Digest) -> Path | None:
         """Return a file that holds the bytes, or None when they are not in a file."""
+
+
+class ResponseCache(Protocol):
+    """Answers kept from earlier requests, one for each URL and credential."""
+
+    def look_up(self, url: str, credential: str | None) -> CachedResponse | None:
+        """Return what is kept for ``url`` as seen with ``credential``."""
+
+    def keep(self, response: CachedResponse, credential: str | None) -> None:
+        """Keep ``response``, in place of an earlier one."""
+
+
+class OriginBook(Protocol):
+    """What is remembered of each publisher's place, across projects."""
+
+    def look_up(self, base: str) -> OriginRecord | None:
+        """Return what is remembered of ``base``."""
+
+    def record(self, base: str, record: OriginRecord) -> None:
+        """Remember ``record`` for ``base``."""
+
+
+class SkillsFolder(Protocol):
+    """The installed skills of one project, or of the user, and their lock."""
+
+    def read_lock(self) -> Lock:
+        """Return the lock; an empty one when there is none."""
+
+    def installed_files(self, placement: Placement, name: str) -> Mapping[str, str] | None:
+        """Return ``path → SHA-256`` of what stands where ``name`` is or would be; None when nothing does."""
+
+    def change(self) -> SkillsFolderChange:
+        """Begin a change. One at a time: a second one waits, then fails with ``FOLDER_BUSY``."""
+
+
+class SkillsFolderChange(Protocol):
+    """A change that happens as a whole or not at all."""
+
+    def stage(self, skill: StagedSkill) -> None:
+        """Write ``skill`` aside, to be put in place by :meth:`commit`."""
+
+    def take_away(self, name: str, placement: Placement) -> None:
+        """Remove ``name`` at :meth:`commit`."""
+
+    def commit(self, lock: Lock) -> None:
+        """Put everything in place and write ``lock``."""
+
+    def close(self) -> None:
+        """End the change; what was not committed leaves nothing behind."""

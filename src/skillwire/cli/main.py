@@ -56,7 +56,7 @@ class LazyGroup(click.Group):
         command: click.Command = importlib.import_module(f"skillwire.cli.{cmd_name}").command
         return command
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  # click's
         """Write the sections without importing a command."""
         for section, commands in SECTIONS.items():
             with formatter.section(section):

@@ -7,7 +7,7 @@ megabytes and a snapshot costs nothing to keep.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from skillwire.model.access import Access
 
@@ -28,6 +28,14 @@ class SkillFile:
     path: str
     size: int
     digest: Digest
+    executable: bool = False
+
+
+class FileContent(NamedTuple):
+    """One file of a skill with its bytes: on its way into an archive, out of one, or to the disk."""
+
+    path: str
+    content: bytes | memoryview
     executable: bool = False
 
 

@@ -1,0 +1,62 @@
+"""Credentials for private origins, from the environment and ``~/.netrc``. Each belongs to one origin."""
+
+from __future__ import annotations
+
+import base64
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from skillwire.errors import Place, UsageError
+from skillwire.model.url import parse_url
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from skillwire.model.url import Url
+
+
+def find_credential(url: Url, environment: Mapping[str, str]) -> str | None:
+    """Return the ``Authorization`` value for the origin of ``url``, or None.
+
+    ``SKILLWIRE_TOKENS`` holds ``origin=token`` pairs, separated by white space; ``~/.netrc`` (or the file that
+    ``NETRC`` names) holds a user name and password for a host.
+    """
+    return _from_environment(url, environment.get("SKILLWIRE_TOKENS", "")) or _from_netrc(url, environment)
+
+
+def bearer(token: str) -> str:
+    """Return the ``Authorization`` value for a token.
+
+    Raises:
+        UsageError: the token holds what no header may hold; it is not shown.
+    """
+    if not token.isascii() or not token.isprintable() or not token or " " in token:
+        raise UsageError("USAGE", "the token is empty or holds characters that no header may hold")
+    return f"Bearer {token}"
+
+
+def _from_environment(url: Url, tokens: str) -> str | None:
+    for pair in tokens.split():
+        origin, separator, token = pair.partition("=")
+        if not separator:
+            raise UsageError("SETTING_FORM", "must be origin=token pairs", place=Place("SKILLWIRE_TOKENS"))
+        if parse_url(origin if "://" in origin else f"https://{origin}").origin == url.origin:
+            return bearer(token)
+    return None
+
+
+def _from_netrc(url: Url, environment: Mapping[str, str]) -> str | None:
+    path = Path(environment.get("NETRC") or Path.home() / ".netrc")
+    if not os.access(path, os.R_OK) or not path.is_file():
+        return None
+    import netrc  # noqa: PLC0415  # most users have no such file
+
+    try:
+        entry = netrc.netrc(str(path)).hosts.get(url.host)
+    except netrc.NetrcParseError as error:
+        raise UsageError("SETTING_FORM", error.msg, place=Place(str(path), error.lineno)) from error
+    if entry is None:
+        return None
+    login, _, password = entry
+    return "Basic " + base64.b64encode(f"{login}:{password}".encode()).decode()

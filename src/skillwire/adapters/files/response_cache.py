@@ -1,0 +1,55 @@
+"""The cache of answers: one file for each URL and credential, so that indexes need not be fetched again.
+
+A file holds one line of JSON (URL, headers, time) and then the body. What cannot be read back is treated as
+absent: a cache may be lost, never trusted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING, Final
+
+from skillwire.adapters.files.atomic import write_atomically
+from skillwire.model.install import CachedResponse
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_KEPT_HEADERS: Final = frozenset({"etag", "last-modified", "cache-control", "content-type"})
+
+
+class FileResponseCache:
+    """Fills :class:`skillwire.ports.ResponseCache` with a folder."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def look_up(self, url: str, credential: str | None) -> CachedResponse | None:
+        """Return what is kept for ``url`` as seen with ``credential``."""
+        try:
+            head, _, body = self._path(url, credential).read_bytes().partition(b"\n")
+            fields = json.loads(head)
+            if fields["url"] == url and fields["size"] == len(body):
+                return CachedResponse(url, body, dict(fields["headers"]), float(fields["fetched_at"]))
+        except (OSError, ValueError, KeyError, TypeError):
+            # Absent, or cut off, or of another version: as good as absent, it is fetched again.
+            return None
+        return None
+
+    def keep(self, response: CachedResponse, credential: str | None) -> None:
+        """Keep ``response``, in place of an earlier one."""
+        headers = {name: value for name, value in response.headers.items() if name in _KEPT_HEADERS}
+        fields = {
+            "url": response.url,
+            "size": len(response.body),
+            "headers": headers,
+            "fetched_at": response.fetched_at,
+        }
+        content = json.dumps(fields).encode() + b"\n" + response.body
+        write_atomically(self._path(response.url, credential), content, mode=0o600)
+
+    def _path(self, url: str, credential: str | None) -> Path:
+        # Two users of one machine account may hold different credentials: their answers differ, so must the key.
+        key = hashlib.sha256(f"{credential or ''}\n{url}".encode()).hexdigest()
+        return self._directory / key[:2] / key[2:]

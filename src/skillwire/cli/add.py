@@ -1,0 +1,143 @@
+"""``skillwire add``: install skills, verified and locked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from skillwire.cli.client_options import confirm, locked_object, network_options, open_client, scope_option
+from skillwire.cli.output import bad, faint, good, output_options, strong
+from skillwire.cli.progress import Progress
+from skillwire.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from skillwire.cli.output import Output
+    from skillwire.client.synchronous import Client
+    from skillwire.resolver.install import Plan, Report
+
+
+@click.command()
+@click.argument("references", metavar="[REF]...", nargs=-1)
+@click.option("-a", "--agent", "agents", metavar="NAME", multiple=True, help="Install for this agent; '*' for all.")
+@click.option("--copy/--link", "copy", default=None, help="Copies, or links (the default), for several agents.")
+@click.option("--all", "take_all", is_flag=True, help="Every skill of an origin, without a question.")
+@click.option("--frozen", is_flag=True, help="Exactly what skills.lock says: these names, or all.")
+@click.option("--overwrite", is_flag=True, help="Replace what stands in the way.")
+@click.option("--dry-run", is_flag=True, help="Say what would happen, change nothing.")
+@click.option("-y", "--yes", is_flag=True, help="Agree to unknown origins and to every skill of an origin.")
+@scope_option
+@network_options
+@output_options
+def command(
+    *,
+    output: Output,
+    references: tuple[str, ...],
+    agents: tuple[str, ...],
+    copy: bool | None,
+    take_all: bool,
+    frozen: bool,
+    overwrite: bool,
+    dry_run: bool,
+    yes: bool,
+    for_user: bool,
+    token: str | None,
+    offline: bool | None,
+    refresh: bool,
+) -> None:
+    """Install the skills that each REF means.
+
+    REF is example.com/name, a URL, a folder (./name), or a bare name when sources are configured. Artifacts are
+    verified against their digests; nothing in them is run. Everything happens, or nothing.
+    """
+    if not references and not frozen:
+        raise UsageError("USAGE", "nothing to add", fix="name a skill, such as example.com/name, or give --frozen")
+    with open_client(
+        output,
+        references=() if frozen else references,
+        token=token,
+        for_user=for_user,
+        offline=offline,
+        refresh=refresh,
+    ) as client:
+        if frozen:
+            plan = client.run(client.plan_frozen(references))
+        else:
+            plan = client.run(client.plan(references, agents, copy=copy))
+            _agree_to_number(plan, references, agreed=take_all or yes or dry_run)
+        carry_out(client, output, plan, consent=yes, overwrite=overwrite, dry_run=dry_run)
+
+
+def carry_out(client: Client, output: Output, plan: Plan, *, consent: bool, overwrite: bool, dry_run: bool) -> None:
+    """Ask what has to be asked, do what the plan says, and tell the result; exit with 1 when a part failed."""
+    if dry_run:
+        _tell_plan(output, plan)
+        return
+    consent = consent or all(confirm(_origin_question(base)) for base in plan.unknown_origins)
+    overwrite = overwrite or (
+        bool(plan.conflicts)
+        and all(confirm(f"{row.skill.ref.name}: {row.reason}. Replace it?") for row in plan.conflicts)
+    )
+    with Progress("adding", len(plan.pending), shown=not (output.quiet or output.as_json)) as progress:
+        report = client.run(client.apply(plan, consent=consent, overwrite=overwrite, on_done=progress.advance))
+    _tell_report(output, client, report)
+    if report.failed:
+        raise click.exceptions.Exit(1)
+
+
+def _origin_question(base: str) -> str:
+    return f"Nothing was installed from {base} yet. A skill is instructions that your agent follows. Trust it?"
+
+
+def _agree_to_number(plan: Plan, references: Sequence[str], *, agreed: bool) -> None:
+    """Adding all of an origin is rarely meant by typing its name alone."""
+    if agreed or len(plan.skills) <= len(references):
+        return
+    if not confirm(f"That means {len(plan.skills)} skills. Add them all?"):
+        first = plan.skills[0].skill.ref.text
+        fix = f"name one, such as {first}, or give --all"
+        raise UsageError("REFERENCE", f"{' '.join(references)} means {len(plan.skills)} skills", fix=fix)
+
+
+def _tell_plan(output: Output, plan: Plan) -> None:
+    rows: list[dict[str, Any]] = [
+        {
+            "name": row.skill.ref.name,
+            "state": row.state,
+            "reason": row.reason,
+            "origin": row.skill.ref.origin,
+            "folders": list(row.target.placement.folders),
+            "links": list(row.target.placement.links),
+        }
+        for row in plan.skills
+    ]
+    output.document("plan/1", {"skills": rows, "unknown_origins": list(plan.unknown_origins)})
+    verbs = {"new": "would add", "update": "would update", "unchanged": "unchanged", "conflict": "in the way of"}
+    for row in rows:
+        places = ", ".join([*row["folders"], *row["links"]])
+        output.line(f"{verbs[row['state']]} ", strong(row["name"]), faint(f"  {row['reason'] or places}"))
+    for base in plan.unknown_origins:
+        output.line(f"would ask for consent to {base}")
+
+
+def _tell_report(output: Output, client: Client, report: Report) -> None:
+    output.document(
+        "add/1",
+        {
+            "root": str(client.root),
+            "installed": [locked_object(locked) for locked in report.installed],
+            "unchanged": list(report.unchanged),
+            "failed": {name: error.diagnostics()._asdict() for name, error in report.failed.items()},
+        },
+    )
+    for locked in report.installed:
+        version = f" {locked.version}" if locked.version else ""
+        places = ", ".join([*locked.placement.folders, *locked.placement.links])
+        output.line(good("added "), strong(locked.name), version, faint(f"  {places}"))
+    for name in report.unchanged:
+        output.line("unchanged ", strong(name))
+    for name, error in report.failed.items():
+        output.note(bad("failed "), strong(name))
+        output.error(error.diagnostics())

@@ -1,0 +1,58 @@
+"""``skillwire cat``: print one file of a skill."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from skillwire.cli.client_options import network_options, open_client
+from skillwire.cli.output import output_options
+from skillwire.errors import UsageError
+
+if TYPE_CHECKING:
+    from skillwire.cli.output import Output
+
+
+@click.command()
+@click.argument("reference", metavar="REF")
+@click.argument("path")
+@network_options
+@output_options
+def command(
+    *, output: Output, reference: str, path: str, token: str | None, offline: bool | None, refresh: bool
+) -> None:
+    """Print the file PATH of the skill REF.
+
+    In a pipe the bytes come as they are. On a terminal hidden characters are shown as escapes, and a binary file
+    is refused.
+    """
+    with open_client(output, references=[reference], token=token, offline=offline, refresh=refresh) as client:
+        content = client.skill(reference).open(path)
+    if output.as_json:
+        _print_document(output, reference, path, content)
+    elif sys.stdout.isatty():
+        _print_text(output, path, content)
+    else:
+        sys.stdout.buffer.write(content)
+
+
+def _print_document(output: Output, reference: str, path: str, content: bytes) -> None:
+    import base64  # noqa: PLC0415  # only --json needs it
+
+    try:
+        fields = {"encoding": "text", "content": content.decode()}
+    except UnicodeDecodeError:
+        fields = {"encoding": "base64", "content": base64.b64encode(content).decode()}
+    output.document("cat/1", {"reference": reference, "path": path, "size": len(content), **fields})
+
+
+def _print_text(output: Output, path: str, content: bytes) -> None:
+    try:
+        text = content.decode()
+    except UnicodeDecodeError as error:
+        fix = f"write it to a file: skillwire cat ... > {path.rpartition('/')[2]}"
+        raise UsageError("USAGE", f"{path} is not text", fix=fix) from error
+    for line in text.splitlines():
+        output.line(line)

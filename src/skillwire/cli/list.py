@@ -1,0 +1,34 @@
+"""``skillwire list``: what is installed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from skillwire.cli.client_options import locked_object, open_client, scope_option
+from skillwire.cli.output import faint, output_options, strong
+
+if TYPE_CHECKING:
+    from skillwire.cli.output import Output
+
+
+@click.command()
+@scope_option
+@output_options
+def command(*, output: Output, for_user: bool) -> None:
+    """List installed skills."""
+    with open_client(output, for_user=for_user) as client:
+        installed = client.run(client.installed())
+    output.document("list/1", {"root": str(client.root), "skills": [locked_object(locked) for locked in installed]})
+    output.table(
+        [
+            strong(locked.name),
+            locked.version or "-",
+            locked.origin,
+            faint(", ".join([*locked.placement.folders, *locked.placement.links])),
+        ]
+        for locked in installed
+    )
+    if not installed:
+        output.note("no skills are installed here")

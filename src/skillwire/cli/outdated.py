@@ -1,0 +1,77 @@
+"""``skillwire outdated``: which installed skills have changed at their origin."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from skillwire.cli.client_options import network_options, open_client, scope_option
+from skillwire.cli.output import bad, doubtful, faint, good, output_options, strong
+
+if TYPE_CHECKING:
+    from skillwire.cli.output import Output, Part
+    from skillwire.resolver.installed import Comparison
+
+
+@click.command()
+@click.argument("names", metavar="[NAME]...", nargs=-1)
+@scope_option
+@network_options
+@output_options
+def command(
+    *,
+    output: Output,
+    names: tuple[str, ...],
+    for_user: bool,
+    token: str | None,
+    offline: bool | None,
+    refresh: bool,
+) -> None:
+    """Say which installed skills, these or all, have changed at their origin.
+
+    Exits with 1 when one has changed, is gone or cannot be reached, and with 0 when all are current.
+    """
+    with open_client(output, token=token, for_user=for_user, offline=offline, refresh=refresh) as client:
+        comparisons = client.run(client.compare(names))
+    output.document("outdated/1", {"skills": [comparison_object(comparison) for comparison in comparisons]})
+    tell_comparisons(output, [row for row in comparisons if row.state != "current"])
+    if all(row.state == "current" for row in comparisons):
+        output.note(good("all are current") if comparisons else "no skills are installed here")
+    elif any(row.state in {"changed", "gone", "unreachable"} for row in comparisons):
+        raise click.exceptions.Exit(1)
+
+
+def comparison_object(comparison: Comparison) -> dict[str, Any]:
+    """Return a comparison for ``--json``."""
+    latest = comparison.latest.ref if comparison.latest else None
+    return {
+        "name": comparison.locked.name,
+        "state": comparison.state,
+        "installed": {"version": comparison.locked.version, "digest": comparison.locked.digest},
+        "latest": {"version": latest.version, "digest": latest.digest} if latest else None,
+        "error": comparison.error.code if comparison.error else None,
+    }
+
+
+def tell_comparisons(output: Output, comparisons: list[Comparison]) -> None:
+    """Print a line for each."""
+    for row in comparisons:
+        marks: dict[str, Part] = {
+            "changed": doubtful("changed"),
+            "unverifiable": doubtful("no digests"),
+            "gone": bad("gone"),
+            "unreachable": bad("unreachable"),
+        }
+        output.line(strong(row.locked.name), "  ", marks[row.state], "  ", faint(_detail(row)))
+
+
+def _detail(row: Comparison) -> str:
+    if row.error is not None:
+        return str(row.error)
+    if row.latest is None:
+        return f"{row.locked.origin} does not list it any more"
+    if row.state == "unverifiable":
+        return f"{row.locked.origin} gives no digests; update fetches it to compare"
+    versions = (row.locked.version, row.latest.ref.version)
+    return f"{versions[0]} -> {versions[1]}" if versions[0] != versions[1] else f"{versions[0] or ''} with other bytes"

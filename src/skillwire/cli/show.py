@@ -1,0 +1,76 @@
+"""``skillwire show``: look at a skill, one level of loading at a time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from skillwire.cli.client_options import network_options, open_client, ref_object
+from skillwire.cli.output import faint, output_options, strong
+
+if TYPE_CHECKING:
+    from skillwire.cli.output import Output
+    from skillwire.client.remote import RemoteSkill
+
+
+@click.command()
+@click.argument("reference", metavar="REF")
+@click.option("--body", is_flag=True, help="Level 2: the instructions, SKILL.md without its frontmatter.")
+@click.option("--files", is_flag=True, help="Level 3: list the files; print one with skillwire cat.")
+@network_options
+@output_options
+def command(
+    *,
+    output: Output,
+    reference: str,
+    body: bool,
+    files: bool,
+    token: str | None,
+    offline: bool | None,
+    refresh: bool,
+) -> None:
+    """Look at the skill REF before loading it.
+
+    Level 1, the default, is what the index says and fetches nothing else. With --body or --files the artifact is
+    fetched, verified against its digest, and shown; nothing is installed.
+    """
+    with open_client(output, references=[reference], token=token, offline=offline, refresh=refresh) as client:
+        skill = client.skill(reference)
+        content: dict[str, Any] = {"skill": ref_object(skill.ref), "type": skill.located.entry.artifact_type}
+        if body:
+            content["body"] = skill.body()
+        if files:
+            content["files"] = [
+                {"path": file.path, "size": len(file.content), "executable": file.executable} for file in skill.files()
+            ]
+        output.document("show/1", content)
+        _print(output, skill, body=body, files=files)
+
+
+def _print(output: Output, skill: RemoteSkill, *, body: bool, files: bool) -> None:
+    if body:
+        for line in skill.body().splitlines():
+            output.line(line)
+    if files:
+        output.table(
+            [file.path, f"{len(file.content):,} bytes", "executable" if file.executable else ""]
+            for file in skill.files()
+        )
+    if not body and not files:
+        _print_entry(output, skill)
+
+
+def _print_entry(output: Output, skill: RemoteSkill) -> None:
+    output.line(strong(skill.name), f" {skill.version}" if skill.version else "")
+    output.line(skill.description)
+    output.line()
+    rows = [
+        ("origin", skill.ref.origin),
+        ("type", skill.located.entry.artifact_type),
+        ("url", skill.located.entry.url),
+        ("digest", skill.digest or "none: what is downloaded cannot be verified"),
+        ("found via", skill.ref.found_via),
+    ]
+    output.table([faint(label), value] for label, value in rows)
+    output.note(faint(f"read it: skillwire show {skill.ref.text} --body\nadd it:  skillwire add {skill.ref.text}"))

@@ -1,0 +1,238 @@
+"""What both clients share: one project's files, the settings, and every use case as a flow."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from skillwire.adapters.files.blobs import FileBlobs
+from skillwire.adapters.files.credentials import bearer, find_credential
+from skillwire.adapters.files.directories import cache_directory, state_directory
+from skillwire.adapters.files.origin_book import FileOriginBook
+from skillwire.adapters.files.response_cache import FileResponseCache
+from skillwire.adapters.files.settings_file import load_settings
+from skillwire.adapters.files.skills_folder import FileSkillsFolder
+from skillwire.errors import NotFoundError, Place, SkillwireError, TrustError, UsageError
+from skillwire.model.finding import Finding
+from skillwire.model.url import parse_url
+from skillwire.resolver.agents import AGENTS
+from skillwire.resolver.content import read_contents
+from skillwire.resolver.flow import work
+from skillwire.resolver.install import Target, apply_install, plan_install
+from skillwire.resolver.installed import compare, plan_frozen, remove, select, verify
+from skillwire.resolver.local import load_local, locate_folders
+from skillwire.resolver.locate import Session, locate
+from skillwire.resolver.place import choose_agents, place_for
+from skillwire.resolver.policy import InstallPolicy
+from skillwire.resolver.rank import rank
+from skillwire.resolver.reference import parse_reference
+from skillwire.trust.address import AddressPolicy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from skillwire.model.install import LockedSkill
+    from skillwire.resolver.flow import Flow
+    from skillwire.resolver.install import Plan, Report
+    from skillwire.resolver.installed import Comparison, Deviation
+    from skillwire.resolver.locate import Files, LocatedSkill
+    from skillwire.resolver.reference import Reference
+    from skillwire.resolver.settings import Settings
+
+
+class Workplace:
+    """What both clients share: the files of one project, the settings, and every use case as a flow.
+
+    Args:
+        project: the folder whose ``skills.lock`` and agents' folders are meant.
+        for_user: the user's own skills instead of a project's.
+        tokens: origin (``https://example.com``) → token; beside those of the environment and ``~/.netrc``.
+        settings: in place of those of the environment and the settings files.
+        offline: use only what the cache holds.
+        refresh: ask even where the cache holds a fresh answer.
+        report: told of each finding: what was skipped and is doubtful, with place and fix.
+    """
+
+    def __init__(
+        self,
+        project: Path | str = ".",
+        *,
+        for_user: bool = False,
+        tokens: Mapping[str, str] | None = None,
+        settings: Settings | None = None,
+        offline: bool | None = None,
+        refresh: bool = False,
+        report: Callable[[Finding], object] = lambda _: None,
+    ) -> None:
+        project = Path(project)
+        self.settings = settings if settings is not None else load_settings(project, os.environ)
+        self.for_user = for_user
+        self.root = Path.home() if for_user else project
+        self.folder = FileSkillsFolder(self.root, self.root / ".agents/skills.lock" if for_user else None)
+        self.policy = InstallPolicy(frozenset(self.settings.trusted_origins), self.settings.only_trusted)
+        self.addresses = AddressPolicy(allow=self.settings.allow)
+        self._tokens = {str(parse_url(origin).origin): bearer(token) for origin, token in (tokens or {}).items()}
+        self._credentials: dict[str, str] = {}
+        cache = cache_directory()
+        self.session = Session(
+            cache=FileResponseCache(cache / "responses"),
+            blobs=FileBlobs(cache / "blobs"),
+            origins=FileOriginBook(state_directory() / "origins.json"),
+            credentials=self._credentials,
+            clock=time.time,
+            report=report,
+            sources=self.settings.sources,
+            offline=self.settings.offline if offline is None else offline,
+            refresh=refresh,
+        )
+        for source in self.settings.sources:
+            self._name(parse_reference(source))
+
+    def locate(self, text: str) -> Flow[list[LocatedSkill]]:
+        """Find what a reference means: one skill, or all of an index or of a folder of folders."""
+        reference = parse_reference(text)
+        if reference.path is not None:
+            return locate_folders(Path(reference.path).expanduser(), self.root)
+        self._name(reference)
+        return locate(reference, self.session)
+
+    def locate_one(self, text: str) -> Flow[LocatedSkill]:
+        """Find the one skill that a reference means.
+
+        Raises:
+            UsageError: ``REFERENCE`` when it means several.
+        """
+        found = yield from self.locate(text)
+        if len(found) != 1:
+            example = found[0].ref.text if found else f"{text}/name"
+            raise UsageError("REFERENCE", f"{text} means {len(found)} skills", fix=f"name one, such as {example}")
+        return found[0]
+
+    def files(self, skill: LocatedSkill) -> Flow[Files]:
+        """Return the verified files of a skill."""
+        (content,) = yield from read_contents([skill], self.session)
+        if isinstance(content, SkillwireError):
+            raise content
+        return content
+
+    def plan(self, references: Sequence[str], agents: Sequence[str], *, copy: bool | None) -> Flow[Plan]:
+        """Decide what adding would do."""
+        skills: dict[str, LocatedSkill] = {}
+        for reference in references:
+            for skill in (yield from self.locate(reference)):
+                if skill.ref.name in skills and skills[skill.ref.name].ref != skill.ref:
+                    raise UsageError("USAGE", f"two references mean a skill named {skill.ref.name}")
+                skills[skill.ref.name] = skill
+        chosen = choose_agents(agents or self.settings.agents, self.agents_in_use())
+        as_copy = self.settings.install == "copy" if copy is None else copy
+        target = Target(place_for(chosen, for_user=self.for_user, copy=as_copy), chosen)
+        return (yield from self._plan([(skill, target) for skill in skills.values()]))
+
+    def _plan(self, skills: Sequence[tuple[LocatedSkill, Target]]) -> Flow[Plan]:
+        return plan_install(skills, folder=self.folder, policy=self.policy, origins=self.session.origins)
+
+    def plan_frozen(self, names: Sequence[str]) -> Flow[Plan]:
+        """Plan to install exactly what the lock says: these skills, or all.
+
+        Raises:
+            NotFoundError: ``LOCK_MISSING``; ``NOT_INSTALLED`` for a name that the lock does not have.
+        """
+        lock = yield from work(self.folder.read_lock)
+        if not lock.skills:
+            raise NotFoundError("LOCK_MISSING", f"{self.folder.lock_path} holds no skills")
+        plan = yield from plan_frozen(
+            select(lock, names), folder=self.folder, policy=self.policy, origins=self.session.origins
+        )
+        return plan
+
+    def compare(self, names: Sequence[str]) -> Flow[list[Comparison]]:
+        """Compare installed skills, these or all, with what their origins have now."""
+        lock = yield from work(self.folder.read_lock)
+        skills = select(lock, names)
+        self._trust_locked(skills)
+        return (yield from compare(skills, self.session, lambda locked: load_local(locked, self.root)))
+
+    def plan_update(self, comparisons: Sequence[Comparison]) -> Flow[Plan]:
+        """Plan to install what has changed, where it stands now."""
+        changed = [
+            (comparison.latest, Target(comparison.locked.placement, comparison.locked.agents))
+            for comparison in comparisons
+            if comparison.latest is not None and comparison.state in {"changed", "unverifiable"}
+        ]
+        return self._plan(changed)
+
+    def installed(self) -> Flow[list[LockedSkill]]:
+        """Return what the lock says is installed, by name."""
+        lock = yield from work(self.folder.read_lock)
+        return select(lock, ())
+
+    def verify(self, names: Sequence[str]) -> Flow[tuple[list[LockedSkill], list[Deviation]]]:
+        """Compare what stands on disk, these skills or all, with the lock."""
+        return verify(self.folder, names)
+
+    def remove(self, names: Sequence[str]) -> Flow[list[LockedSkill]]:
+        """Take skills away, and out of the lock."""
+        return remove(self.folder, names)
+
+    def search(self, query: str, origins: Sequence[str]) -> Flow[list[tuple[LocatedSkill, float]]]:
+        """Search the indexes of ``origins``, or of the configured sources; best first.
+
+        An origin that cannot be read is reported; when none can be, the first error is raised.
+        """
+        places = list(origins or self.settings.sources)
+        if not places:
+            raise UsageError("NO_SOURCES", "there is nothing to search", fix="give --from ORIGIN, or set sources")
+        skills: list[LocatedSkill] = []
+        failures: list[SkillwireError] = []
+        for place in places:
+            try:
+                skills += yield from self.locate(place)
+            except SkillwireError as error:
+                failures.append(error)
+        if failures and len(failures) == len(places):
+            raise failures[0]
+        for failure in failures:
+            told = failure.diagnostics()
+            self.session.report(Finding(told.code, "warning", told.message, told.place or Place(""), told.fix))
+        return rank(query, skills, lambda skill: (skill.ref.name, skill.ref.description))
+
+    def agents_in_use(self) -> tuple[str, ...]:
+        """Return the agents that have a folder of their own here."""
+        return tuple(name for name, agent in AGENTS.items() if (self.root / agent.found_by).is_dir())
+
+    def apply(
+        self, plan: Plan, *, consent: bool, overwrite: bool, on_done: Callable[[], object] = lambda: None
+    ) -> Flow[Report]:
+        """Do what a plan says.
+
+        Raises:
+            TrustError: ``ORIGIN_UNKNOWN`` when consent is needed and not given.
+        """
+        if plan.unknown_origins and not consent:
+            raise TrustError("ORIGIN_UNKNOWN", f"nobody has agreed to install from {plan.unknown_origins[0]} yet")
+        for planned in plan.skills:
+            # Known from a lock only until now: the consent, just given or of long ago, covers connecting there.
+            if not planned.skill.is_local:
+                self._name_url(planned.skill.ref.origin)
+        return apply_install(plan, self.session, self.folder, overwrite=overwrite, on_done=on_done)
+
+    def _trust_locked(self, skills: Sequence[LockedSkill]) -> None:
+        """Name the origins of installed skills that the user has agreed to; a lock alone names nothing."""
+        for origin in {skill.origin for skill in skills if skill.index}:
+            record = self.session.origins.look_up(origin)
+            if self.policy.decide(origin, record) == "allow":
+                self._name_url(origin)
+
+    def _name(self, reference: Reference) -> None:
+        """Take what the user typed as leave to connect there, and find the credential for it."""
+        for lookup in reference.lookups:
+            self._name_url(lookup.location.url)
+
+    def _name_url(self, text: str) -> None:
+        url = parse_url(text)
+        self.addresses = self.addresses.naming(url)
+        origin = str(url.origin)
+        if credential := self._tokens.get(origin) or find_credential(url, os.environ):
+            self._credentials[origin] = credential

@@ -1,0 +1,120 @@
+"""What a consumer asks: one index, one artifact, each as an exchange.
+
+Spec: ASD Client Implementation, Integrity and Verification. Trust: every answer is hostile until its digest
+matches, and an index is only ever a promise.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from skillwire import limits
+from skillwire.errors import FetchError, NotFoundError, Place, TrustError
+from skillwire.model.digest import Digest
+from skillwire.model.skill import FileContent
+from skillwire.wire.exchange import HttpRequest
+from skillwire.wire.fetch import conditional_headers, expect_json, fetch
+
+if TYPE_CHECKING:
+    from skillwire.model.install import CachedResponse
+    from skillwire.protocols.agent_skills.messages import IndexedFile, IndexEntry
+    from skillwire.wire.exchange import Exchange, HttpResponse
+
+_ABSENT: Final = frozenset({404, 410})
+_DENIED: Final = frozenset({401, 403})
+_OK: Final = 200
+_NOT_MODIFIED: Final = 304
+
+
+def fetch_index(
+    url: str, *, cached: CachedResponse | None = None, authorization: str | None = None
+) -> Exchange[HttpResponse | None]:
+    """Ask for an index.
+
+    Args:
+        url: of the index.
+        cached: an earlier answer, whose validators make the request conditional.
+        authorization: value of the ``Authorization`` header; sent to this origin only.
+
+    Returns:
+        The answer with status 200, or 304 when ``cached`` still holds, or None when there is no index.
+
+    Raises:
+        FetchError, TrustError: from the driver; ``HTTP_STATUS``; ``ACCESS_DENIED``.
+    """
+    headers = {"Accept": "application/json", **conditional_headers(cached.headers if cached else {})}
+    response = yield from fetch(_request(url, headers, authorization, limits.INDEX_BYTES))
+    if response.status in _ABSENT:
+        return None
+    if response.status == _NOT_MODIFIED:
+        return response
+    _expect_ok(response)
+    expect_json(response)
+    return response
+
+
+def fetch_artifact(entry: IndexEntry, *, authorization: str | None = None) -> Exchange[bytes]:
+    """Ask for the artifact of ``entry`` and verify it; return its bytes.
+
+    Raises:
+        TrustError: ``DIGEST_MISMATCH``. Spec: ASD Verification, "clients MUST NOT use unverified content".
+        NotFoundError: the artifact is not where the index says.
+    """
+    max_bytes = limits.SKILL_MD_BYTES if entry.artifact_type == "skill-md" else limits.ARCHIVE_BYTES
+    return (yield from _fetch_verified(entry.url, entry.digest, max_bytes, authorization))
+
+
+def fetch_files(entry: IndexEntry, *, authorization: str | None = None) -> Exchange[list[FileContent]]:
+    """Ask for the files of an ``entry`` that has no artifact, one after the other, within the same bounds."""
+    contents: list[FileContent] = []
+    left = int(limits.ARCHIVE_TOTAL_BYTES)
+    for file in entry.files:
+        content = yield from fetch_file(
+            file, max_bytes=min(left, limits.ARCHIVE_FILE_BYTES), authorization=authorization
+        )
+        left -= len(content)
+        contents.append(FileContent(file.path, content))
+    return contents
+
+
+def fetch_file(file: IndexedFile, *, max_bytes: int, authorization: str | None = None) -> Exchange[bytes]:
+    """Ask for one file, and verify it when the index gives its digest."""
+    return (yield from _fetch_verified(file.url, file.digest, max_bytes, authorization))
+
+
+def _fetch_verified(url: str, digest: Digest | None, max_bytes: int, authorization: str | None) -> Exchange[bytes]:
+    response = yield from fetch(_request(url, {"Accept": "*/*"}, authorization, max_bytes))
+    if response.status in _ABSENT:
+        raise NotFoundError("SKILL_NOT_FOUND", "the index names a file that is not there", place=Place(url))
+    _expect_ok(response)
+    verify_digest(response.body, digest, url)
+    return response.body
+
+
+def verify_digest(content: bytes, digest: Digest | str | None, source: str) -> None:
+    """Check ``content`` against ``digest``; nothing to check when the index has none.
+
+    Raises:
+        TrustError: ``DIGEST_MISMATCH``, with both digests.
+    """
+    if digest is None:
+        return
+    actual = Digest.of(content)
+    if actual != digest:
+        details = {"expected": str(digest), "actual": str(actual)}
+        message = f"expected {digest}, got {actual}"
+        raise TrustError("DIGEST_MISMATCH", message, place=Place(source), details=details)
+
+
+def _request(url: str, headers: dict[str, str], authorization: str | None, max_bytes: int) -> HttpRequest:
+    if authorization is not None:
+        headers["Authorization"] = authorization
+    return HttpRequest(url, headers=headers, max_bytes=max_bytes)
+
+
+def _expect_ok(response: HttpResponse) -> None:
+    place = Place(response.url)
+    if response.status in _DENIED:
+        raise FetchError("ACCESS_DENIED", f"the origin answered {response.status}", place=place)
+    if response.status != _OK:
+        raise FetchError("HTTP_STATUS", f"the origin answered {response.status}", place=place)

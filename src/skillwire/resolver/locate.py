@@ -1,0 +1,201 @@
+"""From a reference to the index entry that is meant.
+
+The index of a place is read through the cache: a fresh answer is used as it is, a stale one is asked about
+with its validators, and with ``offline`` any is used. The 0.2.0 path is tried first, then the old one; an
+origin that has given digests once may not go back to an index without them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from skillwire.errors import FetchError, NotFoundError, Place, SkillwireError, TrustError, UsageError
+from skillwire.model.install import CachedResponse, OriginRecord
+from skillwire.model.ref import SkillRef
+from skillwire.model.skill import FileContent
+from skillwire.model.url import parse_url
+from skillwire.protocols.agent_skills.client import fetch_index
+from skillwire.protocols.agent_skills.codec import decode_index
+from skillwire.protocols.agent_skills.messages import Generation
+from skillwire.resolver.flow import fetch, work
+from skillwire.resolver.freshness import is_fresh, may_be_kept
+from skillwire.resolver.reference import source_location
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from skillwire.model.finding import Finding
+    from skillwire.ports import BlobStore, OriginBook, ResponseCache
+    from skillwire.protocols.agent_skills.messages import Index, IndexEntry
+    from skillwire.resolver.flow import Flow
+    from skillwire.resolver.reference import IndexLocation, Reference
+
+#: What the origin of a skill from a folder of this machine begins with.
+LOCAL: Final = "path:"
+#: The files of a skill, with their bytes.
+Files = tuple[FileContent, ...]
+_NOT_MODIFIED: Final = 304
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """What a flow works with.
+
+    Args:
+        credentials: origin → value of ``Authorization``; each is sent to its origin only.
+        offline: use what the cache holds, however old, and nothing else.
+        refresh: ask even when the cache holds a fresh answer.
+        clock: seconds since the epoch.
+        report: told of everything that was skipped or is doubtful.
+    """
+
+    cache: ResponseCache
+    blobs: BlobStore
+    origins: OriginBook
+    credentials: Mapping[str, str]
+    clock: Callable[[], float]
+    report: Callable[[Finding], object]
+    sources: tuple[str, ...] = ()
+    offline: bool = False
+    refresh: bool = False
+
+    def credential_for(self, url: str) -> str | None:
+        """Return the credential for the origin of ``url``."""
+        return self.credentials.get(parse_url(url).origin) if self.credentials else None
+
+
+@dataclass(frozen=True, slots=True)
+class LocatedIndex:
+    """An index that was read: where it is, which URL answered, and when (seconds since the epoch)."""
+
+    location: IndexLocation
+    url: str
+    index: Index
+    fetched_at: float
+
+    def locate(self, entry: IndexEntry) -> LocatedSkill:
+        """Return ``entry`` as a located skill."""
+        ref = SkillRef(
+            name=entry.name,
+            origin=self.location.base,
+            description=entry.description,
+            version=entry.version,
+            digest=entry.digest,
+            found_via=f"agent-skills {self.index.generation}",
+            fetched_at=self.fetched_at,
+        )
+        return LocatedSkill(ref, entry, self.url)
+
+
+@dataclass(frozen=True, slots=True)
+class LocatedSkill:
+    """A skill and how to get it: the entry of the index at ``index_url``, or files that are at hand."""
+
+    ref: SkillRef
+    entry: IndexEntry
+    index_url: str
+    files: Files | None = None
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it comes from a folder of this machine."""
+        return self.ref.origin.startswith(LOCAL)
+
+
+def read_index(location: IndexLocation, session: Session) -> Flow[LocatedIndex]:
+    """Read the index of a place.
+
+    Raises:
+        NotFoundError: ``INDEX_NOT_FOUND``.
+        TrustError: ``DOWNGRADE``.
+        FetchError, DecodeError, ValidationError: as the network and the codec say.
+    """
+    urls = [url for url in (location.url, location.old_url) if url is not None]
+    for url in urls:
+        document = yield from _read_document(url, session, last=url == urls[-1])
+        if document is not None:
+            index = decode_index(document.body, url)
+            yield from _remember(location.base, index, url, session)
+            for finding in index.findings:
+                session.report(finding)
+            return LocatedIndex(location, url, index, document.fetched_at)
+    raise NotFoundError("INDEX_NOT_FOUND", "no skill index is published there", place=Place(location.url))
+
+
+def _read_document(url: str, session: Session, *, last: bool) -> Flow[CachedResponse | None]:
+    credential = session.credential_for(url)
+    cached = yield from work(lambda: session.cache.look_up(url, credential))
+    now = session.clock()
+    if cached is not None and (session.offline or (not session.refresh and is_fresh(cached, now))):
+        return cached
+    if session.offline:
+        if last:
+            raise FetchError("OFFLINE", "the index is not in the cache", place=Place(url))
+        return None
+    response = yield from fetch(fetch_index(url, cached=cached, authorization=credential))
+    if response is None:
+        return None
+    if response.status == _NOT_MODIFIED and cached is not None:
+        document = replace(cached, headers={**cached.headers, **response.headers}, fetched_at=now)
+    else:
+        document = CachedResponse(url, response.body, response.headers, now)
+    if may_be_kept(document.headers):
+        yield from work(lambda: session.cache.keep(document, credential))
+    return document
+
+
+def _remember(base: str, index: Index, url: str, session: Session) -> Flow[None]:
+    record = yield from work(lambda: session.origins.look_up(base))
+    current = Generation.V0_2_0.value
+    if record is not None and record.generation == current and index.generation != current:
+        message = f"{base} has published digests before and does not now"
+        raise TrustError("DOWNGRADE", message, place=Place(url))
+    if record is None or record.generation != index.generation:
+        known = record or OriginRecord(first_seen=timestamp(session.clock()))
+        changed = replace(known, generation=index.generation.value)
+        yield from work(lambda: session.origins.record(base, changed))
+
+
+def locate(reference: Reference, session: Session) -> Flow[list[LocatedSkill]]:
+    """Find what ``reference`` means, which is not a local folder: one skill, or all of an index.
+
+    Raises:
+        NotFoundError: ``SKILL_NOT_FOUND``, with names that look alike; ``INDEX_NOT_FOUND``.
+        UsageError: ``NO_SOURCES`` for a bare name when there are none.
+    """
+    wanted = [(lookup.location, lookup.name) for lookup in reference.lookups]
+    if reference.name is not None:
+        if not session.sources:
+            raise UsageError("NO_SOURCES", f"{reference.name} is a bare name, and no sources are configured")
+        wanted = [(source_location(source), reference.name) for source in session.sources]
+    failure: SkillwireError | None = None
+    seen: list[str] = []
+    for location, name in wanted:
+        try:
+            found = yield from read_index(location, session)
+        except (NotFoundError, FetchError) as error:
+            failure = failure or error
+            continue
+        if name is None:
+            return [found.locate(entry) for entry in found.index.entries.values()]
+        if name in found.index.entries:
+            return [found.locate(found.index.entries[name])]
+        seen += found.index.entries
+    if not seen and failure is not None:
+        raise failure
+    raise _not_found(reference, [name for _, name in wanted if name], seen)
+
+
+def _not_found(reference: Reference, names: Sequence[str], seen: Sequence[str]) -> NotFoundError:
+    import difflib  # noqa: PLC0415  # only an error needs it
+
+    close = difflib.get_close_matches(names[0] if names else reference.text, seen, n=3)
+    fix = f"Did you mean {' or '.join(close)}?" if close else None
+    return NotFoundError("SKILL_NOT_FOUND", f"{reference.text} is not published there", fix=fix)
+
+
+def timestamp(seconds: float) -> str:
+    """Return seconds since the epoch as RFC 3339 in UTC."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,96 @@
+"""``skills.lock``: what is installed, from where, and what its bytes must be. JSON, sorted, made to be diffed.
+
+Trust: a lock comes with a project, so it is as hostile as any file of a cloned repository.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Final, cast
+
+from skillwire.errors import DecodeError, Place, SkillwireError, ValidationError
+from skillwire.limits import LOCK_BYTES
+from skillwire.model.digest import Digest
+from skillwire.model.install import Lock, LockedSkill, Placement
+from skillwire.model.name import is_skill_name
+from skillwire.trust.guarded_json import load_json
+from skillwire.trust.paths import check_path
+
+LOCK_NAME: Final = "skills.lock"
+_FORMAT: Final = 1
+_HEX: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
+
+
+def encode_lock(lock: Lock) -> bytes:
+    """Return the bytes of ``skills.lock``."""
+    skills = {name: _skill_object(skill) for name, skill in sorted(lock.skills.items())}
+    return (json.dumps({"version": _FORMAT, "skills": skills}, indent=2, ensure_ascii=False) + "\n").encode()
+
+
+def _skill_object(skill: LockedSkill) -> dict[str, Any]:
+    return {
+        "origin": skill.origin,
+        "index": skill.index,
+        "url": skill.url,
+        "version": skill.version,
+        "digest": skill.digest,
+        "type": skill.artifact_type,
+        "first_seen": skill.first_seen,
+        "agents": list(skill.agents),
+        "folders": list(skill.placement.folders),
+        "links": list(skill.placement.links),
+        "files": dict(sorted(skill.files.items())),
+    }
+
+
+def decode_lock(data: bytes, source: str) -> Lock:
+    """Return the lock that ``data`` holds.
+
+    Raises:
+        DecodeError, ValidationError: ``JSON_*`` or ``LOCK_FORM``, with the place.
+    """
+    document = load_json(data, max_bytes=LOCK_BYTES, source=source)
+    if not isinstance(document, dict) or document.get("version") != _FORMAT:
+        raise ValidationError("LOCK_FORM", "not a lock of version 1", place=Place(source))
+    skills = document.get("skills")
+    if not isinstance(skills, dict):
+        raise ValidationError("LOCK_FORM", "the lock has no object named skills", place=Place(source))
+    return Lock({name: _read_skill(name, item, f"{source}#/skills/{name}") for name, item in skills.items()})
+
+
+def _read_skill(name: str, item: object, source: str) -> LockedSkill:
+    if not is_skill_name(name) or not isinstance(item, dict):
+        raise ValidationError("LOCK_FORM", "not a locked skill", place=Place(source))
+    fields = cast("dict[str, Any]", item)
+    try:
+        return LockedSkill(
+            name=name,
+            origin=_string(fields["origin"]),
+            index=_string(fields["index"]),
+            url=_string(fields["url"]),
+            version=None if fields["version"] is None else _string(fields["version"]),
+            digest=None if fields["digest"] is None else Digest.parse(fields["digest"]),
+            artifact_type=_string(fields["type"]),
+            first_seen=_string(fields["first_seen"]),
+            agents=tuple(_string(agent) for agent in fields["agents"]),
+            placement=Placement(
+                tuple(check_path(_string(folder)) for folder in fields["folders"]),
+                tuple(check_path(_string(link)) for link in fields["links"]),
+            ),
+            files={check_path(path): _hex(value) for path, value in fields["files"].items()},
+        )
+    except (KeyError, TypeError, AttributeError, SkillwireError) as error:
+        raise DecodeError("LOCK_FORM", f"the entry is malformed: {error}", place=Place(source)) from error
+
+
+def _string(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"not a text: {ascii(value)[:60]}")
+    return value
+
+
+def _hex(value: object) -> str:
+    if not _HEX.fullmatch(_string(value)):
+        raise TypeError(f"not a SHA-256: {ascii(value)[:60]}")
+    return cast("str", value)

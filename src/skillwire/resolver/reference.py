@@ -1,0 +1,142 @@
+"""What a user types to mean a skill, or all skills of a place.
+
+A reference is one of
+
+- ``example.com/name`` or ``https://example.com/name``: a skill of an origin; a longer path is a scope;
+- ``example.com``, or a URL as it was pasted, ``.../.well-known/agent-skills`` and ``.../index.json``
+  included: every skill of that index;
+- ``./folder``, ``/folder`` or ``~/folder``: a folder on this machine;
+- ``name``: looked up in the configured sources, in their order.
+
+Reading a reference touches neither disk nor network. What it may mean is a list of lookups, tried in
+order; the first index that has the skill wins.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from skillwire.errors import UsageError, ValidationError
+from skillwire.model.name import is_skill_name
+from skillwire.model.url import Url, is_ipv4, parse_url
+from skillwire.protocols.agent_skills.messages import WELL_KNOWN, WELL_KNOWN_OLD
+from skillwire.trust.address import is_localhost
+from skillwire.trust.ranges import Reach, classify, read_address
+
+_ARCHIVE_EXTENSIONS: Final = (".tar.gz", ".zip", ".skill")
+
+
+@dataclass(frozen=True, slots=True)
+class IndexLocation:
+    """Where an index is: its 0.2.0 URL, and the URL of the generations before, when that is to be tried."""
+
+    url: str
+    old_url: str | None
+
+    @property
+    def base(self) -> str:
+        """What identifies the publisher's place: the URL without the well-known part."""
+        return self.url.partition("/.well-known/")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """One thing a reference may mean: a skill of an index, or, with ``name`` None, all of them."""
+
+    location: IndexLocation
+    name: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A reference, read. Exactly one of ``lookups``, ``path`` and ``name`` is set."""
+
+    text: str
+    lookups: tuple[Lookup, ...] = ()
+    path: str | None = None
+    name: str | None = None
+
+
+def parse_reference(text: str) -> Reference:
+    """Read what a user typed.
+
+    Raises:
+        UsageError: ``REFERENCE``, with what to write instead.
+    """
+    if text.startswith((".", "/", "~")):
+        return Reference(text, path=text)
+    if "://" in text:
+        return Reference(text, lookups=_lookups(_url(text)))
+    host, _, _ = text.partition("/")
+    if "." in host or ":" in host or host == "localhost":
+        return Reference(text, lookups=_lookups(_with_scheme(text)))
+    if is_skill_name(text):
+        return Reference(text, name=text)
+    fix = f"write ./{text} for a folder, or example.com/name for a skill of an origin"
+    raise UsageError("REFERENCE", f"cannot read the reference {ascii(text)[:120]}", fix=fix)
+
+
+def source_location(text: str) -> IndexLocation:
+    """Read the address of a source, as ``--from`` and the settings name it: an origin, a scope or an index URL."""
+    reference = parse_reference(text)
+    if not reference.lookups:
+        raise UsageError("REFERENCE", f"not the address of a source: {ascii(text)[:120]}", fix="write example.com")
+    return next(
+        (lookup.location for lookup in reference.lookups if lookup.name is None), reference.lookups[-1].location
+    )
+
+
+def _with_scheme(text: str) -> Url:
+    """Read an address without a scheme: a server on this machine or on the LAN is taken to speak plain HTTP."""
+    url = _url(f"https://{text}")
+    if is_localhost(url.host) or _is_local_address(url.host):
+        return _url(f"http://{text}")
+    return url
+
+
+def _is_local_address(host: str) -> bool:
+    if ":" not in host and not is_ipv4(host):
+        return False
+    return classify(read_address(host)) in {Reach.LOOPBACK, Reach.PRIVATE}
+
+
+def _url(text: str) -> Url:
+    try:
+        return parse_url(text)
+    except ValidationError as error:
+        raise UsageError("REFERENCE", f"cannot read the reference: {error.message}", fix=error.fix) from error
+
+
+def _lookups(url: Url) -> tuple[Lookup, ...]:
+    path = url.path.rstrip("/")
+    for well_known in (WELL_KNOWN, WELL_KNOWN_OLD):
+        before, found, after = path.partition(well_known)
+        if found and (not after or after.startswith("/")):
+            return (Lookup(_pasted(url, before, well_known), _pasted_name(after.strip("/"))),)
+    if path.endswith("/index.json"):
+        return (Lookup(IndexLocation(url.origin + path, None), None),)
+    scope, _, last = path.rpartition("/")
+    whole = Lookup(_location(url, path), None)
+    if is_skill_name(last):
+        return (Lookup(_location(url, scope), last), whole)
+    return (whole,)
+
+
+def _location(url: Url, scope: str) -> IndexLocation:
+    base = url.origin + scope
+    return IndexLocation(f"{base}{WELL_KNOWN}/index.json", f"{base}{WELL_KNOWN_OLD}/index.json")
+
+
+def _pasted(url: Url, scope: str, well_known: str) -> IndexLocation:
+    if well_known == WELL_KNOWN:
+        return _location(url, scope)
+    return IndexLocation(f"{url.origin}{scope}{WELL_KNOWN_OLD}/index.json", None)
+
+
+def _pasted_name(after: str) -> str | None:
+    """Return the skill that the rest of a pasted URL names: ``name``, ``name/SKILL.md``, ``name.tar.gz``."""
+    first = after.partition("/")[0]
+    for extension in _ARCHIVE_EXTENSIONS:
+        first = first.removesuffix(extension)
+    return first if is_skill_name(first) else None

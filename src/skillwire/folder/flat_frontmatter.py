@@ -1,0 +1,99 @@
+"""A tiny reader for the frontmatter that most skills have, so that reading it needs no YAML parser.
+
+It knows lines of the form ``key: value`` where the value is plain text or one quoted string, and one level
+of such lines below ``metadata:``. It answers only when every line is of that form and no character in it has
+a meaning in YAML; in every other case it returns None, and :mod:`skillwire.trust.guarded_yaml` decides. A
+property test holds it to that: whatever it answers, guarded YAML answers the same, places included.
+
+The installing command therefore starts without PyYAML, and a build of 10,000 skills reads each in 15 us.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+from skillwire import limits
+from skillwire.errors import Place
+from skillwire.trust.guarded_yaml import YamlMapping
+
+_EXCERPT: Final = 160
+_MOST_LINES: Final = 64
+_MOST_CHARACTERS: Final = limits.FRONTMATTER_BYTES // 4  # a character has at most four bytes
+# What YAML lets stand in a line, without its line ends; a plain value begins with no indicator.
+_CHARACTER: Final = r" -~\u00a0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff"
+_LINE: Final = re.compile(
+    r"(?P<indent> *)(?P<key>[A-Za-z][A-Za-z0-9_.-]{0,63}):(?: +(?:"
+    rf'"(?P<double>(?:(?!["\\])[{_CHARACTER}])*)"'
+    rf"|'(?P<single>(?:(?!')[{_CHARACTER}])*)'"
+    rf"|(?P<plain>[A-Za-z0-9(/_.<$+\u00a1-\u2027][{_CHARACTER}]*)))?"
+)
+_NESTED: Final = "metadata"
+
+
+def read_flat(text: str, *, source: str = "SKILL.md", first_line: int = 1) -> YamlMapping | None:
+    """Return what ``text`` spells when it is of the simple form, else None.
+
+    Trust: ``text`` is hostile; the time grows with its length only.
+    """
+    lines = text.split("\n")
+    if lines.pop() or len(lines) > _MOST_LINES or len(text) > _MOST_CHARACTERS:
+        return None
+    reader = _Reader(source)
+    for number, line in enumerate(lines, first_line):
+        if not reader.take(line.removesuffix("\r"), number):
+            return None
+    return reader.result()
+
+
+class _Reader:
+    """Takes line after line, and refuses the first that is not of the simple form."""
+
+    def __init__(self, source: str) -> None:
+        self._source = source
+        self._values: dict[str, Any] = {}
+        self._places: dict[tuple[str, ...], Place] = {}
+        self._below: dict[str, str] | None = None  # the map below ``metadata:``, while its lines may follow
+        self._indent = 0
+
+    def take(self, line: str, number: int) -> bool:
+        """Read one line; False when the whole text is not for this reader."""
+        found = _LINE.fullmatch(line)
+        if found is None:
+            return False
+        key, value = found["key"], _value(found)
+        column = found.start("key") + 1
+        path = (_NESTED, key) if column > 1 else (key,)
+        if path in self._places or not self._put(key, value, column - 1):
+            return False
+        excerpt = line if len(line) <= _EXCERPT else None
+        self._places[path] = Place(self._source, number, column, column + len(key), excerpt)
+        return True
+
+    def _put(self, key: str, value: str | None, indent: int) -> bool:
+        if indent:
+            if self._below is None or value is None or indent != (self._indent or indent):
+                return False
+            self._indent = indent
+            self._below[key] = value
+        elif value is None:
+            self._below, self._indent = {}, 0
+            self._values[key] = self._below
+            return key == _NESTED
+        else:
+            self._below = None
+            self._values[key] = value
+        return True
+
+    def result(self) -> YamlMapping | None:
+        """Return the mapping; None when there is nothing in it, or nothing below ``metadata:``."""
+        complete = self._values and self._values.get(_NESTED) != {}
+        return YamlMapping(self._values, self._places) if complete else None
+
+
+def _value(line: re.Match[str]) -> str | None:
+    """Return the value of a line; None when the line has none, or one that only YAML can read."""
+    plain = line["plain"]
+    if plain is None:
+        return line["double"] if line["double"] is not None else line["single"]
+    return None if ": " in plain or " #" in plain or plain[-1] in ": " else plain

@@ -1,0 +1,188 @@
+"""SKILL.md: a frontmatter in YAML between two lines ``---``, then the body in Markdown.
+
+:func:`parse_skill_md` reads what a skill says, and judges only what no reader could live with: bytes that
+are not a SKILL.md at all, a missing name or description, a name that leads out of a folder. Everything a
+publisher should mend and an importer can live with (an unknown field, a list where text belongs, a name
+that is not the folder's) is kept as read: :attr:`SkillMd.flaws` and the lint rules
+(:mod:`skillwire.folder.rules`) say it, with the level that fits who asks.
+
+The frontmatter ends at the first line that is exactly ``---``. A line may end in CR LF.
+Spec: specs §1 "SKILL.md fields".
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from skillwire import limits
+from skillwire.errors import DecodeError, Place, ValidationError
+from skillwire.folder.flat_frontmatter import read_flat
+from skillwire.trust.guarded_yaml import YamlMapping, load_yaml_mapping
+from skillwire.trust.hidden_text import neutralise
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+BOM: Final = b"\xef\xbb\xbf"
+FIELDS: Final = ("name", "description", "license", "compatibility", "metadata", "allowed-tools")
+_OPENING: Final = re.compile(r"---\r?\n")
+_CLOSING: Final = re.compile(r"^---\r?(?:\n|\Z)", re.MULTILINE)
+_UNSAFE_NAME: Final = re.compile(r"[/\\\x00-\x1f\x7f]|^\.|^~|^[A-Za-z]:")
+_EXCERPT: Final = 160
+
+
+@dataclass(frozen=True, slots=True)
+class SkillMd:
+    """What one SKILL.md says.
+
+    ``fields`` is the whole frontmatter as read: text, lists and mappings of text. ``places`` has the place of
+    each key by its path. ``body`` begins on line ``body_line`` of ``source``. ``flaws`` are errors about
+    optional fields, which are None or empty here because their value has the wrong shape.
+    """
+
+    source: str
+    name: str
+    description: str
+    license: str | None
+    compatibility: str | None
+    metadata: Mapping[str, str]
+    allowed_tools: str | None
+    fields: Mapping[str, Any]
+    places: Mapping[tuple[str, ...], Place]
+    body: str
+    body_line: int
+    flaws: tuple[ValidationError, ...] = ()
+
+    @property
+    def unknown(self) -> Mapping[str, Any]:
+        """The fields that the format does not know, as read."""
+        return {key: value for key, value in self.fields.items() if key not in FIELDS}
+
+    def place(self, *path: str) -> Place:
+        """Return where the key at ``path`` stands, or the file when it is absent."""
+        return self.places.get(path) or Place(self.source, 1)
+
+
+def parse_skill_md(data: bytes, *, source: str = "SKILL.md") -> SkillMd:
+    """Return what ``data`` says as a SKILL.md.
+
+    Args:
+        data: the file, UTF-8, at most ``limits.SKILL_MD_BYTES``; a leading byte order mark is skipped.
+        source: the file or URL to name in an error.
+
+    Raises:
+        DecodeError: ``LIMIT_SIZE``, ``LIMIT_ENTRIES``, ``ENCODING``, ``FRONTMATTER`` or a ``YAML_...`` code.
+        ValidationError: ``NAME_FORM``, ``DESCRIPTION_FORM``.
+
+    Spec: specs §1. Trust: time is bounded by the size; the text may hold hidden characters, so pass what is
+    shown through :func:`skillwire.trust.hidden_text.neutralise`.
+    """
+    text = _decode(data, source)
+    head, body = _split(text, source)
+    document = read_flat(head, source=source, first_line=2)
+    if document is None:
+        document = load_yaml_mapping(head, source=source, first_line=2)
+    return _Fields(document, source).skill_md(body, body_line=text.count("\n", 0, len(text) - len(body)) + 1)
+
+
+def _decode(data: bytes, source: str) -> str:
+    if len(data) > limits.SKILL_MD_BYTES:
+        message = f"{len(data)} bytes of SKILL.md, at most {limits.SKILL_MD_BYTES} are read"
+        raise DecodeError("LIMIT_SIZE", message, place=Place(source))
+    try:
+        return data.removeprefix(BOM).decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise DecodeError("ENCODING", f"not UTF-8 at byte {error.start}", place=Place(source, line)) from None
+
+
+def _split(text: str, source: str) -> tuple[str, str]:
+    """Return the text between the two lines ``---``, and what follows them."""
+    opening = _OPENING.match(text)
+    if opening is None:
+        line = text.split("\n", 1)[0]
+        place = Place(source, 1, 1, None, line if len(line) <= _EXCERPT else None)
+        raise DecodeError("FRONTMATTER", "the first line is not '---'", place=place)
+    closing = _CLOSING.search(text, opening.end())
+    if closing is None:
+        raise DecodeError("FRONTMATTER", "no line '---' ends the frontmatter", place=Place(source, 1, 1, 4, "---"))
+    return text[opening.end() : closing.start()], text[closing.end() :]
+
+
+class _Fields:
+    """Takes the fields of a document one by one, collecting what is wrong with the optional ones."""
+
+    def __init__(self, document: YamlMapping, source: str) -> None:
+        self._values = document.values
+        self._places = document.places
+        self._source = source
+        self._flaws: list[ValidationError] = []
+
+    def skill_md(self, body: str, *, body_line: int) -> SkillMd:
+        return SkillMd(
+            source=self._source,
+            name=self._name(),
+            description=self._description(),
+            license=self._text("license"),
+            compatibility=self._text("compatibility"),
+            metadata=self._metadata(),
+            allowed_tools=self._allowed_tools(),
+            fields=self._values,
+            places=self._places,
+            body=body,
+            body_line=body_line,
+            flaws=tuple(self._flaws),
+        )
+
+    def _name(self) -> str:
+        name = self._values.get("name")
+        if not isinstance(name, str) or not name:
+            raise self._error("NAME_FORM", "the frontmatter has no name, or one that is not text", "name")
+        if _UNSAFE_NAME.search(name):
+            raise self._error("NAME_FORM", f"{neutralise(name[:80])!r} would lead out of its folder", "name")
+        return name
+
+    def _description(self) -> str:
+        description = self._values.get("description")
+        if not isinstance(description, str) or not description.strip():
+            message = "the frontmatter has no description, or one that is not text"
+            raise self._error("DESCRIPTION_FORM", message, "description")
+        return description.strip()
+
+    def _text(self, field: str) -> str | None:
+        value = self._values.get(field)
+        if value is None or isinstance(value, str):
+            return value.strip() or None if value else None
+        self._flaw(f"{field} is {_shape(value)}; it is text", field)
+        return None
+
+    def _allowed_tools(self) -> str | None:
+        value = self._values.get("allowed-tools")
+        if isinstance(value, list) and all(isinstance(tool, str) for tool in value):
+            self._flaw("allowed-tools is a list; it is one text, the tools separated by spaces", "allowed-tools")
+            return " ".join(value) or None
+        return self._text("allowed-tools")
+
+    def _metadata(self) -> dict[str, str]:
+        value = self._values.get("metadata")
+        if not isinstance(value, dict):
+            if value:
+                self._flaw(f"metadata is {_shape(value)}; it is a map from text to text", "metadata")
+            return {}
+        for key, inner in value.items():
+            if not isinstance(inner, str):
+                message = f"metadata.{neutralise(key[:80])} is {_shape(inner)}; it is text"
+                self._flaw(message, "metadata", key)
+        return {key: inner for key, inner in value.items() if isinstance(inner, str)}
+
+    def _flaw(self, message: str, *path: str) -> None:
+        self._flaws.append(self._error("FIELD", message, *path))
+
+    def _error(self, code: str, message: str, *path: str) -> ValidationError:
+        return ValidationError(code, message, place=self._places.get(path) or Place(self._source, 1))
+
+
+def _shape(value: object) -> str:
+    return "a list" if isinstance(value, list) else "a map" if isinstance(value, dict) else "text"

@@ -1,0 +1,217 @@
+"""The synchronous driver: exchanges over plain sockets, for the command line's install path.
+
+What the user of a command line feels first is start-up time, so nothing here needs more than ``socket``: the
+standard library's ``http.client`` imports the ``email`` package, and costs more than a hundred small downloads
+(docs/decisions/0007). The bytes of HTTP are :mod:`skillwire.wire.http1`'s; this module looks up, connects, keeps
+connections and watches the clock.
+
+The way of a request: the policy checks the URL; a kept connection of its origin is taken, or the name is looked up
+and the policy checks each address right before it is connected to; the request goes out in one piece; the answer
+is read within its bounds. A kept connection is checked against the policy again, which may have changed, and is
+used only when nothing has arrived on it. When a server closes a kept connection just as the request is sent, a
+``GET`` is sent once more on a new one. Nothing else is tried twice.
+
+No proxy is used, also none that the environment names: a proxy looks names up itself, so the address policy
+could not hold through it. No cookie is kept, no credential added, no ``~/.netrc`` read.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from typing import TYPE_CHECKING, Final, Self, TypeVar, cast
+
+from skillwire import limits
+from skillwire.adapters.http.connection import Deadline, open_connection
+from skillwire.adapters.http.names import known_addresses, look_up
+from skillwire.adapters.http.threads import call_within, outcomes
+from skillwire.errors import FetchError, Place, SkillwireError, TrustError
+from skillwire.model.url import parse_url
+from skillwire.version import VERSION
+from skillwire.wire.coding import decode_content
+from skillwire.wire.http1 import ResponseReader, encode_request
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Callable, Iterable, Sequence
+
+    from skillwire.adapters.http.connection import Connection
+    from skillwire.adapters.http.names import Resolver
+    from skillwire.model.url import Origin, Url
+    from skillwire.trust.address import AddressPolicy
+    from skillwire.wire.exchange import Exchange, HttpRequest, HttpResponse
+
+T = TypeVar("T")
+
+USER_AGENT: Final = f"skillwire/{VERSION}"
+_REPEATABLE: Final = frozenset({"GET", "HEAD"})
+
+
+class SyncDriver:
+    """Drives exchanges, one or several at a time. Its methods may be called from any thread.
+
+    Args:
+        policy: where connections may lead. It may be replaced at any time; each request asks the current one.
+        user_agent: of the requests that name none.
+        resolve: asked for the addresses of names.
+    """
+
+    def __init__(self, policy: AddressPolicy, *, user_agent: str = USER_AGENT, resolve: Resolver = look_up) -> None:
+        self.policy = policy
+        self._defaults = {"user-agent": user_agent, "accept-encoding": "gzip"}
+        self._resolve = resolve
+        self._lock = threading.Lock()
+        self._kept: dict[Origin, list[Connection]] = {}
+        self._context: ssl.SSLContext | None = None
+
+    def __enter__(self) -> Self:
+        """Return the driver."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the kept connections."""
+        self.close()
+
+    def close(self) -> None:
+        """Close the kept connections. The driver may be used again, and then opens new ones."""
+        with self._lock:
+            kept, self._kept = self._kept, {}
+        for connection in (connection for connections in kept.values() for connection in connections):
+            connection.close()
+
+    def run(self, exchange: Exchange[T]) -> T:
+        """Drive ``exchange`` to its end and return its result; errors are thrown into it first."""
+        try:
+            request = next(exchange)
+            while True:
+                try:
+                    response = self._ask(request)
+                except SkillwireError as error:
+                    request = exchange.throw(error)
+                else:
+                    request = exchange.send(response)
+        except StopIteration as stop:
+            result: T = stop.value
+            return result
+
+    def run_all(
+        self,
+        exchanges: Iterable[Exchange[T]],
+        *,
+        concurrency: int = limits.HTTP_CONCURRENCY,
+        on_done: Callable[[], object] = lambda: None,
+    ) -> list[T | SkillwireError]:
+        """Drive ``exchanges``, several at once; return their results or errors in order.
+
+        Args:
+            exchanges: independent of each other.
+            concurrency: how many at once.
+            on_done: called after each, in the caller's thread.
+        """
+        waiting = list(exchanges)
+        results: list[T | SkillwireError | None] = [None] * len(waiting)
+        calls = [functools.partial(self._run_apart, exchange) for exchange in waiting]
+        for index, outcome in outcomes(calls, concurrency):
+            if isinstance(outcome, BaseException) and not isinstance(outcome, SkillwireError):
+                raise outcome
+            results[index] = outcome
+            on_done()
+        return cast("list[T | SkillwireError]", results)
+
+    def _run_apart(self, exchange: Exchange[T]) -> T | SkillwireError:
+        try:
+            return self.run(exchange)
+        except SkillwireError as error:
+            return error
+
+    def _ask(self, request: HttpRequest) -> HttpResponse:
+        """Make one request and return its answer, content-decoded."""
+        url = parse_url(request.url)
+        self.policy.check_url(url)
+        message = encode_request(request, url, self._defaults)
+        deadline = Deadline(request.timeout, request.url)
+        response = self._ask_kept(request, url, message, deadline)
+        if response is None:
+            connection = self._connect(url, deadline)
+            response = self._converse(connection, url, message, ResponseReader(request), deadline)
+        return decode_content(response, request.max_bytes)
+
+    def _ask_kept(self, request: HttpRequest, url: Url, message: bytes, deadline: Deadline) -> HttpResponse | None:
+        """Ask on a kept connection; return None when there is none, or when it ended before it saw the request."""
+        connection = self._take(url)
+        if connection is None:
+            return None
+        reader = ResponseReader(request)
+        try:
+            return self._converse(connection, url, message, reader, deadline)
+        except FetchError as error:
+            if error.code == "CONNECTION_LOST" and not reader.started and request.method in _REPEATABLE:
+                return None
+            raise
+
+    def _converse(
+        self, connection: Connection, url: Url, message: bytes, reader: ResponseReader, deadline: Deadline
+    ) -> HttpResponse:
+        response = None
+        try:
+            connection.send(message, deadline)
+            while response is None:
+                data = connection.receive(deadline)
+                response = reader.feed(data) if data else reader.end()
+        except BaseException as error:
+            connection.close()
+            if isinstance(error, TimeoutError):
+                raise deadline.passed() from error
+            if isinstance(error, OSError):
+                raise FetchError("CONNECTION_LOST", f"the connection broke: {error}", place=Place(str(url))) from error
+            raise
+        if reader.reusable:
+            with self._lock:
+                self._kept.setdefault(url.origin, []).append(connection)
+        else:
+            connection.close()
+        return response
+
+    def _take(self, url: Url) -> Connection | None:
+        """Return a kept connection to the origin of ``url`` that may still be used."""
+        while True:
+            with self._lock:
+                kept = self._kept.get(url.origin)
+                if not kept:
+                    return None
+                connection = kept.pop()
+            if connection.is_quiet():
+                self.policy.check_address(url, connection.address)
+                return connection
+            connection.close()
+
+    def _connect(self, url: Url, deadline: Deadline) -> Connection:
+        """Connect to the first address that the policy allows and that answers."""
+        addresses = self._addresses(url.host, deadline)[: limits.HTTP_ADDRESSES]
+        end = Deadline(min(deadline.remaining(), limits.HTTP_CONNECT_SECONDS), str(url))
+        context = self._tls() if url.scheme == "https" else None
+        failure: SkillwireError | None = None
+        for index, address in enumerate(addresses):
+            seconds = end.remaining() / (len(addresses) - index)
+            try:
+                self.policy.check_address(url, address)
+                return open_connection(url, address, seconds, context)
+            except (FetchError, TrustError) as error:
+                failure = error if failure is None or isinstance(error, TrustError) else failure
+        raise failure or FetchError("HOST_NOT_FOUND", f"no address for {url.host}", place=Place(str(url)))
+
+    def _addresses(self, host: str, deadline: Deadline) -> Sequence[str]:
+        if (known := known_addresses(host)) is not None:
+            return known
+        found = call_within(lambda: self._resolve(host), deadline.remaining())
+        if found is None:
+            raise deadline.passed()
+        return found
+
+    def _tls(self) -> ssl.SSLContext:
+        from skillwire.adapters.http.tls import client_context  # noqa: PLC0415 - what meets no https needs no ssl
+
+        with self._lock:
+            if self._context is None:
+                self._context = client_context()
+            return self._context

@@ -1,0 +1,27 @@
+"""TLS for both drivers: at least 1.2, always verified, against the system's certificate authorities.
+
+``SSL_CERT_FILE`` and ``SSL_CERT_DIR`` name other authorities, as they do for every program on OpenSSL. There is no
+switch that turns verification off. ``ssl`` takes milliseconds to import and its context more, so a run that meets
+no https pays neither: this module is imported when the first https connection is opened.
+"""
+
+from __future__ import annotations
+
+import ssl
+
+from skillwire.errors import FetchError
+
+
+def client_context() -> ssl.SSLContext:
+    """Return the context that connections are made with; loads the certificate authorities."""
+    context = ssl.create_default_context()
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_alpn_protocols(["http/1.1"])
+    return context
+
+
+def tls_failure(host: str, error: ssl.SSLError) -> FetchError:
+    """Return what went wrong in a handshake, as an error of ours."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return FetchError("TLS_FAILED", f"the certificate of {host} is not valid: {error.verify_message}")
+    return FetchError("TLS_FAILED", f"no TLS with {host}: {error.reason or error}")

@@ -1,0 +1,125 @@
+"""What is imported when: start-up time is what users feel, and a small install path is one that can be read."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import subprocess
+import sys
+import tarfile
+import threading
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from skillwire.cli.main import SECTIONS
+
+COMMANDS = [name for section in SECTIONS.values() for name in section]
+INSTALL_PATH = {"click", "skillwire"}
+#: What costs milliseconds or brings more than a client needs, though the standard library has it.
+HEAVY = {"asyncio", "sqlite3", "multiprocessing", "concurrent.futures.process", "unittest", "xml", "pydoc", "inspect"}
+
+
+def _imported(program, *, cwd=None):
+    """Return the names of the modules that ``program`` imports beyond those of an empty program."""
+    probe = f"import sys; before = set(sys.modules)\n{program}\nimport json; sys.stdout.flush()\n"
+    probe += "sys.stderr.write('MODULES' + json.dumps(sorted(set(sys.modules) - before)))"
+    done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=False, cwd=cwd)
+    assert done.returncode == 0, done.stderr
+    return set(json.loads(done.stderr.partition("MODULES")[2])), done
+
+
+def _packages_of_others(modules):
+    return {name.partition(".")[0] for name in modules} - sys.stdlib_module_names
+
+
+def _run_command_line(*arguments):
+    return f"from skillwire.cli.main import run; assert run({list(arguments)!r}) == 0"
+
+
+def test_importing_the_package_imports_nothing():
+    modules, _ = _imported("import skillwire")
+    assert {name for name in modules if name.startswith("skillwire")} == {"skillwire"}
+    assert _packages_of_others(modules) == {"skillwire"}
+
+
+@pytest.mark.parametrize("option", ["--help", "--version"])
+def test_help_and_version_import_no_command_and_no_part_that_works(option):
+    modules, _ = _imported(_run_command_line(option))
+    ours = {name for name in modules if name.startswith("skillwire.")}
+    assert _packages_of_others(modules) <= INSTALL_PATH
+    assert ours <= {
+        "skillwire.cli",
+        "skillwire.cli.main",
+        "skillwire.cli.output",
+        "skillwire.codes",
+        "skillwire.errors",
+        "skillwire.version",
+        "skillwire.trust",
+        "skillwire.trust.hidden_text",
+    }
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_no_command_imports_the_server_or_a_package_of_others_before_it_runs(command):
+    modules, _ = _imported(f"import importlib; importlib.import_module('skillwire.cli.{command}')")
+    assert _packages_of_others(modules) <= INSTALL_PATH
+    assert not [name for name in modules if name.startswith("skillwire.server")]
+
+
+@pytest.fixture
+def origin(tmp_path):
+    """Serve an index of one archive and one SKILL.md; return the address."""
+    site = tmp_path / "site"
+    folder = site / ".well-known" / "agent-skills"
+    folder.mkdir(parents=True)
+    entries = [
+        _entry(folder, "packed", "archive", _archive(_skill("packed"))),
+        _entry(folder, "plain", "skill-md", _skill("plain")),
+    ]
+    schema = "https://schemas.agentskills.io/discovery/0.2.0/schema.json"
+    (folder / "index.json").write_text(json.dumps({"$schema": schema, "skills": entries}))
+    handler = type("Quiet", (SimpleHTTPRequestHandler,), {"log_message": lambda *_: None})
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(handler, directory=str(site))) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+def _skill(name):
+    return f"---\nname: {name}\ndescription: Says hello when a greeting is asked for.\n---\nSay hello.\n".encode()
+
+
+def _archive(skill):
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz", format=tarfile.USTAR_FORMAT) as archive:
+        info = tarfile.TarInfo("SKILL.md")
+        info.size = len(skill)
+        archive.addfile(info, io.BytesIO(skill))
+    return buffer.getvalue()
+
+
+def _entry(folder, name, artifact_type, artifact):
+    suffix = {"archive": "tar.gz", "skill-md": "md"}[artifact_type]
+    (folder / f"{name}.{suffix}").write_bytes(artifact)
+    return {
+        "name": name,
+        "type": artifact_type,
+        "description": "Says hello when a greeting is asked for.",
+        "url": f"/.well-known/agent-skills/{name}.{suffix}",
+        "digest": f"sha256:{hashlib.sha256(artifact).hexdigest()}",
+    }
+
+
+def test_add_needs_click_and_the_standard_library_alone(origin, tmp_path):
+    project = tmp_path / "project"
+    project.mkdir()
+    modules, done = _imported(_run_command_line("add", origin, "--all", "--yes", "--agent", "universal"), cwd=project)
+    assert {path.parent.name for path in project.glob(".agents/skills/*/SKILL.md")} == {"packed", "plain"}, done.stderr
+    assert _packages_of_others(modules) <= INSTALL_PATH
+    assert not modules & HEAVY
+    assert not [name for name in modules if name.startswith("skillwire.server")]

@@ -1,0 +1,212 @@
+"""Write the parts of the documentation that follow from the code.
+
+A page is prose with generated blocks between markers::
+
+    <!-- generated: usage -->
+    ...
+    <!-- end of generated -->
+
+Only what stands between the markers is replaced. A command without a page gets one with its title and its
+block; the prose around it is for people to write. ``--check`` writes nothing and fails when a page is stale.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from skillwire import codes, errors, limits
+from skillwire.cli import main as command_line
+from skillwire.resolver.agents import AGENTS
+from skillwire.resolver.settings import SETTINGS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+REFERENCE: Final = Path(__file__).parent.parent / "docs" / "reference"
+_BLOCK: Final = re.compile(r"(<!-- generated: (?P<name>[\w-]+) -->\n).*?(<!-- end of generated -->)", re.DOTALL)
+
+
+def main() -> int:
+    """Write the stale pages, or, with ``--check``, name them; return the exit code."""
+    check = "--check" in sys.argv[1:]
+    stale = [(page, text) for page, text in generated_pages() if not page.exists() or page.read_text() != text]
+    for page, text in stale:
+        print("stale:" if check else "written:", page.relative_to(REFERENCE.parent.parent))
+        if not check:
+            page.parent.mkdir(parents=True, exist_ok=True)
+            page.write_text(text)
+    if check and stale:
+        print("fix: ./dev docs")
+        return 1
+    return 0
+
+
+def generated_pages() -> Iterator[tuple[Path, str]]:
+    """Yield each page with generated blocks, and the text it should have."""
+    yield _filled(REFERENCE / "codes.md", "Error codes", {"codes": error_codes()})
+    yield _filled(REFERENCE / "exit-codes.md", "Exit codes", {"exit-codes": exit_codes()})
+    yield _filled(REFERENCE / "limits.md", "Limits", {"limits": bounds()})
+    yield _filled(REFERENCE / "settings.md", "Settings", {"settings": settings()})
+    yield _filled(REFERENCE / "agents.md", "Agents", {"agents": agents()})
+    yield _filled(REFERENCE / "commands" / "index.md", "Commands", {"commands": list_of_commands()})
+    for name in (name for section in command_line.SECTIONS.values() for name in section):
+        if importlib.util.find_spec(f"skillwire.cli.{name}") is None:
+            continue
+        command = importlib.import_module(f"skillwire.cli.{name}").command
+        page = REFERENCE / "commands" / f"{name}.md"
+        yield _filled(page, f"skillwire {name}", {"usage": usage(f"skillwire {name}", command)})
+
+
+def _filled(page: Path, title: str, blocks: dict[str, str]) -> tuple[Path, str]:
+    empty = "".join(f"\n<!-- generated: {name} -->\n<!-- end of generated -->\n" for name in blocks)
+    text = page.read_text() if page.exists() else f"# {title}\n{empty}"
+    found = {match["name"] for match in _BLOCK.finditer(text)}
+    if found != blocks.keys():
+        raise SystemExit(f"{page} has the generated blocks {sorted(found)}, expected {sorted(blocks)}")
+    return page, _BLOCK.sub(lambda match: f"{match[1]}\n{blocks[match['name']]}\n\n{match[3]}", text)
+
+
+def error_codes() -> str:
+    """Return every error code under the section of ``codes.py`` that it stands in."""
+    source = Path(codes.__file__).read_text()
+    parts = []
+    for title, name in re.findall(r"^    (?:# --- (.+?) -*$|\"([A-Z_0-9]+)\": CodeInfo\()", source, re.MULTILINE):
+        parts += [f"## {title[0].upper()}{title[1:]}"] if title else _error_code(name)
+    return "\n\n".join(parts)
+
+
+def _error_code(name: str) -> list[str]:
+    row = codes.CODES[name]
+    again = "Trying again, unchanged, can help." if row.retryable else "Trying again, unchanged, does not help."
+    return [f"### {name}", f"{row.summary}.", f"- **Usual cause:** {row.cause}\n- **Fix:** {row.fix}\n- {again}"]
+
+
+def exit_codes() -> str:
+    """Return what each exit code of the command line means."""
+    rows = [
+        (0, "It worked."),
+        (command_line.EXIT_INTERNAL, "A defect of skillwire itself. Please report it."),
+        (command_line.EXIT_INTERRUPTED, "Interrupted from the keyboard."),
+        *((kind.exit_code, f"`{kind.__name__}`: {_summary(kind)}") for kind in errors.SkillwireError.__subclasses__()),
+    ]
+    meanings: dict[int, list[str]] = {}
+    for number, meaning in rows:
+        meanings.setdefault(number, []).append(meaning)
+    return _table(
+        ("exit code", "meaning"), ((str(number), "<br>".join(meanings[number])) for number in sorted(meanings))
+    )
+
+
+def _summary(kind: type) -> str:
+    return (kind.__doc__ or "").strip().splitlines()[0]
+
+
+def bounds() -> str:
+    """Return every bound under the section of ``limits.py`` that it stands in."""
+    source = Path(limits.__file__).read_text()
+    parts: list[str] = []
+    rows: list[tuple[str, ...]] = []
+    for title, name in re.findall(r"^(?:# --- (.+?) -*$|([A-Z0-9_]+) = \w+\()", source, re.MULTILINE):
+        if title:
+            parts += _bounds_table(rows)
+            rows = []
+            parts.append(f"## {title[0].upper()}{title[1:]}")
+        else:
+            bound = getattr(limits, name)
+            rows.append((f"`{name}`", f"{bound:,} {bound.unit}", bound.reason, bound.clause))
+    return "\n\n".join(parts + _bounds_table(rows))
+
+
+def _bounds_table(rows: list[tuple[str, ...]]) -> list[str]:
+    return [_table(("bound", "value", "why", "from"), rows)] if rows else []
+
+
+def settings() -> str:
+    """Return every setting: key, environment variable, default, meaning."""
+    head = ("setting", "environment variable", "default", "what it is for")
+    return _table(
+        head,
+        ((f"`{key}`", f"`{row.environment}`", _default(row.default), row.meaning) for key, row in SETTINGS.items()),
+    )
+
+
+def _default(value: object) -> str:
+    if value == ():
+        return "none"
+    return f"`{str(value).lower() if isinstance(value, bool) else value}`"
+
+
+def agents() -> str:
+    """Return every agent and its folders."""
+    head = ("`--agent`", "agent", "folder in a project", "folder with `--global`")
+    return _table(
+        head,
+        ((f"`{name}`", row.title, f"`{row.project}`", f"`~/{row.home}`") for name, row in AGENTS.items()),
+    )
+
+
+def list_of_commands() -> str:
+    """Return every command with its line of help, and the options that stand before a command."""
+    parts = []
+    for section, commands in command_line.SECTIONS.items():
+        rows = ((f"[`skillwire {name}`]({name}.md)", line) for name, line in commands.items())
+        parts += [f"## {section}", _table(("command", "what it does"), rows)]
+    return "\n\n".join([*parts, "## Options before the command", _options(command_line.cli)])
+
+
+def usage(name: str, command: click.Command) -> str:
+    """Return a command's help, usage, arguments and options."""
+    context = click.Context(command, info_name=name)
+    pieces = " ".join(command.collect_usage_pieces(context))
+    parts = [_flowing(command.help or ""), f"```text\n{name} {pieces}\n```"]
+    arguments = [item for item in command.get_params(context) if isinstance(item, click.Argument)]
+    if described := [item for item in arguments if item.help]:
+        rows = ((f"`{item.make_metavar(context)}`", _flowing(item.help or "")) for item in described)
+        parts.append(_table(("argument", "what it is"), rows))
+    parts.append(_options(command))
+    return "\n\n".join(parts)
+
+
+def _options(command: click.Command) -> str:
+    context = click.Context(command)
+    options = [item for item in command.get_params(context) if isinstance(item, click.Option) and not item.hidden]
+    return _table(("option", "what it does"), (_option(item, context) for item in options))
+
+
+def _option(option: click.Option, context: click.Context) -> tuple[str, str]:
+    value = "" if option.is_flag or option.count else f" {option.make_metavar(context)}"
+    names = ", ".join(f"`{name}{value}`" for name in [*option.opts, *option.secondary_opts])
+    notes = [_flowing(option.help or "")]
+    if isinstance(option.type, click.Choice):
+        notes.append("One of " + ", ".join(f"`{choice}`" for choice in option.type.choices) + ".")
+    if option.show_default and option.default is not None:
+        notes.append(f"Default: `{option.default}`.")
+    if option.multiple:
+        notes.append("May be given several times.")
+    if option.envvar:
+        notes.append(f"Environment: `{option.envvar}`.")
+    return names, " ".join(notes)
+
+
+def _flowing(text: str) -> str:
+    """Return help text with each paragraph on one line; one that click is told to leave alone keeps its lines."""
+    paragraphs = re.split(r"\n\s*\n", text.strip())
+    return "\n\n".join(
+        "```text" + part.removeprefix("\b").rstrip() + "\n```" if part.startswith("\b") else " ".join(part.split())
+        for part in paragraphs
+    )
+
+
+def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    lines = [head, tuple("---" for _ in head), *(tuple(cell.replace("|", "\\|") for cell in row) for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,55 @@
+"""From the bytes of an archive to its plan: the format is found in the bytes, and must be the stated one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from skillwire import limits
+from skillwire.errors import TrustError
+from skillwire.trust.archive.entries import malformed
+from skillwire.trust.archive.gzip_member import MAGIC as GZIP_MAGIC
+from skillwire.trust.archive.gzip_member import read_gzip
+from skillwire.trust.archive.plan import plan_entries
+from skillwire.trust.archive.tar import read_tar
+from skillwire.trust.archive.zip import read_zip
+from skillwire.trust.archive.zip_directory import LOCAL_MAGIC as ZIP_MAGIC
+
+if TYPE_CHECKING:
+    from skillwire.trust.archive.plan import ArchivePlan
+
+ArchiveFormat = Literal["tar.gz", "zip"]
+
+
+def read_archive(content: bytes, *, expected_format: ArchiveFormat | None = None) -> ArchivePlan:
+    """Return the files of an archive, all rules checked, nothing written.
+
+    Args:
+        content: the whole archive, its digest already verified.
+        expected_format: what the server's ``Content-Type`` or the URL's extension says, if anything.
+
+    Returns:
+        A plan whose contents are views of at most one buffer: keep it no longer than needed.
+
+    Raises:
+        DecodeError: ``ARCHIVE_MALFORMED``, ``ARCHIVE_UNSUPPORTED_METHOD`` or ``ARCHIVE_ENCRYPTED``.
+        ValidationError: ``NO_SKILL_MD``.
+        TrustError: any other code that begins with ``ARCHIVE_``, ``PATH_`` or ``LINK_``.
+
+    Spec: ASD Archive Structure, Archive Safety.
+    Trust: ``content`` is hostile; memory and time are bounded by the ``ARCHIVE_`` rows of
+    :mod:`skillwire.limits`.
+    """
+    if len(content) > limits.ARCHIVE_BYTES:
+        raise TrustError("ARCHIVE_SIZE", f"the archive has {len(content)} bytes, at most {limits.ARCHIVE_BYTES}")
+    found = _find_format(content)
+    if expected_format is not None and found != expected_format:
+        raise TrustError("ARCHIVE_FORMAT_MISMATCH", f"the archive is called {expected_format}, its bytes are {found}")
+    return plan_entries(read_tar(read_gzip(content)) if found == "tar.gz" else read_zip(content))
+
+
+def _find_format(content: bytes) -> ArchiveFormat:
+    if content.startswith(GZIP_MAGIC):
+        return "tar.gz"
+    if content.startswith(ZIP_MAGIC):
+        return "zip"
+    raise malformed("the bytes begin neither a .tar.gz nor a .zip")

@@ -1,0 +1,163 @@
+"""The tar format, as POSIX (ustar, pax) and GNU write it, read strictly.
+
+A tar is a run of 512-byte blocks: a header, the content padded to a block, the next header; two blocks of
+zeros end it. Extension headers stand before the entry that they speak of: a PAX one (``x``), or GNU's long
+name (``L``) and long link (``K``). Most attacks make two readers lose step, so that one of them takes a
+file's content for headers. Here each number has one form, no two extension headers of different kinds
+meet, nothing but zeros follows the end, and a header that is neither ustar nor GNU is refused.
+
+Owners, times, device numbers and extended attributes are never read.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+import zlib
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from skillwire import limits
+from skillwire.errors import TrustError
+from skillwire.trust.archive.entries import Entry, check_file_size, entry_path, malformed
+from skillwire.trust.archive.pax import check_global, read_extended
+from skillwire.trust.paths import show
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+_BLOCK: Final = 512
+_HEADER: Final = struct.Struct("100s8s16x12s12x8ss100s8s80x155s12x")
+_OCTAL: Final = re.compile(rb" *([0-7]+)[ \0]*")
+_USTAR, _GNU = b"ustar\x0000", b"ustar  \x00"
+_KINDS: Final[Mapping[bytes, str]] = {b"0": "file", b"\0": "file", b"1": "hardlink", b"2": "symlink", b"5": "folder"}
+_EXTENSIONS: Final = frozenset(b"gxLK")
+_NO_BYTES: Final = bytes(155)
+_OWNER_EXECUTES: Final = 0o100
+
+
+class _Header(NamedTuple):
+    name: bytes
+    mode: int
+    size: int
+    type: bytes
+    link: bytes
+
+
+def read_tar(stream: bytes | bytearray) -> Iterator[Entry]:
+    """Yield the entries of an inflated tar.
+
+    Raises:
+        DecodeError: ``ARCHIVE_MALFORMED``.
+        TrustError: ``ARCHIVE_TRAILING_DATA``, ``ARCHIVE_ENTRY_TYPE``, ``ARCHIVE_FILE_SIZE``,
+            ``ARCHIVE_HEADER_SIZE``, or the codes of paths.
+
+    Trust: no size is believed before it is seen to lie inside ``stream``.
+    """
+    view = memoryview(stream).toreadonly()
+    extension: dict[bytes, bytes] = {}
+    offset = 0
+    while (header := _read_header(view, offset)) is not None:
+        start, offset = offset + _BLOCK, _next_block(offset, header.size, len(view))
+        content = view[start : start + header.size]
+        if header.type[0] in _EXTENSIONS:
+            _read_extension(header, content, extension, first=start == _BLOCK)
+        else:
+            yield _entry(header, content, extension)
+            extension = {}
+    if extension:
+        raise malformed("an extension header stands before nothing")
+    _check_end(view, offset)
+
+
+def _read_header(view: memoryview, offset: int) -> _Header | None:
+    """Return the header at ``offset``; None when the block is zeros, which begins the end."""
+    block = bytes(view[offset : offset + _BLOCK])
+    if len(block) < _BLOCK:
+        raise malformed("the tar is cut off")
+    if block.count(0) == _BLOCK:
+        return None
+    name, mode, size, checksum, kind, link, magic, prefix = _HEADER.unpack(block)
+    if magic not in {_USTAR, _GNU}:
+        raise malformed("a tar header is neither ustar nor GNU")
+    if _number(checksum) != _sum_of(block) - sum(checksum) + 8 * ord(" "):
+        raise malformed("a tar header's checksum is wrong")
+    if magic == _GNU and prefix != _NO_BYTES:
+        # GNU's incremental dumps keep times here, which other readers take for the front of the name.
+        raise malformed("a GNU tar header fills the field of the ustar prefix")
+    name, prefix = _text(name), _text(prefix)
+    return _Header(prefix + b"/" + name if prefix else name, _number(mode), _number(size), kind, _text(link))
+
+
+def _sum_of(block: bytes) -> int:
+    # Adler-32 keeps 1 + the sum of the bytes modulo 65,521, which half a block cannot reach.
+    middle = _BLOCK // 2
+    return (zlib.adler32(block[:middle]) & 0xFFFF) + (zlib.adler32(block[middle:]) & 0xFFFF) - 2
+
+
+def _number(field: bytes) -> int:
+    octal = _OCTAL.fullmatch(field)
+    if octal is None:
+        # Base 256 is the other form; it is only needed beyond 8 GiB, and below zero.
+        raise malformed("a tar header has a number that is not octal")
+    return int(octal[1], 8)
+
+
+def _text(field: bytes) -> bytes:
+    text, _, rest = field.partition(b"\0")
+    if rest.strip(b"\0"):
+        raise TrustError("PATH_INVALID", f"a name in a tar header goes on behind its end: {show(field)}")
+    return text
+
+
+def _next_block(offset: int, size: int, end: int) -> int:
+    behind = offset + _BLOCK + -(-size // _BLOCK) * _BLOCK
+    if behind > end:
+        raise malformed("the tar is cut off inside a file")
+    return behind
+
+
+def _read_extension(header: _Header, content: memoryview, extension: dict[bytes, bytes], *, first: bool) -> None:
+    if header.size > limits.ARCHIVE_HEADER_BYTES:
+        raise TrustError("ARCHIVE_HEADER_SIZE", f"an extension header has {header.size} bytes")
+    data = bytes(content)
+    if header.type == b"g":
+        if not first:
+            raise malformed("a global header stands behind an entry")
+        check_global(data)
+    elif header.type == b"x":
+        if extension:
+            raise malformed("two extension headers speak of one entry")
+        # The mark makes an extended header without a field of ours count as one.
+        extension |= {b"x": b"", **read_extended(data)}
+    else:
+        key = b"path" if header.type == b"L" else b"linkpath"
+        if b"x" in extension or key in extension:
+            raise malformed("two extension headers speak of one entry")
+        extension[key] = data.removesuffix(b"\0")
+
+
+def _entry(header: _Header, content: memoryview, extension: Mapping[bytes, bytes]) -> Entry:
+    name = extension.get(b"path", header.name)
+    kind = _KINDS.get(header.type)
+    if kind is None:
+        raise TrustError("ARCHIVE_ENTRY_TYPE", f"{show(name)} is of type {header.type!r}")
+    if int(extension.get(b"size", header.size)) != header.size:
+        raise malformed(f"two headers disagree on the size of {show(name)}")
+    if kind == "file":
+        check_file_size(header.size, name)
+        return Entry("file", entry_path(name, folder=False), content, bool(header.mode & _OWNER_EXECUTES))
+    if header.size:
+        raise malformed(f"{show(name)} is no file and yet has content")
+    if kind == "folder":
+        return Entry("folder", entry_path(name, folder=True))
+    target = extension.get(b"linkpath", header.link)
+    return Entry("symlink" if kind == "symlink" else "hardlink", entry_path(name, folder=False), target=target)
+
+
+def _check_end(view: memoryview, offset: int) -> None:
+    if len(view) < offset + 2 * _BLOCK or len(view) % _BLOCK:
+        raise malformed("the tar is cut off at its end")
+    for start in range(offset, len(view), limits.ARCHIVE_HEADER_BYTES):
+        rest = bytes(view[start : start + limits.ARCHIVE_HEADER_BYTES])
+        if rest.count(0) != len(rest):
+            raise TrustError("ARCHIVE_TRAILING_DATA", "something other than zeros follows the tar's end")

@@ -1,0 +1,163 @@
+"""Writing a plan to the disk, so that it is there whole or not at all.
+
+The files are written into a staging folder beside the destination, open to the user alone, and the
+finished folder is renamed into place. Every folder is made and entered, and every file is created, by name
+inside a folder that is already open, never following a link and never opening what exists: whatever
+somebody does to the surroundings meanwhile, nothing can be written elsewhere. A failure, or an interrupt,
+removes the staging folder.
+
+Modes are asked for as 0755 for folders and executable files and 0644 for the rest, and the user's umask
+has the last word, as for any file that the user makes. Nothing is flushed to the device: after a power cut
+``skillwire verify`` tells what is missing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from typing import TYPE_CHECKING, Final
+
+from skillwire.errors import ConflictError, Place, StorageError
+from skillwire.trust.archive.plan import ArchivePlan, plan_files
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from skillwire.model.skill import FileContent
+
+#: How the name of a staging folder begins; after it come 16 hexadecimal digits.
+STAGING_PREFIX: Final = ".skillwire-"
+
+_ENTER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_NEW, _OLD = "new", "old"
+
+
+def unpack(plan: ArchivePlan | Iterable[FileContent], destination: Path, *, replace: bool = False) -> None:
+    """Write the files of ``plan`` as the folder ``destination``.
+
+    Args:
+        plan: from :func:`skillwire.trust.archive.read_archive`, or files, which are planned first.
+        destination: a folder that is not there yet, in a folder that is.
+        replace: put the new folder in the place of an old one, or of a link to one. The old one is moved
+            aside, put back on failure, and removed at the end.
+
+    Raises:
+        ConflictError: ``DESTINATION_EXISTS``.
+        StorageError: ``STORAGE`` when the disk or its permissions refuse.
+        ValidationError, TrustError: as :func:`skillwire.trust.archive.plan_files`.
+    """
+    plan = plan if isinstance(plan, ArchivePlan) else plan_files(plan)
+    try:
+        with _opened(destination.parent) as parent:
+            _check_destination(parent, destination, replace=replace)
+            _write_and_rename(plan, parent, destination, replace=replace)
+    except OSError as error:
+        raise StorageError("STORAGE", f"cannot unpack: {error.strerror}", place=Place(str(destination))) from error
+
+
+@contextlib.contextmanager
+def _opened(folder: Path) -> Iterator[int]:
+    # The folder around the destination is the user's choice, links included; below it none is followed.
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield handle
+    finally:
+        os.close(handle)
+
+
+def _check_destination(parent: int, destination: Path, *, replace: bool) -> None:
+    try:
+        mode = os.lstat(destination.name, dir_fd=parent).st_mode
+    except FileNotFoundError:
+        return
+    if not replace or not (stat.S_ISDIR(mode) or stat.S_ISLNK(mode)):
+        raise ConflictError("DESTINATION_EXISTS", "something is there already", place=Place(str(destination)))
+
+
+def _write_and_rename(plan: ArchivePlan, parent: int, destination: Path, *, replace: bool) -> None:
+    name = STAGING_PREFIX + os.urandom(8).hex()
+    try:
+        os.mkdir(name, 0o700, dir_fd=parent)
+        staging = os.open(name, _ENTER, dir_fd=parent)
+        try:
+            _write(plan.files, staging)
+            _put_in_place(staging, parent, destination.name, replace=replace)
+        finally:
+            os.close(staging)
+    except BaseException:
+        _discard(name, parent)
+        raise
+    _remove(name, parent)
+
+
+def _write(files: Iterable[FileContent], staging: int) -> None:
+    """Write ``files``, sorted by path, into a new folder; at most one handle for each level is open."""
+    os.mkdir(_NEW, 0o755, dir_fd=staging)
+    handles = [os.open(_NEW, _ENTER, dir_fd=staging)]
+    entered: list[str] = []
+    try:
+        for path, content, executable in files:
+            *folders, name = path.split("/")
+            if folders != entered:
+                _enter(folders, entered, handles)
+            _write_file(name, content, 0o755 if executable else 0o644, handles[-1])
+    finally:
+        for handle in handles:
+            os.close(handle)
+
+
+def _enter(folders: list[str], entered: list[str], handles: list[int]) -> None:
+    """Leave the folders of ``entered`` that are not on the way to ``folders``; make and enter the others."""
+    while entered != folders[: len(entered)]:
+        os.close(handles.pop())
+        entered.pop()
+    for folder in folders[len(entered) :]:
+        os.mkdir(folder, 0o755, dir_fd=handles[-1])
+        handles.append(os.open(folder, _ENTER, dir_fd=handles[-1]))
+        entered.append(folder)
+
+
+def _write_file(name: str, content: bytes | memoryview, mode: int, folder: int) -> None:
+    handle = os.open(name, _CREATE, mode, dir_fd=folder)
+    try:
+        written = os.write(handle, content)
+        while written < len(content):
+            written += os.write(handle, memoryview(content)[written:])
+    finally:
+        os.close(handle)
+
+
+def _put_in_place(staging: int, parent: int, name: str, *, replace: bool) -> None:
+    if not replace:
+        os.rename(_NEW, name, src_dir_fd=staging, dst_dir_fd=parent)
+        return
+    with contextlib.suppress(FileNotFoundError):  # nothing to replace is no reason not to unpack
+        os.rename(name, _OLD, src_dir_fd=parent, dst_dir_fd=staging)
+    try:
+        os.rename(_NEW, name, src_dir_fd=staging, dst_dir_fd=parent)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):  # there was none
+            os.rename(_OLD, name, src_dir_fd=staging, dst_dir_fd=parent)
+        raise
+
+
+def _discard(name: str, parent: int) -> None:
+    """Remove a staging folder after a failure; an old folder that could not be put back stays in it."""
+    import shutil  # noqa: PLC0415 -- what goes well needs none of it, and it costs 5 ms
+
+    shutil.rmtree(f"{name}/{_NEW}", ignore_errors=True, dir_fd=parent)  # it may never have been made
+    with contextlib.suppress(OSError):  # the failure that led here is the one to report
+        os.rmdir(name, dir_fd=parent)
+
+
+def _remove(name: str, parent: int) -> None:
+    """Remove a staging folder whose new folder is in place, and the old folder in it."""
+    try:
+        os.rmdir(name, dir_fd=parent)
+    except OSError:  # the old folder is in it
+        import shutil  # noqa: PLC0415 -- same
+
+        shutil.rmtree(name, dir_fd=parent)

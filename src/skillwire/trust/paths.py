@@ -1,0 +1,127 @@
+"""One rule for the relative path of a skill's file, wherever such a path comes from.
+
+A path arrives in an archive, in an index's file list, on the command line (``cat REF PATH``), in a request
+for one file, in a lock file or from a folder on disk. :func:`check_path` is the only judge of all of them,
+so nothing is published that cannot be installed, and nothing is installed that another system would take
+for something else. The path is never repaired: it is returned as it came, or refused.
+
+What passes means one file below the skill's folder on Linux, macOS and Windows alike. So the rule refuses
+what leaves the folder on any of them (``..``, a leading ``/``, drives, backslashes), what Windows reads as
+another name (alternate streams, devices, a final dot or space, 8.3 short names), what a second decoding
+would turn into such a path (``%2e%2e``, dots of full width), what a person cannot see, and the metadata folders of
+version control, whose hooks a tool would later run. Two paths whose :func:`collision_key` is the same are
+one file on some file system.
+
+Spec: ASD Archive Safety; specs §1 for the ASCII rules of the 0.1.0 index, which are stricter.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from typing import Final
+
+from skillwire import limits
+from skillwire.errors import TrustError
+from skillwire.model.name import DEVICE_NAMES
+from skillwire.trust.hidden_text import find_hidden
+
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
+_WINDOWS_SEPARATOR: Final = re.compile(r"[\\:]")
+#: Escapes that a server or tool which decodes once more turns into a separator, a dot, a NUL or an escape.
+_DISGUISE: Final = re.compile(r"%(?:2[ef5]|5c|00)", re.IGNORECASE)
+_SHORT_NAME: Final = re.compile(r"[^.~]{1,6}~[0-9]{1,6}(?:\.[^.]{0,3})?")
+_DEVICES: Final = DEVICE_NAMES | {"conin$", "conout$", "clock$"}
+_VERSION_CONTROL: Final = frozenset({".git", ".hg", ".svn", ".bzr"})
+#: Marks that real names may carry and that some file systems, or eyes, pass over.
+_OVERLOOKED: Final = dict.fromkeys((0x200B, 0x200C, 0x200D, 0xFE0E, 0xFE0F))
+_SHOWN: Final = 80
+
+
+def check_path(path: str | bytes) -> str:
+    """Return ``path`` as text when it safely names one file of a skill.
+
+    Args:
+        path: relative, ``/`` between components, no final ``/``; bytes are UTF-8.
+
+    Raises:
+        TrustError: ``PATH_TRAVERSAL``, ``PATH_ABSOLUTE``, ``PATH_WINDOWS``, ``PATH_INVALID``,
+            ``PATH_TOO_LONG``, ``PATH_TOO_DEEP`` or ``PATH_FORBIDDEN``.
+
+    Trust: ``path`` is hostile; the work grows with its length, which is bounded first.
+    """
+    text = _decode(path)
+    if _CONTROL.search(text) or (not text.isascii() and find_hidden(text)):
+        raise TrustError("PATH_INVALID", f"a path holds characters that cannot be seen: {show(text)}")
+    if _WINDOWS_SEPARATOR.search(text):
+        raise TrustError("PATH_WINDOWS", f"a path holds a backslash or a colon: {show(text)}")
+    if text.startswith("/"):
+        raise TrustError("PATH_ABSOLUTE", f"a path is absolute: {show(text)}")
+    components = text.split("/")
+    _check_traversal(text, components)
+    if len(components) > limits.ARCHIVE_DEPTH:
+        raise TrustError("PATH_TOO_DEEP", f"a path is {len(components)} levels deep: {show(text)}")
+    for component in components:
+        _check_component(component, text)
+    return text
+
+
+def collision_key(path: str) -> str:
+    """Return a key that is the same for paths which some file system, or reader, takes for one.
+
+    Case, composed and decomposed letters, ``ß`` and ``ss``, and overlooked marks make no difference.
+    """
+    if path.isascii():
+        return path.lower()
+    folded = unicodedata.normalize("NFD", path).casefold().translate(_OVERLOOKED)
+    return unicodedata.normalize("NFC", folded)
+
+
+def show(path: str | bytes) -> str:
+    """Return a hostile path for a message: escaped, so that it commands no terminal, and not too long."""
+    start = path[:_SHOWN]
+    text = start.decode(errors="backslashreplace") if isinstance(start, bytes) else start
+    return repr(text) + ("..." if len(path) > _SHOWN else "")
+
+
+def _decode(path: str | bytes) -> str:
+    if not path:
+        raise TrustError("PATH_INVALID", "a path is empty")
+    # A character is at least a byte, so that this bounds text as well, before anything is encoded.
+    if len(path) > limits.ARCHIVE_PATH_BYTES:
+        raise TrustError("PATH_TOO_LONG", f"a path is longer than {limits.ARCHIVE_PATH_BYTES} bytes: {show(path)}")
+    try:
+        text, raw = (path.decode(), path) if isinstance(path, bytes) else (path, path.encode())
+    except UnicodeError as error:
+        raise TrustError("PATH_INVALID", f"a path is not UTF-8: {show(path)}") from error
+    if len(raw) > limits.ARCHIVE_PATH_BYTES:
+        raise TrustError("PATH_TOO_LONG", f"a path is longer than {limits.ARCHIVE_PATH_BYTES} bytes: {show(path)}")
+    return text
+
+
+def _check_traversal(text: str, components: list[str]) -> None:
+    if ".." in components:
+        raise TrustError("PATH_TRAVERSAL", f"a path holds '..': {show(text)}")
+    if "%" in text and _DISGUISE.search(text):
+        raise TrustError("PATH_TRAVERSAL", f"a path would be another one once decoded: {show(text)}")
+    if not text.isascii():
+        compatible = unicodedata.normalize("NFKC", text).replace("\\", "/").split("/")
+        if ".." in compatible:
+            raise TrustError("PATH_TRAVERSAL", f"a path holds look-alikes of '..': {show(text)}")
+
+
+def _check_component(component: str, text: str) -> None:
+    if component in {"", "."}:
+        raise TrustError("PATH_INVALID", f"a path holds an empty component or '.': {show(text)}")
+    if len(component.encode()) > limits.ARCHIVE_COMPONENT_BYTES:
+        raise TrustError("PATH_TOO_LONG", f"a name is longer than {limits.ARCHIVE_COMPONENT_BYTES} bytes: {show(text)}")
+    if component[-1] in ". ":
+        raise TrustError("PATH_WINDOWS", f"a name ends in a dot or a space: {show(text)}")
+    if "~" in component and _SHORT_NAME.fullmatch(component):
+        raise TrustError("PATH_WINDOWS", f"a name has the form of an 8.3 short name: {show(text)}")
+    # Windows takes superscript digits for digits (COM¹), and a device for itself whatever its extension.
+    folded = component.lower() if component.isascii() else unicodedata.normalize("NFKC", component).casefold()
+    if folded.split(".", 1)[0].rstrip() in _DEVICES:
+        raise TrustError("PATH_WINDOWS", f"a name is that of a Windows device: {show(text)}")
+    if folded in _VERSION_CONTROL:
+        raise TrustError("PATH_FORBIDDEN", f"a path leads into metadata of version control: {show(text)}")

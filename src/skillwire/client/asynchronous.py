@@ -22,7 +22,8 @@ T = TypeVar("T")
 class AsyncClient(Workplace):
     """The asynchronous client: the same verbs, awaited. An asynchronous context manager."""
 
-    _driver: AsyncDriver | None = None
+    #: Drives the conversations; opened when the first one is held.
+    driver: AsyncDriver | None = None
 
     async def __aenter__(self) -> Self:
         """Return the client."""
@@ -36,9 +37,9 @@ class AsyncClient(Workplace):
 
     async def close(self) -> None:
         """Close the connections."""
-        if self._driver is not None:
-            await self._driver.close()
-            self._driver = None
+        if self.driver is not None:
+            await self.driver.close()
+            self.driver = None
 
     async def index(self, origin: str) -> list[AsyncRemoteSkill]:
         """Return the skills of an origin, or of whatever index ``origin`` leads to."""
@@ -84,9 +85,9 @@ class AsyncClient(Workplace):
         return await asyncio.to_thread(step.call)
 
     def _http(self) -> AsyncDriver:
-        if self._driver is None:
+        if self.driver is None:
             from skillwire.adapters.http.asynchronous import AsyncDriver  # noqa: PLC0415  # aiohttp is heavy
 
-            self._driver = AsyncDriver(self.addresses)
-        self._driver.policy = self.addresses
-        return self._driver
+            self.driver = AsyncDriver(self.addresses)
+        self.driver.policy = self.addresses
+        return self.driver

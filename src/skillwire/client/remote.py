@@ -71,7 +71,7 @@ class RemoteSkill(_Remote):
         self._client = client
 
     def files(self) -> Files:
-        """Return all files with their bytes, ``SKILL.md`` first; fetched and verified once."""
+        """Return all files with their bytes, sorted by path; fetched and verified once."""
         if self._files is None:
             self._files = self._client.run(self._client.files(self.located))
         return self._files
@@ -97,7 +97,7 @@ class AsyncRemoteSkill(_Remote):
         self._client = client
 
     async def files(self) -> Files:
-        """Return all files with their bytes, ``SKILL.md`` first; fetched and verified once."""
+        """Return all files with their bytes, sorted by path; fetched and verified once."""
         if self._files is None:
             self._files = await self._client.run(self._client.files(self.located))
         return self._files

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from skillwire.adapters.http.sync import SyncDriver
     from skillwire.resolver.flow import Flow, Work
     from skillwire.resolver.install import Report
+    from skillwire.testing.publisher import SimulatedPublisher
 
 T = TypeVar("T")
 
@@ -22,7 +23,8 @@ T = TypeVar("T")
 class Client(Workplace):
     """The synchronous client. A context manager; its connections are kept between calls."""
 
-    _driver: SyncDriver | None = None
+    #: Drives the conversations; opened when the first one is held. Tests set a simulated publisher.
+    driver: SyncDriver | SimulatedPublisher | None = None
 
     def __enter__(self) -> Self:
         """Return the client."""
@@ -36,9 +38,9 @@ class Client(Workplace):
 
     def close(self) -> None:
         """Close the connections."""
-        if self._driver is not None:
-            self._driver.close()
-            self._driver = None
+        if self.driver is not None:
+            self.driver.close()
+            self.driver = None
 
     def index(self, origin: str) -> list[RemoteSkill]:
         """Return the skills of an origin, or of whatever index ``origin`` leads to."""
@@ -90,10 +92,10 @@ class Client(Workplace):
             return self._http().run_all(step.exchanges, on_done=step.on_done)
         return step.call()
 
-    def _http(self) -> SyncDriver:
-        if self._driver is None:
+    def _http(self) -> SyncDriver | SimulatedPublisher:
+        if self.driver is None:
             from skillwire.adapters.http.sync import SyncDriver  # noqa: PLC0415  # not every command connects
 
-            self._driver = SyncDriver(self.addresses)
-        self._driver.policy = self.addresses
-        return self._driver
+            self.driver = SyncDriver(self.addresses)
+        self.driver.policy = self.addresses
+        return self.driver

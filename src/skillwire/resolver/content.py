@@ -12,7 +12,7 @@ from skillwire.errors import FetchError, Place, SkillwireError
 from skillwire.model.skill import FileContent
 from skillwire.protocols.agent_skills.client import fetch_artifact, fetch_files
 from skillwire.resolver.flow import fetch_all, work
-from skillwire.trust.archive import read_archive
+from skillwire.trust.archive import plan_files, read_archive
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -61,9 +61,9 @@ def _open(
 ) -> Files | SkillwireError:
     if isinstance(content, SkillwireError):
         return content
-    if not isinstance(content, bytes):
-        return tuple(content)
     try:
+        if not isinstance(content, bytes):
+            return plan_files(content).files
         files = open_artifact(entry, content)
     except SkillwireError as error:
         return error

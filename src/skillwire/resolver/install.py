@@ -20,6 +20,7 @@ from skillwire.model.install import LockedSkill, OriginRecord, StagedSkill
 from skillwire.resolver.content import read_contents
 from skillwire.resolver.flow import work
 from skillwire.resolver.locate import timestamp
+from skillwire.trust.hidden_text import find_hidden
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -251,7 +252,7 @@ def _take_away_old(
 
 
 def check_loadable(name: str, files: Files, report: Callable[[Finding], object]) -> None:
-    """Check that an agent can load the skill: lenient, as for all that we did not publish ourselves.
+    """Check that an agent can load the skill: leniently, since we did not publish it; report what is doubtful.
 
     Raises:
         DecodeError, ValidationError: no frontmatter, or no description in it.
@@ -261,7 +262,11 @@ def check_loadable(name: str, files: Files, report: Callable[[Finding], object])
     skill_md = parse_skill_md(bytes(content), source=source)
     if skill_md.name != name:
         message = f"SKILL.md names itself {skill_md.name!r}, the index {name!r}"
-        report(Finding("NAME_MISMATCH", "warning", message, Place(source), "Tell the publisher."))
+        report(Finding("NAME_MISMATCH", "warning", message, skill_md.place("name"), "Tell the publisher."))
+    if hidden := find_hidden(bytes(content).decode()):
+        message = f"SKILL.md holds {sum(run.length for run in hidden)} hidden characters, such as a {hidden[0].name}"
+        fix = f"Read it with skillwire cat before an agent does; they are shown there as escapes: {name}"
+        report(Finding("HIDDEN_TEXT", "warning", message, Place(source), fix))
 
 
 def _accept(base: str, session: Session) -> None:

@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
+import os
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from skillwire.errors import NotFoundError, Place, ValidationError
-from skillwire.folder.load import find_folders, load_folder
+from skillwire.errors import NotFoundError, Place
 from skillwire.model.ref import SkillRef
 from skillwire.protocols.agent_skills.messages import IndexEntry
 from skillwire.resolver.flow import work
 from skillwire.resolver.locate import LOCAL, LocatedSkill
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from skillwire.model.install import LockedSkill
     from skillwire.resolver.flow import Flow
 
 
 def locate_folders(path: Path, root: Path) -> Flow[list[LocatedSkill]]:
-    """Return the skill that ``path`` is, or the skills below it.
+    """Return the skill that ``path`` is, or the skills below it. ``root`` is what a lock's paths are relative to.
 
     Raises:
         NotFoundError: ``SKILL_NOT_FOUND`` when there is no ``SKILL.md``.
-        ValidationError: what is wrong with a folder that cannot be loaded.
+        DecodeError, ValidationError, TrustError: what is wrong with a folder that cannot be loaded.
     """
     return work(partial(_load_all, path, root))
 
@@ -34,7 +35,29 @@ def load_local(locked: LockedSkill, root: Path) -> LocatedSkill:
 
 
 def _load_all(path: Path, root: Path) -> list[LocatedSkill]:
+    from skillwire.folder.load import find_folders  # noqa: PLC0415  # most references are not folders
+
     folders = find_folders(path)
     if not folders:
         raise NotFoundError("SKILL_NOT_FOUND", "there is no SKILL.md", place=Place(str(path)))
     return [_load(folder, root) for folder in folders]
+
+
+def _load(folder: Path, root: Path) -> LocatedSkill:
+    from skillwire.folder.load import load_folder  # noqa: PLC0415  # most references are not folders
+
+    loaded = load_folder(folder, level="lenient")
+    # Relative, so that a project keeps working where it is moved or cloned to together with its folders.
+    relative = os.path.relpath(folder.resolve(), root.resolve()).replace(os.sep, "/")
+    parent = os.path.dirname(relative) or "."  # noqa: PTH120  # a POSIX text for the lock, not a path of this system
+    ref = SkillRef(
+        name=loaded.name,
+        origin=f"{LOCAL}{parent}",
+        description=loaded.description,
+        version=loaded.version,
+        digest=None,
+        found_via="folder",
+        fetched_at=0.0,
+    )
+    entry = IndexEntry(loaded.name, loaded.description, "files", relative, None, version=loaded.version)
+    return LocatedSkill(ref, entry, "", loaded.files)

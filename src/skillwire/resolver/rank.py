@@ -65,5 +65,6 @@ def _score(document: Counter[str], weights: dict[str, float], average: float) ->
 def _stem(word: str) -> str:
     for ending in ("ies", "ing", "ed", "es", "s"):
         if word.endswith(ending) and len(word) > len(ending) + 2:
-            return word.removesuffix(ending) + ("y" if ending == "ies" else "")
-    return word
+            word = word.removesuffix(ending) + ("y" if ending == "ies" else "")
+            break
+    return word[:-1] if word.endswith("e") and len(word) > 3 else word  # noqa: PLR2004  # "code" meets "coding"

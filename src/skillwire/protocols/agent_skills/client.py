@@ -13,7 +13,7 @@ from skillwire.errors import FetchError, NotFoundError, Place, TrustError
 from skillwire.model.digest import Digest
 from skillwire.model.skill import FileContent
 from skillwire.wire.exchange import HttpRequest
-from skillwire.wire.fetch import conditional_headers, expect_json, fetch
+from skillwire.wire.fetch import conditional_headers, expect_archive, expect_json, fetch
 
 if TYPE_CHECKING:
     from skillwire.model.install import CachedResponse
@@ -60,8 +60,13 @@ def fetch_artifact(entry: IndexEntry, *, authorization: str | None = None) -> Ex
         TrustError: ``DIGEST_MISMATCH``. Spec: ASD Verification, "clients MUST NOT use unverified content".
         NotFoundError: the artifact is not where the index says.
     """
-    max_bytes = limits.SKILL_MD_BYTES if entry.artifact_type == "skill-md" else limits.ARCHIVE_BYTES
-    return (yield from _fetch_verified(entry.url, entry.digest, max_bytes, authorization))
+    is_archive = entry.artifact_type == "archive"
+    max_bytes = limits.ARCHIVE_BYTES if is_archive else limits.SKILL_MD_BYTES
+    response = yield from _fetch(_request(entry.url, {"Accept": "*/*"}, authorization, max_bytes))
+    if is_archive:
+        expect_archive(response)
+    verify_digest(response.body, entry.digest, entry.url)
+    return response.body
 
 
 def fetch_files(entry: IndexEntry, *, authorization: str | None = None) -> Exchange[list[FileContent]]:
@@ -79,16 +84,17 @@ def fetch_files(entry: IndexEntry, *, authorization: str | None = None) -> Excha
 
 def fetch_file(file: IndexedFile, *, max_bytes: int, authorization: str | None = None) -> Exchange[bytes]:
     """Ask for one file, and verify it when the index gives its digest."""
-    return (yield from _fetch_verified(file.url, file.digest, max_bytes, authorization))
-
-
-def _fetch_verified(url: str, digest: Digest | None, max_bytes: int, authorization: str | None) -> Exchange[bytes]:
-    response = yield from fetch(_request(url, {"Accept": "*/*"}, authorization, max_bytes))
-    if response.status in _ABSENT:
-        raise NotFoundError("SKILL_NOT_FOUND", "the index names a file that is not there", place=Place(url))
-    _expect_ok(response)
-    verify_digest(response.body, digest, url)
+    response = yield from _fetch(_request(file.url, {"Accept": "*/*"}, authorization, max_bytes))
+    verify_digest(response.body, file.digest, file.url)
     return response.body
+
+
+def _fetch(request: HttpRequest) -> Exchange[HttpResponse]:
+    response = yield from fetch(request)
+    if response.status in _ABSENT:
+        raise NotFoundError("SKILL_NOT_FOUND", "the index names a file that is not there", place=Place(request.url))
+    _expect_ok(response)
+    return response
 
 
 def verify_digest(content: bytes, digest: Digest | str | None, source: str) -> None:

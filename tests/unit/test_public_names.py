@@ -1,0 +1,30 @@
+"""The SDK's public names, pinned: what a user may rely on changes only on purpose."""
+
+import pytest
+
+import skillwire
+from skillwire.version import VERSION
+
+
+def test_public_names():
+    assert dir(skillwire) == [
+        "AsyncClient",
+        "AsyncRemoteSkill",
+        "Client",
+        "InstallPolicy",
+        "RemoteSkill",
+        "Settings",
+        "SkillwireError",
+        "__version__",
+    ]
+
+
+def test_every_public_name_is_there():
+    for name in dir(skillwire):
+        assert getattr(skillwire, name) is not None
+    assert skillwire.__version__ == VERSION
+
+
+def test_another_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="no attribute 'Clinet'"):
+        skillwire.Clinet  # noqa: B018  # the access is what is tested

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from skillwire.errors import SkillwireError
     from skillwire.resolver.policy import InstallPolicy
     from skillwire.resolver.settings import Settings
-    from skillwire.version import VERSION as __version__
+    from skillwire.version import VERSION as __version__  # noqa: N811  # the dunder is what others expect
 
 _HOMES = {
     "AsyncClient": "skillwire.client",

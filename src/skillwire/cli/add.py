@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -10,6 +10,7 @@ from skillwire.cli.client_options import confirm, locked_object, network_options
 from skillwire.cli.output import bad, faint, good, output_options, strong
 from skillwire.cli.progress import Progress
 from skillwire.errors import UsageError
+from skillwire.resolver.reference import reference_to
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from skillwire.cli.output import Output
     from skillwire.client.synchronous import Client
     from skillwire.resolver.install import Plan, Report
+
+
+_LISTED: Final = 5  # more unchanged skills than this are counted, not named
 
 
 @click.command()
@@ -96,7 +100,7 @@ def _agree_to_number(plan: Plan, references: Sequence[str], *, agreed: bool) -> 
     if agreed or len(plan.skills) <= len(references):
         return
     if not confirm(f"That means {len(plan.skills)} skills. Add them all?"):
-        first = plan.skills[0].skill.ref.text
+        first = reference_to(plan.skills[0].skill.ref)
         fix = f"name one, such as {first}, or give --all"
         raise UsageError("REFERENCE", f"{' '.join(references)} means {len(plan.skills)} skills", fix=fix)
 
@@ -136,8 +140,11 @@ def _tell_report(output: Output, client: Client, report: Report) -> None:
         version = f" {locked.version}" if locked.version else ""
         places = ", ".join([*locked.placement.folders, *locked.placement.links])
         output.line(good("added "), strong(locked.name), version, faint(f"  {places}"))
-    for name in report.unchanged:
-        output.line("unchanged ", strong(name))
+    if len(report.unchanged) > _LISTED:
+        output.line(f"unchanged {len(report.unchanged)} skills")
+    else:
+        for name in report.unchanged:
+            output.line("unchanged ", strong(name))
     for name, error in report.failed.items():
         output.note(bad("failed "), strong(name))
         output.error(error.diagnostics())

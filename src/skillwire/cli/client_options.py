@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from skillwire.errors import UsageError
+from skillwire.resolver.reference import reference_to
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -79,7 +80,7 @@ def ref_object(ref: SkillRef) -> dict[str, Any]:
     """Return a found skill for ``--json``."""
     return {
         "name": ref.name,
-        "reference": ref.text,
+        "reference": reference_to(ref),
         "origin": ref.origin,
         "description": ref.description,
         "version": ref.version,

@@ -8,6 +8,7 @@ import click
 
 from skillwire.cli.client_options import network_options, one_line, open_client, ref_object, terminal_width
 from skillwire.cli.output import faint, output_options, strong
+from skillwire.resolver.reference import reference_to
 
 if TYPE_CHECKING:
     from skillwire.cli.output import Output
@@ -54,6 +55,6 @@ def command(
     if len(hits) > limit:
         output.note(faint(f"{len(hits) - limit} more; see them with --limit {len(hits)}"))
     if shown:
-        output.note(faint(f"look at one: skillwire show {shown[0][0].ref.text}"))
+        output.note(faint(f"look at one: skillwire show {reference_to(shown[0][0].ref)}"))
     else:
         output.note(f"no skill matches {words!r}" if words else "no skills are published there")

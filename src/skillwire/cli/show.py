@@ -8,6 +8,7 @@ import click
 
 from skillwire.cli.client_options import network_options, open_client, ref_object
 from skillwire.cli.output import faint, output_options, strong
+from skillwire.resolver.reference import reference_to
 
 if TYPE_CHECKING:
     from skillwire.cli.output import Output
@@ -73,4 +74,6 @@ def _print_entry(output: Output, skill: RemoteSkill) -> None:
         ("found via", skill.ref.found_via),
     ]
     output.table([faint(label), value] for label, value in rows)
-    output.note(faint(f"read it: skillwire show {skill.ref.text} --body\nadd it:  skillwire add {skill.ref.text}"))
+    reference = reference_to(skill.ref)
+    output.note(faint(f"read it: skillwire show {reference} --body"))
+    output.note(faint(f"add it:  skillwire add {reference}"))

@@ -27,7 +27,7 @@ from skillwire.resolver.locate import Session, locate
 from skillwire.resolver.place import choose_agents, place_for
 from skillwire.resolver.policy import InstallPolicy
 from skillwire.resolver.rank import rank
-from skillwire.resolver.reference import parse_reference
+from skillwire.resolver.reference import parse_reference, reference_to
 from skillwire.trust.address import AddressPolicy
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class Workplace:
         """
         found = yield from self.locate(text)
         if len(found) != 1:
-            example = found[0].ref.text if found else f"{text}/name"
+            example = reference_to(found[0].ref) if found else f"{text}/name"
             raise UsageError("REFERENCE", f"{text} means {len(found)} skills", fix=f"name one, such as {example}")
         return found[0]
 

@@ -23,8 +23,3 @@ class SkillRef:
     digest: str | None
     found_via: str
     fetched_at: float
-
-    @property
-    def text(self) -> str:
-        """The reference that a user would type for it."""
-        return f"{self.origin.removeprefix('https://').removeprefix('path:')}/{self.name}"

@@ -10,7 +10,8 @@ from skillwire.errors import NotFoundError, Place
 from skillwire.model.ref import SkillRef
 from skillwire.protocols.agent_skills.messages import IndexEntry
 from skillwire.resolver.flow import work
-from skillwire.resolver.locate import LOCAL, LocatedSkill
+from skillwire.resolver.locate import LocatedSkill
+from skillwire.resolver.reference import LOCAL
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -21,7 +21,7 @@ from skillwire.protocols.agent_skills.codec import decode_index
 from skillwire.protocols.agent_skills.messages import Generation
 from skillwire.resolver.flow import fetch, work
 from skillwire.resolver.freshness import is_fresh, may_be_kept
-from skillwire.resolver.reference import source_location
+from skillwire.resolver.reference import LOCAL, source_location
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from skillwire.resolver.flow import Flow
     from skillwire.resolver.reference import IndexLocation, Reference
 
-#: What the origin of a skill from a folder of this machine begins with.
-LOCAL: Final = "path:"
 #: The files of a skill, with their bytes.
 Files = tuple[FileContent, ...]
 _NOT_MODIFIED: Final = 304

@@ -15,7 +15,7 @@ order; the first index that has the skill wins.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from skillwire.errors import UsageError, ValidationError
 from skillwire.model.name import is_skill_name
@@ -24,6 +24,11 @@ from skillwire.protocols.agent_skills.messages import WELL_KNOWN, WELL_KNOWN_OLD
 from skillwire.trust.address import is_localhost
 from skillwire.trust.ranges import Reach, classify, read_address
 
+if TYPE_CHECKING:
+    from skillwire.model.ref import SkillRef
+
+#: What the origin of a skill from a folder of this machine begins with.
+LOCAL: Final = "path:"
 _ARCHIVE_EXTENSIONS: Final = (".tar.gz", ".zip", ".skill")
 
 
@@ -85,6 +90,15 @@ def source_location(text: str) -> IndexLocation:
     return next(
         (lookup.location for lookup in reference.lookups if lookup.name is None), reference.lookups[-1].location
     )
+
+
+def reference_to(ref: SkillRef) -> str:
+    """Return the shortest text that a user could type to mean ``ref``."""
+    if ref.origin.startswith(LOCAL):
+        folder = ref.origin.removeprefix(LOCAL)
+        return f"{folder}/{ref.name}" if folder.startswith((".", "/")) else f"./{folder}/{ref.name}"
+    scheme, _, rest = ref.origin.partition("://")
+    return f"{rest if _with_scheme(rest).scheme == scheme else ref.origin}/{ref.name}"
 
 
 def _with_scheme(text: str) -> Url:

@@ -1,0 +1,142 @@
+"""The demo: serve the example skills, then use them as a stranger would, printing each command with its output.
+
+It works on a copy of the examples in a temporary folder, with settings, cache and state of its own, so it changes
+nothing of yours. On a terminal the server stays until Ctrl-C; in a pipe the demo ends when it is done.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+EXAMPLES = Path(__file__).parent.parent / "examples" / "skills"
+SKILLWIRE = [sys.executable, "-m", "skillwire"]
+PORT = 8000
+PATIENCE = 30.0  # seconds for the server to be ready, or to notice a change
+
+
+def main() -> int:
+    """Play the demo; return the exit code."""
+    with tempfile.TemporaryDirectory(prefix="skillwire-demo-") as folder:
+        skills, project = Path(folder, "skills"), Path(folder, "project")
+        shutil.copytree(EXAMPLES, skills)
+        project.mkdir()
+        os.environ["SKILLWIRE_HOME"] = str(Path(folder, "home"))
+        with serving(skills) as origin:
+            show_everything(origin.removeprefix("http://"), skills, project)
+            if sys.stdout.isatty():
+                print(f"\nStill serving {origin}; end it with Ctrl-C.", flush=True)
+                wait_for_interrupt()
+    return 0
+
+
+def show_everything(origin: str, skills: Path, project: Path) -> None:
+    """Run the main commands, as a reader would type them."""
+    run(project, f"find csv --from {origin}")
+    run(project, f"show {origin}/csv-profile")
+    run(project, f"show {origin}/csv-profile --files")
+    run(project, f"add {origin}/csv-profile {origin}/git-commit-messages --agent claude-code --agent codex --yes")
+    run(project, "list")
+    run(project, "verify")
+    print("\n# the publisher changes a skill; the server notices by itself", flush=True)
+    skill_md = skills / "git-commit-messages" / "SKILL.md"
+    before = revision(origin)
+    skill_md.write_text(skill_md.read_text() + "\nKeep the subject line under 50 characters.\n")
+    wait_until(lambda: revision(origin) != before)
+    run(project, "outdated", expect=1)
+    run(project, "update")
+    run(project, "verify")
+
+
+def run(project: Path, command: str, *, expect: int = 0) -> None:
+    """Print a command and run it in ``project``; an exit code that is not expected ends the demo."""
+    print(f"\n$ skillwire {command}", flush=True)
+    code = subprocess.run([*SKILLWIRE, *shlex.split(command)], cwd=project, check=False).returncode
+    if code != expect:
+        sys.exit(f"demo: skillwire {command} ended with {code}, not {expect}")
+
+
+@contextmanager
+def serving(skills: Path) -> Iterator[str]:
+    """Serve ``skills`` and give the origin; the server is ended afterwards."""
+    port = PORT if is_free(PORT) else free_port()
+    arguments = ["serve", skills.name, *([] if port == PORT else ["--port", str(port)])]
+    print(f"$ skillwire {shlex.join(arguments)}", flush=True)
+    command = [*SKILLWIRE, *arguments, "--log-level", "warning"]
+    server = subprocess.Popen(command, cwd=skills.parent)
+    try:
+        origin = f"http://127.0.0.1:{port}"
+        wait_until(lambda: server.poll() is not None or is_ready(origin))
+        if server.returncode is not None:
+            sys.exit(f"demo: the server ended with {server.returncode}")
+        yield origin
+    finally:
+        server.send_signal(signal.SIGTERM)
+        server.wait(PATIENCE)
+
+
+def is_free(port: int) -> bool:
+    """Whether nobody listens on ``port``."""
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) != 0
+
+
+def free_port() -> int:
+    """Return a port that the system has free."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def is_ready(origin: str) -> bool:
+    """Whether the server has loaded its skills."""
+    try:
+        urllib.request.urlopen(f"{origin}/readyz", timeout=1).close()  # noqa: S310  # our own server
+    except OSError:
+        return False
+    return True
+
+
+def revision(origin: str) -> str:
+    """Return the digest that the index gives for the skill that the demo changes."""
+    with urllib.request.urlopen(
+        f"http://{origin}/.well-known/agent-skills/index.json", timeout=5
+    ) as answer:  # our own server
+        skills = json.load(answer)["skills"]
+    return next(str(skill["digest"]) for skill in skills if skill["name"] == "git-commit-messages")
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    """Wait until ``condition`` holds; end the demo when it does not in time."""
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        if time.monotonic() > deadline:
+            sys.exit("demo: the server did not get there in time")
+        time.sleep(0.05)
+
+
+def wait_for_interrupt() -> None:
+    """Wait for Ctrl-C."""
+    try:
+        signal.pause()
+    except KeyboardInterrupt:
+        print()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -527,7 +527,7 @@ class TestLater:
         (other / "skills.lock").write_bytes((two.root / "skills.lock").read_bytes())
         fresh = Client(other)
         fresh.driver = site.publisher
-        fresh.session.blobs._directory.rename(tmp_path / "elsewhere")
+        (tmp_path / "skillwire/cache/blobs").rename(tmp_path / "elsewhere")
         fresh.run(fresh.apply(fresh.run(fresh.plan_frozen([])), consent=False, overwrite=False))
         assert sorted(site.asked) == ["agent-skills/one/SKILL.md", "agent-skills/two/SKILL.md"]
         assert (other / "skills.lock").read_bytes() == (two.root / "skills.lock").read_bytes()
@@ -535,7 +535,7 @@ class TestLater:
 
     def test_frozen_refuses_what_changed_at_the_origin(self, two, site, tmp_path):
         site.put("one", skill_md("one", "New.\n"))
-        two.session.blobs._directory.rename(tmp_path / "elsewhere")
+        (tmp_path / "skillwire/cache/blobs").rename(tmp_path / "elsewhere")
         two.run(two.remove(["two"]))
         (two.root / ".agents/skills/one/SKILL.md").unlink()
         plan = two.run(two.plan_frozen(["one"]))

@@ -159,7 +159,7 @@ class TestSettings:
         with pytest.raises(UsageError) as caught:
             merge_settings(SettingsLayer("skillwire.toml", {key: value}))
         assert caught.value.code == "SETTING_FORM"
-        assert caught.value.place.source == "skillwire.toml"
+        assert str(caught.value.place) == "skillwire.toml"
 
     def test_the_environment_is_named_by_its_variable(self):
         with pytest.raises(UsageError, match="SKILLWIRE_OFFLINE must be true or false"):

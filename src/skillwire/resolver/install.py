@@ -27,9 +27,8 @@ if TYPE_CHECKING:
 
     from skillwire.model.install import Lock, Placement
     from skillwire.ports import OriginBook, SkillsFolder
-    from skillwire.resolver.content import Files
     from skillwire.resolver.flow import Flow
-    from skillwire.resolver.locate import LocatedSkill, Session
+    from skillwire.resolver.locate import Files, LocatedSkill, Session
     from skillwire.resolver.policy import InstallPolicy
 
 State = Literal["new", "update", "unchanged", "conflict"]

@@ -128,7 +128,7 @@ def plan_frozen(
 
 def _frozen(locked: LockedSkill, folder: SkillsFolder) -> PlannedSkill:
     digest = Digest(locked.digest) if locked.digest is not None else None
-    files = ()
+    files: tuple[IndexedFile, ...] = ()
     if locked.artifact_type == "files":
         base = locked.url.removesuffix("SKILL.md")
         files = tuple(

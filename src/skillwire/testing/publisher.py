@@ -55,8 +55,10 @@ class SimulatedPublisher:
             request = next(exchange)
             while True:
                 outcome = self._ask(request)
-                failed = isinstance(outcome, SkillwireError)
-                request = exchange.throw(outcome) if failed else exchange.send(outcome)
+                if isinstance(outcome, HttpResponse):
+                    request = exchange.send(outcome)
+                else:
+                    request = exchange.throw(outcome)
         except StopIteration as stop:
             result: T = stop.value
             return result

@@ -31,7 +31,9 @@ class FileOriginBook:
         if fields is None:
             return None
         try:
-            return OriginRecord(str(fields["first_seen"]), fields["accepted"] is True, fields["generation"])
+            generation = fields["generation"]
+            text = generation if isinstance(generation, str) else None
+            return OriginRecord(str(fields["first_seen"]), fields["accepted"] is True, text)
         except (KeyError, TypeError) as error:
             raise self._damaged() from error
 

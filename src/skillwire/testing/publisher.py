@@ -55,10 +55,7 @@ class SimulatedPublisher:
             request = next(exchange)
             while True:
                 outcome = self._ask(request)
-                if isinstance(outcome, HttpResponse):
-                    request = exchange.send(outcome)
-                else:
-                    request = exchange.throw(outcome)
+                request = exchange.send(outcome) if isinstance(outcome, HttpResponse) else exchange.throw(outcome)
         except StopIteration as stop:
             result: T = stop.value
             return result

@@ -101,6 +101,26 @@ CODES: dict[str, CodeInfo] = {
         "The value is of another sort than the field takes, or outside the values it may have.",
         "Write the field as docs/reference/skill-folder.md describes it.",
     ),
+    "ENTRYPOINT": CodeInfo(
+        "The entry point is not a file of the skill",
+        "What runs must be one Python file inside the folder; anything else would run something nobody reviewed.",
+        "Name the file by its path in the folder, such as scripts/main.py.",
+    ),
+    "EXPORT": CodeInfo(
+        "The export is not the name of a function",
+        "The runtime calls one function of the entry point by this name.",
+        "Write a plain name such as main.",
+    ),
+    "PERMISSION_NETWORK": CodeInfo(
+        "A network permission is too wide or unclear",
+        "A grant names https origins of one owner: https://api.example.com or https://*.example.com.",
+        "Name the hosts that the skill really calls.",
+    ),
+    "PERMISSION_SECRET": CodeInfo(
+        "A secret cannot be handed over under this name",
+        "A secret is one environment variable in capitals, and none that programs take orders from.",
+        "Give the secret a name of its own, such as EXAMPLE_API_KEY.",
+    ),
     # --- decoding: Agent Skills Discovery ----------------------------------------------------------------
     "INDEX_SHAPE": CodeInfo(
         "Not a skill index",

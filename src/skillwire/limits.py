@@ -44,7 +44,6 @@ SKILL_MD_BYTES = Bound(1 * MIB, "bytes", "5,000 tokens are advised, which is abo
 YAML_DEPTH = Bound(16, "levels", "metadata is one map deep; parsers recurse")
 YAML_NODES = Bound(4096, "nodes", "bounds the work of composing")
 TOML_BYTES = Bound(64 * KIB, "bytes", "60 KB of dotted keys cost the standard parser 13 s")
-TOML_LINE_BYTES = Bound(4 * KIB, "bytes", "one key path cannot be longer than its line; see TOML_DEPTH")
 TOML_DEPTH = Bound(16, "levels", "a manifest of ours nests three deep; parsers recurse")
 
 # --- archives (the limits that the corpus assumes) -------------------------------------------------------
@@ -83,6 +82,7 @@ HTTP_CHUNKS = Bound(100_000, "chunks", "of one body; chunks of one byte would co
 HTTP_ADDRESSES = Bound(4, "addresses", "of one host that are tried; who answers for a name decides how many it has")
 HTTP_CONNECT_SECONDS = Bound(10, "seconds", "to be connected, TLS included")
 HTTP_REQUEST_SECONDS = Bound(60, "seconds", "for one whole request, body included")
+HTTP_KEPT = Bound(32, "connections", "that wait for their next request, to all origins")
 HTTP_CONCURRENCY = Bound(6, "connections", "to one origin at once")
 
 # --- the server ------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ import pytest
 
 from skillwire.errors import DecodeError, SkillwireError, ValidationError
 from skillwire.folder.frontmatter import parse_skill_md
+from skillwire.folder.manifest import parse_manifest
 from skillwire.trust.hidden_text import find_hidden, neutralise
 
 SECONDS = 1.0
@@ -30,6 +31,13 @@ CODES = {
     "ENCODING": {"ENCODING"},
     "FIELD": {"FIELD", "NAME_FORM", "DESCRIPTION_FORM"},
     "NAME": {"NAME_FORM"},
+    "TOML_SYNTAX": {"TOML_SYNTAX", "TOML_NUMBER"},
+    "TOML_DEPTH": {"TOML_DEPTH", "LIMIT_SIZE"},  # a line too long for its key path to be looked at
+    "NUMBER": {"TOML_NUMBER"},
+    "ENTRYPOINT": {"ENTRYPOINT"},
+    "EXPORT": {"EXPORT"},
+    "PERMISSION_NETWORK": {"PERMISSION_NETWORK"},
+    "PERMISSION_SECRET": {"PERMISSION_SECRET"},
 }
 
 
@@ -74,6 +82,16 @@ def test_words_stay_strings() -> None:
     [case] = [case.values[0] for case in cases("frontmatter") if case.id == "words-stay-strings"]
     skill = parse_skill_md(content(case))
     assert (skill.name, skill.description, skill.fields["version"]) == ("no", "12:30:45", "2026-01-01")
+
+
+@pytest.mark.parametrize("case", cases("skill-toml"))
+def test_skill_toml(case: dict[str, Any]) -> None:
+    if case["expect"] == "reject":
+        with pytest.raises(SkillwireError) as caught:
+            parse_manifest(content(case))
+        assert fits(caught.value, case)
+    else:
+        assert parse_manifest(content(case)).name == "a.b"
 
 
 @pytest.mark.parametrize("case", cases("text"))

@@ -72,6 +72,7 @@ def test_line_ends_may_be_those_of_windows() -> None:
         '"name": a\n',
         "metadata:\n",
         "metadata:\nname: a\n",
+        "metadata: a: b\n  c: d\n",
         "metadata:\n  a: b\n   c: d\n",
         "metadata:\n  a:\n    b: c\n",
         "other:\n  a: b\n",

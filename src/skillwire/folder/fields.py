@@ -1,0 +1,186 @@
+"""Reading a table field by field: each field has a form, and what has not is said and left out.
+
+A :class:`Fields` remembers which keys were asked for, so that the others can be named as unknown, and
+collects one error for each rule that a value breaks; nothing is raised before everything was read.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from skillwire.errors import ValidationError
+from skillwire.folder.toml_places import toml_place
+from skillwire.trust.hidden_text import neutralise
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping
+
+    from skillwire.errors import Place
+
+T = TypeVar("T")
+
+#: Semantic Versioning 2.0.0, the expression of its own page.
+SEMVER: Final = re.compile(
+    r"(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)"
+    r"(?:-(?:0|[1-9][0-9]*|[0-9]*[A-Za-z-][0-9A-Za-z-]*)(?:\.(?:0|[1-9][0-9]*|[0-9]*[A-Za-z-][0-9A-Za-z-]*))*)?"
+    r"(?:\+[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*)?"
+)
+_VERSION_LENGTH: Final = 64
+_DOTTED: Final = re.compile(r"[a-z0-9]+(?:\.[a-z0-9]+)*")
+_IDENTIFIER: Final = re.compile(r"[A-Za-z0-9._-]{1,128}")
+_SHARING_ID: Final = re.compile(r"[a-z0-9][a-z0-9.-]*/[a-z0-9][a-z0-9._-]*|[a-z0-9]+(?:\.[a-z0-9-]+){2,}")
+_TEXT_LENGTH: Final = 256
+_SHOWN: Final = 80
+
+
+def is_version(text: str) -> bool:
+    """Whether ``text`` is a version of Semantic Versioning."""
+    return len(text) <= _VERSION_LENGTH and SEMVER.fullmatch(text) is not None
+
+
+class Fields:
+    """One table of a document, and what was found wrong in it and in the tables below."""
+
+    def __init__(self, values: Mapping[str, Any], text: str, source: str) -> None:
+        self.values = values
+        self.path: tuple[str, ...] = ()
+        self.flaws: list[ValidationError] = []
+        self._text = text
+        self._source = source
+        self._asked: set[str] = set()
+        self._below: list[Fields] = []
+
+    def __bool__(self) -> bool:
+        return bool(self.values)
+
+    def table(self, key: str) -> Fields:
+        """Return the table at ``key``; an empty one when it is absent or no table."""
+        value = self._take(key, dict, "a table")
+        table = Fields(value or {}, self._text, self._source)
+        table.path = (*self.path, key)
+        table.flaws = self.flaws
+        self._below.append(table)
+        return table
+
+    def tables(self) -> Iterator[tuple[str, Fields]]:
+        """Yield every key with its table: a table of tables whose keys are free to choose."""
+        for key in self.values:
+            yield key, self.table(key)
+
+    def text(self, key: str, *, most: int = _TEXT_LENGTH) -> str | None:
+        """Return the text at ``key``, of 1 to ``most`` characters."""
+        value: str | None = self._take(key, str, "text")
+        if value is not None and not 0 < len(value.strip()) <= most:
+            self._refuse(f"{key} is a text of 1 to {most} characters", key)
+            return None
+        return value.strip() if value else None
+
+    def choice(self, key: str, allowed: Collection[str]) -> str | None:
+        """Return the text at ``key`` when it is one of ``allowed``."""
+        value: str | None = self._take(key, str, "text")
+        if value is not None and value not in allowed:
+            self._refuse(f"{key} is one of {', '.join(allowed)}", key)
+            return None
+        return value
+
+    def flag(self, key: str) -> bool:
+        """Return whether ``key`` says true."""
+        return bool(self._take(key, bool, "true or false"))
+
+    def number(self, key: str, *, most: int) -> int | None:
+        """Return the whole number at ``key``, from 1 to ``most``."""
+        value: int | None = self._take(key, int, "a whole number")
+        if value is not None and (isinstance(value, bool) or not 0 < value <= most):
+            self._refuse(f"{key} is a whole number from 1 to {most}", key)
+            return None
+        return value
+
+    def texts(self, key: str) -> tuple[str, ...]:
+        """Return the list of texts at ``key``, in order."""
+        return self._list(key, lambda item: 0 < len(item) <= _TEXT_LENGTH, "a list of texts")
+
+    def identifiers(self, key: str) -> tuple[str, ...]:
+        """Return the list of identifiers at ``key``. Spec: specs §3, reserved characters."""
+        return self._list(key, _IDENTIFIER.fullmatch, "a list of identifiers, each of A-Z a-z 0-9 . _ -")
+
+    def identifier(self, key: str) -> str | None:
+        """Return the identifier at ``key``. Spec: specs §3, reserved characters."""
+        return self._matching(key, _IDENTIFIER, "an identifier of A-Z a-z 0-9 . _ -")
+
+    def dotted(self, key: str) -> str | None:
+        """Return the dotted name at ``key``: lower-case letters, digits, dots. Spec: specs §4."""
+        return self._matching(key, _DOTTED, "lower-case letters, digits and dots, such as example.leads.sync")
+
+    def sharing_id(self, key: str) -> str | None:
+        """Return the SSP id at ``key``. Spec: specs §0."""
+        return self._matching(key, _SHARING_ID, "provider/skill, or com.example.skill-v1")
+
+    def version(self, key: str) -> str | None:
+        """Return the SemVer version at ``key``."""
+        return self._matching(key, SEMVER, "a version such as 1.0.0 (Semantic Versioning)", most=_VERSION_LENGTH)
+
+    def checked(self, key: str, check: Callable[[str], str]) -> str | None:
+        """Return the text at ``key`` when ``check`` does not refuse it."""
+        value: str | None = self._take(key, str, "text")
+        return None if value is None else self._check(check, value, key)
+
+    def checked_texts(self, key: str, check: Callable[[str], str]) -> tuple[str, ...]:
+        """Return those texts of the list at ``key`` that ``check`` does not refuse."""
+        items = self._list(key, lambda _: True, "a list of texts")
+        return tuple(item for item in items if self._check(check, item, key) is not None)
+
+    def keep(self) -> Mapping[str, Any] | None:
+        """Return the table as read, every key in it known; None when it is empty."""
+        self._asked.update(self.values)
+        return self.values or None
+
+    def refuse(self, code: str, message: str, key: str) -> None:
+        """Note that the value at ``key`` breaks a rule."""
+        self.flaws.append(ValidationError(code, message, place=self.place(key)))
+
+    def place(self, key: str) -> Place:
+        """Return where ``key`` stands in the document."""
+        return toml_place(self._text, (*self.path, key), self._source)
+
+    def unknown(self) -> Iterator[tuple[str, ...]]:
+        """Yield the path of every key that nobody asked for, here and in the tables below."""
+        for key in self.values:
+            if key not in self._asked:
+                yield (*self.path, key)
+        for table in self._below:
+            yield from table.unknown()
+
+    def _take(self, key: str, kind: type[T], form: str) -> T | None:
+        self._asked.add(key)
+        value = self.values.get(key)
+        if value is None or isinstance(value, kind):
+            return value
+        self._refuse(f"{key} is {form}", key)
+        return None
+
+    def _matching(self, key: str, form: re.Pattern[str], description: str, *, most: int = 128) -> str | None:
+        value: str | None = self._take(key, str, "text")
+        if value is not None and (len(value) > most or not form.fullmatch(value)):
+            self._refuse(f"{key} is {description}, not {neutralise(value[:_SHOWN])!r}", key)
+            return None
+        return value
+
+    def _list(self, key: str, fits: Callable[[str], object], form: str) -> tuple[str, ...]:
+        value: list[Any] | None = self._take(key, list, form)
+        if value is None:
+            return ()
+        if not all(isinstance(item, str) and fits(item) for item in value):
+            self._refuse(f"{key} is {form}", key)
+            return ()
+        return tuple(value)
+
+    def _check(self, check: Callable[[str], str], value: str, key: str) -> str | None:
+        try:
+            return check(value)
+        except ValidationError as error:
+            self.refuse(error.code, error.message, key)
+            return None
+
+    def _refuse(self, message: str, key: str) -> None:
+        self.refuse("FIELD", message, key)

@@ -1,0 +1,195 @@
+"""``skill.toml``: what a skill says about itself beyond SKILL.md. Every field is optional.
+
+The Skills Protocol's manifest (name, version, kind, runtime, permissions, inputs) plus our tables for the
+other protocols (specs §0). :func:`read_manifest` returns the manifest together with every rule that the
+document breaks, so that ``check`` can say all of them at once; :func:`parse_manifest` raises the first.
+A broken manifest has no lenient reading: what it grants must be clear or it is not granted.
+Unknown fields are named, and judged by the lint rules.
+
+``[executor]``, ``[auth]``, ``[output]`` and ``[endpoint]`` are kept as read; their kinds are checked here,
+their inside belongs to Skill Sharing's schema.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from skillwire import limits
+from skillwire.errors import ValidationError
+from skillwire.folder.fields import Fields
+from skillwire.folder.permissions import check_entrypoint, check_export, check_network, check_secret
+from skillwire.model.access import Access
+from skillwire.model.url import parse_url
+from skillwire.trust.guarded_toml import load_toml
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from skillwire.model.skill import Kind
+
+ACCESS: Final = tuple(access.value for access in Access)
+KINDS: Final = ("instruction", "action")
+CAPABILITY_TYPES: Final = ("plugin", "api", "knowledge", "task")
+SKILL_TYPES: Final = ("enterprise-skill", "tool-skill", "integration-skill", "infrastructure-skill")
+EXECUTORS: Final = ("python", "http", "human")
+INPUT_TYPES: Final = ("string", "number", "integer", "boolean", "object", "array", "blob")
+AUTH_TYPES: Final = ("none", "api_key", "oauth2", "custom")
+_LONGEST_TIMEOUT_MS: Final = 24 * 3600 * 1000
+_MOST_ATTEMPTS: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """How an action runs: ``def export(args)`` in the file ``entrypoint``. Spec: SKP ``[runtime]``."""
+
+    language: str
+    entrypoint: str
+    export: str
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """One named input of an action."""
+
+    input_type: str
+    description: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What a ``skill.toml`` says; None or empty where it says nothing.
+
+    ``name`` and ``namespace`` are SKP's dotted ones, ``sharing_id`` is SSP's id, ``discovery_id`` SDP's skillId.
+    ``document`` is the whole file as read, ``unknown`` the paths of fields that the format does not know.
+    """
+
+    name: str | None = None
+    version: str | None = None
+    description: str | None = None
+    kind: Kind | None = None
+    namespace: str | None = None
+    tags: tuple[str, ...] = ()
+    runtime: Runtime | None = None
+    network: tuple[str, ...] = ()
+    secrets: tuple[str, ...] = ()
+    inputs: Mapping[str, Input] = field(default_factory=dict)
+    access: Access = Access.PUBLIC
+    capability_type: str | None = None
+    sharing_id: str | None = None
+    discovery_id: str | None = None
+    skill_type: str | None = None
+    capabilities: tuple[str, ...] = ()
+    scenes: tuple[str, ...] = ()
+    idempotent: bool = False
+    executor: Mapping[str, Any] | None = None
+    auth: Mapping[str, Any] | None = None
+    output: Mapping[str, Any] | None = None
+    endpoint: Mapping[str, Any] | None = None
+    document: Mapping[str, Any] = field(default_factory=dict)
+    unknown: tuple[tuple[str, ...], ...] = ()
+
+
+def parse_manifest(data: bytes, *, source: str = "skill.toml") -> Manifest:
+    """Return what ``data`` says as a skill.toml.
+
+    Raises:
+        DecodeError: ``LIMIT_SIZE``, ``ENCODING`` or a ``TOML_...`` code.
+        ValidationError: ``FIELD``, ``ENTRYPOINT``, ``EXPORT``, ``PERMISSION_NETWORK``, ``PERMISSION_SECRET``;
+            the first of all.
+
+    Spec: SKP manifest; specs §0. Trust: the document is bounded; nothing else escapes.
+    """
+    manifest, flaws = read_manifest(data, source=source)
+    if flaws:
+        raise flaws[0]
+    return manifest
+
+
+def read_manifest(data: bytes, *, source: str = "skill.toml") -> tuple[Manifest, list[ValidationError]]:
+    """Return the manifest and every rule that it breaks; a field that breaks one is left out.
+
+    Raises:
+        DecodeError: as :func:`parse_manifest`.
+    """
+    document = load_toml(data, source=source)
+    fields = Fields(document, data.decode("utf-8"), source)
+    permissions = fields.table("permissions")
+    manifest = Manifest(
+        name=fields.dotted("name"),
+        version=fields.version("version"),
+        description=fields.text("description", most=limits.DESCRIPTION_LENGTH),
+        kind=cast("Kind | None", fields.choice("kind", KINDS)),
+        namespace=fields.dotted("namespace"),
+        tags=fields.texts("tags"),
+        runtime=_runtime(fields.table("runtime")),
+        network=permissions.checked_texts("network", check_network),
+        secrets=permissions.checked_texts("secrets", check_secret),
+        inputs={key: _input(table) for key, table in fields.table("inputs").tables()},
+        access=Access(fields.choice("access", ACCESS) or Access.PUBLIC),
+        capability_type=fields.choice("capability_type", CAPABILITY_TYPES),
+        sharing_id=fields.sharing_id("id"),
+        discovery_id=fields.identifier("skill_id"),
+        skill_type=fields.choice("skill_type", SKILL_TYPES),
+        capabilities=fields.identifiers("capabilities"),
+        scenes=fields.identifiers("scenes"),
+        idempotent=fields.flag("idempotent"),
+        executor=_executor(fields.table("executor")),
+        auth=_auth(fields.table("auth")),
+        output=fields.table("output").keep(),
+        endpoint=_endpoint(fields.table("endpoint")),
+        document=document,
+        unknown=tuple(fields.unknown()),
+    )
+    _check_relations(manifest, fields)
+    return manifest, fields.flaws
+
+
+def _runtime(table: Fields) -> Runtime | None:
+    if not table:
+        return None
+    language = table.choice("language", ("python",))
+    entrypoint = table.checked("entrypoint", check_entrypoint)
+    export = table.checked("export", check_export)
+    return Runtime(language or "python", entrypoint, export or "main") if entrypoint else None
+
+
+def _input(table: Fields) -> Input:
+    return Input(table.choice("type", INPUT_TYPES) or "string", table.text("description", most=1024) or "")
+
+
+def _executor(table: Fields) -> Mapping[str, Any] | None:
+    if table and table.choice("kind", EXECUTORS) == "http":
+        table.checked("url", _https)
+    return table.keep()
+
+
+def _auth(table: Fields) -> Mapping[str, Any] | None:
+    table.choice("type", AUTH_TYPES)
+    return table.keep()
+
+
+def _endpoint(table: Fields) -> Mapping[str, Any] | None:
+    table.number("timeout_ms", most=_LONGEST_TIMEOUT_MS)
+    retry = table.table("retry")
+    retry.number("max_attempts", most=_MOST_ATTEMPTS)
+    retry.number("backoff_ms", most=_LONGEST_TIMEOUT_MS)
+    return table.values or None
+
+
+def _https(url: str) -> str:
+    if parse_url(url).scheme != "https":
+        raise ValidationError("FIELD", "url is https")
+    return url
+
+
+def _check_relations(manifest: Manifest, fields: Fields) -> None:
+    """Check what one field demands of another."""
+    name, namespace = manifest.name, manifest.namespace
+    if name and namespace and not name.startswith(f"{namespace}."):
+        fields.refuse("FIELD", f"name {name} does not begin with the namespace {namespace}.", "name")
+    runs_elsewhere = manifest.executor is not None and manifest.executor.get("kind") in {"http", "human"}
+    if manifest.kind == "action" and "runtime" not in manifest.document and not runs_elsewhere:
+        fields.refuse("FIELD", "an action needs [runtime], or an [executor] of kind http or human", "kind")
+    if manifest.kind == "instruction" and "runtime" in manifest.document:
+        fields.refuse("FIELD", "an instruction has no [runtime]; with one it is an action", "kind")

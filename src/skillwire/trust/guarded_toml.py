@@ -18,12 +18,14 @@ from typing import Any, Final
 from skillwire import limits
 from skillwire.errors import DecodeError, Place
 
+# A string that never ends is taken whole: the parser gives up there, and looking for its end again from each
+# quote inside it would cost the square of its length.
 _COMMENT_OR_STRING: Final = re.compile(
     r"#[^\n]*+"
-    r'|"""(?:[^"\\]++|\\.|"(?!""))*+"{3,5}'
-    r"|'''(?:[^']++|'(?!''))*+'{3,5}"
-    r'|"(?:[^"\\\n]++|\\.)*+"'
-    r"|'[^'\n]*+'",
+    r'|"""(?:[^"\\]++|\\.|"(?!""))*+"{0,5}'
+    r"|'''(?:[^']++|'(?!''))*+'{0,5}"
+    r'|"(?:[^"\\\n]++|\\.)*+"?'
+    r"|'[^'\n]*+'?",
     re.DOTALL,
 )
 _DOTTED: Final = re.compile(r'[\w"-]++(?:[ \t]*+\.[ \t]*+[\w"-]++)++')

@@ -69,7 +69,7 @@ def test_the_place_carries_the_line() -> None:
     error = refusal('{"skills": [\n  {"name": "a", "name": "b"}\r\n]}')
     assert error.place is not None
     assert error.place.excerpt == '  {"name": "a", "name": "b"}'
-    assert error.place.end_column == error.place.column + len('"name"')
+    assert (error.place.column, error.place.end_column) == (17, 17 + len('"name"'))
 
 
 @pytest.mark.parametrize("text", ['["\\ud83d\\ude00"]', '["\\\\ud800"]', '["\\\\\\ud83d\\ude00"]'])

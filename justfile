@@ -53,10 +53,10 @@ docs-serve:
 fuzz seconds="60" *targets:
     python tools/fuzz.py "$@"
 
-# the comparisons with peers, each printing its ratio
+# the comparisons with peers, each printing its ratio; or only the files named
 [no-exit-message]
-bench *names:
-    python tools/bench.py "$@"
+bench *files:
+    [ $# -gt 0 ] || set -- bench/*.py; for file in "$@"; do echo "== $file"; python "$file"; done
 
 # docs/licences.md from what is installed
 licences:
@@ -76,5 +76,5 @@ wheel:
 
 # remove what can be made again, except .venv
 clean:
-    rm -rf build dist site .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache tests/interop/node_modules
+    rm -rf build dist site .cache .fuzz .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache tests/interop/node_modules
     find src tests bench tools -name __pycache__ -type d -prune -exec rm -rf {} +

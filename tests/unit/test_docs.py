@@ -1,0 +1,175 @@
+"""What can be used is documented: commands, options, settings, environment variables, error codes, limits."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import importlib.util
+import re
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import click
+import pytest
+import yaml
+
+from skillwire import errors
+from skillwire.cli.main import SECTIONS, cli
+from skillwire.codes import CODES
+from skillwire.resolver.settings import SETTINGS
+
+PROJECT = Path(__file__).parents[2]
+DOCS = PROJECT / "docs"
+COMMANDS = [name for section in SECTIONS.values() for name in section]
+ERRORS = {name for name, value in vars(errors).items() if isinstance(value, type) and issubclass(value, Exception)}
+
+
+def _load(tool):
+    specification = importlib.util.spec_from_file_location(tool, PROJECT / "tools" / f"{tool}.py")
+    assert specification is not None
+    assert specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
+
+
+@cache
+def _sources():
+    return {path: path.read_text() for path in sorted((PROJECT / "src").rglob("*.py"))}
+
+
+def test_the_generated_parts_are_what_the_code_says():
+    command = [sys.executable, str(PROJECT / "tools" / "generate_docs.py"), "--check"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_has_a_page_that_names_each_option_and_shows_an_example(name):
+    page = (DOCS / "reference" / "commands" / f"{name}.md").read_text()
+    command = importlib.import_module(f"skillwire.cli.{name}").command
+    context = click.Context(command)
+    for parameter in command.get_params(context):
+        shown = [parameter.make_metavar(context)] if isinstance(parameter, click.Argument) else parameter.opts
+        for spelling in [*shown, *parameter.secondary_opts]:
+            assert spelling in page, f"{name} {spelling}"
+        assert isinstance(parameter, click.Argument) or parameter.help, f"{name} {parameter.opts} has no help"
+    assert re.search(r"^## Examples\n", page, re.MULTILINE)
+    assert f"\n$ skillwire {name} " in page
+
+
+def test_the_options_before_the_command_are_documented():
+    page = (DOCS / "reference" / "commands" / "index.md").read_text()
+    assert not [
+        option for parameter in cli.get_params(click.Context(cli)) for option in parameter.opts if option not in page
+    ]
+
+
+def test_every_setting_is_documented_with_its_environment_variable():
+    page = (DOCS / "reference" / "settings.md").read_text()
+    for key, row in SETTINGS.items():
+        assert f"| `{key}` | `{row.environment}` |" in page
+
+
+def test_every_environment_variable_that_the_code_reads_is_documented():
+    page = (DOCS / "reference" / "settings.md").read_text()
+    read = {name for source in _sources().values() for name in re.findall(r"\bSKILLWIRE_[A-Z_]+\b", source)}
+    assert {row.environment for row in SETTINGS.values()} <= read
+    assert not [name for name in sorted(read) if f"`{name}`" not in page]
+
+
+def test_every_error_code_is_documented_under_the_anchor_that_errors_print():
+    page = (DOCS / "reference" / "codes.md").read_text()
+    for code in CODES:
+        assert page.count(f"\n### {code}\n") == 1
+        documentation = errors.SkillwireError(code, "").diagnostics().documentation
+        assert documentation == f"docs/reference/codes.md#{code.lower()}"
+
+
+def test_every_exit_code_is_documented():
+    page = (DOCS / "reference" / "exit-codes.md").read_text()
+    for kind in errors.SkillwireError.__subclasses__():
+        assert re.search(rf"^\| {kind.exit_code} \| .*`{kind.__name__}`", page, re.MULTILINE)
+
+
+def _codes_raised(source):
+    """Return the literal codes that errors and findings are made with."""
+    for call in (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)):
+        name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+        first = call.args[0] if call.args else next((item.value for item in call.keywords if item.arg == "code"), None)
+        if name in ERRORS | {"Finding"} and isinstance(first, ast.Constant) and isinstance(first.value, str):
+            yield first.value
+
+
+def test_every_code_that_is_raised_has_a_row():
+    known = {*CODES, *_rules()}
+    raised = {code: path.name for path, source in _sources().items() for code in _codes_raised(source)}
+    assert len(raised) > 30
+    assert not {code: name for code, name in raised.items() if code not in known}
+
+
+def test_every_row_of_the_codes_is_used():
+    texts = {
+        node.value
+        for path, source in _sources().items()
+        if path.name != "codes.py"
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Constant)
+    }
+    assert not [code for code in CODES if code not in texts]
+
+
+def _rules():
+    try:
+        from skillwire.folder.rules import RULES  # noqa: PLC0415  # written by another part
+    except ImportError:
+        return {}
+    return RULES
+
+
+def test_the_licences_are_those_of_what_is_installed():
+    tool = _load("licences")
+    page = tool.PAGE.read_text()
+    runs, _, rest = page.partition("## What builds and checks")
+    needed = tool.needed_to_run()
+    for name, licence in tool.python_packages().items():
+        assert f"\n| {name} | {licence} |\n" in (runs if name in needed else rest), name
+    assert page.endswith("\n".join(tool.page().partition("## What tests run beside")[2].splitlines()[-3:]) + "\n")
+
+
+def test_no_package_that_skillwire_runs_on_demands_its_own_licence_of_others():
+    tool = _load("licences")
+    licences = {name: licence for name, licence in tool.python_packages().items() if name in tool.needed_to_run()}
+    assert len(licences) > 10
+    assert not {name: licence for name, licence in licences.items() if re.search(r"\b[AL]?GPL|General Public", licence)}
+
+
+def _in_navigation(item):
+    if isinstance(item, str):
+        yield item
+    for part in item.values() if isinstance(item, dict) else item if isinstance(item, list) else ():
+        yield from _in_navigation(part)
+
+
+def test_every_page_stands_in_the_navigation_once():
+    navigation = list(_in_navigation(yaml.safe_load((PROJECT / "mkdocs.yml").read_text())["nav"]))
+    assert sorted(navigation) == sorted(str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md"))
+
+
+@pytest.mark.parametrize("page", sorted(PROJECT.glob("*.md")), ids=lambda page: page.name)
+def test_every_relative_link_of_a_page_outside_the_site_leads_somewhere(page):
+    targets = re.findall(r"\]\((?!\w+:|#)([^)#\s]+)", page.read_text())
+    assert not [target for target in targets if not (PROJECT / target).exists()]
+
+
+def test_every_decision_is_numbered_listed_and_says_how_to_reverse_it():
+    records = sorted((DOCS / "decisions").glob("[0-9]*.md"))
+    index = (DOCS / "decisions" / "index.md").read_text()
+    assert [int(record.name[:4]) for record in records] == list(range(1, len(records) + 1))
+    for record in records:
+        assert f"]({record.name})" in index
+        text = record.read_text()
+        for section in ("Context", "Decision", "Consequences", "How to reverse it"):
+            assert f"\n## {section}\n" in text, f"{record.name}: {section}"

@@ -15,8 +15,8 @@ def two_questions():
 
 
 def no_question():
+    yield from ()
     return "nothing to ask"
-    yield
 
 
 def forgiving():

@@ -81,7 +81,9 @@ def test_an_answer_may_come_byte_by_byte(message, body):
     reader = ResponseReader(HttpRequest(URL))
     for index in range(len(message) - 1):
         assert reader.feed(message[index : index + 1]) is None
-    assert reader.feed(message[-1:]).body == body
+    response = reader.feed(message[-1:])
+    assert response is not None
+    assert response.body == body
 
 
 def test_an_answer_without_a_length_ends_with_the_connection():

@@ -11,23 +11,24 @@ import socket
 import time
 from typing import TYPE_CHECKING, Final
 
+from skillwire.adapters.http.rules import timed_out
 from skillwire.errors import FetchError, Place
 
 if TYPE_CHECKING:
     import ssl
 
     from skillwire.model.url import Url
+    from skillwire.wire.exchange import HttpRequest
 
 _RECEIVE_BYTES: Final = 64 * 1024  # a larger buffer costs more to allocate than it saves in calls
 
 
 class Deadline:
-    """The moment by which a request must be answered, last byte included."""
+    """The moment by which ``request`` must be answered, last byte included."""
 
-    def __init__(self, seconds: float, url: str) -> None:
-        self._end = time.monotonic() + seconds
-        self._seconds = seconds
-        self._url = url
+    def __init__(self, request: HttpRequest) -> None:
+        self._end = time.monotonic() + request.timeout
+        self._request = request
 
     def remaining(self) -> float:
         """Return the seconds that are left, more than 0.
@@ -42,7 +43,14 @@ class Deadline:
 
     def passed(self) -> FetchError:
         """Return the error that says that the time is over."""
-        return FetchError("TIMEOUT", f"no whole answer within {self._seconds:g} s", place=Place(self._url))
+        return timed_out(self._request)
+
+
+def is_quiet(descriptor: int) -> bool:
+    """Whether nothing waits to be read from a socket: neither its end, nor bytes that nobody asked for."""
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    return not poll.poll(0)
 
 
 class Connection:
@@ -72,10 +80,8 @@ class Connection:
         return self._socket
 
     def is_quiet(self) -> bool:
-        """Whether nothing came since the last answer: neither the end, nor bytes that nobody asked for."""
-        poll = select.poll()
-        poll.register(self._socket, select.POLLIN)
-        return not poll.poll(0)
+        """Whether nothing came since the last answer."""
+        return is_quiet(self._socket.fileno())
 
     def close(self) -> None:
         """Close the socket."""

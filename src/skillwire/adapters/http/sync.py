@@ -19,15 +19,17 @@ from __future__ import annotations
 
 import functools
 import threading
-from typing import TYPE_CHECKING, Final, Self, TypeVar, cast
+import time
+from typing import TYPE_CHECKING, Self, TypeVar, cast
 
 from skillwire import limits
 from skillwire.adapters.http.connection import Deadline, open_connection
+from skillwire.adapters.http.kept import Kept
 from skillwire.adapters.http.names import known_addresses, look_up
+from skillwire.adapters.http.rules import USER_AGENT, may_repeat, no_address, still_allowed, weightier
 from skillwire.adapters.http.threads import call_within, outcomes
 from skillwire.errors import FetchError, Place, SkillwireError, TrustError
 from skillwire.model.url import parse_url
-from skillwire.version import VERSION
 from skillwire.wire.coding import decode_content
 from skillwire.wire.http1 import ResponseReader, encode_request
 
@@ -37,14 +39,11 @@ if TYPE_CHECKING:
 
     from skillwire.adapters.http.connection import Connection
     from skillwire.adapters.http.names import Resolver
-    from skillwire.model.url import Origin, Url
+    from skillwire.model.url import Url
     from skillwire.trust.address import AddressPolicy
     from skillwire.wire.exchange import Exchange, HttpRequest, HttpResponse
 
 T = TypeVar("T")
-
-USER_AGENT: Final = f"skillwire/{VERSION}"
-_REPEATABLE: Final = frozenset({"GET", "HEAD"})
 
 
 class SyncDriver:
@@ -60,8 +59,8 @@ class SyncDriver:
         self.policy = policy
         self._defaults = {"user-agent": user_agent, "accept-encoding": "gzip"}
         self._resolve = resolve
-        self._lock = threading.Lock()
-        self._kept: dict[Origin, list[Connection]] = {}
+        self._kept: Kept[Connection] = Kept()
+        self._context_lock = threading.Lock()
         self._context: ssl.SSLContext | None = None
 
     def __enter__(self) -> Self:
@@ -74,10 +73,7 @@ class SyncDriver:
 
     def close(self) -> None:
         """Close the kept connections. The driver may be used again, and then opens new ones."""
-        with self._lock:
-            kept, self._kept = self._kept, {}
-        for connection in (connection for connections in kept.values() for connection in connections):
-            connection.close()
+        self._kept.close()
 
     def run(self, exchange: Exchange[T]) -> T:
         """Drive ``exchange`` to its end and return its result; errors are thrown into it first."""
@@ -129,7 +125,7 @@ class SyncDriver:
         url = parse_url(request.url)
         self.policy.check_url(url)
         message = encode_request(request, url, self._defaults)
-        deadline = Deadline(request.timeout, request.url)
+        deadline = Deadline(request)
         response = self._ask_kept(request, url, message, deadline)
         if response is None:
             connection = self._connect(url, deadline)
@@ -145,7 +141,7 @@ class SyncDriver:
         try:
             return self._converse(connection, url, message, reader, deadline)
         except FetchError as error:
-            if error.code == "CONNECTION_LOST" and not reader.started and request.method in _REPEATABLE:
+            if may_repeat(request, reader, error):
                 return None
             raise
 
@@ -166,39 +162,35 @@ class SyncDriver:
                 raise FetchError("CONNECTION_LOST", f"the connection broke: {error}", place=Place(str(url))) from error
             raise
         if reader.reusable:
-            with self._lock:
-                self._kept.setdefault(url.origin, []).append(connection)
+            self._kept.keep(url.origin, connection)
         else:
             connection.close()
         return response
 
     def _take(self, url: Url) -> Connection | None:
         """Return a kept connection to the origin of ``url`` that may still be used."""
-        while True:
-            with self._lock:
-                kept = self._kept.get(url.origin)
-                if not kept:
-                    return None
-                connection = kept.pop()
-            if connection.is_quiet():
-                self.policy.check_address(url, connection.address)
+        while (connection := self._kept.take(url.origin)) is not None:
+            if connection.is_quiet() and still_allowed(self.policy, url, connection.address):
                 return connection
             connection.close()
+        return None
 
     def _connect(self, url: Url, deadline: Deadline) -> Connection:
         """Connect to the first address that the policy allows and that answers."""
         addresses = self._addresses(url.host, deadline)[: limits.HTTP_ADDRESSES]
-        end = Deadline(min(deadline.remaining(), limits.HTTP_CONNECT_SECONDS), str(url))
+        end = time.monotonic() + min(deadline.remaining(), limits.HTTP_CONNECT_SECONDS)
         context = self._tls() if url.scheme == "https" else None
         failure: SkillwireError | None = None
         for index, address in enumerate(addresses):
-            seconds = end.remaining() / (len(addresses) - index)
+            seconds = max(end - time.monotonic(), 0.001) / (len(addresses) - index)
             try:
                 self.policy.check_address(url, address)
                 return open_connection(url, address, seconds, context)
             except (FetchError, TrustError) as error:
-                failure = error if failure is None or isinstance(error, TrustError) else failure
-        raise failure or FetchError("HOST_NOT_FOUND", f"no address for {url.host}", place=Place(str(url)))
+                failure = weightier(failure, error)
+        if not isinstance(failure, TrustError):
+            deadline.remaining()  # when the time is over, that is the reason
+        raise failure or no_address(url)
 
     def _addresses(self, host: str, deadline: Deadline) -> Sequence[str]:
         if (known := known_addresses(host)) is not None:
@@ -211,7 +203,7 @@ class SyncDriver:
     def _tls(self) -> ssl.SSLContext:
         from skillwire.adapters.http.tls import client_context  # noqa: PLC0415 - what meets no https needs no ssl
 
-        with self._lock:
+        with self._context_lock:
             if self._context is None:
                 self._context = client_context()
             return self._context

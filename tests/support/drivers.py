@@ -1,0 +1,82 @@
+"""Both HTTP drivers behind one face, so that each test runs over both."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from skillwire.adapters.http.asynchronous import AsyncDriver
+from skillwire.adapters.http.names import look_up
+from skillwire.adapters.http.sync import SyncDriver
+from skillwire.model.url import parse_url
+from skillwire.trust.address import AddressPolicy
+from skillwire.wire.exchange import HttpRequest
+from skillwire.wire.fetch import fetch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from skillwire.adapters.http.names import Resolver
+
+
+class Drive:
+    """A driver, called as if it were synchronous.
+
+    Args:
+        kind: ``sync`` or ``async``.
+    """
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self._runner = asyncio.Runner() if kind == "async" else None
+        self._driver: SyncDriver | AsyncDriver
+        self.open(AddressPolicy())
+
+    def open(self, policy: AddressPolicy, *, resolve: Resolver = look_up, **options: Any) -> None:
+        """Make a new driver."""
+        self._driver = (SyncDriver if self._runner is None else AsyncDriver)(policy, resolve=resolve, **options)
+
+    def naming(self, *urls: str) -> None:
+        """Name the origins of ``urls``."""
+        for url in urls:
+            self._driver.policy = self._driver.policy.naming(parse_url(url))
+
+    def forget(self) -> None:
+        """Name nothing any more."""
+        self._driver.policy = AddressPolicy()
+
+    def run(self, exchange: Any) -> Any:
+        """Drive one exchange."""
+        return self._result(self._driver.run(exchange))
+
+    def run_all(self, exchanges: Any, **options: Any) -> Any:
+        """Drive several exchanges."""
+        return self._result(self._driver.run_all(exchanges, **options))
+
+    def get(self, url: str, **options: Any) -> Any:
+        """Name the origin of ``url`` and fetch it."""
+        self.naming(url)
+        return self.run(fetch(HttpRequest(url, **options)))
+
+    def close(self) -> None:
+        """Close the driver; it may be used again."""
+        self._result(self._driver.close())
+
+    def end(self) -> None:
+        """Close the driver and its loop."""
+        self.close()
+        if self._runner is not None:
+            self._runner.close()
+
+    def _result(self, outcome: Any) -> Any:
+        return outcome if self._runner is None else self._runner.run(outcome)
+
+
+@pytest.fixture(params=["sync", "async"])
+def drive(request: pytest.FixtureRequest) -> Iterator[Drive]:
+    """Give each of the two drivers, in turn."""
+    driver = Drive(request.param)
+    yield driver
+    driver.end()

@@ -1,0 +1,371 @@
+"""What holds for both drivers. How they treat servers that misbehave: tests/corpus/test_http_documents.py."""
+
+from __future__ import annotations
+
+import gzip
+import threading
+
+import brotli  # type: ignore[import-untyped]  # it has no type information
+import pytest
+from tests.support.raw_server import RawServer, answer, serving
+
+from skillwire import limits
+from skillwire.errors import FetchError, TrustError, UsageError
+from skillwire.model.url import parse_url
+from skillwire.trust.address import AddressPolicy
+from skillwire.version import VERSION
+from skillwire.wire.exchange import HttpRequest
+from skillwire.wire.fetch import fetch
+
+
+def header_lines(request):
+    return set(request.decode().lower().split("\r\n")[1:])
+
+
+def code(call, *arguments, **options):
+    with pytest.raises((FetchError, TrustError)) as caught:
+        call(*arguments, **options)
+    return caught.value.code
+
+
+def test_a_request_is_answered(drive):
+    with RawServer(serving(answer(b"body", "ETag: x"))) as server:
+        response = drive.get(server.url("/a?b"), headers={"Accept": "text/plain"})
+        assert (response.url, response.status, response.body) == (server.url("/a?b"), 200, b"body")
+        assert response.headers["etag"] == "x"
+        (request,) = server.requests
+    assert request.startswith(b"GET /a?b HTTP/1.1\r\n")
+    coding = "accept-encoding: gzip" if drive.kind == "sync" else "accept-encoding: gzip, br"
+    host = f"host: 127.0.0.1:{server.port}"
+    assert header_lines(request) == {host, f"user-agent: skillwire/{VERSION}", coding, "accept: text/plain"}
+
+
+def test_the_user_agent_is_the_callers_to_choose(drive):
+    with RawServer(serving(answer())) as server:
+        drive.open(AddressPolicy(), user_agent="someone/1")
+        drive.get(server.url())
+        drive.get(server.url(), headers={"User-Agent": "someone/2"})
+        first, second = server.requests
+    assert "user-agent: someone/1" in header_lines(first)
+    assert "user-agent: someone/2" in header_lines(second)
+
+
+def test_a_body_is_sent_with_its_length(drive):
+    received = []
+
+    def talk(peer):
+        received.append(peer.request())
+        peer.send(answer(b"ok", "Connection: close"))
+
+    with RawServer(talk) as server:
+        assert drive.get(server.url(), method="POST", body=b"x" * 5).body == b"ok"
+    assert "content-length: 5" in header_lines(received[0])
+
+
+def test_head_has_no_body(drive):
+    with RawServer(serving(b"HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n")) as server:
+        assert drive.get(server.url(), method="HEAD").headers["content-length"] == "500"
+        assert drive.get(server.url(), method="HEAD").status == 200
+        assert server.connections == 1
+
+
+@pytest.mark.parametrize("size", [10, 1_000_000])
+def test_a_compressed_body_is_decompressed(drive, size):
+    with RawServer(serving(answer(gzip.compress(b"x" * size, mtime=0), "Content-Encoding: gzip"))) as server:
+        assert drive.get(server.url()).body == b"x" * size
+
+
+def test_a_large_compressed_body_is_decompressed(drive):
+    content = bytes(range(256)) * 4000
+    stored = gzip.compress(content, 0)
+    assert len(stored) > 256 * 1024
+    with RawServer(serving(answer(stored, "Content-Encoding: gzip"))) as server:
+        assert drive.get(server.url()).body == content
+
+
+def test_br_is_for_the_driver_that_asks_for_it(drive):
+    with RawServer(serving(answer(brotli.compress(b"body"), "Content-Encoding: br"))) as server:
+        if drive.kind == "async":
+            assert drive.get(server.url()).body == b"body"
+        else:
+            assert code(drive.get, server.url()) == "CONTENT_ENCODING"
+
+
+def test_a_connection_is_used_again(drive):
+    with RawServer(serving(answer(b"1"), answer(b"2"), answer(b"3"))) as server:
+        assert [drive.get(server.url(f"/{number}")).body for number in range(3)] == [b"1", b"2", b"3"]
+        assert server.connections == 1
+
+
+@pytest.mark.parametrize(
+    "last",
+    [answer(b"x", "Connection: close"), b"HTTP/1.0 200 OK\r\nContent-Length: 1\r\n\r\nx", b"HTTP/1.1 200 OK\r\n\r\nx"],
+    ids=["asked to close", "HTTP/1.0", "no length"],
+)
+def test_a_connection_that_ends_is_not_used_again(drive, last):
+    def talk(peer):
+        peer.request()
+        peer.send(last)
+
+    with RawServer(talk) as server:
+        assert [drive.get(server.url()).body for _ in range(2)] == [b"x", b"x"]
+        assert server.connections == 2
+
+
+def test_closing_the_driver_closes_its_connections(drive):
+    ended = threading.Event()
+
+    def talk(peer):
+        while peer.request():
+            peer.send(answer(b"x"))
+        ended.set()
+
+    with RawServer(talk) as server:
+        drive.get(server.url())
+        drive.close()
+        assert ended.wait(10)
+        assert drive.get(server.url()).body == b"x"
+        assert server.connections == 2
+
+
+def test_few_connections_are_kept(drive, monkeypatch):
+    monkeypatch.setattr(limits, "HTTP_KEPT", 1)
+    ended = threading.Event()
+
+    def talk(peer):
+        while peer.request():
+            peer.send(answer(b"x"))
+        ended.set()
+
+    with RawServer(talk) as first, RawServer(serving(answer(b"y"))) as second:
+        drive.get(first.url())
+        drive.get(second.url())
+        if drive.kind == "async":
+            drive.run(fetch(HttpRequest(second.url())))  # a turn of the loop
+        assert ended.wait(10)
+        drive.get(second.url())
+        assert second.connections == 1
+
+
+def closing_after_one_answer(peer):
+    if peer.request():
+        peer.send(answer(b"x"))  # it did not say that it would close
+
+
+def test_a_get_is_repeated_when_the_kept_connection_had_ended(drive):
+    with RawServer(closing_after_one_answer) as server:
+        assert [drive.get(server.url()).body for _ in range(5)] == [b"x"] * 5
+
+
+def refusing_the_second(peer):
+    """Answer one request, and end the connection when a second one has been read."""
+    if peer.request():
+        peer.send(answer(b"x"))
+        peer.request()
+
+
+def test_a_get_is_repeated_once_when_the_connection_ends_under_it(drive):
+    with RawServer(refusing_the_second) as server:
+        assert [drive.get(server.url()).body for _ in range(2)] == [b"x", b"x"]
+        assert (server.connections, len(server.requests)) == (2, 3)
+
+
+def test_a_post_is_never_repeated(drive):
+    with RawServer(refusing_the_second) as server:
+        drive.get(server.url())
+        assert code(drive.get, server.url(), method="POST", body=b"x") == "CONNECTION_LOST"
+        assert server.connections == 1
+
+
+def test_a_connection_with_unasked_bytes_is_not_used_again(drive):
+    taken, sent = threading.Event(), threading.Event()
+
+    def talk(peer):
+        peer.request()
+        peer.send(answer(b"first"))
+        if server.connections == 1:
+            taken.wait(10)
+            peer.send(answer(b"smuggled"))
+            sent.set()
+        peer.request()
+
+    with RawServer(talk) as server:
+        assert drive.get(server.url()).body == b"first"
+        taken.set()
+        assert sent.wait(10)
+        assert drive.get(server.url()).body == b"first"
+        assert server.connections == 2
+
+
+def test_a_new_policy_holds_for_kept_connections_too(drive):
+    with RawServer(serving(answer(b"x"))) as server:
+        drive.get(server.url())
+        drive.forget()
+        assert code(drive.run, fetch(HttpRequest(server.url()))) == "ADDRESS_REFUSED"
+        assert len(server.requests) == 1
+
+
+def test_redirects_are_followed_on_one_connection(drive):
+    with RawServer(serving(answer(b"", "Location: /next", status="302 Found"), answer(b"there"))) as server:
+        response = drive.get(server.url(), headers={"Authorization": "Bearer x"})
+        assert (response.url, response.body, server.connections) == (server.url("/next"), b"there", 1)
+        assert all("authorization: bearer x" in header_lines(request) for request in server.requests)
+
+
+def test_a_redirect_meets_the_policy(drive):
+    with RawServer(serving(answer(b"secret"))) as inside:
+        with RawServer(serving(answer(b"", f"Location: {inside.url()}", status="302 Found"))) as server:
+            assert code(drive.get, server.url()) == "PORT_REFUSED"
+        assert inside.connections == 0
+
+
+def test_no_credential_crosses_an_origin(drive):
+    with RawServer(serving(answer(b"secret"))) as other:
+        with RawServer(serving(answer(b"", f"Location: {other.url()}", status="307 Away"))) as server:
+            drive.naming(other.url())
+            assert code(drive.get, server.url(), headers={"Authorization": "Bearer x"}) == "REDIRECT_REFUSED"
+        assert other.connections == 0
+
+
+def test_no_proxy_is_used(drive, monkeypatch):
+    with RawServer(serving(answer(b"proxied"))) as proxy, RawServer(serving(answer(b"direct"))) as server:
+        for name in ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
+            monkeypatch.setenv(name, proxy.url())
+        assert drive.get(server.url()).body == b"direct"
+        assert proxy.connections == 0
+
+
+def test_a_header_that_cannot_be_sent_reaches_nobody(drive):
+    with RawServer(serving(answer())) as server:
+        with pytest.raises(UsageError):
+            drive.get(server.url(), headers={"Authorization": "Bearer x\r\nEvil: y"})
+        assert server.connections == 0
+
+
+def test_errors_are_thrown_into_the_exchange(drive):
+    def forgiving(url):
+        try:
+            yield HttpRequest(url)
+        except TrustError as error:
+            return error.code
+
+    assert drive.run(forgiving("https://127.0.0.1/")) == "ADDRESS_REFUSED"
+
+
+def test_nothing_listens(drive):
+    with RawServer(None) as server:
+        url = server.url()
+    assert code(drive.get, url) == "CONNECT_FAILED"
+
+
+def test_the_next_address_is_tried(drive):
+    with RawServer(serving(answer(b"x"))) as server:
+        url = server.url(host="skills.internal")
+        drive.open(AddressPolicy(), resolve=lambda _: ["127.0.0.9", "0.0.0.0", "127.0.0.1"])  # noqa: S104 - refused
+        assert drive.get(url).body == b"x"
+
+
+def test_few_addresses_are_tried(drive):
+    addresses = [f"127.0.0.{number}" for number in range(9, 9 + limits.HTTP_ADDRESSES)]
+    with RawServer(serving(answer(b"x"))) as server:
+        drive.open(AddressPolicy(), resolve=lambda _: [*addresses, "127.0.0.1"])
+        assert code(drive.get, server.url(host="skills.internal")) == "CONNECT_FAILED"
+        assert server.connections == 0
+
+
+def test_a_refused_address_is_the_reason_that_is_given(drive):
+    with RawServer(None) as server:
+        url = server.url(host="skills.internal")
+    drive.open(AddressPolicy(), resolve=lambda _: ["127.0.0.1", "169.254.169.254", "127.0.0.2"])
+    assert code(drive.get, url) == "ADDRESS_REFUSED"
+
+
+def test_a_name_without_addresses(drive):
+    drive.open(AddressPolicy(), resolve=lambda _: [])
+    assert code(drive.get, "https://nowhere.example/") == "HOST_NOT_FOUND"
+
+
+def test_a_lookup_that_hangs_is_not_waited_for(drive):
+    over = threading.Event()
+    drive.open(AddressPolicy(), resolve=lambda _: over.wait(20) and [])
+    assert code(drive.get, "https://slow.example/", timeout=0.3) == "TIMEOUT"
+    over.set()
+
+
+def test_localhost_is_this_machine_without_asking(drive):
+    asked: list[str] = []
+    drive.open(AddressPolicy(), resolve=asked.append)
+    with RawServer(serving(answer(b"x"))) as server:
+        assert drive.get(server.url(host="localhost")).body == b"x"
+        assert drive.get(server.url(host="a.localhost")).body == b"x"
+    assert asked == []
+
+
+def test_ipv6(drive):
+    with RawServer(serving(answer(b"x")), address="::1") as server:
+        assert drive.get(server.url(host="[::1]")).body == b"x"
+        assert drive.get(server.url(host="localhost")).body == b"x"
+        assert f"host: [::1]:{server.port}" in header_lines(server.requests[0])
+
+
+def test_results_and_errors_come_in_order(drive):
+    def talk(peer):
+        while request := peer.request():
+            path = request.split()[1]
+            peer.send(answer(path) if path != b"/bad" else b"nonsense")
+
+    done = []
+    with RawServer(talk) as server:
+        drive.naming(server.url())
+        urls = [server.url(f"/{name}") for name in ("a", "bad", "b", "c", "d")]
+        results = drive.run_all([fetch(HttpRequest(url)) for url in urls], on_done=lambda: done.append(1))
+    assert [getattr(result, "body", None) or result.code for result in results] == [
+        b"/a",
+        "HTTP_SYNTAX",
+        b"/b",
+        b"/c",
+        b"/d",
+    ]
+    assert len(done) == 5
+
+
+def test_several_requests_are_under_way_at_once_and_no_more(drive):
+    together = threading.Barrier(3)
+
+    def talk(peer):
+        while peer.request():
+            together.wait(10)
+            peer.send(answer(b"x"))
+
+    with RawServer(talk) as server:
+        drive.naming(server.url())
+        results = drive.run_all([fetch(HttpRequest(server.url())) for _ in range(9)], concurrency=3)
+        assert [result.body for result in results] == [b"x"] * 9
+        assert server.connections == 3
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_there_may_be_few_exchanges(drive, count):
+    with RawServer(serving(answer(b"x"))) as server:
+        drive.naming(server.url())
+        assert len(drive.run_all([fetch(HttpRequest(server.url())) for _ in range(count)])) == count
+
+
+def test_an_error_of_our_own_is_not_a_result(drive):
+    def broken():
+        yield from ()
+        raise ZeroDivisionError
+
+    def idle():
+        yield from ()
+
+    with pytest.raises((ZeroDivisionError, ExceptionGroup)):
+        drive.run_all([broken(), idle()])
+
+
+def test_an_exchange_that_asks_nothing(drive):
+    def silent():
+        yield from ()
+        return parse_url("https://a.example/")
+
+    assert drive.run(silent()) == parse_url("https://a.example/")

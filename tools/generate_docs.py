@@ -83,8 +83,8 @@ def error_codes() -> str:
 
 def _error_code(name: str) -> list[str]:
     row = codes.CODES[name]
-    again = "Trying again, unchanged, can help." if row.retryable else "Trying again, unchanged, does not help."
-    return [f"### {name}", f"{row.summary}.", f"- **Usual cause:** {row.cause}\n- **Fix:** {row.fix}\n- {again}"]
+    again = "\n- Trying again, unchanged, can help." if row.retryable else ""
+    return [f"### {name}", f"{row.summary}.", f"- **Usual cause:** {row.cause}\n- **Fix:** {row.fix}{again}"]
 
 
 def exit_codes() -> str:

@@ -17,8 +17,11 @@ shell_syntax() {
   done
 }
 
-# Renders the fragments without writing; its output is of interest only when it fails.
-changelog() { rendered=$(towncrier build --draft --version next 2>&1) || { printf '%s\n' "$rendered" && false; }; }
+# The output of these two is of interest only when they fail.
+changelog() { output=$(towncrier build --draft --version next 2>&1) || { printf '%s\n' "$output" && false; }; }
+documentation() {
+  output=$(zensical build --strict --clean 2>&1) || { printf '%s\n' "$output" | sed '/^Traceback/,$d' && false; }
+}
 
 check format ruff format --check --quiet
 check rules ruff check --quiet
@@ -27,7 +30,7 @@ check imports lint-imports --no-logo
 check "shell syntax" shell_syntax
 check changelog changelog
 check "generated documentation" python tools/generate_docs.py --check
-check documentation zensical build --strict
+check documentation documentation
 
 if [ -n "$failed" ]; then
   printf 'lint failed:%s\n' "${failed%,}"

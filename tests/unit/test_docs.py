@@ -82,6 +82,8 @@ def test_every_environment_variable_that_the_code_reads_is_documented():
 
 def test_every_error_code_is_documented_under_the_anchor_that_errors_print():
     page = (DOCS / "reference" / "codes.md").read_text()
+    sections = {re.sub(r"[^\w]+", "-", title).lower() for title in re.findall(r"^## (.+)", page, re.MULTILINE)}
+    assert not sections & {code.lower() for code in CODES}
     for code in CODES:
         assert page.count(f"\n### {code}\n") == 1
         documentation = errors.SkillwireError(code, "").diagnostics().documentation

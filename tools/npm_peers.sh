@@ -17,7 +17,9 @@ fi
 say "installing the peers from npm"
 if npm ci --ignore-scripts --no-audit --no-fund --no-update-notifier --loglevel=error >/dev/null; then
   # Debian's npm 9 does not link this program; newer ones do.
-  [ -e node_modules/.bin/node ] || ln -s ../node-linux-*/bin/node node_modules/.bin/node
+  for node in node_modules/node-linux-*/bin/node; do
+    ln -sf "../${node#node_modules/}" node_modules/.bin/node
+  done
   printf '%s\n' "$wanted" >node_modules/.installed
 else
   say "npm ci failed; the lines above say why. The tests against programs from npm will be skipped."

@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import uvloop
 
 from skillwire.adapters.http.asynchronous import AsyncDriver
 from skillwire.adapters.http.names import look_up
@@ -21,16 +22,19 @@ if TYPE_CHECKING:
     from skillwire.adapters.http.names import Resolver
 
 
+_LOOPS = {"async": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
+
+
 class Drive:
     """A driver, called as if it were synchronous.
 
     Args:
-        kind: ``sync`` or ``async``.
+        kind: ``sync``, ``async``, or ``uvloop``, which is the asynchronous driver on the server's loop.
     """
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
-        self._runner = asyncio.Runner() if kind == "async" else None
+        self._runner = None if kind == "sync" else asyncio.Runner(loop_factory=_LOOPS[kind])
         self._driver: SyncDriver | AsyncDriver
         self.open(AddressPolicy())
 
@@ -74,9 +78,9 @@ class Drive:
         return outcome if self._runner is None else self._runner.run(outcome)
 
 
-@pytest.fixture(params=["sync", "async"])
+@pytest.fixture(params=["sync", *_LOOPS])
 def drive(request: pytest.FixtureRequest) -> Iterator[Drive]:
-    """Give each of the two drivers, in turn."""
+    """Give each driver in turn."""
     driver = Drive(request.param)
     yield driver
     driver.end()

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import ssl
 import struct
 import threading
 from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
-    import ssl
     from collections.abc import Callable
 
 
@@ -56,6 +56,11 @@ class Peer:
     def cut(self) -> None:
         """End the TCP connection in order, but without an end of TLS."""
         self._socket.shutdown(socket.SHUT_WR)
+
+    def end_tls(self) -> None:
+        """End TLS in order, then the connection."""
+        assert isinstance(self._socket, ssl.SSLSocket)
+        self._socket.unwrap().close()
 
 
 class RawServer:
@@ -123,6 +128,7 @@ class RawServer:
                 self._talk(Peer(sock, self))
             else:
                 with self._tls.wrap_socket(sock, server_side=True) as secure:
+                    self._open.append(secure)  # wrapping has taken the descriptor out of the other one
                     self._talk(Peer(secure, self))
 
 

@@ -70,9 +70,17 @@ class Stream(asyncio.Protocol):
             self._settle(self._reader.feed, data)
 
     def eof_received(self) -> None:
-        """Take the orderly end of what the peer sends. Called by the loop, for TLS only when it was not cut."""
-        if self._reader is not None:
+        """Take the end of what the peer sends. Called by the loop."""
+        if self._reader is not None and not self._was_cut():
             self._settle(self._reader.end)
+
+    def _was_cut(self) -> bool:
+        """Whether a TLS stream ended without saying so, which asyncio does not tell from an orderly end."""
+        secure = self._transport and self._transport.get_extra_info("ssl_object")
+        try:
+            return secure is not None and secure.read(1) != b""
+        except OSError:
+            return True  # it still waits for more
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Fail what is still awaited. Called by the loop."""

@@ -487,6 +487,12 @@ class TestLater:
         link.symlink_to(tmp_path)
         assert two.run(two.verify(["one"]))[1]
 
+    def test_outdated_asks_even_where_the_cache_is_fresh(self, two, site):
+        site.index(cache_control="max-age=600")
+        two.index("example.com")
+        site.put("one", skill_md("one", "New.\n"))
+        assert {row.state for row in two.run(two.compare([]))} == {"changed", "current"}
+
     def test_outdated_compares_by_digest_alone(self, two, site):
         site.put("one", skill_md("one", "New.\n"), version="1.1.0")
         states = {row.locked.name: row.state for row in two.run(two.compare([]))}

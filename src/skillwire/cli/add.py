@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from skillwire.cli.client_options import confirm, locked_object, network_options, open_client, scope_option
+from skillwire.cli.client_options import (
+    confirm,
+    locked_object,
+    network_options,
+    open_client,
+    refresh_option,
+    scope_option,
+)
 from skillwire.cli.output import bad, faint, good, output_options, strong
 from skillwire.cli.progress import Progress
 from skillwire.errors import UsageError
@@ -34,6 +41,7 @@ _LISTED: Final = 5  # more unchanged skills than this are counted, not named
 @click.option("-y", "--yes", is_flag=True, help="Agree to unknown origins and to every skill of an origin.")
 @scope_option
 @network_options
+@refresh_option
 @output_options
 def command(
     *,

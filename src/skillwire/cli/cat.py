@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from skillwire.cli.client_options import network_options, open_client
+from skillwire.cli.client_options import network_options, open_client, refresh_option
 from skillwire.cli.output import output_options
 from skillwire.errors import UsageError
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 @click.argument("reference", metavar="REF")
 @click.argument("path")
 @network_options
+@refresh_option
 @output_options
 def command(
     *, output: Output, reference: str, path: str, token: str | None, offline: bool | None, refresh: bool

@@ -21,14 +21,18 @@ if TYPE_CHECKING:
 
 
 def network_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``--token``, ``--offline`` and ``--refresh``."""
+    """Add ``--token`` and ``--offline``."""
     for option in (
-        click.option("--refresh", is_flag=True, help="Ask the origin even when the cache is fresh."),
         click.option("--offline", is_flag=True, default=None, help="Use only what the cache holds."),
         click.option("--token", metavar="TOKEN", help="Token for the origin; better kept in SKILLWIRE_TOKENS."),
     ):
         command = option(command)
     return command
+
+
+def refresh_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--refresh``."""
+    return click.option("--refresh", is_flag=True, help="Ask the origin even when the cache is fresh.")(command)
 
 
 def scope_option(command: Callable[..., Any]) -> Callable[..., Any]:

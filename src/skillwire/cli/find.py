@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from skillwire.cli.client_options import network_options, one_line, open_client, ref_object, terminal_width
+from skillwire.cli.client_options import (
+    network_options,
+    one_line,
+    open_client,
+    ref_object,
+    refresh_option,
+    terminal_width,
+)
 from skillwire.cli.output import faint, output_options, strong
 from skillwire.resolver.reference import reference_to
 
@@ -19,6 +26,7 @@ if TYPE_CHECKING:
 @click.option("--from", "origins", metavar="ORIGIN", multiple=True, help="Where to search; may be repeated.")
 @click.option("-n", "--limit", default=20, show_default=True, type=click.IntRange(1, 1000), help="Hits at the most.")
 @network_options
+@refresh_option
 @output_options
 def command(
     *,

@@ -26,13 +26,12 @@ def command(
     for_user: bool,
     token: str | None,
     offline: bool | None,
-    refresh: bool,
 ) -> None:
     """Say which installed skills, these or all, have changed at their origin.
 
     Exits with 1 when one has changed, is gone or cannot be reached, and with 0 when all are current.
     """
-    with open_client(output, token=token, for_user=for_user, offline=offline, refresh=refresh) as client:
+    with open_client(output, token=token, for_user=for_user, offline=offline) as client:
         comparisons = client.run(client.compare(names))
     output.document("outdated/1", {"skills": [comparison_object(comparison) for comparison in comparisons]})
     tell_comparisons(output, [row for row in comparisons if row.state != "current"])

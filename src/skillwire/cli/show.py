@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from skillwire.cli.client_options import network_options, open_client, ref_object
+from skillwire.cli.client_options import network_options, open_client, ref_object, refresh_option
 from skillwire.cli.output import faint, output_options, strong
 from skillwire.resolver.reference import reference_to
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 @click.option("--body", is_flag=True, help="Level 2: the instructions, SKILL.md without its frontmatter.")
 @click.option("--files", is_flag=True, help="Level 3: list the files; print one with skillwire cat.")
 @network_options
+@refresh_option
 @output_options
 def command(
     *,

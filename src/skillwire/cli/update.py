@@ -33,14 +33,13 @@ def command(
     for_user: bool,
     token: str | None,
     offline: bool | None,
-    refresh: bool,
 ) -> None:
     """Bring installed skills, these or all, up to date with their origins.
 
     Each index is asked for with its validators, and only what changed is fetched. Files that were changed here are
     never overwritten without leave.
     """
-    with open_client(output, token=token, for_user=for_user, offline=offline, refresh=refresh) as client:
+    with open_client(output, token=token, for_user=for_user, offline=offline) as client:
         comparisons = client.run(client.compare(names))
         lost = [row for row in comparisons if row.state in {"gone", "unreachable"}]
         plan = client.run(client.plan_update(comparisons))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -148,11 +149,15 @@ class Workplace:
         return plan
 
     def compare(self, names: Sequence[str]) -> Flow[list[Comparison]]:
-        """Compare installed skills, these or all, with what their origins have now."""
+        """Compare installed skills, these or all, with what their origins have now: each index is asked about anew."""
         lock = yield from work(self.folder.read_lock)
         skills = select(lock, names)
         self._trust_locked(skills)
-        return (yield from compare(skills, self.session, lambda locked: load_local(locked, self.root)))
+        return (
+            yield from compare(
+                skills, replace(self.session, refresh=True), lambda locked: load_local(locked, self.root)
+            )
+        )
 
     def plan_update(self, comparisons: Sequence[Comparison]) -> Flow[Plan]:
         """Plan to install what has changed, where it stands now."""

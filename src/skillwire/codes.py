@@ -22,7 +22,7 @@ class CodeInfo(NamedTuple):
 
 
 CODES: dict[str, CodeInfo] = {
-    # --- usage -------------------------------------------------------------------------------------------
+    # --- the call ----------------------------------------------------------------------------------------
     "USAGE": CodeInfo(
         "The command was called in a way that makes no sense",
         "An option or an argument is missing, malformed or excludes another.",
@@ -120,6 +120,11 @@ CODES: dict[str, CodeInfo] = {
         "A secret cannot be handed over under this name",
         "A secret is one environment variable in capitals, and none that programs take orders from.",
         "Give the secret a name of its own, such as EXAMPLE_API_KEY.",
+    ),
+    "SKILL_INVALID": CodeInfo(
+        "The folder is not a skill that may be used",
+        "At least one finding is an error; the first is named.",
+        "Run skillwire check on the folder to see every finding.",
     ),
     # --- decoding: Agent Skills Discovery ----------------------------------------------------------------
     "INDEX_SHAPE": CodeInfo(
@@ -497,6 +502,34 @@ CODES: dict[str, CodeInfo] = {
         "The origin wants a credential",
         "It answered 401 or 403.",
         "Give one with --token, SKILLWIRE_TOKENS or ~/.netrc.",
+    ),
+    # --- publishing --------------------------------------------------------------------------------------
+    "SITE_FOREIGN": CodeInfo(
+        "Files that no build made are in the way",
+        "The folder of the site holds other things, and a build replaces only what builds have made.",
+        "Choose another folder, move the files away, or give --force to keep them beside the site.",
+    ),
+    "SITE_MANIFEST": CodeInfo(
+        "The manifest of the site cannot be trusted",
+        "It was edited, damaged, or written by another version.",
+        "Build into a new folder.",
+    ),
+    "FOLDER_UNSTEADY": CodeInfo(
+        "The skill's folder changes while it is read",
+        "Something goes on writing to it.",
+        "Wait until that has ended, and try again.",
+        retryable=True,
+    ),
+    "WORKER_LOST": CodeInfo(
+        "A process that loads skills has ended unexpectedly",
+        "It ran out of memory or was killed.",
+        "Try again; if it stays so, load fewer folders at once.",
+        retryable=True,
+    ),
+    "PORT_IN_USE": CodeInfo(
+        "Another program listens on that port",
+        "Often it is an earlier server that still runs.",
+        "Stop it, or choose another port with --port (0 takes a free one).",
     ),
     # --- answers of the server ---------------------------------------------------------------------------
     "NOT_FOUND": CodeInfo(

@@ -43,6 +43,7 @@ FRONTMATTER_BYTES = Bound(64 * KIB, "bytes", "a description is at most 1 KiB; al
 SKILL_MD_BYTES = Bound(1 * MIB, "bytes", "5,000 tokens are advised, which is about 20 KiB")
 YAML_DEPTH = Bound(16, "levels", "metadata is one map deep; parsers recurse")
 YAML_NODES = Bound(4096, "nodes", "bounds the work of composing")
+DESCRIPTOR_BYTES = Bound(256 * KIB, "bytes", "a descriptor has 1 KiB; schemas of its inputs make some 50")
 TOML_BYTES = Bound(64 * KIB, "bytes", "60 KB of dotted keys cost the standard parser 13 s")
 TOML_DEPTH = Bound(16, "levels", "a manifest of ours nests three deep; parsers recurse")
 

@@ -1,0 +1,184 @@
+"""The files of a skill's folder, with their bytes: what is published, what is left out, what is refused.
+
+Each file is opened once, without following a link, and what was opened is asked what it is; so nothing that
+changes between looking and reading is taken for something else. A symbolic link is resolved: what it leads
+to within the folder is published as a copy in its place, everything else is an error. Files of editors,
+tools and version control are left out with a note; files that usually hold secrets with a warning.
+
+A folder of three files costs about 60 us here, since a build reads ten thousand of them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from skillwire import limits
+from skillwire.errors import Place, SkillwireError, TrustError
+from skillwire.model.skill import FileContent
+from skillwire.trust.paths import check_path, collision_key
+
+if TYPE_CHECKING:
+    from skillwire.folder.findings import Findings
+
+SKILL_MD: Final = "SKILL.md"
+_JUNK: Final = re.compile(
+    r"\.(?:DS_Store|AppleDouble|Trashes|Spotlight-V100|fseventsd|directory|git|hg|svn|bzr"
+    r"|idea|vscode|venv|tox|nox|mypy_cache|ruff_cache|pytest_cache|hypothesis|coverage)"
+    r"|Thumbs\.db|desktop\.ini|__pycache__|__MACOSX|node_modules|\._.*|.*\.py[co]|.*~|#.*#|\..*\.sw[a-p]|.*\.(?:orig|rej|bak)"
+)
+_PRIVATE: Final = re.compile(
+    r"\.env(?:\.(?!example$|sample$|template$).*)?|\.netrc|\.npmrc|\.pypirc|\.git-credentials|\.aws|\.ssh|\.gnupg|\.kube"
+    r"|id_(?:rsa|dsa|ecdsa|ed25519)|.*\.(?:p12|pfx|keystore|jks)"
+)
+_OPEN: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+
+
+def read_files(root: str, findings: Findings) -> tuple[FileContent, ...]:
+    """Return the files below ``root`` that belong to the skill, sorted by path, ``SKILL.md`` first.
+
+    What is wrong goes to ``findings``, under paths that begin with ``root``.
+    """
+    walk = _Walk(root, findings)
+    walk.folder(root, "")
+    files = sorted(walk.files, key=lambda file: (file.path != SKILL_MD, file.path))
+    _check_collisions(files, root, findings)
+    return tuple(files)
+
+
+def is_junk(name: str) -> bool:
+    """Whether a file or folder of this name never belongs to a skill."""
+    return _JUNK.fullmatch(name) is not None
+
+
+class _Walk:
+    """Reads folder after folder, within the bounds on entries and bytes."""
+
+    def __init__(self, root: str, findings: Findings) -> None:
+        self.files: list[FileContent] = []
+        self._root = root
+        self._findings = findings
+        self._bytes = 0
+        self._entries = 0
+        self._full = False
+
+    def folder(self, path: str, prefix: str) -> None:
+        """Read what is in the folder at ``path``; ``prefix`` is its place in the skill, with a final ``/``."""
+        try:
+            with os.scandir(path) as entries:
+                for entry in entries:
+                    if self._full:
+                        return
+                    self._entry(entry, prefix + entry.name)
+        except OSError as error:
+            self._unreadable(error, prefix)
+
+    def _entry(self, entry: os.DirEntry[str], path: str) -> None:
+        if _JUNK.fullmatch(entry.name):
+            self._findings.add("FILE_EXCLUDED", f"{entry.name} is left out", self._place(path))
+        elif _PRIVATE.fullmatch(entry.name):
+            self._findings.add("FILE_PRIVATE", f"{entry.name} is left out", self._place(path))
+        elif entry.is_symlink():
+            self._link(entry.path, path)
+        elif entry.is_dir(follow_symlinks=False):
+            self._below(entry.path, path)
+        elif entry.is_file(follow_symlinks=False):
+            self._file(entry.path, path)
+        else:
+            self._findings.add("FILE_SPECIAL", "this is neither a file nor a folder", self._place(path))
+
+    def _below(self, source: str, path: str) -> None:
+        if path.count("/") >= limits.ARCHIVE_DEPTH:
+            error = TrustError("PATH_TOO_DEEP", f"folders nest more than {limits.ARCHIVE_DEPTH} levels deep")
+            self._findings.add_error(error, self._place(path))
+        else:
+            self.folder(source, path + "/")
+
+    def _link(self, source: str, path: str) -> None:
+        """Read what a symbolic link leads to, when that is within the folder."""
+        try:
+            root = Path(self._root).resolve(strict=True)
+            target = Path(source).resolve(strict=True)
+        except (OSError, RuntimeError):  # nothing there, or a circle of links
+            self._findings.add("LINK_OUTSIDE", "the link leads to nothing", self._place(path))
+            return
+        if not target.is_relative_to(root):
+            self._findings.add("LINK_OUTSIDE", "the link leads out of the folder", self._place(path))
+        elif any(_JUNK.fullmatch(part) or _PRIVATE.fullmatch(part) for part in target.relative_to(root).parts):
+            self._findings.add("FILE_EXCLUDED", "the link leads to a file that is left out", self._place(path))
+        elif Path(source).parent.resolve().is_relative_to(target):
+            self._findings.add("LINK_LOOP", "the link leads to a folder that it is in", self._place(path))
+        else:
+            self._findings.add("LINK_COPIED", "the link is published as a copy", self._place(path))
+            take = self._below if target.is_dir() else self._file
+            take(str(target), path)
+
+    def _file(self, source: str, path: str) -> None:
+        try:
+            check_path(path)
+            descriptor = os.open(source, _OPEN)
+        except SkillwireError as error:
+            self._findings.add_error(error, self._place(path))
+        except OSError as error:
+            self._unreadable(error, path)
+        else:
+            try:
+                self._read(descriptor, path)
+            except OSError as error:
+                self._unreadable(error, path)
+            finally:
+                os.close(descriptor)
+
+    def _read(self, descriptor: int, path: str) -> None:
+        state = os.fstat(descriptor)
+        if not stat.S_ISREG(state.st_mode):
+            self._findings.add("FILE_SPECIAL", "this is neither a file nor a folder", self._place(path))
+        elif self._fits(state.st_size, path):
+            content = _read_all(descriptor, state.st_size)
+            self.files.append(FileContent(path, content, bool(state.st_mode & stat.S_IXUSR)))
+
+    def _fits(self, size: int, path: str) -> bool:
+        self._entries += 1
+        self._bytes += size
+        if self._entries > limits.ARCHIVE_ENTRIES:
+            error = TrustError("ARCHIVE_ENTRIES", f"the folder has more than {limits.ARCHIVE_ENTRIES} files")
+        elif size > limits.ARCHIVE_FILE_BYTES:
+            error = TrustError("ARCHIVE_FILE_SIZE", f"{size} bytes, at most {limits.ARCHIVE_FILE_BYTES} in one file")
+        elif self._bytes > limits.ARCHIVE_TOTAL_BYTES:
+            error = TrustError("ARCHIVE_TOTAL_SIZE", f"the files have more than {limits.ARCHIVE_TOTAL_BYTES} bytes")
+        else:
+            return True
+        self._full = error.code != "ARCHIVE_FILE_SIZE"
+        self._findings.add_error(error, self._place(path))
+        return False
+
+    def _unreadable(self, error: OSError, path: str) -> None:
+        self._findings.add("FILE_UNREADABLE", error.strerror or "it cannot be read", self._place(path))
+
+    def _place(self, path: str) -> Place:
+        return Place(f"{self._root}/{path}")
+
+
+def _read_all(descriptor: int, size: int) -> bytes:
+    """Return the content of an open file that had ``size`` bytes; when it grows, what it had."""
+    content = os.read(descriptor, size)
+    if len(content) == size:
+        return content
+    parts = [content]
+    while content and (missing := size - sum(map(len, parts))) > 0:
+        content = os.read(descriptor, missing)
+        parts.append(content)
+    return b"".join(parts)
+
+
+def _check_collisions(files: list[FileContent], root: str, findings: Findings) -> None:
+    """Note paths that are one file on some file system."""
+    taken: dict[str, str] = {}
+    for file in files:
+        first = taken.setdefault(collision_key(file.path), file.path)
+        if first != file.path:
+            error = TrustError("PATH_COLLISION", f"{file.path} and {first} are one file on some systems")
+            findings.add_error(error, Place(f"{root}/{file.path}"))

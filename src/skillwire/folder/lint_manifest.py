@@ -1,0 +1,52 @@
+"""Rules about skill.toml and descriptor.json, beside each other and beside SKILL.md."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from skillwire.errors import Place
+from skillwire.folder.toml_places import toml_place
+
+if TYPE_CHECKING:
+    from skillwire.folder.content import FolderContent
+    from skillwire.folder.findings import Findings
+
+
+def lint_manifest(content: FolderContent, findings: Findings) -> None:
+    """Judge the skill.toml of a folder."""
+    manifest = content.manifest
+    for path in manifest.unknown:
+        message = f"nobody reads the field {'.'.join(path)[:120]!r}"
+        findings.add("MANIFEST_UNKNOWN", message, _place(content, *path))
+    if manifest.runtime and not any(file.path == manifest.runtime.entrypoint for file in content.files):
+        message = f"the folder has no file {manifest.runtime.entrypoint}"
+        findings.add("ENTRYPOINT_ABSENT", message, _place(content, "runtime", "entrypoint"))
+    skill_md = content.skill_md
+    if skill_md is None:
+        return
+    version = skill_md.metadata.get("version", manifest.version)
+    if manifest.version is not None and version != manifest.version:
+        message = f"skill.toml gives the version {manifest.version}, SKILL.md {version!r}"
+        findings.add("MANIFEST_DIFFERS", message, _place(content, "version"))
+
+
+def lint_descriptor(content: FolderContent, findings: Findings) -> None:
+    """Judge the descriptor.json of a folder; its full schema is Skill Sharing's."""
+    descriptor = content.descriptor
+    if descriptor is None:
+        return
+    place = Place(f"{content.root}/descriptor.json", 1)
+    for field in ("id", "name"):
+        value = descriptor.get(field)
+        if not isinstance(value, str) or not value.strip():
+            findings.add("DESCRIPTOR_FORM", f"{field} is missing, or no text", place)
+    sharing_id, written = content.manifest.sharing_id, descriptor.get("id")
+    if sharing_id is not None and written != sharing_id:
+        message = f"skill.toml gives the id {sharing_id}, descriptor.json another one"
+        findings.add("DESCRIPTOR_DIFFERS", message, place)
+
+
+def _place(content: FolderContent, *path: str) -> Place:
+    source = f"{content.root}/skill.toml"
+    text = next((file.text for file in content.texts if file.path == "skill.toml"), "")
+    return toml_place(text, path, source)

@@ -1,0 +1,230 @@
+"""A skill's folder on disk: find it, read it, judge it.
+
+:func:`find_folders` names the skills below a root. :func:`examine` reads one folder and says everything
+that is wrong with it; it raises for nothing that a folder can hold. :func:`load_folder` is the same for who
+wants the skill or one error. A folder is loaded when no finding is an error, at the level asked for:
+*strict* before publishing, *lenient* before importing.
+
+Spec: specs §0, §1.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from skillwire import limits
+from skillwire.errors import NotFoundError, Place, SkillwireError, ValidationError
+from skillwire.folder.content import FolderContent, text_files
+from skillwire.folder.fields import is_version
+from skillwire.folder.files import SKILL_MD, is_junk, read_files
+from skillwire.folder.findings import Findings
+from skillwire.folder.frontmatter import SkillMd, parse_skill_md
+from skillwire.folder.lint_manifest import lint_descriptor, lint_manifest
+from skillwire.folder.lint_skill_md import lint_skill_md
+from skillwire.folder.manifest import Manifest, read_manifest
+from skillwire.model.name import is_skill_name
+from skillwire.trust.guarded_json import load_json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
+
+    from skillwire.folder.rules import CheckLevel
+    from skillwire.model.finding import Finding
+    from skillwire.model.skill import FileContent
+
+SKILL_TOML: Final = "skill.toml"
+DESCRIPTOR: Final = "descriptor.json"
+DEFAULT_VERSION: Final = "0.1.0"
+#: How many folders deep below a root a skill is looked for.
+SEARCH_DEPTH: Final = 4
+_FAMILIES: Final[tuple[Callable[[FolderContent, Findings], None], ...]] = (
+    lint_skill_md,
+    lint_manifest,
+    lint_descriptor,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedFolder:
+    """A skill as its folder says it, with every file's bytes, ``SKILL.md`` first.
+
+    ``name`` is the folder's, or the frontmatter's where the folder cannot carry a skill's name. ``findings``
+    are the warnings and notes. ``descriptor`` is ``descriptor.json``, decoded.
+    """
+
+    path: Path
+    name: str
+    version: str
+    skill_md: SkillMd
+    manifest: Manifest
+    descriptor: Mapping[str, Any] | None
+    files: tuple[FileContent, ...]
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def description(self) -> str:
+        """What the skill does and when to use it."""
+        return self.skill_md.description
+
+
+class Examination(NamedTuple):
+    """What :func:`examine` found: the skill, unless a finding is an error, and every finding."""
+
+    path: Path
+    folder: LoadedFolder | None
+    findings: tuple[Finding, ...]
+
+
+def find_folders(root: Path) -> list[Path]:
+    """Return ``root`` when it is a skill, else the skills below it, sorted; none inside another.
+
+    Looks at most :data:`SEARCH_DEPTH` folders deep, follows links to folders once, and passes over folders
+    whose name begins with a dot or belongs to a tool.
+    """
+    return sorted(_find(root, SEARCH_DEPTH, set()))
+
+
+def _find(folder: Path, depth: int, seen: set[str]) -> Iterator[Path]:
+    real = os.path.realpath(folder)
+    if real in seen:
+        return
+    seen.add(real)
+    try:
+        entries = list(os.scandir(folder))
+    except OSError:
+        return  # a folder that cannot be looked into holds no skill that could be read
+    if any(entry.name.lower() == SKILL_MD.lower() for entry in entries):
+        yield folder
+    elif depth:
+        for entry in entries:
+            if not entry.name.startswith(".") and not is_junk(entry.name) and entry.is_dir():
+                yield from _find(folder / entry.name, depth - 1, seen)
+
+
+def load_folder(path: Path, *, level: CheckLevel = "strict") -> LoadedFolder:
+    """Return the skill in the folder ``path``.
+
+    Raises:
+        NotFoundError: ``SKILL_NOT_FOUND`` when the folder, or its ``SKILL.md``, is not there.
+        ValidationError: ``SKILL_INVALID`` with the first error and, in ``details``, all of them.
+    """
+    examination = examine(path, level=level)
+    if examination.folder is not None:
+        return examination.folder
+    errors = [finding for finding in examination.findings if finding.level == "error"]
+    if any(error.code == "NO_SKILL_MD" for error in errors):
+        raise NotFoundError("SKILL_NOT_FOUND", "there is no SKILL.md", place=Place(str(path)))
+    more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+    raise ValidationError(
+        "SKILL_INVALID",
+        f"{errors[0].code}: {errors[0].message}{more}",
+        place=errors[0].place,
+        fix=errors[0].fix,
+        details={"findings": [f"{error.code}: {error.message} ({error.place})" for error in errors]},
+    )
+
+
+def examine(path: Path, *, level: CheckLevel = "strict") -> Examination:
+    """Read the folder ``path`` and judge it by every rule.
+
+    Trust: the folder may be a stranger's; reading is bounded, links are resolved within it.
+    """
+    findings = Findings(level)
+    root = str(path)
+    files = _rename_skill_md(read_files(root, findings), root, findings)
+    documents = {file.path: bytes(file.content) for file in files if file.path in {SKILL_MD, SKILL_TOML, DESCRIPTOR}}
+    content = FolderContent(
+        root=root,
+        name=path.name or path.resolve().name,
+        files=files,
+        skill_md=_read_skill_md(documents.get(SKILL_MD), root, findings),
+        manifest=_read_manifest(documents.get(SKILL_TOML), root, findings),
+        descriptor=_read_descriptor(documents.get(DESCRIPTOR), root, findings),
+        texts=tuple(text_files(root, files)),
+    )
+    for family in _FAMILIES:
+        family(content, findings)
+    return Examination(path, _loaded(path, content, findings), tuple(findings))
+
+
+def _rename_skill_md(files: tuple[FileContent, ...], root: str, findings: Findings) -> tuple[FileContent, ...]:
+    """Return ``files`` with a ``skill.md`` under its right name, when there is no other."""
+    if not files or files[0].path == SKILL_MD:
+        return files
+    for file in files:
+        if file.path.lower() == SKILL_MD.lower():
+            findings.add("SKILL_MD_CASE", f"the file is called {file.path}", Place(f"{root}/{file.path}"))
+            return (file._replace(path=SKILL_MD), *(other for other in files if other is not file))
+    return files
+
+
+def _read_skill_md(data: bytes | None, root: str, findings: Findings) -> SkillMd | None:
+    if data is None:
+        fix = "Write a SKILL.md with a frontmatter that has a name and a description; skillwire init makes one."
+        error = NotFoundError("NO_SKILL_MD", "the folder has no SKILL.md", place=Place(root), fix=fix)
+        findings.add_error(error)
+        return None
+    try:
+        return parse_skill_md(data, source=f"{root}/{SKILL_MD}")
+    except SkillwireError as error:
+        findings.add_error(error)
+        return None
+
+
+def _read_manifest(data: bytes | None, root: str, findings: Findings) -> Manifest:
+    if data is None:
+        return Manifest()
+    try:
+        manifest, flaws = read_manifest(data, source=f"{root}/{SKILL_TOML}")
+    except SkillwireError as error:
+        findings.add_error(error)
+        return Manifest()
+    for flaw in flaws:
+        findings.add_error(flaw)
+    return manifest
+
+
+def _read_descriptor(data: bytes | None, root: str, findings: Findings) -> Mapping[str, object] | None:
+    if data is None:
+        return None
+    source = f"{root}/{DESCRIPTOR}"
+    try:
+        document = load_json(data, max_bytes=limits.DESCRIPTOR_BYTES, source=source)
+    except SkillwireError as error:
+        findings.add_error(error)
+        return None
+    if not isinstance(document, dict):
+        findings.add("DESCRIPTOR_FORM", "the document is not an object", Place(source, 1))
+        return None
+    return document
+
+
+def _loaded(path: Path, content: FolderContent, findings: Findings) -> LoadedFolder | None:
+    """Return the skill, unless something is an error."""
+    skill_md = content.skill_md
+    if skill_md is None or findings.has_errors:
+        return None
+    name = content.name if is_skill_name(content.name) else skill_md.name
+    if not is_skill_name(name):
+        error = ValidationError("NAME_FORM", "neither the folder nor the frontmatter has a name that a skill may have")
+        findings.add_error(error, skill_md.place("name"))
+        return None
+    return LoadedFolder(
+        path=path,
+        name=name,
+        version=version_of(skill_md, content.manifest),
+        skill_md=skill_md,
+        manifest=content.manifest,
+        descriptor=content.descriptor,
+        files=content.files,
+        findings=tuple(findings),
+    )
+
+
+def version_of(skill_md: SkillMd, manifest: Manifest) -> str:
+    """Return the version that ``skill.toml`` gives, else that of the frontmatter, else 0.1.0. Spec: specs §0."""
+    version = manifest.version or skill_md.metadata.get("version", "")
+    return version if is_version(version) else DEFAULT_VERSION

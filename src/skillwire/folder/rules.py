@@ -1,0 +1,403 @@
+"""Every lint rule as one row: what it finds, how grave it is, why it matters, what to do.
+
+A rule has two levels. *Strict* is for what we publish: what another reader would refuse is an error. *Lenient*
+is for what we import: there a publisher's slip is a warning, since the user cannot mend it, and advice about
+style is not said at all (None). Documents that cannot be read at all (no frontmatter, broken TOML, a path
+that leads out of the folder) are no matter of rules: those are errors of :data:`skillwire.codes.CODES`, at
+both levels.
+
+``docs/reference/lint-rules.md`` describes each row with an example; a test fails when one is missing there.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from skillwire.model.finding import Level
+
+CheckLevel = Literal["strict", "lenient"]
+
+
+class Rule(NamedTuple):
+    """One row. ``level_strict`` and ``level_lenient`` are None where the rule is not applied."""
+
+    summary: str
+    level_strict: Level | None
+    level_lenient: Level | None
+    cause: str
+    fix: str
+
+
+RULES: Final[dict[str, Rule]] = {
+    # --- SKILL.md ----------------------------------------------------------------------------------------
+    "NAME_FOLDER": Rule(
+        "The skill's name is not the name of its folder",
+        "error",
+        "warning",
+        "Agents find a skill by its folder and show it by its name; the two must be one.",
+        "Rename the folder, or change name in the frontmatter.",
+    ),
+    "NAME_RULE": Rule(
+        "The name breaks the rule for names",
+        "error",
+        "warning",
+        "A name is 1-64 of a-z, 0-9 and hyphens, with no hyphen first, last or doubled, and no device name.",
+        "Write it in lower case, with single hyphens between words.",
+    ),
+    "DESCRIPTION_LENGTH": Rule(
+        "The description is too long",
+        "error",
+        "warning",
+        "Agents load every description at start; the format allows 1,024 characters.",
+        "Say what the skill does and when to use it, and move the rest into the body.",
+    ),
+    "COMPATIBILITY_LENGTH": Rule(
+        "The compatibility is too long",
+        "error",
+        "warning",
+        "The format allows 500 characters.",
+        "Name what the skill needs, and move the rest into the body.",
+    ),
+    "FIELD_FORM": Rule(
+        "A field of the frontmatter has the wrong form",
+        "error",
+        "warning",
+        "Other readers refuse the whole skill, or lose the field.",
+        "Write text; metadata alone is a map, from text to text.",
+    ),
+    "FIELD_EMPTY": Rule(
+        "A field of the frontmatter is empty",
+        "error",
+        "warning",
+        "An empty field says nothing, and readers differ in what they make of it.",
+        "Fill the field, or remove its line.",
+    ),
+    "FIELD_UNKNOWN": Rule(
+        "The format does not know this field",
+        "error",
+        "warning",
+        "A misspelt field is silently ignored; the reference validator refuses unknown ones.",
+        "Correct the name. What is your own belongs under metadata.",
+    ),
+    "FLOW_STYLE": Rule(
+        "The frontmatter uses flow style",
+        "error",
+        None,
+        "The reference validator reads plain YAML without [lists] and {maps} in brackets.",
+        "Write each member on a line of its own, indented.",
+    ),
+    "FRONTMATTER_HYPHENS": Rule(
+        "Three hyphens stand within the frontmatter",
+        "error",
+        None,
+        "Some readers, the reference validator among them, end the frontmatter at the first '---' anywhere.",
+        "Use a dash, or other words.",
+    ),
+    "FRONTMATTER_YAML": Rule(
+        "The frontmatter is YAML that not every reader reads",
+        "error",
+        None,
+        "Tabs, comments behind a key and keys that are quoted or empty are read differently by different readers.",
+        "Write 'key: value' lines with single spaces.",
+    ),
+    "BYTE_ORDER_MARK": Rule(
+        "The file begins with a byte order mark",
+        "error",
+        "warning",
+        "Many readers then do not see the '---' of the first line.",
+        "Save the file as UTF-8 without a byte order mark.",
+    ),
+    "SKILL_MD_CASE": Rule(
+        "The file is not called SKILL.md in capitals",
+        "error",
+        "warning",
+        "It works where file systems ignore case, and is not found on a server.",
+        "Rename the file to SKILL.md.",
+    ),
+    "SYMLINK_TEXT": Rule(
+        "The file holds the text of a symbolic link",
+        "error",
+        "error",
+        "A link in a repository was checked out, or served, as a file that holds the path it pointed to.",
+        "Put the real file there.",
+    ),
+    "ALLOWED_TOOLS_COMMA": Rule(
+        "The allowed tools are separated by commas",
+        "warning",
+        "note",
+        "allowed-tools is one text with spaces between the tools.",
+        "Write spaces instead of commas.",
+    ),
+    "BODY_EMPTY": Rule(
+        "The body is empty",
+        "warning",
+        "note",
+        "The frontmatter says when to use a skill; the body is what an agent then reads.",
+        "Write the instructions below the frontmatter.",
+    ),
+    "BODY_LINES": Rule(
+        "The body is long",
+        "warning",
+        None,
+        "An agent loads the whole body when it activates the skill; fewer than 500 lines are advised.",
+        "Move details into files under references/ and link them.",
+    ),
+    "BODY_TOKENS": Rule(
+        "The body costs many tokens",
+        "warning",
+        None,
+        "An agent loads the whole body when it activates the skill; fewer than 5,000 tokens are advised.",
+        "Move details into files under references/ and link them.",
+    ),
+    "VERSION_MISSING": Rule(
+        "The skill has no version",
+        "warning",
+        None,
+        "It is published as 0.1.0, so nobody can tell one state of it from the next.",
+        "Write a version under metadata in SKILL.md, or in skill.toml.",
+    ),
+    "VERSION_FORM": Rule(
+        "The version is not of Semantic Versioning",
+        "warning",
+        None,
+        "Filters such as >=1.2 compare three numbers; the skill is published as 0.1.0.",
+        "Write it as 1.0.0, in quotes.",
+    ),
+    # --- skill.toml and descriptor.json ------------------------------------------------------------------
+    "MANIFEST_UNKNOWN": Rule(
+        "skill.toml has a field that nobody reads",
+        "error",
+        "warning",
+        "A misspelt field is silently ignored.",
+        "Correct the name; docs/reference/skill-folder.md lists the fields.",
+    ),
+    "MANIFEST_DIFFERS": Rule(
+        "skill.toml and SKILL.md say different things",
+        "warning",
+        "note",
+        "Which of the two is meant depends on who reads; skill.toml goes first here.",
+        "Say it in one place only, or the same in both.",
+    ),
+    "ENTRYPOINT_ABSENT": Rule(
+        "The entry point is not in the folder",
+        "error",
+        "error",
+        "The runtime would have nothing to run.",
+        "Add the file, or correct entrypoint in skill.toml.",
+    ),
+    "DESCRIPTOR_FORM": Rule(
+        "descriptor.json is not a Skill Descriptor",
+        "error",
+        "error",
+        "It is served as it is, so it must at least be an object with an id and a name.",
+        "Correct the file, or remove it: a descriptor is then made from skill.toml.",
+    ),
+    "DESCRIPTOR_DIFFERS": Rule(
+        "descriptor.json and skill.toml give different ids",
+        "error",
+        "error",
+        "One skill would be published under two ids.",
+        "Keep the id in one of the two files.",
+    ),
+    "IDENTIFIER_COLLISION": Rule(
+        "Two skills have one identifier",
+        "error",
+        "error",
+        "In that protocol, callers could not say which of the two they mean.",
+        "Give one of them another name, or set the identifier in its skill.toml.",
+    ),
+    # --- files -------------------------------------------------------------------------------------------
+    "FILE_EXCLUDED": Rule(
+        "The file is left out",
+        "note",
+        "note",
+        "It belongs to an editor, a tool or a version control system, not to the skill.",
+        "Nothing needs to be done.",
+    ),
+    "FILE_PRIVATE": Rule(
+        "The file is left out because such files hold secrets",
+        "warning",
+        "note",
+        "Whatever is in the folder would be published.",
+        "Keep it outside of the folder; ship an example under another name.",
+    ),
+    "FILE_SPECIAL": Rule(
+        "Neither a file nor a folder",
+        "error",
+        "error",
+        "A device, socket or pipe has no content to publish.",
+        "Remove it.",
+    ),
+    "FILE_UNREADABLE": Rule(
+        "The file cannot be read",
+        "error",
+        "error",
+        "Its permissions, or the disk, do not let it be read.",
+        "Make it readable, or remove it.",
+    ),
+    "LINK_COPIED": Rule(
+        "The symbolic link is published as a copy",
+        "note",
+        None,
+        "Links do not survive every archive and file system, so its target is copied to its place.",
+        "Nothing needs to be done.",
+    ),
+    "LINK_OUTSIDE": Rule(
+        "The symbolic link leads out of the folder, or nowhere",
+        "error",
+        "error",
+        "Following it would publish, or read, what is not part of the skill.",
+        "Put a copy of the target into the folder.",
+    ),
+    "LINK_LOOP": Rule(
+        "The symbolic link leads back to a folder around it",
+        "error",
+        "error",
+        "Following it would never end.",
+        "Remove the link.",
+    ),
+    "PATH_ODD": Rule(
+        "The path cannot be listed for old clients",
+        "warning",
+        None,
+        "The index of 0.1.0 lists printable ASCII without \\ ? # [ ]; clients of it do not get the skill.",
+        "Rename the file.",
+    ),
+    "FILES_MANY": Rule(
+        "The skill has many files",
+        "warning",
+        None,
+        "The most used installer unpacks at most 1,000.",
+        "Leave out what the skill does not need.",
+    ),
+    "FILES_LARGE": Rule(
+        "The skill is large",
+        "warning",
+        None,
+        "The most used installer unpacks at most 50 MiB.",
+        "Leave out what the skill does not need, or have it fetched when it is needed.",
+    ),
+    # --- links -------------------------------------------------------------------------------------------
+    "LINK_BROKEN": Rule(
+        "A relative link leads to no file",
+        "warning",
+        None,
+        "An agent that follows the link finds nothing and guesses.",
+        "Correct the path; it is relative to the file that holds the link.",
+    ),
+    "LINK_ABSOLUTE": Rule(
+        "A link leads to a path of one machine",
+        "warning",
+        None,
+        "Nobody else has a file at that place.",
+        "Link a file of the folder by its relative path.",
+    ),
+    "REFERENCE_DEPTH": Rule(
+        "A reference leads to further references",
+        "warning",
+        None,
+        "Agents often read only the beginning of what a referenced file links to; keep references one level deep.",
+        "Link the file from SKILL.md itself.",
+    ),
+    # --- what is hidden or dangerous ---------------------------------------------------------------------
+    "HIDDEN_CHARACTERS": Rule(
+        "Text holds characters that people cannot see",
+        "error",
+        "warning",
+        "Models and terminals obey what a reviewer does not see.",
+        "Remove the characters.",
+    ),
+    "SECRET": Rule(
+        "This looks like a secret",
+        "warning",
+        "warning",
+        "Everything in the folder is published, and a published secret must be replaced.",
+        "Replace the secret where it was issued, and take it from the environment at run time.",
+    ),
+    "PIPE_TO_SHELL": Rule(
+        "Something from the network is run unseen",
+        "warning",
+        "warning",
+        "Whoever controls that address, today or later, runs what they like on the user's machine.",
+        "Download to a file, check its digest, then run it; or ship the file in the folder.",
+    ),
+    "NETWORK_UNDECLARED": Rule(
+        "A script uses the network and nothing says so",
+        "warning",
+        "warning",
+        "Users decide by what a skill declares; runtimes without a grant will block the call.",
+        "Name the hosts in skill.toml under [permissions] network, or say it in compatibility.",
+    ),
+    "SCRIPT_NOT_EXECUTABLE": Rule(
+        "The script has a first line '#!' and no executable bit",
+        "warning",
+        None,
+        "Running it by its path fails.",
+        "chmod +x the file.",
+    ),
+    "SCRIPT_LINE_ENDS": Rule(
+        "The script has a first line '#!' that ends in CR LF",
+        "warning",
+        None,
+        "The system looks for an interpreter whose name ends in a carriage return.",
+        "Save the file with LF line ends.",
+    ),
+    # --- a built site, an index --------------------------------------------------------------------------
+    "INDEX_SCHEMA": Rule(
+        "The index has the wrong $schema",
+        "error",
+        "warning",
+        "Clients that do not know the address stop; clients that find none read the index as 0.1.0.",
+        'Write "$schema": "https://schemas.agentskills.io/discovery/0.2.0/schema.json".',
+    ),
+    "INDEX_ENTRY": Rule(
+        "An entry of the index lacks a field, or has a malformed one",
+        "error",
+        "warning",
+        "Clients skip the entry.",
+        "Write name, type, description, url and digest as the format asks for them.",
+    ),
+    "INDEX_TYPE": Rule(
+        "An entry of the index has an unknown type",
+        "error",
+        "warning",
+        "Clients skip the entry.",
+        'Write "skill-md" for a single SKILL.md and "archive" for a .tar.gz or .zip.',
+    ),
+    "INDEX_DIGEST": Rule(
+        "A digest has the wrong form",
+        "error",
+        "warning",
+        "Clients skip the entry: a digest is sha256: and 64 lower-case hexadecimal characters.",
+        "Write the digest as sha256sum prints it, behind sha256:.",
+    ),
+    "INDEX_NAME_TWICE": Rule(
+        "The index lists a name twice",
+        "error",
+        "warning",
+        "Two clients could take two different skills for it.",
+        "Keep one of the two entries.",
+    ),
+    "URL_MUTABLE": Rule(
+        "A digest is given for an address whose content changes",
+        "warning",
+        "warning",
+        "As soon as a branch or a latest release moves on, the digest no longer fits and every client refuses.",
+        "Link a tag, a commit or a versioned file.",
+    ),
+    "ARTIFACT_ABSENT": Rule(
+        "The index names a file that the site does not have",
+        "error",
+        "warning",
+        "Clients get 404.",
+        "Build the site again.",
+    ),
+    "ARTIFACT_DIGEST": Rule(
+        "A file of the site does not have the digest that the index gives",
+        "error",
+        "error",
+        "The file was changed after the index was written, or the server changes it; every client refuses.",
+        "Build the site again, and serve the files as they are.",
+    ),
+}

@@ -1,0 +1,127 @@
+"""Finding skills below a root, loading one, and the one error for who wants a skill or nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from skillwire.errors import NotFoundError, ValidationError
+from skillwire.folder.load import examine, find_folders, load_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+MINIMAL = "---\nname: {name}\ndescription: d\n---\n# B\n"
+
+
+def test_a_root_that_is_a_skill_is_the_only_one(write: Callable[..., Path]) -> None:
+    folder = write(**{"inner/SKILL.md": "x"})
+    assert find_folders(folder) == [folder]
+
+
+def test_skills_are_found_below_a_root_but_not_inside_each_other(write: Callable[..., Path], tmp_path: Path) -> None:
+    for name in ("b", "a", "group/c", "1/2/3/four", "1/2/3/4/five", "b/nested/x", ".hidden/h", "node_modules/n"):
+        write(name)
+    (tmp_path / "lower").mkdir()
+    (tmp_path / "lower/skill.md").write_text("x")
+    (tmp_path / "again").symlink_to("a")
+    (tmp_path / "round").symlink_to(".")
+    found = [str(path.relative_to(tmp_path)) for path in find_folders(tmp_path)]
+    assert len([path for path in found if path in ("a", "again")]) == 1
+    assert [path for path in found if path not in ("a", "again")] == ["1/2/3/four", "b", "group/c", "lower"]
+
+
+def test_nothing_is_found_where_there_is_nothing(tmp_path: Path) -> None:
+    assert find_folders(tmp_path) == []
+    assert find_folders(tmp_path / "absent") == []
+
+
+def test_a_loaded_folder(write: Callable[..., Path]) -> None:
+    folder = write(
+        **{"a.md": "x", "skill.toml": 'version = "2.0.0"\n', "descriptor.json": '{"id": "p/demo", "name": "D"}'}
+    )
+    loaded = load_folder(folder, level="lenient")
+    assert (loaded.name, loaded.version) == ("demo", "2.0.0")
+    assert loaded.description == "Does it. Use when it is to be done."
+    assert loaded.descriptor == {"id": "p/demo", "name": "D"}
+    assert [file.path for file in loaded.files] == ["SKILL.md", "a.md", "descriptor.json", "skill.toml"]
+
+
+@pytest.mark.parametrize(
+    ("metadata", "manifest", "version"),
+    [
+        ("", None, "0.1.0"),
+        ("metadata:\n  version: '1.2.3'\n", None, "1.2.3"),
+        ("metadata:\n  version: '1.2'\n", None, "0.1.0"),
+        ("metadata:\n  version: '1.2.3'\n", 'version = "2.0.0"', "2.0.0"),
+    ],
+)
+def test_the_version(write: Callable[..., Path], metadata: str, manifest: str | None, version: str) -> None:
+    text = f"---\nname: demo\ndescription: d\n{metadata}---\n# B\n"
+    assert load_folder(write(**{"SKILL.md": text, "skill.toml": manifest})).version == version
+
+
+def test_a_folder_without_a_skill_is_not_found(tmp_path: Path) -> None:
+    for path in (tmp_path, tmp_path / "absent"):
+        with pytest.raises(NotFoundError, match="SKILL_NOT_FOUND"):
+            load_folder(path)
+
+
+def test_an_invalid_folder_is_one_error_that_has_all(write: Callable[..., Path]) -> None:
+    folder = write(**{"SKILL.md": "---\nname: other\ndescription: d\nodd: x\n---\n# B\n"})
+    with pytest.raises(ValidationError) as caught:
+        load_folder(folder)
+    error = caught.value
+    assert error.code == "SKILL_INVALID"
+    assert error.message == "NAME_FOLDER: the skill is named 'other', its folder 'demo' (and 1 more)"
+    assert str(error.place) == f"{folder}/SKILL.md:2:1"
+    assert len(error.details["findings"]) == 2  # type: ignore[arg-type]  # a list
+    assert load_folder(folder, level="lenient").name == "demo"
+
+
+def test_where_the_folder_has_no_name_of_a_skill_the_frontmatter_gives_it(write: Callable[..., Path]) -> None:
+    folder = write("My Skill", **{"SKILL.md": MINIMAL.format(name="my-skill")})
+    assert load_folder(folder, level="lenient").name == "my-skill"
+    folder = write("Two", **{"SKILL.md": MINIMAL.format(name="Two")})
+    assert [finding.code for finding in examine(folder, level="lenient").findings][-1] == "NAME_FORM"
+    with pytest.raises(ValidationError):
+        load_folder(folder, level="lenient")
+
+
+def test_skill_md_in_lower_case_is_read_leniently(write: Callable[..., Path]) -> None:
+    folder = write(**{"SKILL.md": None, "skill.md": MINIMAL.format(name="demo")})
+    assert [file.path for file in load_folder(folder, level="lenient").files] == ["SKILL.md"]
+    assert examine(folder).folder is None
+
+
+def test_the_folder_may_be_named_by_a_dot(write: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    from pathlib import Path as _Path  # noqa: PLC0415  # the only use at run time
+
+    monkeypatch.chdir(write())
+    assert load_folder(_Path()).name == "demo"
+
+
+@pytest.mark.parametrize("level", ["strict", "lenient"])
+@pytest.mark.parametrize(
+    ("files", "code"),
+    [
+        ({"SKILL.md": "no frontmatter"}, "FRONTMATTER"),
+        ({"SKILL.md": "---\nname: demo\n---\n"}, "DESCRIPTION_FORM"),
+        ({"SKILL.md": b"---\nname: demo\ndescription: d\n---\n\xff"}, "ENCODING"),
+        ({"skill.toml": "x = "}, "TOML_SYNTAX"),
+        ({"skill.toml": 'kind = "x"'}, "FIELD"),
+        ({"skill.toml": '[permissions]\nnetwork = ["*"]\n'}, "PERMISSION_NETWORK"),
+        ({"descriptor.json": "{"}, "JSON_SYNTAX"),
+        ({"descriptor.json": "[]"}, "DESCRIPTOR_FORM"),
+        ({"descriptor.json": '{"name": "x"}'}, "DESCRIPTOR_FORM"),
+        ({"descriptor.json": '{"id": "a/b", "name": ""}'}, "DESCRIPTOR_FORM"),
+        ({"descriptor.json": '{"id": "a/b", "name": "x"}', "skill.toml": 'id = "a/c"'}, "DESCRIPTOR_DIFFERS"),
+        ({"skill.toml": '[runtime]\nlanguage = "python"\nentrypoint = "a.py"\n'}, "ENTRYPOINT_ABSENT"),
+    ],
+)
+def test_what_no_level_lets_pass(write: Callable[..., Path], files: dict[str, str], code: str, level: str) -> None:
+    examination = examine(write(**files), level=level)  # type: ignore[arg-type]  # the two levels
+    assert examination.folder is None
+    assert [finding.code for finding in examination.findings if finding.level == "error"] == [code]

@@ -26,7 +26,7 @@ documentation() {
 check format ruff format --check --quiet
 check rules ruff check --quiet
 check types mypy
-check imports lint-imports --no-logo
+check imports lint-imports --no-logo --no-cache
 check "shell syntax" shell_syntax
 check changelog changelog
 check "generated documentation" python tools/generate_docs.py --check

@@ -29,7 +29,6 @@ unspecified address never. Spec: ASD Security Considerations.
 
 from __future__ import annotations
 
-import functools
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -49,7 +48,11 @@ _LOCAL_NAME: Final = re.compile(
 
 _TYPED_ADDRESS: Final = frozenset({Reach.LOOPBACK, Reach.PRIVATE, Reach.LINK_LOCAL})
 _LOCAL_HOST: Final = frozenset({Reach.LOOPBACK, Reach.PRIVATE})
-_NEVER: Final = ("0.0.0.0/32", "224.0.0.0/4", "255.255.255.255/32", "::/128", "ff00::/8")
+
+_FIXES: Final = {
+    Reach.METADATA: "Naming it is not enough: if you mean it, list its address in the setting allow.",
+    Reach.NOWHERE: "Nothing opens it. For this machine write 127.0.0.1 or localhost.",
+}
 
 
 def is_localhost(host: str) -> bool:
@@ -81,6 +84,10 @@ class AllowList(NamedTuple):
     def lists_host(self, host: str) -> bool:
         """Whether ``host`` stands in the list itself or under a ``*.`` row."""
         return host in self.hosts or host.endswith(self.endings)
+
+    def lists_address(self, address: Address) -> bool:
+        """Whether ``address`` lies in one of the networks."""
+        return any(network.covers(address) for network in self.networks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +127,7 @@ class AddressPolicy:
         if _is_address(url.host):
             self.check_address(url, url.host)
         elif is_local_name(url.host) and not self._vouched(url.host):
-            raise _refusal(url, f"{url.host} is a local name", {"host": url.host})
+            raise _refusal(url, f"{url.host} is a local name")
         elif url.scheme == "http" and not self._may_be_plain(url.host):
             raise _plain_http(url)
         if url.port != DEFAULT_PORTS[url.scheme] and url.origin not in self._origins:
@@ -142,12 +149,9 @@ class AddressPolicy:
         if reach is Reach.PUBLIC:
             if url.scheme == "http":
                 raise _plain_http(url)
-            return
-        if any(network.covers(number) for network in _never()) or not (
-            any(network.covers(number) for network in self._allowed.networks) or reach in self._opened(url.host, number)
-        ):
+        elif reach is Reach.NOWHERE or not (self._allowed.lists_address(number) or reach in self._opened(url, number)):
             lead = "" if address == url.host else f"{url.host} leads to "
-            raise _refusal(url, f"{lead}{address}, {reach.value}", {"host": url.host, "address": address})
+            raise _refusal(url, f"{lead}{address}, {reach.value}", _FIXES.get(reach), address=address)
 
     def _vouched(self, host: str) -> bool:
         return host in self._hosts or self._allowed.lists_host(host)
@@ -155,8 +159,9 @@ class AddressPolicy:
     def _may_be_plain(self, name: str) -> bool:
         return self._allowed.lists_host(name) or (is_local_name(name) and name in self._hosts)
 
-    def _opened(self, host: str, address: Address) -> frozenset[Reach]:
-        """Return what the user opened for ``host`` beside public addresses."""
+    def _opened(self, url: Url, address: Address) -> frozenset[Reach]:
+        """Return what the user opened for the host of ``url`` beside public addresses."""
+        host = url.host
         if not self._vouched(host):
             return frozenset()
         if _is_address(host):
@@ -170,8 +175,8 @@ def _is_address(host: str) -> bool:
     return ":" in host or is_ipv4(host)
 
 
-def _refusal(url: Url, what: str, details: dict[str, object]) -> TrustError:
-    return TrustError("ADDRESS_REFUSED", what, place=Place(str(url)), details=details)
+def _refusal(url: Url, what: str, fix: str | None = None, **details: str) -> TrustError:
+    return TrustError("ADDRESS_REFUSED", what, place=Place(str(url)), fix=fix, details={"host": url.host, **details})
 
 
 def _plain_http(url: Url) -> TrustError:
@@ -181,11 +186,6 @@ def _plain_http(url: Url) -> TrustError:
         place=Place(str(url)),
         details={"host": url.host},
     )
-
-
-@functools.cache
-def _never() -> tuple[Network, ...]:
-    return tuple(map(read_network, _NEVER))
 
 
 def _read_allow(entries: tuple[str, ...]) -> AllowList:

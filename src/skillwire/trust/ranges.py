@@ -26,6 +26,7 @@ class Reach(StrEnum):
     LINK_LOCAL = "a link-local address (the local network)"
     METADATA = "the address of a cloud metadata service"
     SPECIAL = "a special-purpose address"
+    NOWHERE = "not the address of a host"
 
 
 class Network(NamedTuple):
@@ -58,14 +59,17 @@ _RANGES_V4: Final = (
     ("192.168.0.0/16", Reach.PRIVATE),
     ("100.64.0.0/10", Reach.PRIVATE),  # shared space: carriers and overlay networks
     ("169.254.0.0/16", Reach.LINK_LOCAL),
-    ("0.0.0.0/8", Reach.SPECIAL),  # "this network"; Linux takes 0.0.0.0 for loopback
+    ("0.0.0.0/32", Reach.NOWHERE),  # unspecified; Linux takes it for loopback
+    ("0.0.0.0/8", Reach.SPECIAL),  # "this network"
     ("192.0.0.0/24", Reach.SPECIAL),  # protocol assignments
     ("192.0.2.0/24", Reach.SPECIAL),  # documentation
     ("192.88.99.0/24", Reach.SPECIAL),  # 6to4 relays
     ("198.18.0.0/15", Reach.SPECIAL),  # benchmarks
     ("198.51.100.0/24", Reach.SPECIAL),  # documentation
     ("203.0.113.0/24", Reach.SPECIAL),  # documentation
-    ("224.0.0.0/3", Reach.SPECIAL),  # multicast, reserved, broadcast
+    ("224.0.0.0/4", Reach.NOWHERE),  # multicast
+    ("255.255.255.255/32", Reach.NOWHERE),  # broadcast
+    ("240.0.0.0/4", Reach.SPECIAL),  # reserved
     ("0.0.0.0/0", Reach.PUBLIC),
 )
 
@@ -79,7 +83,9 @@ _RANGES_V6: Final = (
     ("2002::/16", Reach.SPECIAL),  # 6to4 carries an IPv4 address
     ("3fff::/20", Reach.SPECIAL),  # documentation
     ("2000::/3", Reach.PUBLIC),
-    ("::/0", Reach.SPECIAL),  # IPv4-mapped, translated (64:ff9b::/96), site-local, multicast, unassigned
+    ("::/128", Reach.NOWHERE),  # unspecified
+    ("ff00::/8", Reach.NOWHERE),  # multicast
+    ("::/0", Reach.SPECIAL),  # IPv4-mapped, translated (64:ff9b::/96), site-local, unassigned
 )
 
 _PREFIX: Final = re.compile(r"[0-9]{1,3}", re.ASCII)

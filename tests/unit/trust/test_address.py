@@ -159,6 +159,12 @@ def test_a_refusal_says_what_leads_where():
     assert "allow" in caught.value.diagnostics().fix
 
 
+def test_a_refusal_that_naming_does_not_lift_says_so():
+    with pytest.raises(TrustError) as caught:
+        naming("http://0.0.0.0:8000").check_url(parse_url("http://0.0.0.0:8000"))
+    assert "127.0.0.1" in caught.value.diagnostics().fix
+
+
 def test_names_of_hosts():
     assert is_localhost("localhost")
     assert is_localhost("a.b.localhost")

@@ -19,12 +19,14 @@ from skillwire.trust.ranges import Address, Network, Reach, classify, read_addre
         ("100.63.255.255", Reach.PUBLIC),
         ("100.127.255.255", Reach.PRIVATE),
         ("0.255.255.255", Reach.SPECIAL),
-        ("224.0.0.1", Reach.SPECIAL),
-        ("255.255.255.255", Reach.SPECIAL),
+        ("224.0.0.1", Reach.NOWHERE),
+        ("0.0.0.0", Reach.NOWHERE),  # noqa: S104 - an address to classify
+        ("240.0.0.1", Reach.SPECIAL),
+        ("255.255.255.255", Reach.NOWHERE),
         ("169.254.169.254", Reach.METADATA),
         ("169.254.169.253", Reach.LINK_LOCAL),
         ("::1", Reach.LOOPBACK),
-        ("::", Reach.SPECIAL),
+        ("::", Reach.NOWHERE),
         ("::ffff:8.8.8.8", Reach.SPECIAL),
         ("64:ff9b::808:808", Reach.SPECIAL),
         ("2002:808:808::", Reach.SPECIAL),
@@ -36,7 +38,7 @@ from skillwire.trust.ranges import Address, Network, Reach, classify, read_addre
         ("fe80::1%eth0", Reach.LINK_LOCAL),
         ("fec0::1", Reach.SPECIAL),
         ("fdff::1", Reach.PRIVATE),
-        ("ff02::1", Reach.SPECIAL),
+        ("ff02::1", Reach.NOWHERE),
     ],
 )
 def test_where_packets_end(text, reach):

@@ -3,7 +3,7 @@
 It does what :mod:`skillwire.adapters.http.sync` does, with the same reader, the same policy and the same bounds, so
 that what one refuses the other refuses: read that module for the way of a request. It stands on asyncio's
 transports alone and runs on any loop. Beside a general HTTP library it is faster where each host is a new
-connection, and has no second reading of HTTP (docs/decisions/0008).
+connection, and has no second reading of HTTP (docs/decisions/0009).
 
 Names are looked up in the loop's executor, large bodies are decompressed in a thread, and one timeout spans the
 whole request, so neither a slow name server nor a slow peer holds up anything else.
@@ -95,7 +95,7 @@ class AsyncDriver:
 
         Args:
             exchanges: independent of each other.
-            concurrency: how many at once.
+            concurrency: how many at once, at least 1.
             on_done: called after each.
         """
         waiting = list(exchanges)

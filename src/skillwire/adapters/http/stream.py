@@ -76,7 +76,7 @@ class Stream(asyncio.Protocol):
 
     def _was_cut(self) -> bool:
         """Whether a TLS stream ended without saying so, which asyncio does not tell from an orderly end."""
-        secure = self._transport and self._transport.get_extra_info("ssl_object")
+        secure = None if self._transport is None else self._transport.get_extra_info("ssl_object")
         try:
             return secure is not None and secure.read(1) != b""
         except OSError:

@@ -1,8 +1,8 @@
 """The synchronous driver: exchanges over plain sockets, for the command line's install path.
 
 What the user of a command line feels first is start-up time, so nothing here needs more than ``socket``: the
-standard library's ``http.client`` imports the ``email`` package, and costs more than a hundred small downloads
-(docs/decisions/0007). The bytes of HTTP are :mod:`skillwire.wire.http1`'s; this module looks up, connects, keeps
+standard library's ``http.client`` imports the ``email`` package, which costs as much as a hundred small downloads
+(docs/decisions/0008). The bytes of HTTP are :mod:`skillwire.wire.http1`'s; this module looks up, connects, keeps
 connections and watches the clock.
 
 The way of a request: the policy checks the URL; a kept connection of its origin is taken, or the name is looked up
@@ -101,7 +101,7 @@ class SyncDriver:
 
         Args:
             exchanges: independent of each other.
-            concurrency: how many at once.
+            concurrency: how many at once, at least 1.
             on_done: called after each, in the caller's thread.
         """
         waiting = list(exchanges)

@@ -8,11 +8,10 @@ archives of ``tests/corpus/archives``, and their tars inflated.
 from __future__ import annotations
 
 import gzip
-import sys
 import zlib
-from pathlib import Path
 
 import atheris  # type: ignore[import-untyped]  # it publishes no types
+from engine import TESTS, fuzz  # type: ignore[import-not-found]  # a script's neighbour, not a package
 
 with atheris.instrument_imports(include=["skillwire"]):
     from skillwire import limits
@@ -22,9 +21,7 @@ with atheris.instrument_imports(include=["skillwire"]):
     from skillwire.trust.archive.tar import read_tar
     from skillwire.trust.paths import check_path, collision_key
 
-TESTS = Path(__file__).parent.parent
 ARCHIVES = TESTS / "corpus" / "archives"
-KEPT = TESTS.parent / ".fuzz"
 SEED_BYTES = 16 * 1024
 BLOCK = 512
 
@@ -60,34 +57,22 @@ def check(plan: ArchivePlan) -> None:
     assert sum(len(file.content) for file in plan.files) <= limits.ARCHIVE_TOTAL_BYTES
 
 
-def write_seeds(folder: Path) -> None:
-    """Write the small archives of the corpus, and their tars, to ``folder``."""
+def seeds() -> dict[str, bytes]:
+    """Return the small archives of the corpus, and their tars."""
+    found: dict[str, bytes] = {}
     for archive in sorted(ARCHIVES.glob("*/*.*")):
         content = archive.read_bytes()
         if len(content) > SEED_BYTES:
             continue
-        (folder / archive.name).write_bytes(content)
+        found[archive.name] = content
         try:
             stream = gzip.decompress(content)
         except (OSError, EOFError, zlib.error):  # a zip, or a gzip that is broken on purpose
             continue
         if len(stream) <= SEED_BYTES:
-            (folder / f"{archive.name}.tar").write_bytes(stream)
-
-
-def main() -> None:
-    """Hand the arguments to the engine, with the seeds, and a folder for what it finds when none is given."""
-    options = [argument for argument in sys.argv[1:] if argument.startswith("-")]
-    folders = [argument for argument in sys.argv[1:] if not argument.startswith("-")]
-    # The engine ends the process itself, so that a temporary folder would stay behind.
-    seeds, found = KEPT / "archive-seeds", KEPT / "archive"
-    for folder in (seeds, found):
-        folder.mkdir(parents=True, exist_ok=True)
-    write_seeds(seeds)
-    arguments = [sys.argv[0], *(folders or [str(found)]), str(seeds), f"-max_len={2 * SEED_BYTES}", *options]
-    atheris.Setup(arguments, TestOneInput)
-    atheris.Fuzz()
+            found[f"{archive.name}.tar"] = stream
+    return found
 
 
 if __name__ == "__main__":
-    main()
+    fuzz("archive", TestOneInput, seeds(), max_bytes=2 * SEED_BYTES)

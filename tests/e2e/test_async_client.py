@@ -1,0 +1,71 @@
+"""The asynchronous client against a real server: the same verbs, and a loop that is never blocked."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from blockbuster import blockbuster_ctx
+from tests.support.live_server import serving
+
+from skillwire import AsyncClient, Client, SkillwireError
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "skills"
+
+
+@pytest.fixture(scope="module")
+def origin(tmp_path_factory):
+    with serving(EXAMPLES, tmp_path_factory.mktemp("server")) as address:
+        yield address
+
+
+@pytest.fixture(autouse=True)
+def _home(tmp_path, monkeypatch):
+    monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "skillwire"))
+
+
+async def test_levels_and_adding(origin, tmp_path):
+    async with AsyncClient(tmp_path) as client:
+        with blockbuster_ctx("skillwire"):
+            skills = await client.index(origin)
+            assert len(skills) == len(list(EXAMPLES.glob("*/SKILL.md")))
+            skill = await client.skill(f"{origin}/csv-profile")
+            assert (await skill.body()).strip()
+            assert await skill.open("SKILL.md") == (EXAMPLES / "csv-profile/SKILL.md").read_bytes()
+            report = await client.add(
+                f"{origin}/csv-profile", f"{origin}/log-triage", agents=["universal"], consent=True
+            )
+    assert [locked.name for locked in report.installed] == ["csv-profile", "log-triage"]
+    assert (tmp_path / ".agents/skills/log-triage/SKILL.md").is_file()
+
+
+async def test_both_clients_install_the_same(origin, tmp_path):
+    folders = [tmp_path / "one", tmp_path / "two"]
+    for folder in folders:
+        folder.mkdir()
+    async with AsyncClient(folders[0]) as client:
+        await client.add(origin, agents=["universal"], consent=True)
+    with Client(folders[1]) as other:
+        await asyncio.to_thread(lambda: other.add(origin, agents=["universal"], consent=True))
+    trees = [
+        {str(path.relative_to(folder)): path.read_bytes() for path in (folder / ".agents").rglob("*") if path.is_file()}
+        for folder in folders
+    ]
+    assert trees[0] == trees[1]
+    assert trees[0]
+
+
+async def test_errors_are_the_same(origin, tmp_path):
+    async with AsyncClient(tmp_path) as client:
+        with pytest.raises(SkillwireError) as caught:
+            await client.skill(f"{origin}/csv-profil")
+    assert caught.value.code == "SKILL_NOT_FOUND"
+
+
+async def test_one_client_serves_many_at_once(origin, tmp_path):
+    async with AsyncClient(tmp_path) as client:
+        bodies = await asyncio.gather(*(body_of(client, f"{origin}/{name.name}") for name in EXAMPLES.iterdir()))
+    assert all(bodies)
+
+
+async def body_of(client, reference):
+    return await (await client.skill(reference)).body()

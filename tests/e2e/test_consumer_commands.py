@@ -1,0 +1,285 @@
+"""The consuming commands against a real server, as people and as scripts use them: in a pipe and on a terminal."""
+
+import json
+import os
+import pty
+import re
+import select
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from tests.support.live_server import serving
+from tests.support.raw_server import RawServer, answer
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "skills"
+SKILLWIRE = [sys.executable, "-m", "skillwire"]
+PATIENCE = 30.0
+
+
+@pytest.fixture(scope="module")
+def origin(tmp_path_factory):
+    with serving(EXAMPLES, tmp_path_factory.mktemp("server")) as address:
+        yield address
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "skillwire"))
+    folder = tmp_path / "project"
+    folder.mkdir()
+    return folder
+
+
+def run(project, *arguments, **environment):
+    return subprocess.run(
+        [*SKILLWIRE, *arguments],
+        cwd=project,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+
+
+def document(project, *arguments, code=0):
+    done = run(project, *arguments, "--json")
+    assert done.returncode == code, done.stderr
+    return json.loads(done.stdout)
+
+
+class Terminal:
+    """A command on a pseudo-terminal: what it prints is read, what is typed is sent."""
+
+    def __init__(self, project, *arguments, **environment):
+        self.pid, self.handle = pty.fork()
+        if self.pid == 0:
+            os.chdir(project)
+            os.execvpe(sys.executable, [*SKILLWIRE, *arguments], {**os.environ, "TERM": "xterm", **environment})  # noqa: S606  # arguments of ours, no shell wanted
+        self.text = ""
+
+    def until(self, wanted):
+        deadline = time.monotonic() + PATIENCE
+        while wanted not in self.text:
+            assert time.monotonic() < deadline, f"{wanted!r} never came; this did: {self.text!r}"
+            if select.select([self.handle], [], [], 0.1)[0] and not self._read():
+                break
+        assert wanted in self.text, self.text
+        return self
+
+    def type(self, text):
+        os.write(self.handle, text.encode())
+        return self
+
+    def end(self):
+        while self._read():
+            pass
+        os.close(self.handle)
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+    def _read(self):
+        try:
+            data = os.read(self.handle, 65536)
+        except OSError:  # Linux says so when the other end is closed
+            return False
+        self.text += data.decode(errors="replace")
+        return bool(data)
+
+
+class TestPipe:
+    def test_find(self, origin, project):
+        found = document(project, "find", "profile", "a", "csv", "--from", origin)
+        assert found["schema"] == "skillwire/find/1"
+        assert found["hits"][0]["name"] == "csv-profile"
+        assert found["hits"][0]["reference"] == f"{origin}/csv-profile"
+        assert len(document(project, "find", "--from", origin)["hits"]) == len(list(EXAMPLES.glob("*/SKILL.md")))
+
+    def test_show_has_three_levels(self, origin, project):
+        reference = f"{origin}/csv-profile"
+        shown = document(project, "show", reference)
+        assert set(shown) == {"schema", "skill", "type"}
+        shown = document(project, "show", reference, "--body", "--files")
+        assert shown["body"].strip() in (EXAMPLES / "csv-profile/SKILL.md").read_text()
+        listed = {row["path"]: row["executable"] for row in shown["files"]}
+        folder = EXAMPLES / "csv-profile"
+        assert listed == {
+            str(path.relative_to(folder)): os.access(path, os.X_OK)
+            for path in folder.rglob("*")
+            if path.is_file() and "__pycache__" not in path.parts
+        }
+
+    def test_cat_gives_the_bytes_as_they_are(self, origin, project):
+        done = subprocess.run(
+            [*SKILLWIRE, "cat", f"{origin}/letter-docx", "SKILL.md"], cwd=project, capture_output=True, check=True
+        )
+        assert done.stdout == (EXAMPLES / "letter-docx/SKILL.md").read_bytes()
+
+    def test_cat_of_what_leads_out(self, origin, project):
+        done = run(project, "cat", f"{origin}/csv-profile", "../../../etc/passwd")
+        assert done.returncode == 4
+        assert "root:" not in done.stdout + done.stderr
+
+    def test_add_list_verify_remove(self, origin, project):
+        added = document(project, "add", f"{origin}/csv-profile", "--yes", "-a", "codex", "-a", "claude-code")
+        assert [row["name"] for row in added["installed"]] == ["csv-profile"]
+        assert (project / ".claude/skills/csv-profile").is_symlink()
+        assert [row["name"] for row in document(project, "list")["skills"]] == ["csv-profile"]
+        assert document(project, "verify") == {
+            "schema": "skillwire/verify/1",
+            "skills": ["csv-profile"],
+            "deviations": [],
+        }
+        (project / ".agents/skills/csv-profile/SKILL.md").write_text("edited")
+        failed = document(project, "verify", code=4)
+        assert failed["error"]["code"] == "VERIFY_FAILED"
+        assert failed["error"]["details"]["deviations"] == [
+            {"name": "csv-profile", "path": "SKILL.md", "problem": "changed"}
+        ]
+        assert document(project, "remove", "csv-profile", code=6)["error"]["code"] == "SKILL_CONFLICT"
+        document(project, "remove", "csv-profile", "--overwrite")
+        assert not (project / ".agents").exists()
+        assert not os.path.lexists(project / ".claude/skills/csv-profile")
+
+    def test_what_is_installed_is_what_was_published(self, origin, project):
+        document(project, "add", origin, "--all", "--yes", "-a", "universal")
+        for folder in EXAMPLES.iterdir():
+            if not (folder / "SKILL.md").is_file():
+                continue
+            for path in folder.rglob("*"):
+                if path.is_file() and "__pycache__" not in path.parts:
+                    installed = project / ".agents/skills" / folder.name / path.relative_to(folder)
+                    assert installed.read_bytes() == path.read_bytes()
+                    assert os.access(installed, os.X_OK) == os.access(path, os.X_OK)
+                    assert installed.stat().st_mode & 0o7022 == 0
+
+    def test_nothing_is_asked_without_a_terminal(self, origin, project):
+        assert document(project, "add", f"{origin}/csv-profile", code=4)["error"]["code"] == "ORIGIN_UNKNOWN"
+        assert document(project, "add", origin, code=2)["error"]["code"] == "REFERENCE"
+        assert list(project.iterdir()) == []
+
+    def test_a_dry_run_changes_nothing(self, origin, project):
+        plan = document(project, "add", f"{origin}/csv-profile", "--dry-run")
+        assert plan["skills"][0]["state"] == "new"
+        assert plan["unknown_origins"] == [f"http://{origin}"]
+        assert list(project.iterdir()) == []
+
+    def test_errors_have_code_cause_place_and_fix(self, origin, project):
+        done = run(project, "show", f"{origin}/csv-profil")
+        assert done.returncode == 3
+        assert done.stdout == ""
+        assert done.stderr.splitlines()[0].startswith("error[SKILL_NOT_FOUND]: ")
+        assert "Did you mean csv-profile" in done.stderr
+        assert "docs/reference/codes.md#skill_not_found" in done.stderr
+
+    def test_no_colour_and_no_bar_in_a_pipe(self, origin, project):
+        done = run(project, "add", f"{origin}/csv-profile", "--yes")
+        assert "\x1b" not in done.stdout + done.stderr
+
+    def test_a_reader_that_leaves_is_no_error(self, origin, project):
+        command = f"{sys.executable} -m skillwire cat {origin}/csv-profile SKILL.md | head -c 1"
+        done = subprocess.run(["bash", "-o", "pipefail", "-c", command], cwd=project, capture_output=True, check=False)
+        assert done.returncode == 0
+        assert done.stderr == b""
+
+    def test_offline_after_once_online(self, origin, project):
+        document(project, "show", f"{origin}/csv-profile", "--body")
+        document(project, "show", f"{origin}/csv-profile", "--body", "--offline")
+        assert (
+            document(project, "show", f"{origin}/log-triage", "--body", "--offline", code=5)["error"]["code"]
+            == "OFFLINE"
+        )
+
+    def test_a_local_folder(self, project):
+        document(project, "add", str(EXAMPLES / "csv-profile"), "-a", "universal")
+        assert document(project, "outdated")["skills"][0]["state"] == "current"
+        assert document(project, "verify")["deviations"] == []
+
+    def test_debug_shows_a_stack_trace_and_nothing_else_does(self, project):
+        assert "Traceback" not in run(project, "show", "a b").stderr
+        assert "Traceback" in run(project, "--debug", "show", "a b").stderr
+
+
+class TestTerminal:
+    def test_consent_is_asked_once(self, origin, project):
+        terminal = Terminal(project, "add", f"{origin}/csv-profile", "-a", "universal")
+        terminal.until("Trust it? [y/N]").type("y\n").until("added")
+        assert terminal.end() == 0
+        assert "\x1b[" in terminal.text
+        terminal = Terminal(project, "add", f"{origin}/log-triage", "-a", "universal", NO_COLOR="1").until("added")
+        assert terminal.end() == 0
+        assert "\x1b[" not in terminal.text
+
+    def test_no_means_no(self, origin, project):
+        terminal = Terminal(project, "add", f"{origin}/csv-profile").until("[y/N]").type("n\n")
+        assert terminal.end() == 4
+        assert list(project.iterdir()) == []
+
+    def test_many_skills_are_asked_about(self, origin, project):
+        terminal = Terminal(project, "add", origin).until("Add them all? [y/N]").type("\n")
+        assert terminal.end() == 2
+
+    def test_a_binary_file_is_not_poured_onto_the_terminal(self, origin, project):
+        terminal = Terminal(project, "cat", f"{origin}/letter-docx", binary_asset("letter-docx")).until("is not text")
+        assert terminal.end() == 2
+
+    def test_ctrl_c_leaves_nothing_behind(self, project):
+        asked = threading.Event()
+        with RawServer(hanging_artifact(asked)) as server:
+            terminal = Terminal(project, "add", f"127.0.0.1:{server.port}/one", "--yes")
+            assert asked.wait(PATIENCE)
+            terminal.type("\x03")
+            assert terminal.end() == 130
+        assert list(project.iterdir()) == []
+
+
+def binary_asset(name):
+    folder = EXAMPLES / name
+    (path,) = [path for path in (folder / "assets").iterdir() if b"\0" in path.read_bytes()]
+    return str(path.relative_to(folder))
+
+
+def hanging_artifact(asked):
+    """Return the conversation of a server with one skill, whose artifact never comes to its end."""
+    entry = {"name": "one", "type": "skill-md", "description": "d", "url": "/one.md", "digest": f"sha256:{'0' * 64}"}
+    schema = "https://schemas.agentskills.io/discovery/0.2.0/schema.json"
+    index = json.dumps({"$schema": schema, "skills": [entry]}).encode()
+
+    def talk(peer):
+        while head := peer.request():
+            if b"index.json" in head.splitlines()[0]:
+                peer.send(answer(index, "Content-Type: application/json"))
+            else:
+                peer.send(b"HTTP/1.1 200 OK\r\nContent-Type: text/markdown\r\nContent-Length: 1000\r\n\r\n---\n")
+                asked.set()
+
+    return talk
+
+
+def test_update_brings_what_changed(tmp_path, project):
+    skills = tmp_path / "skills"
+    for name in ("git-commit-messages", "csv-profile"):
+        shutil.copytree(EXAMPLES / name, skills / name)
+    with serving(skills, tmp_path / "server") as origin:
+        document(project, "add", origin, "--all", "--yes", "-a", "universal")
+        assert document(project, "update")["installed"] == []
+        skill_md = skills / "git-commit-messages/SKILL.md"
+        skill_md.write_text(skill_md.read_text() + "\nMore.\n")
+        deadline = time.monotonic() + PATIENCE
+        while run(project, "outdated").returncode == 0:
+            assert time.monotonic() < deadline
+        assert [row["name"] for row in document(project, "update")["installed"]] == ["git-commit-messages"]
+        assert (project / ".agents/skills/git-commit-messages/SKILL.md").read_bytes() == skill_md.read_bytes()
+
+
+def test_help_of_every_command(project):
+    commands = re.findall(r"^  ([a-z]+)  ", run(project, "--help").stdout, re.MULTILINE)
+    assert len(commands) >= 13
+    for command in commands:
+        done = run(project, command, "--help")
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.startswith(f"Usage: skillwire {command}")

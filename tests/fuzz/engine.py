@@ -1,0 +1,37 @@
+"""What the fuzz targets share: seeds, a folder for what is found, and the start of the engine."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import atheris  # type: ignore[import-untyped]  # it publishes no types
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+TESTS = Path(__file__).parent.parent
+KEPT = TESTS.parent / ".fuzz"
+
+
+def fuzz(name: str, test_one_input: Callable[[bytes], None], seeds: Mapping[str, bytes], *, max_bytes: int) -> None:
+    """Fuzz until the arguments of the command line say to stop; never returns.
+
+    Args:
+        name: of the target: its folders are ``.fuzz/NAME`` and ``.fuzz/NAME-seeds``.
+        test_one_input: fails on an input that must not be.
+        seeds: inputs to begin with, by file name.
+        max_bytes: of an input.
+    """
+    options = [argument for argument in sys.argv[1:] if argument.startswith("-")]
+    folders = [argument for argument in sys.argv[1:] if not argument.startswith("-")]
+    # The engine ends the process itself, so that a temporary folder would stay behind.
+    seed_folder, found = KEPT / f"{name}-seeds", KEPT / name
+    for folder in (seed_folder, found):
+        folder.mkdir(parents=True, exist_ok=True)
+    for file, content in seeds.items():
+        (seed_folder / file).write_bytes(content)
+    arguments = [sys.argv[0], *(folders or [str(found)]), str(seed_folder), f"-max_len={max_bytes}", *options]
+    atheris.Setup(arguments, test_one_input)
+    atheris.Fuzz()

@@ -1,0 +1,56 @@
+"""Fuzz the index reader: ``python tests/fuzz/fuzz_index.py [CORPUS] [-max_total_time=60]``.
+
+Seeds are the index documents of the corpus that are small enough to mutate.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+
+import atheris  # type: ignore[import-untyped]  # it publishes no types
+from engine import TESTS, fuzz  # type: ignore[import-not-found]  # a script's neighbour, not a package
+
+with atheris.instrument_imports(include=["skillwire"]):
+    from skillwire.errors import DecodeError, TrustError, ValidationError
+    from skillwire.model.digest import Digest
+    from skillwire.model.name import is_skill_name
+    from skillwire.model.url import parse_url
+    from skillwire.protocols.agent_skills.codec import decode_index
+    from skillwire.trust.hidden_text import find_hidden
+    from skillwire.trust.paths import check_path
+
+CASES = TESTS / "corpus" / "documents" / "agent-skills-index.json"
+INDEX_URL = "https://example.com/.well-known/agent-skills/index.json"
+SEED_BYTES = 4096
+
+
+def TestOneInput(data: bytes) -> None:  # noqa: N802 -- the name that fuzzing engines look for
+    """Decode ``data``; only the three errors may come out, and every entry must be fit for use."""
+    try:
+        index = decode_index(data, INDEX_URL)
+    except (DecodeError, ValidationError, TrustError):
+        return
+    for name, entry in index.entries.items():
+        assert name == entry.name
+        assert is_skill_name(name)
+        assert not find_hidden(entry.description)
+        parse_url(entry.url)
+        assert entry.digest is None or Digest.parse(entry.digest)
+        for file in entry.files:
+            assert check_path(file.path) == file.path
+            parse_url(file.url)
+    for finding in index.findings:
+        assert finding.message
+        assert str(finding.place).startswith(INDEX_URL)
+
+
+def seeds() -> dict[str, bytes]:
+    """Return the small documents of the corpus by number."""
+    cases = json.loads(CASES.read_text())
+    contents = [base64.b64decode(case["b64"]) if "b64" in case else case["data"].encode() for case in cases]
+    return {f"{number}.json": content for number, content in enumerate(contents) if len(content) <= SEED_BYTES}
+
+
+if __name__ == "__main__":
+    fuzz("index", TestOneInput, seeds(), max_bytes=2 * SEED_BYTES)

@@ -33,6 +33,13 @@ class Findings(list[Finding]):
         where = error.place or place or Place("")
         self.append(Finding(error.code, "error", error.message, where, error.fix or CODES[error.code].fix))
 
+    def redact(self) -> None:
+        """Take the lines that hold a secret out of every other finding."""
+        secret = {finding.place[:2] for finding in self if finding.code == "SECRET"}
+        for index, finding in enumerate(self if secret else ()):
+            if finding.code != "SECRET" and finding.place[:2] in secret:
+                self[index] = finding._replace(place=finding.place._replace(excerpt=None))
+
     @property
     def has_errors(self) -> bool:
         """Whether any finding is an error."""

@@ -38,7 +38,8 @@ class SkillMd:
     """What one SKILL.md says.
 
     ``fields`` is the whole frontmatter as read: text, lists and mappings of text. ``places`` has the place of
-    each key by its path. ``body`` begins on line ``body_line`` of ``source``. ``flaws`` are errors about
+    each key by its path. ``head`` is the text of the frontmatter, ``flows`` the places of lists and mappings in
+    brackets. ``body`` begins on line ``body_line`` of ``source``. ``flaws`` are errors about
     optional fields, which are None or empty here because their value has the wrong shape.
     """
 
@@ -51,6 +52,8 @@ class SkillMd:
     allowed_tools: str | None
     fields: Mapping[str, Any]
     places: Mapping[tuple[str, ...], Place]
+    flows: tuple[Place, ...]
+    head: str
     body: str
     body_line: int
     flaws: tuple[ValidationError, ...] = ()
@@ -84,7 +87,7 @@ def parse_skill_md(data: bytes, *, source: str = "SKILL.md") -> SkillMd:
     document = read_flat(head, source=source, first_line=2)
     if document is None:
         document = load_yaml_mapping(head, source=source, first_line=2)
-    return _Fields(document, source).skill_md(body, body_line=text.count("\n", 0, len(text) - len(body)) + 1)
+    return _Fields(document, source).skill_md(head, body, body_line=text.count("\n", 0, len(text) - len(body)) + 1)
 
 
 def _decode(data: bytes, source: str) -> str:
@@ -115,12 +118,12 @@ class _Fields:
     """Takes the fields of a document one by one, collecting what is wrong with the optional ones."""
 
     def __init__(self, document: YamlMapping, source: str) -> None:
+        self._document = document
         self._values = document.values
-        self._places = document.places
         self._source = source
         self._flaws: list[ValidationError] = []
 
-    def skill_md(self, body: str, *, body_line: int) -> SkillMd:
+    def skill_md(self, head: str, body: str, *, body_line: int) -> SkillMd:
         return SkillMd(
             source=self._source,
             name=self._name(),
@@ -130,7 +133,9 @@ class _Fields:
             metadata=self._metadata(),
             allowed_tools=self._allowed_tools(),
             fields=self._values,
-            places=self._places,
+            places=self._document.places,
+            flows=self._document.flows,
+            head=head,
             body=body,
             body_line=body_line,
             flaws=tuple(self._flaws),
@@ -181,7 +186,7 @@ class _Fields:
         self._flaws.append(self._error("FIELD", message, *path))
 
     def _error(self, code: str, message: str, *path: str) -> ValidationError:
-        return ValidationError(code, message, place=self._places.get(path) or Place(self._source, 1))
+        return ValidationError(code, message, place=self._document.places.get(path) or Place(self._source, 1))
 
 
 def _shape(value: object) -> str:

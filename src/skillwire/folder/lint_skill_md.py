@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from skillwire.folder.frontmatter import SkillMd
 
 _CHARACTERS_A_TOKEN: Final = 4
+_LENGTHS: Final = (
+    ("description", "DESCRIPTION_LENGTH", limits.DESCRIPTION_LENGTH),
+    ("compatibility", "COMPATIBILITY_LENGTH", limits.COMPATIBILITY_LENGTH),
+)
 _LINK_TEXT: Final = re.compile(rb"(?!---)[\w./~-]{1,255}\n?")
 
 
@@ -37,7 +41,9 @@ def lint_skill_md(content: FolderContent, findings: Findings) -> None:
     if skill_md is None:
         return
     _lint_name(skill_md, content.name, findings)
+    _lint_form(skill_md, findings)
     _lint_fields(skill_md, findings)
+    _lint_lengths(skill_md, findings)
     _lint_version(skill_md, content, findings)
     _lint_body(skill_md, findings)
 
@@ -65,14 +71,39 @@ def _lint_fields(skill_md: SkillMd, findings: Findings) -> None:
     for field, value in skill_md.fields.items():
         if value in ("", {}, []) and field in ("license", "compatibility", "metadata", "allowed-tools"):
             findings.add("FIELD_EMPTY", f"{field} is empty", skill_md.place(field))
-    if len(skill_md.description) > limits.DESCRIPTION_LENGTH:
-        message = f"the description has {len(skill_md.description)} characters, at most {limits.DESCRIPTION_LENGTH}"
-        findings.add("DESCRIPTION_LENGTH", message, skill_md.place("description"))
-    if skill_md.compatibility and len(skill_md.compatibility) > limits.COMPATIBILITY_LENGTH:
-        message = f"compatibility has {len(skill_md.compatibility)} characters, at most {limits.COMPATIBILITY_LENGTH}"
-        findings.add("COMPATIBILITY_LENGTH", message, skill_md.place("compatibility"))
     if skill_md.allowed_tools and re.search(r",(?![^(]*\))", skill_md.allowed_tools):
         findings.add("ALLOWED_TOOLS_COMMA", "allowed-tools has commas", skill_md.place("allowed-tools"))
+
+
+def _lint_lengths(skill_md: SkillMd, findings: Findings) -> None:
+    """Judge the lengths as written, white space at the ends included, as other validators do."""
+    for field, code, most in _LENGTHS:
+        value = skill_md.fields.get(field)
+        if isinstance(value, str) and len(value) > most:
+            findings.add(code, f"{field} has {len(value)} characters, at most {most}", skill_md.place(field))
+
+
+def _lint_form(skill_md: SkillMd, findings: Findings) -> None:
+    """Judge whether simpler readers, the reference validator among them, read the same frontmatter."""
+    for place in skill_md.flows:
+        findings.add("FLOW_STYLE", "a list or map stands in brackets", place)
+    for offset, line in enumerate(skill_md.head.split("\n")):
+        if "---" in line:
+            message = "some readers end the frontmatter at these three hyphens"
+            findings.add("FRONTMATTER_HYPHENS", message, _line(skill_md, line, offset, line.index("---"), 3))
+        if "\t" in line:
+            findings.add("FRONTMATTER_YAML", "a tab", _line(skill_md, line, offset, line.index("\t"), 1))
+    metadata = skill_md.fields.get("metadata")
+    for path, value in [
+        *(((key,), value) for key, value in skill_md.fields.items()),
+        *((("metadata", key), value) for key, value in (metadata.items() if isinstance(metadata, dict) else ())),
+    ]:
+        if path[-1] == "<<" or value in ("=", "<<"):
+            findings.add("FRONTMATTER_YAML", "some readers give = and << a meaning", skill_md.place(*path))
+
+
+def _line(skill_md: SkillMd, line: str, offset: int, column: int, width: int) -> Place:
+    return Place(skill_md.source, offset + 2, column + 1, column + 1 + width, line.rstrip("\r"))
 
 
 def _lint_version(skill_md: SkillMd, content: FolderContent, findings: Findings) -> None:

@@ -11,6 +11,7 @@ Spec: specs §0, §1.
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -21,11 +22,16 @@ from skillwire.folder.fields import is_version
 from skillwire.folder.files import SKILL_MD, is_junk, read_files
 from skillwire.folder.findings import Findings
 from skillwire.folder.frontmatter import SkillMd, parse_skill_md
+from skillwire.folder.lint_hidden import lint_hidden
+from skillwire.folder.lint_links import lint_links
 from skillwire.folder.lint_manifest import lint_descriptor, lint_manifest
+from skillwire.folder.lint_scripts import lint_scripts
+from skillwire.folder.lint_secrets import lint_secrets
 from skillwire.folder.lint_skill_md import lint_skill_md
 from skillwire.folder.manifest import Manifest, read_manifest
 from skillwire.model.name import is_skill_name
 from skillwire.trust.guarded_json import load_json
+from skillwire.trust.hidden_text import neutralise
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -40,10 +46,15 @@ DESCRIPTOR: Final = "descriptor.json"
 DEFAULT_VERSION: Final = "0.1.0"
 #: How many folders deep below a root a skill is looked for.
 SEARCH_DEPTH: Final = 4
+_ODD_PATH: Final = re.compile(r"[^ -~]|[\\?#\[\]]")
 _FAMILIES: Final[tuple[Callable[[FolderContent, Findings], None], ...]] = (
     lint_skill_md,
     lint_manifest,
     lint_descriptor,
+    lint_links,
+    lint_hidden,
+    lint_scripts,
+    lint_secrets,
 )
 
 
@@ -147,7 +158,22 @@ def examine(path: Path, *, level: CheckLevel = "strict") -> Examination:
     )
     for family in _FAMILIES:
         family(content, findings)
+    _lint_size(content, findings)
+    findings.redact()
     return Examination(path, _loaded(path, content, findings), tuple(findings))
+
+
+def _lint_size(content: FolderContent, findings: Findings) -> None:
+    """Judge the files together, by what other installers take. Spec: specs §1, "Archives we write"."""
+    size = sum(len(file.content) for file in content.files)
+    if len(content.files) > limits.PUBLISH_FILES:
+        findings.add("FILES_MANY", f"the skill has {len(content.files)} files", Place(content.root))
+    if size > limits.PUBLISH_TOTAL_BYTES:
+        findings.add("FILES_LARGE", f"the skill has {size} bytes", Place(content.root))
+    for file in content.files:
+        if _ODD_PATH.search(file.path):
+            message = f"clients of 0.1.0 do not take {neutralise(file.path)!r}"
+            findings.add("PATH_ODD", message, content.place(file.path))
 
 
 def _rename_skill_md(files: tuple[FileContent, ...], root: str, findings: Findings) -> tuple[FileContent, ...]:

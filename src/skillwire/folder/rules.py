@@ -98,8 +98,8 @@ RULES: Final[dict[str, Rule]] = {
         "The frontmatter is YAML that not every reader reads",
         "error",
         None,
-        "Tabs, comments behind a key and keys that are quoted or empty are read differently by different readers.",
-        "Write 'key: value' lines with single spaces.",
+        "A tab, and the values = and <<, are refused or read as something else by some readers.",
+        "Write spaces instead of tabs, and put such a value into words.",
     ),
     "BYTE_ORDER_MARK": Rule(
         "The file begins with a byte order mark",
@@ -307,6 +307,13 @@ RULES: Final[dict[str, Rule]] = {
         "warning",
         "Models and terminals obey what a reviewer does not see.",
         "Remove the characters.",
+    ),
+    "HIDDEN_IN_FILE": Rule(
+        "A script or data file holds characters that people cannot see",
+        "warning",
+        "warning",
+        "Whoever reviews the file does not see all of it; control characters also confuse terminals.",
+        "Remove the characters, or write them as escapes of the language.",
     ),
     "SECRET": Rule(
         "This looks like a secret",

@@ -29,10 +29,14 @@ _LINE: Final = re.compile(r"([^\n\r\x85\u2028\u2029]*)(\r\n|[\n\r\x85\u2028\u202
 
 
 class YamlMapping(NamedTuple):
-    """A document: its values (text, lists and mappings of them), and each key's place by its path."""
+    """A document: its values (text, lists and mappings of them), and each key's place by its path.
+
+    ``flows`` are the places of lists and mappings in brackets, which simpler readers refuse.
+    """
 
     values: dict[str, Any]
     places: Mapping[tuple[str, ...], Place]
+    flows: tuple[Place, ...] = ()
 
 
 def load_yaml_mapping(text: str, *, source: str = "YAML", first_line: int = 1) -> YamlMapping:
@@ -68,6 +72,7 @@ class _Reader:
         self._nodes = 0
         self._depth = 0
         self._places: dict[tuple[str, ...], Place] = {}
+        self._flows: list[Place] = []
         self._events = self._read(text)
 
     def mapping(self) -> YamlMapping:
@@ -90,7 +95,7 @@ class _Reader:
         self._no_marker(next(self._events))
         if not isinstance(end := next(self._events), self._yaml.StreamEndEvent):
             self._refuse("YAML_SYNTAX", "a second document begins", end)
-        return YamlMapping(values, self._places)
+        return YamlMapping(values, self._places, tuple(self._flows))
 
     def _read(self, text: str) -> Iterator[Any]:
         """Yield events; refuse what no value of ours has."""
@@ -140,6 +145,8 @@ class _Reader:
 
     def _enter(self, event: Any) -> None:
         self._depth += 1
+        if event.flow_style:
+            self._flows.append(self._place(event.start_mark))
         if self._depth > limits.YAML_DEPTH:
             self._refuse("YAML_DEPTH", f"nests more than {limits.YAML_DEPTH} levels deep", event)
 

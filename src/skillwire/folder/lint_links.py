@@ -1,0 +1,119 @@
+"""Rules about relative links in Markdown: they lead to files of the folder, and one level deep.
+
+Links inside code are examples, not links; targets with placeholders are left alone.
+Spec: ASD Progressive Disclosure (level 3).
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple
+from urllib.parse import unquote
+
+from skillwire.folder.files import SKILL_MD
+from skillwire.trust.hidden_text import neutralise
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from collections.abc import Set as AbstractSet
+
+    from skillwire.folder.content import FolderContent, TextFile
+    from skillwire.folder.findings import Findings
+
+_CODE: Final = re.compile(
+    r"^ {0,3}(?P<fence>`{3,}|~{3,})[^\n]*+\n(?:.*\n)*?(?: {0,3}(?P=fence)[`~]*[ \t]*$|\Z)|(?P<tick>`+)[^`\n]+(?P=tick)",
+    re.MULTILINE,
+)
+_INLINE: Final = re.compile(r"\]\([ \t]*(?:<([^<>\n]+)>|([^\s()<>]+(?:\([^\s()]*\)[^\s()]*)?))")
+_DEFINITION: Final = re.compile(r"^ {0,3}\[[^\]\n]+\]:[ \t]*<?([^\s<>]+)", re.MULTILINE)
+_SCHEME: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+:|//|#")
+_OF_ONE_MACHINE: Final = re.compile(r"/|~|[A-Za-z]:[\\/]|file:")
+_PLACEHOLDER: Final = re.compile(r"[{}$*<>|]|\.\.\.")
+_MOST_LINKS: Final = 1_000
+_SHOWN: Final = 120
+
+
+class _Link(NamedTuple):
+    target: str
+    start: int
+    end: int
+
+
+def lint_links(content: FolderContent, findings: Findings) -> None:
+    """Judge the links of every Markdown file of a folder."""
+    paths = {file.path for file in content.files}
+    places = paths | {parent for path in paths for parent in _parents(path)}
+    direct: set[str] = {SKILL_MD}
+    deeper: list[tuple[_Page, _Link, str]] = []
+    for file in content.texts:
+        if not file.path.lower().endswith(".md"):
+            continue
+        page = _Page(file, findings)
+        for link in page.links():
+            path = page.lint(link, places)
+            if path and file.path == SKILL_MD:
+                direct.add(path)
+            elif path and path.lower().endswith(".md") and path != file.path:
+                deeper.append((page, link, path))
+    for page, link, path in deeper:
+        if path not in direct:
+            message = f"{neutralise(path)} is reached through {neutralise(page.file.path)} only"
+            page.report("REFERENCE_DEPTH", message, link)
+
+
+class _Page:
+    """One Markdown file; where its code is, is found out when the first link is in doubt."""
+
+    def __init__(self, file: TextFile, findings: Findings) -> None:
+        self.file = file
+        self._findings = findings
+        self._code: list[tuple[int, int]] | None = None
+
+    def links(self) -> Iterator[_Link]:
+        """Yield the relative links, and those that name a path of one machine, in code and outside."""
+        text = self.file.text
+        found = list(_inline(text))
+        if "]:" in text:
+            found += _DEFINITION.finditer(text)
+        for link in found[:_MOST_LINKS]:
+            group = link.lastindex or 0
+            target = link[group]
+            if target.startswith("//") or _PLACEHOLDER.search(target):
+                continue
+            if _OF_ONE_MACHINE.match(target) or not _SCHEME.match(target):
+                yield _Link(target, *link.span(group))
+
+    def lint(self, link: _Link, places: AbstractSet[str]) -> str | None:
+        """Judge one link; return the path in the folder that it leads to, if it leads to something of the folder."""
+        shown = neutralise(link.target[:_SHOWN])
+        if _OF_ONE_MACHINE.match(link.target):
+            self.report("LINK_ABSOLUTE", f"{shown} is a path of one machine", link)
+            return None
+        relative = unquote(re.split(r"[?#]", link.target, maxsplit=1)[0])
+        path = posixpath.normpath(posixpath.join(posixpath.dirname(self.file.path), relative))
+        if path in places or path == ".":
+            return path
+        where = "leads out of the folder" if path.startswith("..") else "leads to no file of the folder"
+        self.report("LINK_BROKEN", f"{shown} {where}", link)
+        return None
+
+    def report(self, code: str, message: str, link: _Link) -> None:
+        """Add a finding about a link, unless it stands in code."""
+        if self._code is None:
+            self._code = [span.span() for span in _CODE.finditer(self.file.text)]
+        if not any(start <= link.start < end for start, end in self._code):
+            self._findings.add(code, message, self.file.place(link.start, link.end))
+
+
+def _inline(text: str) -> Iterator[re.Match[str]]:
+    start = text.find("](")
+    while start >= 0:
+        if found := _INLINE.match(text, start):
+            yield found
+        start = text.find("](", start + 2)
+
+
+def _parents(path: str) -> Iterator[str]:
+    while path := posixpath.dirname(path):
+        yield path

@@ -504,6 +504,16 @@ CODES: dict[str, CodeInfo] = {
         "Give one with --token, SKILLWIRE_TOKENS or ~/.netrc.",
     ),
     # --- publishing --------------------------------------------------------------------------------------
+    "FOLDER_MISSING": CodeInfo(
+        "There is no such folder",
+        "The path is mistyped, or leads to a file.",
+        "Give a folder of skills, or a skill.",
+    ),
+    "PUBLISHER_FORM": CodeInfo(
+        "Not a publisher's name",
+        "A publisher is 1-64 letters, digits, hyphens and dots, and begins and ends with a letter or digit.",
+        "Give one like example-corp.",
+    ),
     "SITE_FOREIGN": CodeInfo(
         "Files that no build made are in the way",
         "The folder of the site holds other things, and a build replaces only what builds have made.",
@@ -531,6 +541,11 @@ CODES: dict[str, CodeInfo] = {
         "Often it is an earlier server that still runs.",
         "Stop it, or choose another port with --port (0 takes a free one).",
     ),
+    "HOST_UNUSABLE": CodeInfo(
+        "The server cannot listen there",
+        "The host is not an address of this machine, or the port needs more rights.",
+        "Use 127.0.0.1, 0.0.0.0 or an address of this machine, and a port above 1023.",
+    ),
     # --- answers of the server ---------------------------------------------------------------------------
     "NOT_FOUND": CodeInfo(
         "Nothing is published at this path",
@@ -549,6 +564,17 @@ CODES: dict[str, CodeInfo] = {
         "The part asked for lies behind the end",
         "The file is shorter than the client thinks; it may have changed.",
         "Fetch the whole.",
+    ),
+    "HEAD_TOO_LARGE": CodeInfo(
+        "The head of the request is too large",
+        "The request line and header fields are more than the server reads.",
+        "Send fewer or smaller header fields, such as cookies.",
+    ),
+    "REQUEST_TIMEOUT": CodeInfo(
+        "The request took too long to arrive",
+        "It was sent slowly, or not to its end.",
+        "Send the request again.",
+        retryable=True,
     ),
     "NOT_READY": CodeInfo(
         "The server is still loading its skills",

@@ -88,7 +88,9 @@ HTTP_CONCURRENCY = Bound(6, "connections", "to one origin at once")
 
 # --- the server ------------------------------------------------------------------------------------------
 SERVER_HEAD_BYTES = Bound(32 * KIB, "bytes", "request line and header fields; browsers send 2 KiB")
-SERVER_HEAD_SECONDS = Bound(15, "seconds", "for a request to arrive; a slow one holds a connection")
+SERVER_REQUEST_SECONDS = Bound(30, "seconds", "for a request to arrive; a slow one holds a connection")
+SERVER_IDLE_SECONDS = Bound(15, "seconds", "that a connection is kept without a request")
+SERVER_LOADING_SECONDS = Bound(10, "seconds", "that a request waits for the first catalog before it gets a 503")
 SERVER_SHUTDOWN_SECONDS = Bound(10, "seconds", "for answers under way when the server is told to stop")
 SERVER_CONNECTIONS = Bound(2_000, "connections", "each costs memory; half of the usual 4,096 open files")
 SERVER_PIECE_BYTES = Bound(256 * KIB, "bytes", "of a file in memory for one client, however slow it is")

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import brotli  # type: ignore[import-untyped]  # it ships no types
 
 from skillwire.model.digest import Digest
-from skillwire.server.headers import OPEN_FIELDS, Fields, encode_fields
+from skillwire.protocols.agent_skills.fields import OPEN_FIELDS
+from skillwire.server.headers import Fields, encode_fields
 from skillwire.server.negotiation import Coding, choose_coding, matching_tag
 
 if TYPE_CHECKING:

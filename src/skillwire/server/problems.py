@@ -10,7 +10,8 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from skillwire.server.headers import OPEN_FIELDS, encode_fields
+from skillwire.protocols.agent_skills.fields import OPEN_FIELDS
+from skillwire.server.headers import encode_fields
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,7 +38,7 @@ class Problem:
         """Answer with this problem; without the body for ``head``."""
         body = self.body()
         own = {"Content-Type": "application/json", "Content-Length": str(len(body)), "Cache-Control": "no-store"}
-        fields = encode_fields(own, OPEN_FIELDS, dict(self.fields))
+        fields = encode_fields(own, OPEN_FIELDS, self.fields)
         await send({"type": "http.response.start", "status": self.status, "headers": fields})
         await send({"type": "http.response.body", "body": b"" if head else body})
 
@@ -45,6 +46,8 @@ class Problem:
 NOT_FOUND = Problem(404, "NOT_FOUND", "nothing is published at this path")
 NOT_READY = Problem(503, "NOT_READY", "the skills are still being loaded", fields={"Retry-After": "1"})
 URL_TOO_LONG = Problem(414, "URL_TOO_LONG", "the URL is longer than anything that is published here")
+HEAD_TOO_LARGE = Problem(431, "HEAD_TOO_LARGE", "the head of the request is larger than any that is needed here")
+REQUEST_TIMEOUT = Problem(408, "REQUEST_TIMEOUT", "the request took too long to arrive")
 INTERNAL = Problem(500, "INTERNAL", "the server failed; its log says how")
 
 

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Final
 
 from skillwire import limits
 from skillwire.errors import StorageError
+from skillwire.protocols.agent_skills.fields import CONTENT_FIELDS, OPEN_FIELDS
 from skillwire.server.byte_cache import ByteCache
-from skillwire.server.headers import CONTENT_FIELDS, OPEN_FIELDS, encode_fields, read_fields
+from skillwire.server.headers import encode_fields, read_fields
 from skillwire.server.negotiation import Part, matching_tag, requested_part
 from skillwire.server.problems import INTERNAL, unsatisfiable
 

@@ -30,7 +30,7 @@ class FileBlobs:
     """A :class:`~skillwire.ports.BlobStore` in ``directory``, which is made when the first blob comes."""
 
     def __init__(self, directory: Path) -> None:
-        self._directory = directory
+        self.directory = directory
         self._lock: int | None = None
 
     def put(self, content: bytes) -> Digest:
@@ -70,8 +70,8 @@ class FileBlobs:
     def lock(self) -> None:
         """Hold the folder, together with others, until :meth:`unlock`: nothing in it is removed meanwhile."""
         if self._lock is None:
-            self._directory.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
-            self._lock = os.open(self._directory / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _FILE_MODE)
+            self.directory.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
+            self._lock = os.open(self.directory / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _FILE_MODE)
             fcntl.flock(self._lock, fcntl.LOCK_SH)
 
     def unlock(self) -> None:
@@ -85,7 +85,7 @@ class FileBlobs:
         if self._lock is None or not self._is_alone(self._lock):
             return 0
         removed = 0
-        for shard in self._directory.glob("[0-9a-f][0-9a-f]"):
+        for shard in self.directory.glob("[0-9a-f][0-9a-f]"):
             for file in shard.iterdir():
                 if Digest(f"sha256:{shard.name}{file.name}") not in used:  # left-over temporary files included
                     file.unlink(missing_ok=True)
@@ -103,4 +103,4 @@ class FileBlobs:
 
     def _place(self, digest: Digest) -> Path:
         name = digest.hex
-        return self._directory / name[:2] / name[2:]
+        return self.directory / name[:2] / name[2:]

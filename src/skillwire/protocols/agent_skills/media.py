@@ -32,6 +32,7 @@ MEDIA_TYPES: Final[dict[str, str]] = {
     ".md": MARKDOWN,
     ".markdown": MARKDOWN,
     ".json": JSON,
+    ".tar.gz": GZIP,
     ".tgz": GZIP,
     ".gz": GZIP,
     ".zip": ZIP,

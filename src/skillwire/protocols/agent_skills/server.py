@@ -27,13 +27,15 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
+from skillwire.errors import ValidationError
 from skillwire.model.digest import Digest
+from skillwire.model.url import parse_url
 from skillwire.protocols.agent_skills.codec import encode_index, encode_old_index
-from skillwire.protocols.agent_skills.media import JSON, media_type
+from skillwire.protocols.agent_skills.media import JSON, MEDIA_TYPES, media_type
 from skillwire.protocols.agent_skills.messages import WELL_KNOWN, WELL_KNOWN_OLD, IndexedFile, IndexEntry
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from skillwire.model.catalog import Catalog
     from skillwire.model.skill import Artifact, Skill
@@ -71,12 +73,14 @@ class Listing:
     """An answer that is an index, encoded when it is wanted.
 
     Args:
-        skills: what it lists, in this order.
+        skills: of the site, by name.
+        names: of those that it lists, in order.
         artifacts: what stands before ``sha256/`` in its URLs.
         old: whether it is of version 0.1.0.
     """
 
-    skills: tuple[Skill, ...]
+    skills: Mapping[str, Skill]
+    names: Sequence[str]
     artifacts: str
     old: bool
     media_type: str = JSON
@@ -84,9 +88,10 @@ class Listing:
 
     def encode(self) -> bytes:
         """Return the index's bytes."""
+        listed = (self.skills[name] for name in self.names)
         if self.old:
-            return encode_old_index(_entry(skill, self.artifacts) for skill in self.skills if _is_plain(skill))
-        return encode_index(_entry(skill, self.artifacts) for skill in self.skills)
+            return encode_old_index(_entry(skill, self.artifacts) for skill in listed if _is_plain(skill))
+        return encode_index(_entry(skill, self.artifacts) for skill in listed)
 
 
 Representation = Stored | Listing
@@ -99,35 +104,47 @@ class Site:
         catalog: what the audience may see.
         base_url: an absolute URL without a final slash, put before the URLs in indexes; relative URLs when empty.
         superseded: artifacts that the catalog no longer has and that are still found by their digest.
+
+    ``names`` are those of its skills, in order.
     """
 
     def __init__(self, catalog: Catalog, base_url: str = "", superseded: Iterable[Artifact] = ()) -> None:
         self._skills = catalog.skills
+        self.names = tuple(catalog.skills)
         self._base_url = base_url
-        self._artifacts = {artifact.digest: artifact for artifact in superseded}
-        self._artifacts.update((skill.artifact.digest, skill.artifact) for skill in catalog.skills.values())
+        self._superseded = {artifact.digest: artifact for artifact in superseded}
+        self._by_digest: dict[bytes, str] = {}  # the digest as 32 bytes: half of the memory
+        publishers: dict[str, list[str]] = {}
+        scenes: dict[str, list[str]] = {}
+        for name, skill in catalog.skills.items():
+            self._by_digest[bytes.fromhex(skill.artifact.digest.hex)] = name
+            publishers.setdefault(skill.publisher, []).append(name)
+            for scene in skill.scenes:
+                scenes.setdefault(scene, []).append(name)
+        self._groups = {scope: names for scope, names in (scenes | publishers).items() if _SCOPE.fullmatch(scope)}
 
     def lookup(self, path: str) -> Representation | None:
         """Return what is answered at ``path`` (percent-decoded, from the site's root), or None.
 
         Trust: ``path`` is a stranger's.
         """
-        members, rest = self._skills, path
+        names, rest = self.names, path
         if path.startswith("/@"):
             scope, slash, rest = path[2:].partition("/")
-            members, rest = self._members(scope), slash + rest
+            # A skill's name goes before a publisher's, and that before a scene's.
+            names = (scope,) if scope in self._skills else tuple(self._groups.get(scope, ()))
+            rest = slash + rest
         found = _WELL_KNOWN.fullmatch(_PASTED.sub("", rest, count=1))
-        if found is None or not (members or members is self._skills):
+        if found is None or (path.startswith("/@") and not names):
             return None
         generation, name, file = found.groups()
-        old = generation == "skills"
         if file is None:
             if name == "index.json":
-                return Listing(tuple(members.values()), self._artifacts_url(path), old)
+                return Listing(self._skills, names, self._artifacts_url(path), old=generation == "skills")
             return self._archive(name)
         if by_digest := _BY_DIGEST.fullmatch(f"{name}/{file}"):
-            return self._by_digest(*by_digest.groups())
-        return _file(members.get(name), file)
+            return self._artifact(Digest(f"sha256:{by_digest[1]}"), by_digest[2])
+        return self._file(name, file) if len(names) == len(self.names) or name in names else None
 
     def paths(self) -> Iterator[str]:
         """Yield every path that a static site holds, the indexes of the whole site last.
@@ -141,22 +158,11 @@ class Site:
 
     def listing_paths(self) -> Iterator[str]:
         """Yield the part of :meth:`paths` that depends on more than one skill."""
-        scopes = {scope for skill in self._skills.values() for scope in (skill.publisher, *skill.scenes)}
-        for scope in sorted(scopes - self._skills.keys()):
-            if _SCOPE.fullmatch(scope):
-                yield f"/@{scope}{INDEX_PATH}"
+        for scope in sorted(self._groups.keys() - self._skills.keys()):
+            yield f"/@{scope}{INDEX_PATH}"
         yield WELL_KNOWN + INDEX_PATH
         yield OLD_INDEX_PATH
         yield INDEX_PATH
-
-    def _members(self, scope: str) -> Mapping[str, Skill]:
-        """Return the skills of a scope: a skill's name goes before a publisher's, and that before a scene's."""
-        if skill := self._skills.get(scope):
-            return {scope: skill}
-        if not _SCOPE.fullmatch(scope):
-            return {}
-        published = {name: skill for name, skill in self._skills.items() if skill.publisher == scope}
-        return published or {name: skill for name, skill in self._skills.items() if scope in skill.scenes}
 
     def _artifacts_url(self, path: str) -> str:
         if self._base_url:
@@ -165,19 +171,26 @@ class Site:
             return ""
         return "../" * (path.count("/") - 1) + WELL_KNOWN[1:] + "/"
 
-    def _by_digest(self, hexadecimal: str, extension: str) -> Stored | None:
-        artifact = self._artifacts.get(Digest(f"sha256:{hexadecimal}"))
+    def _artifact(self, digest: Digest, extension: str) -> Stored | None:
+        name = self._by_digest.get(bytes.fromhex(digest.hex))
+        artifact = self._skills[name].artifact if name is not None else self._superseded.get(digest)
         if artifact is None or artifact.extension != extension:
             return None
-        return Stored(artifact.media_type, Cache.FOREVER, artifact.digest, artifact.size)
+        return Stored(MEDIA_TYPES[extension], Cache.FOREVER, digest, artifact.size)
 
     def _archive(self, file: str) -> Stored | None:
         name, dot, extension = file.partition(".")
         skill = self._skills.get(name)
         if skill is None or skill.artifact.artifact_type != "archive" or skill.artifact.extension != dot + extension:
             return None
-        artifact = skill.artifact
-        return Stored(artifact.media_type, Cache.BRIEF, artifact.digest, artifact.size)
+        return Stored(MEDIA_TYPES[dot + extension], Cache.BRIEF, skill.artifact.digest, skill.artifact.size)
+
+    def _file(self, name: str, path: str) -> Stored | None:
+        skill = self._skills.get(name)
+        for file in skill.files if skill else ():
+            if file.path == path:
+                return Stored(media_type(path), Cache.BRIEF, file.digest, file.size)
+        return None
 
 
 def skill_paths(skill: Skill) -> Iterator[str]:
@@ -192,13 +205,6 @@ def skill_paths(skill: Skill) -> Iterator[str]:
                 yield f"{base}/{skill.name}/{file.path}"
     yield f"/@{skill.name}{OLD_INDEX_PATH}"
     yield f"/@{skill.name}{INDEX_PATH}"
-
-
-def _file(skill: Skill | None, path: str) -> Stored | None:
-    for file in skill.files if skill else ():
-        if file.path == path:
-            return Stored(media_type(path), Cache.BRIEF, file.digest, file.size)
-    return None
 
 
 def _entry(skill: Skill, artifacts: str) -> IndexEntry:
@@ -217,3 +223,17 @@ def _entry(skill: Skill, artifacts: str) -> IndexEntry:
 def _is_plain(skill: Skill) -> bool:
     """Whether a 0.1.0 client can fetch the skill; one bad path makes such a client refuse the whole index."""
     return all(_PLAIN_PATH.fullmatch(file.path) for file in skill.files)
+
+
+def check_base_url(base_url: str | None) -> str:
+    """Return ``base_url`` in its one written form, without a final slash; the empty text when there is none.
+
+    Raises:
+        ValidationError: ``URL`` when it cannot be read, or has a query.
+    """
+    if not base_url:
+        return ""
+    url = parse_url(base_url)
+    if url.query is not None:
+        raise ValidationError("URL", "a base URL has no query", fix="Write it like https://example.com/skills.")
+    return str(url).rstrip("/")

@@ -1,0 +1,226 @@
+"""A static site in a folder that may hold other things too.
+
+What a build makes is written to a staging folder inside the site first, by several processes at once, and put in
+place by renames at the end, which takes a moment: artifacts first, then files, then the indexes that name them,
+the one of the whole site last. A build that is broken off before leaves the old site as it was.
+
+``.skillwire-manifest`` in the site lists the paths that builds have made there. Only those are ever replaced or
+removed; a file that someone else made stops the build before anything is changed. The manifest is widened before
+the renames and narrowed after the removals, so at every moment it covers what is there, and the next build can
+finish what a crash left.
+
+Trust: the manifest may come from elsewhere together with the site, so no path in it is followed out of the site.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
+
+from skillwire.adapters.files.atomic import storage_error, write_atomically
+from skillwire.errors import ConflictError, Place, TrustError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+    from types import TracebackType
+
+MANIFEST: Final = ".skillwire-manifest"
+_STAGE: Final = ".skillwire-stage"
+_FIRST_LINE: Final = "skillwire site 1"
+_SHOWN: Final = 3
+
+
+class Changes(NamedTuple):
+    """What a commit did, in files."""
+
+    written: int
+    removed: int
+
+
+class SiteFolder:
+    """One build of a site, from staging to :meth:`commit`; a context manager, as it holds the staging folder.
+
+    Args:
+        path: of the site, absolute; made when it does not exist.
+        force: also begin in a folder with other things in it, and replace files that others made.
+    """
+
+    def __init__(self, path: Path, *, force: bool = False) -> None:
+        self.path = path
+        self.stage = path / _STAGE
+        self.made: frozenset[str] = frozenset()
+        self._force = force
+        self._lock: int | None = None
+
+    def __enter__(self) -> Self:
+        """Begin: read what earlier builds made, and make the staging folder.
+
+        Raises:
+            ConflictError: ``SITE_FOREIGN`` when the folder holds things and no build made it, ``FOLDER_BUSY``
+                when another build is at work.
+            TrustError: ``SITE_MANIFEST``.
+            StorageError: ``STORAGE``.
+        """
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            made = _read_manifest(self.path / MANIFEST)
+            if made is None and not self._force and any(entry.name != _STAGE for entry in self.path.iterdir()):
+                raise _foreign("there are files that no build made", self.path)
+            self.made = made or frozenset()
+            self._lock = _take(self.stage)
+        except OSError as error:
+            raise storage_error(error, self.path) from error
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._lock is not None:
+            shutil.rmtree(self.stage, ignore_errors=True)  # what is left of it, the next build removes
+            os.close(self._lock)
+            self._lock = None
+
+    def commit(self, paths: frozenset[str]) -> Changes:
+        """Put what is staged in place, and remove what earlier builds made and ``paths`` no longer names.
+
+        Args:
+            paths: of the whole site as it will be, whether staged now or there already.
+
+        Raises:
+            ConflictError: ``SITE_FOREIGN`` when files that no build made are in the way; nothing is changed then.
+            TrustError: ``SITE_MANIFEST``.
+            StorageError: ``STORAGE``.
+        """
+        try:
+            moves = self._plan()
+            written = sum(_count(self.stage / path) for path in moves)
+            if not paths <= self.made:
+                self._write_manifest(paths | self.made)
+            for path in moves:
+                self._put(path)
+            removed = sum(map(self._remove, sorted(self.made - paths)))
+            if paths != self.made:
+                self._write_manifest(paths)
+        except OSError as error:
+            raise storage_error(error, self.path) from error
+        self.made = paths
+        return Changes(written, removed)
+
+    def _plan(self) -> list[str]:
+        """Return what is staged and differs from what is in place, in the order to put it there."""
+        moves, foreign = [], []
+        for path in _units(self.stage, self.path, ""):
+            source, target = self.stage / path, self.path / path
+            if not _same(source, target):
+                moves.append(path)
+                foreign += [name for name in _files(target, path) if name not in self.made]
+        if foreign and not self._force:
+            more = f" and {len(foreign) - _SHOWN} more" if len(foreign) > _SHOWN else ""
+            message = f"no build made what is in the way: {', '.join(foreign[:_SHOWN])}{more}"
+            raise _foreign(message, self.path / foreign[0])
+        return sorted(moves, key=_rank)
+
+    def _put(self, path: str) -> None:
+        source, target = self.stage / path, self.path / path
+        if source.is_dir() or target.is_dir():  # a file has become a folder, or the other way round
+            for name in _files(target, path):
+                self._remove(name)
+            target.parent.mkdir(parents=True, exist_ok=True)
+        source.replace(target)
+
+    def _remove(self, path: str) -> bool:
+        """Remove one file, and the folders that this leaves empty; return whether it was there."""
+        target = self.path / path
+        if ".." in target.parts or not target.parent.resolve().is_relative_to(self.path.resolve()):
+            place = Place(str(self.path / MANIFEST))
+            raise TrustError("SITE_MANIFEST", f"the manifest leads out of the site: {path[:80]!r}", place=place)
+        if not os.path.lexists(target):
+            return False
+        target.unlink()
+        with suppress(OSError):  # a folder that holds something else stays
+            for folder in target.parents:
+                if folder == self.path:
+                    break
+                folder.rmdir()
+        return True
+
+    def _write_manifest(self, paths: frozenset[str]) -> None:
+        write_atomically(self.path / MANIFEST, "\n".join((_FIRST_LINE, *sorted(paths), "")).encode())
+
+
+def _read_manifest(path: Path) -> frozenset[str] | None:
+    try:
+        first, *paths = path.read_text("utf-8", "replace").split("\n")
+    except FileNotFoundError:
+        return None
+    if first != _FIRST_LINE:
+        raise TrustError("SITE_MANIFEST", "not a manifest that this version wrote", place=Place(str(path)))
+    return frozenset(filter(None, paths))
+
+
+def _take(stage: Path) -> int:
+    """Make the staging folder, or empty it, and hold it; return the handle that holds it."""
+    while True:
+        stage.mkdir(exist_ok=True)
+        handle = os.open(stage, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(handle)
+            message = "another build is writing this site"
+            raise ConflictError("FOLDER_BUSY", message, place=Place(str(stage.parent))) from None
+        if stage.exists() and os.path.samestat(stage.stat(), os.fstat(handle)):
+            for entry in stage.iterdir():
+                shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+            return handle
+        os.close(handle)  # another build ended at this moment and took the folder with it
+
+
+def _units(stage: Path, site: Path, prefix: str) -> Iterator[str]:
+    """Yield what can be put in place by one rename each: files, and folders that the site has not."""
+    with os.scandir(stage / prefix) as found:
+        entries = list(found)
+    for entry in entries:
+        path = prefix + entry.name
+        target = site / path
+        if entry.is_dir() and target.is_dir() and not target.is_symlink():
+            yield from _units(stage, site, path + "/")
+        else:
+            yield path
+
+
+def _files(target: Path, path: str) -> Iterator[str]:
+    """Yield what is at ``target``, which is ``path`` below the site: itself, or all files of a folder."""
+    if target.is_dir() and not target.is_symlink():
+        for entry in target.iterdir():
+            yield from _files(entry, f"{path}/{entry.name}")
+    elif os.path.lexists(target):
+        yield path
+
+
+def _count(path: Path) -> int:
+    return sum(len(files) for _, _, files in os.walk(path)) if path.is_dir() else 1
+
+
+def _same(source: Path, target: Path) -> bool:
+    """Whether two files are equal to the last byte."""
+    if not source.is_file() or target.is_symlink() or not target.is_file():
+        return False
+    return source.stat().st_size == target.stat().st_size and source.read_bytes() == target.read_bytes()
+
+
+def _rank(path: str) -> int:
+    """Order renames so that no index names what is not there yet: the one of the whole site comes last."""
+    if path.startswith(".well-known/") and path.count("/") == 1:
+        return 2
+    if path in {".well-known", ".well-known/skills/index.json", ".well-known/agent-skills/index.json"}:
+        return 3
+    return 1 if path.startswith("@") or path.endswith("/index.json") else 0
+
+
+def _foreign(message: str, path: Path) -> ConflictError:
+    return ConflictError("SITE_FOREIGN", message, place=Place(str(path)))

@@ -1,0 +1,61 @@
+"""``skillwire serve``: folders of skills over HTTP, live."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from skillwire.cli.output import output_options, strong
+
+if TYPE_CHECKING:
+    from skillwire.cli.output import Output
+    from skillwire.server.revision import Revision
+
+
+@click.command()
+@click.argument("folders", metavar="FOLDER...", nargs=-1, required=True, type=click.Path())
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen at; 0.0.0.0 is every one.")
+@click.option("--port", default=8000, show_default=True, type=click.IntRange(0, 65535), help="0 takes a free one.")
+@click.option("--base-url", metavar="URL", help="Put before the URLs in indexes, which are relative without it.")
+@click.option("--publisher", default="local", show_default=True, metavar="NAME", help="Whose skills these are.")
+@click.option("--poll", type=click.FloatRange(min=0.1), metavar="SECONDS", help="Look at the folders this often.")
+@click.option("--access-log/--no-access-log", default=True, help="Log each request to standard error.")
+@click.option("--log-format", type=click.Choice(["human", "json"]), default="human", show_default=True, help="Of logs.")
+@output_options
+def command(
+    *,
+    output: Output,
+    folders: tuple[str, ...],
+    host: str,
+    port: int,
+    base_url: str | None,
+    publisher: str,
+    poll: float | None,
+    access_log: bool,
+    log_format: str,
+) -> None:
+    """Serve the skills in each FOLDER over HTTP, and follow their changes.
+
+    Nothing else has to run: clients find the index at /.well-known/agent-skills/index.json. A skill that
+    becomes broken keeps its last good version, and the log says why.
+    """
+    from skillwire.server.compose import app  # noqa: PLC0415  # what a server needs takes a while to import
+    from skillwire.server.log import configure_logging  # noqa: PLC0415  # same
+    from skillwire.server.run import address_of, listen, run  # noqa: PLC0415  # same
+
+    configure_logging(log_format)
+    application = app(folders, base_url=base_url, publisher=publisher, poll=poll, access_log=access_log)
+    with listen(host, port) as listener:
+        address = address_of(listener)
+        run(application, listener, on_ready=lambda revision: _announce(output, address, base_url, revision))
+
+
+def _announce(output: Output, address: str, base_url: str | None, revision: Revision) -> None:
+    """Say where the skills are and how to add one, in one line."""
+    where = (base_url or address).rstrip("/")
+    names = revision.site.names
+    hint = f"skillwire add {where}/{names[0]}" if names else "there is none yet; make one with skillwire init"
+    number = "1 skill" if revision.skills == 1 else f"{revision.skills} skills"
+    output.line("serving ", strong(number), " at ", strong(address), "; add one: ", hint)
+    output.document("serve/1", {"address": address, "base_url": where, "skills": revision.skills, "add": hint})

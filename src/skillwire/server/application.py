@@ -1,0 +1,190 @@
+"""The ASGI application: what :func:`skillwire.server.app` returns.
+
+A request goes through at most three doors. The *fast path* is one lookup of its path among the answers that are
+prepared. Next the *site* takes the path apart: files, artifacts, indexes of scopes. What is left goes to
+*Starlette*: ``/healthz``, ``/readyz``, ``/metrics``, and 404 for the rest.
+
+The application runs alone, or mounted below any path of another one. Most frameworks hand no lifespan events to
+what is mounted in them, so it starts with the first request when nobody has started it. Requests that come
+while the first catalog is being loaded wait for it, up to a bound.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from skillwire import limits
+from skillwire.protocols.agent_skills.fields import OPEN_FIELDS
+from skillwire.protocols.agent_skills.server import Cache, Listing
+from skillwire.server.headers import encode_fields
+from skillwire.server.metrics import Metrics
+from skillwire.server.problems import INTERNAL, NOT_FOUND, NOT_READY, URL_TOO_LONG, method_not_allowed
+from skillwire.server.services import make_services
+from skillwire.server.stored import StoredContent
+
+if TYPE_CHECKING:
+    from starlette.types import Message, Receive, Scope, Send
+
+    from skillwire.server.metrics import Route
+    from skillwire.server.publication import Publication
+    from skillwire.server.revision import Revision
+
+_READ: Final = ("GET", "HEAD")
+_ALLOWED: Final = "GET, HEAD, OPTIONS"
+#: What every path of a site begins with; all else is a service or nothing.
+_SITE: Final = ("/.well-known/", "/@")
+#: The answer to a preflight, and to whoever else asks what may be done.
+_OPTIONS: Final = encode_fields(
+    {
+        "Allow": _ALLOWED,
+        "Access-Control-Allow-Methods": _ALLOWED,
+        "Access-Control-Allow-Headers": "*",
+        "Access-Control-Max-Age": "86400",
+    },
+    OPEN_FIELDS,
+)
+
+
+class Application:
+    """Serves a publication over ASGI.
+
+    Args:
+        publication: where revisions come from; started and stopped with the application.
+        access_log: whether each request is logged.
+    """
+
+    def __init__(self, publication: Publication, *, access_log: bool = True) -> None:
+        self.publication = publication
+        self._access_log = structlog.get_logger("skillwire.access") if access_log else None
+        self._metrics = Metrics(lambda: publication.current)
+        self._stored = StoredContent(publication.blobs, publication.look_again)
+        self._services = make_services(lambda: publication.current, self._metrics)
+
+    async def startup(self) -> None:
+        """Begin to load and watch the folders, unless that has begun. Returns at once."""
+        self.publication.start()
+
+    async def shutdown(self) -> None:
+        """Stop watching the folders; return when that has ended."""
+        await asyncio.to_thread(self.publication.stop)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one connection of ASGI."""
+        if scope["type"] == "http":
+            await self._answer(scope, receive, send)
+        elif scope["type"] == "lifespan":
+            await self._live(receive, send)
+        else:  # a websocket: nothing here speaks one
+            await send({"type": "websocket.close", "code": 1000})
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        await receive()
+        await self.startup()
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        await self.shutdown()
+        await send({"type": "lifespan.shutdown.complete"})
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        started = time.perf_counter()
+        path = _path(scope)
+        revision = self.publication.current
+        prepared = revision.prepared.get(path) if revision else None
+        route: Route
+        if prepared is not None and scope["method"] in _READ:
+            route = "index"
+            status, sent = await prepared.send(scope, send)
+        else:
+            seen = _Seen(send)
+            route = await self._answer_rest(path, scope, receive, seen)
+            status, sent = seen.status, seen.sent
+        seconds = time.perf_counter() - started
+        self._metrics.count(route, status, sent, seconds)
+        if self._access_log is not None:
+            client = scope.get("client")
+            self._access_log.info(
+                "request",
+                method=scope["method"],
+                path=path,  # never the query, which may carry a secret
+                status=status,
+                bytes=sent,
+                ms=round(seconds * 1000, 2),
+                client=client[0] if client else None,
+            )
+
+    async def _answer_rest(self, path: str, scope: Scope, receive: Receive, seen: _Seen) -> Route:
+        try:
+            if len(scope.get("raw_path") or path) + len(scope["query_string"]) > limits.URL_LENGTH:
+                await URL_TOO_LONG.send(seen)
+                return "none"
+            if path.startswith(_SITE):
+                return await self._answer_site(path, scope, seen)
+            await self._services(scope, receive, seen)
+        except Exception:
+            structlog.get_logger("skillwire").exception("a request failed", path=path)
+            if seen.status:
+                raise  # the server cuts the connection, so that the client sees that something is missing
+            await INTERNAL.send(seen)
+            return "none"
+        return "none" if seen.status == HTTPStatus.NOT_FOUND else "service"
+
+    async def _answer_site(self, path: str, scope: Scope, send: Send) -> Route:
+        revision = self.publication.current or await self._first_revision()
+        if revision is None:
+            await NOT_READY.send(send)
+            return "none"
+        answer = revision.site.lookup(path)
+        if answer is None:
+            await NOT_FOUND.send(send, head=scope["method"] == "HEAD")
+            return "none"
+        if scope["method"] not in _READ:
+            await _answer_other_method(scope["method"], send)
+            return "none"
+        if isinstance(answer, Listing):
+            prepared = revision.prepared.get(path) or await revision.listings.prepare(path, answer)
+            await prepared.send(scope, send)
+            return "scope"
+        await self._stored.send(answer, scope, send)
+        return "artifact" if answer.cache is Cache.FOREVER else "file"
+
+    async def _first_revision(self) -> Revision | None:
+        self.publication.start()
+        return await self.publication.first(limits.SERVER_LOADING_SECONDS)
+
+
+class _Seen:
+    """Passes messages on and sees what was sent."""
+
+    __slots__ = ("_send", "sent", "status")
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.status = 0
+        self.sent = 0
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+        else:
+            self.sent += len(message.get("body", b""))
+        await self._send(message)
+
+
+def _path(scope: Scope) -> str:
+    """Return the decoded path from the root of this application, wherever it is mounted."""
+    path: str = scope["path"]
+    root: str = scope.get("root_path", "")
+    return path[len(root) :] if root and path.startswith(root + "/") else path
+
+
+async def _answer_other_method(method: str, send: Send) -> None:
+    if method != "OPTIONS":
+        await method_not_allowed(method, _ALLOWED).send(send)
+        return
+    await send({"type": "http.response.start", "status": 204, "headers": _OPTIONS.copy()})
+    await send({"type": "http.response.body", "body": b""})

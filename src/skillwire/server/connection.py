@@ -1,0 +1,86 @@
+"""One connection of a client, with the bounds that the HTTP library leaves to others.
+
+The library reads a head however long it is and however slowly it comes. Here a head has at most
+:data:`~skillwire.limits.SERVER_HEAD_BYTES`, and a request has to arrive whole within
+:data:`~skillwire.limits.SERVER_REQUEST_SECONDS`; the first one counts from the moment the connection is made.
+"""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import TYPE_CHECKING, cast
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from skillwire import limits
+from skillwire.server.problems import HEAD_TOO_LARGE, REQUEST_TIMEOUT
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from skillwire.server.problems import Problem
+
+
+class Connection(HttpToolsProtocol):
+    """The library's connection, bounded. Trust: the bytes are a stranger's."""
+
+    _deadline: asyncio.TimerHandle | None = None
+    #: Of the head that is arriving; None while a body is.
+    _head_bytes: int | None = 0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin, and expect a request soon."""
+        super().connection_made(cast("asyncio.Transport", transport))
+        self._set_deadline()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End."""
+        self._cancel_deadline()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Read on, unless the head has become too long."""
+        if self._head_bytes is not None:
+            self._head_bytes += len(data)
+        super().data_received(data)
+        if self._head_bytes:
+            self._set_deadline()
+            if self._head_bytes > limits.SERVER_HEAD_BYTES:
+                self._refuse(HEAD_TOO_LARGE)
+
+    def on_message_begin(self) -> None:
+        """A request begins."""
+        super().on_message_begin()
+        self._set_deadline()
+
+    def on_headers_complete(self) -> None:
+        """Its head is whole."""
+        self._head_bytes = None
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        """It is whole, and what comes next is another head."""
+        self._head_bytes = 0
+        self._cancel_deadline()
+        super().on_message_complete()
+
+    def _set_deadline(self) -> None:
+        if self._deadline is None and not self.transport.is_closing():
+            self._deadline = self.loop.call_later(limits.SERVER_REQUEST_SECONDS, self._refuse, REQUEST_TIMEOUT)
+
+    def _cancel_deadline(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _refuse(self, problem: Problem) -> None:
+        """Say what is wrong, unless an answer is under way, and close."""
+        if self.cycle is None or self.cycle.response_complete:
+            body = problem.body()
+            status = HTTPStatus(problem.status)
+            head = (
+                f"HTTP/1.1 {status.value} {status.phrase}\r\n"
+                f"content-type: application/json\r\ncontent-length: {len(body)}\r\nconnection: close\r\n\r\n"
+            )
+            self.transport.write(head.encode("ascii") + body)
+        self.transport.close()

@@ -1,0 +1,184 @@
+"""The skills in folders, kept up to date: what can be published of them now, and what is wrong with the rest.
+
+A folder that can no longer be published keeps its last good version, and says why. Of two skills that would
+share a name, the one that is published already stays; between two new ones, the order of the folders decides.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+from skillwire.adapters.files.build_record import BuildRecord, FolderRecord
+from skillwire.adapters.files.loading import Job, load_folders
+from skillwire.adapters.files.packed_skills import PackedSkills
+from skillwire.adapters.files.signature import sign_folder
+from skillwire.adapters.files.skill_rows import unpack_skill
+from skillwire.folder.identify import Named, find_collisions
+from skillwire.folder.load import find_folders
+from skillwire.model.access import ANONYMOUS
+from skillwire.model.catalog import Catalog
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Sequence
+
+    from skillwire.adapters.files.blobs import FileBlobs
+    from skillwire.adapters.files.loading import Loaded
+    from skillwire.model.digest import Digest
+    from skillwire.model.finding import Finding
+    from skillwire.model.skill import Identifiers, Skill
+
+
+class Broken(NamedTuple):
+    """A folder that cannot be published as it is; ``serving`` when its last good version still is."""
+
+    folder: str
+    serving: bool
+    findings: tuple[Finding, ...]
+
+    @property
+    def name(self) -> str:
+        """The folder's own name."""
+        return Path(self.folder).name
+
+
+class _State(NamedTuple):
+    """What is known of a folder: its signature, its last good skill, and its errors since."""
+
+    signature: str
+    packed: bytes | None
+    errors: tuple[Finding, ...] = ()
+
+
+class PublishedFolders:
+    """The skills below ``roots``, with their bytes in ``blobs``.
+
+    Args:
+        roots: folders of skills, or skills; absolute.
+        publisher: the provider's part of identifiers.
+        blobs: where the bytes go.
+    """
+
+    def __init__(self, roots: Sequence[str], publisher: str, blobs: FileBlobs) -> None:
+        self.roots = roots
+        self._blobs = blobs
+        self._job = Job(publisher, "blobs", (str(blobs.directory),))
+        self._record = BuildRecord(blobs.directory, publisher, *roots)
+        self._states: dict[str, _State] = {}
+        self._chosen: Collection[str] = ()  # the folders whose skills are published
+        self._collisions: dict[str, Finding] = {}  # by folder
+        self._public: dict[str, bytes] = {}  # by name
+
+    def restore(self) -> None:
+        """Take over what an earlier run recorded; folders that have not changed since need not be read."""
+        for folder, record in self._record.read().items():
+            if self._has_blobs(record.packed):
+                self._states[folder] = _State(record.signature, record.packed)
+
+    def refresh(self, touched: Collection[str] | None = None) -> bool:
+        """Load what changed; return whether anything did.
+
+        Args:
+            touched: absolute paths that may have changed; None when any may.
+
+        Raises:
+            StorageError: ``STORAGE`` when bytes cannot be kept, ``WORKER_LOST``.
+        """
+        found = {str(folder) for root in self.roots for folder in find_folders(Path(root))}
+        gone = self._states.keys() - found
+        for folder in gone:
+            del self._states[folder]
+        looked_at = found if touched is None else (found - self._states.keys()) | self._holding(touched)
+        stale = [folder for folder in sorted(looked_at) if self._is_stale(folder)]
+        changes = [self._take(loaded) for loaded in load_folders(self._job, stale)]
+        changed = bool(gone) or any(changes)
+        if changed or not self._chosen:  # or this is the first time, and all is as an earlier run recorded it
+            self._choose()
+        return changed
+
+    def check_blobs(self) -> None:
+        """Have folders whose bytes are no longer in the store loaded by the next :meth:`refresh`."""
+        for folder, state in self._states.items():
+            if state.packed is not None and not self._has_blobs(state.packed):
+                self._states[folder] = state._replace(signature="")
+
+    def public_skills(self) -> PackedSkills:
+        """Return the skills that everyone may see, by name, sorted."""
+        return PackedSkills(self._public)
+
+    def broken(self) -> Iterator[Broken]:
+        """Yield the folders that cannot be published as they are."""
+        for folder, state in sorted(self._states.items()):
+            if folder in self._collisions:
+                yield Broken(folder, serving=False, findings=(self._collisions[folder], *state.errors))
+            elif state.errors:
+                yield Broken(folder, serving=state.packed is not None, findings=state.errors)
+
+    def used_blobs(self) -> set[Digest]:
+        """Return the digests of all bytes that are needed to serve the skills."""
+        skills = [unpack_skill(state.packed) for state in self._states.values() if state.packed is not None]
+        return {digest for skill in skills for digest in _digests(skill)}
+
+    def save(self) -> None:
+        """Record what is known, for the next run.
+
+        Raises:
+            StorageError: ``STORAGE``.
+        """
+        self._record.write(
+            {
+                folder: FolderRecord(state.signature, state.packed)
+                for folder, state in self._states.items()
+                if state.signature and state.packed is not None and not state.errors
+            }
+        )
+
+    def _holding(self, touched: Iterable[str]) -> set[str]:
+        """Return the known folders that hold any of ``touched``."""
+        holding = set()
+        for path in touched:
+            for folder in (path, *map(str, Path(path).parents)):
+                if folder in self._states:
+                    holding.add(folder)
+        return holding
+
+    def _is_stale(self, folder: str) -> bool:
+        state = self._states.get(folder)
+        return state is None or not state.signature or sign_folder(folder).value != state.signature
+
+    def _take(self, loaded: Loaded) -> bool:
+        """Note what loading gave; return whether it makes a difference."""
+        before = self._states.get(loaded.folder)
+        if loaded.packed is not None:
+            after = _State(loaded.signature, loaded.packed)
+        else:
+            errors = tuple(finding for finding in loaded.findings if finding.level == "error")
+            after = _State(loaded.signature, before.packed if before else None, errors)
+        self._states[loaded.folder] = after
+        return before is None or (after.packed, after.errors) != (before.packed, before.errors)
+
+    def _choose(self) -> None:
+        """Decide which folder gives each name, which ones collide with those, and what everyone may see."""
+        named, public = [], {}
+        for folder in sorted(self._states, key=lambda folder: (folder not in self._chosen, folder)):
+            packed = self._states[folder].packed
+            if packed is not None:
+                skill = unpack_skill(packed)
+                identifiers = cast("Identifiers", skill.identifiers)  # what is loaded to be published has them
+                named.append(Named(Path(folder), skill.name, identifiers))
+                if Catalog.of([skill]).visible_to(ANONYMOUS).skills:
+                    public[folder] = (skill.name, packed)
+        self._collisions = {str(Path(finding.place.source).parent): finding for finding in find_collisions(named)}
+        self._chosen = {str(one.path) for one in named} - self._collisions.keys()
+        self._public = dict(sorted(public[folder] for folder in public.keys() & self._chosen))
+
+    def _has_blobs(self, packed: bytes) -> bool:
+        skill = unpack_skill(packed)
+        sizes = [(skill.artifact.digest, skill.artifact.size), *((file.digest, file.size) for file in skill.files)]
+        return all(self._blobs.has(digest, size) for digest, size in sizes)
+
+
+def _digests(skill: Skill) -> Iterator[Digest]:
+    yield skill.artifact.digest
+    for file in skill.files:
+        yield file.digest

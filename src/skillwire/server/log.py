@@ -1,0 +1,95 @@
+"""What the server says while it runs: to standard error, one line an event, for people or as JSON.
+
+An application that mounts ours keeps its own configuration of structlog; :func:`configure_logging` is for
+``skillwire serve``. What came from outside, such as a path, is shown harmless: a request cannot fake a line.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+import structlog
+
+from skillwire.trust.hidden_text import neutralise
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, MutableMapping
+
+    from structlog.typing import FilteringBoundLogger, WrappedLogger
+
+    from skillwire.adapters.files.packed_skills import SkillChanges
+    from skillwire.server.folders import Broken
+
+_NAMED: Final = 5
+_ONE_LINE: Final = str.maketrans({"\n": "\\n", "\r": "\\r", "\t": "\\t"})
+
+
+def configure_logging(form: str) -> None:
+    """Log to standard error, as ``human`` lines or as ``json``; the HTTP library's own messages too."""
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.format_exc_info,
+            _render_json if form == "json" else _render_line,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
+        logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
+        cache_logger_on_first_use=True,
+    )
+    library = logging.getLogger("uvicorn.error")
+    library.handlers = [_Forward()]
+    library.propagate = False
+    library.setLevel(logging.WARNING)
+
+
+def log_changes(log: FilteringBoundLogger, revision: int, skills: int, changes: SkillChanges) -> None:
+    """Say what a new revision publishes."""
+    told = {
+        kind: ", ".join(names) if len(names) <= _NAMED else len(names)
+        for kind, names in changes._asdict().items()
+        if names
+    }
+    log.info("published", revision=revision, skills=skills, **told)
+
+
+def log_broken(log: FilteringBoundLogger, broken: Iterable[Broken]) -> None:
+    """Say which folders cannot be published, and why."""
+    for one in broken:
+        for finding in one.findings:
+            log.warning(
+                "skill broken",
+                skill=one.name,
+                serving="its last good version" if one.serving else "nothing of it",
+                code=finding.code,
+                reason=finding.message,
+                place=str(finding.place),
+                fix=finding.fix,
+            )
+
+
+def _render_json(_: WrappedLogger, __: str, event: MutableMapping[str, Any]) -> str:
+    moment = time.time()
+    stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(moment)) + f".{int(moment % 1 * 1000):03}Z"
+    return json.dumps({"time": stamp, **event}, default=str)
+
+
+def _render_line(_: WrappedLogger, __: str, event: MutableMapping[str, Any]) -> str:
+    clock = time.strftime("%H:%M:%S")
+    level, what, trace = event.pop("level"), event.pop("event"), event.pop("exception", "")
+    if what == "request":
+        what = "{method} {path} {status} {bytes} B {ms} ms".format(**event)
+        event = {"client": event["client"]}
+    facts = " ".join(f"{name}={value}" for name, value in event.items() if value is not None)
+    line = neutralise(f"{clock} {level} {what} {facts}").translate(_ONE_LINE).rstrip()
+    return f"{line}\n{trace}" if trace else line
+
+
+class _Forward(logging.Handler):
+    """Hands a record of the standard library's logging to structlog."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        structlog.get_logger("uvicorn").log(record.levelno, record.getMessage(), exc_info=record.exc_info)

@@ -1,0 +1,147 @@
+"""A live publication: folders in, revisions out.
+
+One thread does it all, one step after the other: it waits for a change, loads what changed, makes the next
+revision and swaps it in with a single assignment. The event loop only ever reads :attr:`Publication.current`,
+so nothing here needs a lock, and however long loading takes, requests go on being answered from the revision
+before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from skillwire.adapters.files.packed_skills import PackedSkills
+from skillwire.errors import SkillwireError
+from skillwire.model.catalog import Catalog
+from skillwire.server.log import log_broken, log_changes
+from skillwire.server.revision import make_revision
+from skillwire.server.watch import watch_folders
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from skillwire.adapters.files.blobs import FileBlobs
+    from skillwire.adapters.files.packed_skills import SkillChanges
+    from skillwire.model.skill import Artifact
+    from skillwire.server.folders import PublishedFolders
+    from skillwire.server.revision import Revision
+
+#: Longer than an index may be cached (:class:`skillwire.protocols.agent_skills.server.Cache`): who holds an old
+#: one can still fetch what it names.
+_GRACE: Final = 900.0
+
+
+class Publication:
+    """Keeps a revision of ``folders`` current.
+
+    Args:
+        folders: what is published.
+        blobs: where its bytes are kept.
+        base_url: see :class:`skillwire.protocols.agent_skills.server.Site`.
+        poll: seconds between two looks at the folders, instead of notifications of changes.
+    """
+
+    def __init__(
+        self, folders: PublishedFolders, blobs: FileBlobs, *, base_url: str = "", poll: float | None = None
+    ) -> None:
+        self.folders = folders
+        self.blobs = blobs
+        self.current: Revision | None = None
+        self._base_url = base_url
+        self._poll = poll
+        self._number = 0
+        self._skills = PackedSkills({})
+        self._superseded: dict[Artifact, tuple[str, float]] = {}
+        self._log = structlog.get_logger("skillwire")
+        self._thread: threading.Thread | None = None
+        self._stop = threading.Event()
+        self._again = threading.Event()
+        self._missing = threading.Event()
+        self._waiting: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
+
+    def start(self) -> None:
+        """Begin to load and watch, in a thread of its own, unless that has begun."""
+        if self._thread is None:
+            self._stop.clear()
+            self._thread = threading.Thread(target=self._run, name="skillwire-publication", daemon=True)
+            self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread and wait for its end. What was loaded stays readable."""
+        thread, self._thread = self._thread, None
+        self._stop.set()
+        if thread is not None:
+            thread.join()
+
+    def look_again(self) -> None:
+        """Have every folder checked soon, its bytes in the store included."""
+        self._missing.set()
+        self._again.set()
+
+    async def first(self, seconds: float | None = None) -> Revision | None:
+        """Return the current revision as soon as there is one; None when that takes longer than ``seconds``."""
+        event = asyncio.Event()
+        self._waiting.append((asyncio.get_running_loop(), event))
+        if self.current is None:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(event.wait(), seconds)
+        return self.current
+
+    def _run(self) -> None:
+        try:
+            self.blobs.lock()
+            self.folders.restore()
+            for touched in watch_folders(self.folders.roots, stop=self._stop, again=self._again, poll=self._poll):
+                self._refresh(touched)
+            self.folders.save()
+        except Exception as error:  # noqa: BLE001  # the thread's end: nobody else would hear of it
+            self._log.error("the folders are no longer watched", exc_info=error)
+        finally:
+            self.blobs.unlock()
+
+    def _refresh(self, touched: Collection[str] | None) -> None:
+        """Load what changed and swap in the next revision, if anything did."""
+        if self._missing.is_set():
+            self._missing.clear()
+            self.folders.check_blobs()
+        first = self.current is None
+        try:
+            changed = self.folders.refresh(touched)
+        except SkillwireError as error:  # what is served stays, and the next change tries again
+            self._log.error("the folders cannot be read", code=error.code, reason=str(error))
+            return
+        if not changed and not first:
+            return
+        skills = self.folders.public_skills()
+        changes = skills.changes_since(self._skills)
+        self._supersede(skills, changes)
+        self._skills = skills
+        self._number += 1
+        broken = tuple(self.folders.broken())
+        catalog = Catalog(self._number, skills)
+        self.current = make_revision(catalog, self._base_url, self._superseded.keys(), broken)
+        for loop, event in self._waiting:
+            loop.call_soon_threadsafe(event.set)
+        self._waiting.clear()
+        log_changes(self._log, self._number, len(skills), changes)
+        log_broken(self._log, broken)
+        if first:
+            self.folders.save()
+            self.blobs.remove_unused(self.folders.used_blobs())
+
+    def _supersede(self, skills: PackedSkills, changes: SkillChanges) -> None:
+        """Remember the artifacts that newer ones replace; forget those of skills that are gone, and the oldest."""
+        now = time.monotonic()
+        for name in changes.changed:
+            self._superseded[self._skills[name].artifact] = (name, now)
+        self._superseded = {
+            artifact: (name, since)
+            for artifact, (name, since) in self._superseded.items()
+            if name in skills and now - since < _GRACE
+        }

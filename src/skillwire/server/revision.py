@@ -1,0 +1,49 @@
+"""One revision of what is served: everything that depends on the catalog, made together and swapped in together.
+
+A request takes the current revision once and is answered from it to its end, so no answer mixes two states.
+Artifacts of the revisions before stay reachable by digest for a while, for clients that hold an older index.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from skillwire.protocols.agent_skills.server import INDEX_PATH, OLD_INDEX_PATH, Listing, Site
+from skillwire.server.listings import Listings, prepare
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from skillwire.model.catalog import Catalog
+    from skillwire.model.skill import Artifact
+    from skillwire.server.folders import Broken
+    from skillwire.server.prepared import Prepared
+
+#: What every client of every skill asks for.
+_PREPARED: Final = (INDEX_PATH, OLD_INDEX_PATH)
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """A revision: its number, the site, the answers that are ready, and the folders that cannot be published."""
+
+    number: int
+    skills: int
+    site: Site
+    prepared: Mapping[str, Prepared]
+    broken: tuple[Broken, ...] = ()
+    listings: Listings = field(default_factory=Listings)
+
+
+def make_revision(
+    catalog: Catalog, base_url: str, superseded: Iterable[Artifact] = (), broken: Iterable[Broken] = ()
+) -> Revision:
+    """Return the revision that serves ``catalog``, which was narrowed to its audience. Takes 0.5 s at 10,000 skills."""
+    site = Site(catalog, base_url, superseded)
+    prepared = {}
+    for path in _PREPARED:
+        listing = site.lookup(path)
+        if isinstance(listing, Listing):
+            prepared[path] = prepare(listing)
+    return Revision(catalog.revision, len(catalog.skills), site, prepared, tuple(broken))

@@ -1,0 +1,120 @@
+"""Running the application as a process: the socket, the HTTP library, signals, and an end that loses nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import signal
+import socket
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Final
+
+import uvicorn
+
+from skillwire import limits
+from skillwire.errors import ConflictError, Place, UsageError
+from skillwire.server.connection import Connection
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from skillwire.server.application import Application
+    from skillwire.server.revision import Revision
+
+_BACKLOG: Final = 2048
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Return a socket that listens.
+
+    Args:
+        host: a name or an address; names are looked up.
+        port: 0 takes a free one.
+
+    Raises:
+        UsageError: ``HOST_UNUSABLE`` when this machine cannot listen there.
+        ConflictError: ``PORT_IN_USE``.
+    """
+    place = Place(f"{host}:{port}")
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listener = socket.socket(family, kind, protocol)
+    except OSError as error:
+        raise UsageError("HOST_UNUSABLE", f"cannot listen at {host}: {error.strerror}", place=place) from error
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(_BACKLOG)
+    except OSError as error:
+        listener.close()
+        if error.errno == errno.EADDRINUSE:
+            raise ConflictError("PORT_IN_USE", f"port {port} is in use", place=place) from error
+        raise UsageError("HOST_UNUSABLE", f"cannot listen: {error.strerror}", place=place) from error
+    return listener
+
+
+def address_of(listener: socket.socket) -> str:
+    """Return the URL under which this machine reaches ``listener``."""
+    host, port = listener.getsockname()[:2]
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104  # everywhere includes here
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def run(application: Application, listener: socket.socket, *, on_ready: Callable[[Revision], None]) -> None:
+    """Serve until SIGINT or SIGTERM; answers under way are then finished, within a bound.
+
+    Args:
+        application: what is served.
+        listener: from :func:`listen`; closed at the end.
+        on_ready: called once, when the first catalog is loaded.
+    """
+    config = uvicorn.Config(
+        application,
+        http=Connection,
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        backlog=_BACKLOG,
+        limit_concurrency=limits.SERVER_CONNECTIONS,
+        timeout_keep_alive=limits.SERVER_IDLE_SECONDS,
+        timeout_graceful_shutdown=limits.SERVER_SHUTDOWN_SECONDS,
+    )
+    with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
+        runner.run(_serve(_Server(config), application, listener, on_ready))
+
+
+async def _serve(
+    server: _Server, application: Application, listener: socket.socket, on_ready: Callable[[Revision], None]
+) -> None:
+    ready = asyncio.create_task(_wait_ready(application, on_ready))
+    try:
+        await server.serve(sockets=[listener])
+    finally:
+        ready.cancel()
+        with suppress(asyncio.CancelledError):
+            await ready
+
+
+async def _wait_ready(application: Application, on_ready: Callable[[Revision], None]) -> None:
+    revision = await application.publication.first()
+    if revision is not None:
+        on_ready(revision)
+
+
+class _Server(uvicorn.Server):
+    """The library's server, which ends with 0 when it was told to end."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Let the first signal end the server and a second SIGINT cut it short; nothing is raised again after."""
+        wanted = (signal.SIGINT, signal.SIGTERM)
+        before = {number: signal.signal(number, self.handle_exit) for number in wanted}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)

@@ -1,0 +1,81 @@
+"""What the server says of itself: ``/healthz``, ``/readyz`` and ``/metrics``, routed by Starlette.
+
+``/healthz`` says that the process answers; ``/readyz`` that it has something to serve, and what is wrong with the
+folders that it cannot publish as they are. A broken skill does not make the server unready: its last good
+version, and all the others, are served.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from prometheus_client import CONTENT_TYPE_LATEST
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from skillwire.protocols.agent_skills.fields import OPEN_FIELDS
+from skillwire.server.problems import NOT_FOUND, NOT_READY, Problem, method_not_allowed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from starlette.requests import Request
+
+    from skillwire.server.folders import Broken
+    from skillwire.server.metrics import Metrics
+    from skillwire.server.revision import Revision
+
+_FIELDS = {**OPEN_FIELDS, "Cache-Control": "no-store"}
+
+
+def make_services(current: Callable[[], Revision | None], metrics: Metrics) -> Starlette:
+    """Return the application that answers everything which is not part of the site.
+
+    Args:
+        current: returns the revision that is served, or None before the first.
+        metrics: what ``/metrics`` exposes.
+    """
+
+    async def health(_: Request) -> Response:
+        return JSONResponse({"status": "alive"}, headers=_FIELDS)
+
+    async def ready(_: Request) -> Response:
+        revision = current()
+        if revision is None:
+            return _response(NOT_READY)
+        broken = [_describe(one) for one in revision.broken]
+        content = {"status": "ready", "revision": revision.number, "skills": revision.skills, "broken": broken}
+        return JSONResponse(content, headers=_FIELDS)
+
+    async def expose(_: Request) -> Response:
+        return Response(metrics.expose(), media_type=CONTENT_TYPE_LATEST, headers=_FIELDS)
+
+    services = Starlette(
+        routes=[Route("/healthz", health), Route("/readyz", ready), Route("/metrics", expose)],
+        exception_handlers={HTTPException: _tell},
+    )
+    services.router.redirect_slashes = False
+    return services
+
+
+def _describe(broken: Broken) -> dict[str, Any]:
+    # The folder's name and not its path: who may ask whether we are ready need not know this machine.
+    findings = [
+        {"code": finding.code, "message": finding.message, "line": finding.place.line}
+        for finding in broken.findings
+        if finding.level == "error"
+    ]
+    return {"folder": broken.name, "serving": broken.serving, "findings": findings}
+
+
+async def _tell(request: Request, error: Exception) -> Response:
+    if isinstance(error, HTTPException) and error.headers and "Allow" in error.headers:
+        return _response(method_not_allowed(request.method, error.headers["Allow"]))
+    return _response(NOT_FOUND)
+
+
+def _response(problem: Problem) -> Response:
+    fields = {**_FIELDS, **problem.fields}
+    return Response(problem.body(), problem.status, media_type="application/json", headers=fields)

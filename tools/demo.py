@@ -75,10 +75,9 @@ def run(project: Path, command: str, *, expect: int = 0) -> None:
 def serving(skills: Path) -> Iterator[str]:
     """Serve ``skills`` and give the origin; the server is ended afterwards."""
     port = PORT if is_free(PORT) else free_port()
-    arguments = ["serve", skills.name, *([] if port == PORT else ["--port", str(port)])]
-    print(f"$ skillwire {shlex.join(arguments)}", flush=True)
-    command = [*SKILLWIRE, *arguments, "--log-level", "warning"]
-    server = subprocess.Popen(command, cwd=skills.parent)
+    arguments = ["serve", skills.name, "--no-access-log", *([] if port == PORT else ["--port", str(port)])]
+    print(f"$ skillwire {shlex.join(arguments)} &", flush=True)
+    server = subprocess.Popen([*SKILLWIRE, *arguments], cwd=skills.parent)
     try:
         origin = f"http://127.0.0.1:{port}"
         wait_until(lambda: server.poll() is not None or is_ready(origin))

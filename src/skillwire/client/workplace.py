@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -95,9 +96,9 @@ class Workplace:
         """Find what a reference means: one skill, or all of an index or of a folder of folders."""
         reference = parse_reference(text)
         if reference.path is not None:
-            return locate_folders(Path(reference.path).expanduser(), self.root)
-        self._name(reference)
-        return locate(reference, self.session)
+            return (yield from locate_folders(Path(reference.path).expanduser(), self.root))
+        yield from work(partial(self._name, reference))
+        return (yield from locate(reference, self.session))
 
     def locate_one(self, text: str) -> Flow[LocatedSkill]:
         """Find the one skill that a reference means.
@@ -126,7 +127,8 @@ class Workplace:
                 if skill.ref.name in skills and skills[skill.ref.name].ref != skill.ref:
                     raise UsageError("USAGE", f"two references mean a skill named {skill.ref.name}")
                 skills[skill.ref.name] = skill
-        chosen = choose_agents(agents or self.settings.agents, self.agents_in_use())
+        in_use = yield from work(self.agents_in_use)
+        chosen = choose_agents(agents or self.settings.agents, in_use)
         as_copy = self.settings.install == "copy" if copy is None else copy
         target = Target(place_for(chosen, for_user=self.for_user, copy=as_copy), chosen)
         return (yield from self._plan([(skill, target) for skill in skills.values()]))
@@ -152,7 +154,7 @@ class Workplace:
         """Compare installed skills, these or all, with what their origins have now: each index is asked about anew."""
         lock = yield from work(self.folder.read_lock)
         skills = select(lock, names)
-        self._trust_locked(skills)
+        yield from work(partial(self._trust_locked, skills))
         return (
             yield from compare(
                 skills, replace(self.session, refresh=True), lambda locked: load_local(locked, self.root)
@@ -217,11 +219,13 @@ class Workplace:
         """
         if plan.unknown_origins and not consent:
             raise TrustError("ORIGIN_UNKNOWN", f"nobody has agreed to install from {plan.unknown_origins[0]} yet")
-        for planned in plan.skills:
-            # Known from a lock only until now: the consent, just given or of long ago, covers connecting there.
-            if not planned.skill.is_local:
-                self._name_url(planned.skill.ref.origin)
-        return apply_install(plan, self.session, self.folder, overwrite=overwrite, on_done=on_done)
+        yield from work(partial(self._name_planned, plan))
+        return (yield from apply_install(plan, self.session, self.folder, overwrite=overwrite, on_done=on_done))
+
+    def _name_planned(self, plan: Plan) -> None:
+        """Take the consent to a plan, just given or of long ago, as leave to connect to its origins."""
+        for origin in {planned.skill.ref.origin for planned in plan.skills if not planned.skill.is_local}:
+            self._name_url(origin)
 
     def _trust_locked(self, skills: Sequence[LockedSkill]) -> None:
         """Name the origins of installed skills that the user has agreed to; a lock alone names nothing."""

@@ -140,6 +140,7 @@ def _tell_report(output: Output, client: Client, report: Report) -> None:
         {
             "root": str(client.root),
             "installed": [locked_object(locked) for locked in report.installed],
+            "updated": list(report.updated),
             "unchanged": list(report.unchanged),
             "failed": {name: error.diagnostics()._asdict() for name, error in report.failed.items()},
         },
@@ -147,7 +148,8 @@ def _tell_report(output: Output, client: Client, report: Report) -> None:
     for locked in report.installed:
         version = f" {locked.version}" if locked.version else ""
         places = ", ".join([*locked.placement.folders, *locked.placement.links])
-        output.line(good("added "), strong(locked.name), version, faint(f"  {places}"))
+        verb = "updated " if locked.name in report.updated else "added "
+        output.line(good(verb), strong(locked.name), version, faint(f"  {places}"))
     if len(report.unchanged) > _LISTED:
         output.line(f"unchanged {len(report.unchanged)} skills")
     else:

@@ -76,9 +76,10 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What was done: what is now installed, and what could not be, by name."""
+    """What was done: what was put in place, which of it took the place of an earlier one, and what failed."""
 
     installed: tuple[LockedSkill, ...] = ()
+    updated: tuple[str, ...] = ()
     unchanged: tuple[str, ...] = ()
     failed: Mapping[str, SkillwireError] = field(default_factory=dict)
 
@@ -167,7 +168,9 @@ def apply_install(
     installed, failed = yield from work(lambda: _put_in_place(plan, contents, session, folder))
     for base in plan.unknown_origins:
         yield from work(partial(_accept, base, session))
-    return Report(installed, unchanged, failed)
+    names = {locked.name for locked in installed}
+    updated = tuple(row.skill.ref.name for row in plan.skills if row.state == "update" and row.skill.ref.name in names)
+    return Report(installed, updated, unchanged, failed)
 
 
 def _put_in_place(

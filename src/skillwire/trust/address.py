@@ -151,13 +151,19 @@ class AddressPolicy:
                 raise _plain_http(url)
         elif reach is Reach.NOWHERE or not (self._allowed.lists_address(number) or reach in self._opened(url, number)):
             lead = "" if address == url.host else f"{url.host} leads to "
-            raise _refusal(url, f"{lead}{address}, {reach.value}", _FIXES.get(reach), address=address)
+            raise _refusal(url, f"{lead}{address}, {reach.value}", self._fix(url.host, reach), address=address)
 
     def _vouched(self, host: str) -> bool:
         return host in self._hosts or self._allowed.lists_host(host)
 
     def _may_be_plain(self, name: str) -> bool:
         return self._allowed.lists_host(name) or (is_local_name(name) and name in self._hosts)
+
+    def _fix(self, host: str, reach: Reach) -> str | None:
+        if reach in _FIXES:
+            return _FIXES[reach]
+        named_in_vain = host in self._hosts and not _is_address(host)
+        return f'If that is right, put allow = ["{host}"] in your settings.' if named_in_vain else None
 
     def _opened(self, url: Url, address: Address) -> frozenset[Reach]:
         """Return what the user opened for the host of ``url`` beside public addresses."""

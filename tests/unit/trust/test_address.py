@@ -165,6 +165,14 @@ def test_a_refusal_that_naming_does_not_lift_says_so():
     assert "127.0.0.1" in caught.value.diagnostics().fix
 
 
+def test_a_public_name_with_a_private_address_is_opened_by_the_setting_that_the_refusal_names():
+    url = parse_url("https://skills.corp.example/")
+    with pytest.raises(TrustError) as caught:
+        AddressPolicy().naming(url).check_address(url, "10.0.0.1")
+    assert 'allow = ["skills.corp.example"]' in caught.value.diagnostics().fix
+    AddressPolicy(allow=("skills.corp.example",)).check_address(url, "10.0.0.1")
+
+
 def test_names_of_hosts():
     assert is_localhost("localhost")
     assert is_localhost("a.b.localhost")

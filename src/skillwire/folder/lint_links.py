@@ -25,7 +25,7 @@ _CODE: Final = re.compile(
     r"^ {0,3}(?P<fence>`{3,}|~{3,})[^\n]*+\n(?:.*\n)*?(?: {0,3}(?P=fence)[`~]*[ \t]*$|\Z)|(?P<tick>`+)[^`\n]+(?P=tick)",
     re.MULTILINE,
 )
-_INLINE: Final = re.compile(r"\]\([ \t]*(?:<([^<>\n]+)>|([^\s()<>]+(?:\([^\s()]*\)[^\s()]*)?))")
+_INLINE: Final = re.compile(r"\]\([ \t]*(?:<([^<>\n]+)>(?=[\s)])|([^\s()<>]+(?:\([^\s()]*\)[^\s()]*)?))")
 _DEFINITION: Final = re.compile(r"^ {0,3}\[[^\]\n]+\]:[ \t]*<?([^\s<>]+)", re.MULTILINE)
 _SCHEME: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+:|//|#")
 _OF_ONE_MACHINE: Final = re.compile(r"/|~|[A-Za-z]:[\\/]|file:")

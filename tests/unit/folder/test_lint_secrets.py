@@ -1,0 +1,96 @@
+"""Rules about secrets: what looks like one is found, and told without telling it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from skillwire.folder.load import examine
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    Found = Callable[..., list[str]]
+
+RANDOM = "Zk9vQ2xW7rT4mB8nH3jL5pD6sF2gY1cA"
+#: Put together here, so that no scanner takes this file for a leak.
+SECRETS = {
+    "an AWS access key id": "AKIA" + "Q3EGRZP7LW5NTKHV",
+    "a temporary AWS access key id": "ASIA" + "Q3EGRZP7LW5NTKHV",
+    "a GitHub token": "ghp_" + RANDOM + "9xK2",
+    "a GitHub token, fine-grained": "github_pat_" + RANDOM * 2,
+    "a GitLab token": "glpat-" + RANDOM[:20],
+    "an Anthropic key": "sk-ant-" + "api03-" + RANDOM,
+    "an OpenAI key": "sk-" + "proj-" + RANDOM,
+    "a Slack token": "xoxb-" + "781516184-" + RANDOM,
+    "a Slack web hook": "hooks.slack.com/services/" + "T9A8B7C6D/B9A8B7C6D/" + RANDOM,
+    "a Google key": "AIza" + RANDOM + "9xK",
+    "a Stripe key": "sk_live_" + RANDOM,
+    "an npm token": "npm_" + RANDOM + "9xK2",
+    "a PyPI token": "pypi-AgE" + "IcHlwaS5vcmc" + RANDOM,
+    "a Hugging Face token": "hf_" + RANDOM,
+    "a private key": "-----BEGIN " + "OPENSSH PRIVATE KEY-----",
+}
+
+
+@pytest.mark.parametrize("name", SECRETS)
+def test_a_secret_is_found_and_not_repeated(write: Callable[..., Path], name: str) -> None:
+    secret = SECRETS[name]
+    for path, text in (("notes.md", f"# Notes\nUse {secret} here.\n"), ("a.py", f'KEY = "{secret}"\n')):
+        findings = [one for one in examine(write(**{path: text})).findings if one.code == "SECRET"]
+        assert [finding.message for finding in findings][:1] == [f"{name.partition(',')[0]} stands here"]
+        for finding in findings:
+            assert secret[6:] not in repr(finding)
+            assert finding.place.excerpt is not None
+            assert "[secret]" in finding.place.excerpt
+        (write() / path).unlink()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f'api_key = "{RANDOM}"',
+        f"'access_token': '{RANDOM}'",
+        f'"clientSecret": "{RANDOM}",',
+        f'password="{RANDOM}"',
+        f'headers["X-Api-Key"] = "{RANDOM}"',
+        "https://admin:hunter2hunter@db.example.org/x",
+        "postgres://:s3cr3tpw99@db.internal/x",
+    ],
+)
+def test_assignments_that_look_like_a_secret(found: Found, text: str) -> None:
+    assert [line.split()[:2] for line in found(**{"a.txt": text})] == [["warning", "SECRET"]]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'api_key = "your-api-key-goes-here-123"',
+        'api_key = "xxxxxxxxxxxxxxxxxxxxxxx1"',
+        'token = "EXAMPLE_TOKEN_0123456789abcdef"',
+        "AKIAIOSFODNN7EXAMPLE",
+        'digest = "sha256:9f86d081884c7d659a2feaa0c55ad015"',
+        f'checksum = "{RANDOM}"',
+        'password = "aaaaaaaaaaaaaaaaaaaaa1"',
+        'token = os.environ["EXAMPLE_SERVICE_TOKEN_1"]',
+        "https://user:${PASSWORD}@example.com/",
+        "https://user:<password>@example.com/",
+        "https://example.com/a:b/c@d",
+        "task-based disk-full risk-averse",
+        "-----BEGIN PUBLIC KEY-----",
+    ],
+)
+def test_what_is_no_secret(found: Found, text: str) -> None:
+    assert found(**{"a.txt": text + "\n"}) == []
+
+
+def test_no_other_finding_shows_the_line_of_a_secret(write: Callable[..., Path]) -> None:
+    secret = SECRETS["a GitHub token"]
+    folder = write(**{"SKILL.md": f"---\nname: demo\ndescription: d\nodd: {secret}\n---\nx\u200b {secret}\n"})
+    findings = examine(folder).findings
+    assert {finding.code for finding in findings} >= {"SECRET", "FIELD_UNKNOWN", "HIDDEN_CHARACTERS"}
+    assert secret not in repr(findings)
+    (folder / "SKILL.md").write_text(f"---\nname: demo\ndescription: d: {secret}\n---\n")
+    assert secret not in repr(examine(folder).findings)

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from skillwire.folder.findings import Findings
 
 _CODE: Final = re.compile(
-    r"^ {0,3}(?P<fence>`{3,}|~{3,})[^\n]*+\n(?:.*\n)*?(?: {0,3}(?P=fence)[`~]*[ \t]*$|\Z)|(?P<tick>`+)[^`\n]+(?P=tick)",
+    r"^ {0,3}(?P<fence>`{3,}|~{3,})[^\n]*+\n(?:.*\n)*?(?: {0,3}(?P=fence)[`~]*[ \t]*$|\Z)"
+    r"|(?<!`)(?P<tick>`++)[^`\n]++(?P=tick)",
     re.MULTILINE,
 )
 _INLINE: Final = re.compile(r"\]\([ \t]*(?:<([^<>\n]+)>(?=[\s)])|([^\s()<>]+(?:\([^\s()]*\)[^\s()]*)?))")
@@ -31,6 +32,7 @@ _SCHEME: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+:|//|#")
 _OF_ONE_MACHINE: Final = re.compile(r"/|~|[A-Za-z]:[\\/]|file:")
 _PLACEHOLDER: Final = re.compile(r"[{}$*<>|]|\.\.\.")
 _MOST_LINKS: Final = 1_000
+_TOLD: Final = 50
 _SHOWN: Final = 120
 
 
@@ -69,6 +71,7 @@ class _Page:
         self.file = file
         self._findings = findings
         self._code: list[tuple[int, int]] | None = None
+        self._told = 0
 
     def links(self) -> Iterator[_Link]:
         """Yield the relative links, and those that name a path of one machine, in code and outside."""
@@ -102,7 +105,8 @@ class _Page:
         """Add a finding about a link, unless it stands in code."""
         if self._code is None:
             self._code = [span.span() for span in _CODE.finditer(self.file.text)]
-        if not any(start <= link.start < end for start, end in self._code):
+        if self._told < _TOLD and not any(start <= link.start < end for start, end in self._code):
+            self._told += 1
             self._findings.add(code, message, self.file.place(link.start, link.end))
 
 

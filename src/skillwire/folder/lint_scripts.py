@@ -14,19 +14,21 @@ if TYPE_CHECKING:
     from skillwire.folder.findings import Findings
 
 _SHELLS: Final = (
-    r"(?:sudo\s+(?:-\S+\s+)*)?(?:env\s+(?:\S+=\S*\s+)*)?(?:/\S+/)?"
+    r"(?:sudo\s+(?:-\S+\s+){0,8})?(?:env\s+(?:[^\s=]+=\S*\s+){0,8})?(?:/\S+/)?"
     r"(?:(?:ba|z|da|k|fi|a)?sh|python[0-9.]*|node|perl|ruby|php)\b"
 )
-_REST: Final = r"(?:\\\r?\n|[^\n|;])*"
+#: The rest of a command, and of a line. Bounded: each name that begins a pattern would look through all that follows.
+_REST: Final = r"(?:\\\r?\n|[^\n|;]){0,200}?"
+_LINE: Final = r"[^\n]{0,200}"
 #: One of these occurs in whatever fits a pattern: cheap to look for, and absent from most texts.
 _NEEDED: Final = ("curl", "wget", "iex", "invoke-expression")
 _PIPE: Final = re.compile(
     rf"\b(?:curl|wget)\b{_REST}\|\s*(?:tee\b{_REST}\|\s*)?{_SHELLS}"
-    r"|\b(?:(?:ba|z|k)?sh|source|python[0-9.]*)\s+(?:-\S+\s+)*<\(\s*(?:curl|wget)\b[^\n)]*\)?"
-    r"|\b(?:ba|z|da|k)?sh\s+-\w*c\s+[\"']?(?:\$\(|`)\s*(?:curl|wget)\b[^\n]*"
-    r"|\beval\s+[\"']?(?:\$\(|`)\s*(?:curl|wget)\b[^\n]*"
-    r"|\b(?:irm|iwr|invoke-webrequest|invoke-restmethod|curl|wget)\b[^\n|]*\|\s*(?:iex|invoke-expression)\b"
-    r"|\b(?:iex|invoke-expression)\b[^\n]*\b(?:irm|iwr|invoke-webrequest|invoke-restmethod|downloadstring)\b[^\n]*",
+    r"|\b(?:(?:ba|z|k)?sh|source|python[0-9.]*)\s+(?:-\S+\s+){0,8}<\(\s*(?:curl|wget)\b[^\n)]{0,200}\)?"
+    rf"|\b(?:ba|z|da|k)?sh\s+-\w*c\s+[\"']?(?:\$\(|`)\s*(?:curl|wget)\b{_LINE}"
+    rf"|\beval\s+[\"']?(?:\$\(|`)\s*(?:curl|wget)\b{_LINE}"
+    rf"|\b(?:irm|iwr|invoke-webrequest|invoke-restmethod|curl|wget)\b[^\n|]{{0,200}}\|\s*(?:iex|invoke-expression)\b"
+    rf"|\b(?:iex|invoke-expression)\b{_LINE}\b(?:irm|iwr|invoke-webrequest|invoke-restmethod|downloadstring)\b{_LINE}",
     re.IGNORECASE,
 )
 

@@ -1,0 +1,32 @@
+"""No text makes the rules slow: each pattern's time grows with the text, not with its square."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from skillwire.folder.load import examine
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+UNITS = [
+    "curl ", "curl | ", "wget\\\n", "sh -sh ", "curl | sudo -x ", "env a=b ", "iex ", "iwr ", "eval $(", "bash <(",
+    "`", "``a", "~~~\n", "```\n", "](", "[a](x) ", "[a](/x) ", "[a]: x\n", "[", "(",
+    "://a:", "://a:b", "-----BEGIN A ", "sk-", "sk-ant-", "ghp_", "password='", 'key: "A1', "=", "xoxb-",
+    "\u200b", "a\u200b", "\r", "\x01", "import ", "fetch ", "require(", "curl\t", "#",
+    "a" * 500 + "\n", "---\n", "- ", "😀",
+]  # fmt: skip
+SIZE = 100_000
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_cost(write: Callable[..., Path], unit: str) -> None:
+    text = unit * (SIZE // len(unit))
+    folder = write(**{"a.md": text, "a.sh": "#!" + text, "a.js": text, "a.py": text})
+    started = time.process_time()
+    examine(folder)
+    assert time.process_time() - started < 2

@@ -100,6 +100,12 @@ class ResponseReader:
         self._ended = True
         return self._advance()
 
+    def lost(self, why: str) -> FetchError:
+        """Return the error that says that the connection was lost before the answer was complete."""
+        return FetchError(
+            "CONNECTION_LOST", f"the connection was lost before the whole answer came: {why}", place=self._place
+        )
+
     def _advance(self) -> HttpResponse | None:
         try:
             next(self._steps)
@@ -226,7 +232,7 @@ class ResponseReader:
     def _more(self) -> Parsing[None]:
         yield
         if self._ended:
-            raise FetchError("CONNECTION_LOST", "the connection ended before the answer did", place=self._place)
+            raise self.lost("it ended")
 
     def _check_size(self, size: int) -> None:
         limit = self._request.max_bytes

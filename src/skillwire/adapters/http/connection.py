@@ -94,18 +94,20 @@ def open_connection(url: Url, address: str, seconds: float, context: ssl.SSLCont
     Args:
         url: whose scheme, host and port are meant.
         address: one that the policy has allowed; nothing is looked up here.
-        seconds: for connecting, and again for the handshake.
+        seconds: for connecting and the handshake.
         context: for https.
 
     Raises:
         FetchError: ``CONNECT_FAILED``, ``TLS_FAILED``.
     """
     sock = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
+    end = time.monotonic() + seconds
     try:
         sock.settimeout(seconds)
         sock.connect((address, url.port))
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return Connection(address, sock if context is None else _secure(sock, url.host, context))
+        sock.settimeout(max(end - time.monotonic(), 0.001))
+        return Connection(address, sock if context is None else _secure(sock, url, context))
     except BaseException as error:
         sock.close()
         if isinstance(error, OSError):
@@ -114,13 +116,13 @@ def open_connection(url: Url, address: str, seconds: float, context: ssl.SSLCont
         raise
 
 
-def _secure(sock: socket.socket, host: str, context: ssl.SSLContext) -> ssl.SSLSocket:
+def _secure(sock: socket.socket, url: Url, context: ssl.SSLContext) -> ssl.SSLSocket:
     import ssl  # noqa: PLC0415 - the caller has a context, so it is imported already
 
     from skillwire.adapters.http.tls import tls_failure  # noqa: PLC0415 - as above
 
     try:
         # A TLS stream that ends without saying so was cut; without this it would pass for an end.
-        return context.wrap_socket(sock, server_hostname=host, suppress_ragged_eofs=False)
+        return context.wrap_socket(sock, server_hostname=url.host, suppress_ragged_eofs=False)
     except ssl.SSLError as error:
-        raise tls_failure(host, error) from error
+        raise tls_failure(url, error) from error

@@ -50,7 +50,7 @@ class Stream(asyncio.Protocol):
             FetchError: as ``reader`` does; ``CONNECTION_LOST``.
         """
         if self._transport is None or self._transport.is_closing():
-            raise FetchError("CONNECTION_LOST", "the connection was closed")
+            raise reader.lost("it was closed")
         self._reader, self._answer = reader, self._loop.create_future()
         self._transport.write(message)
         try:
@@ -84,8 +84,8 @@ class Stream(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Fail what is still awaited. Called by the loop."""
-        if self._answer is not None and not self._answer.done():
-            self._answer.set_exception(FetchError("CONNECTION_LOST", f"the connection broke: {exc or 'it was cut'}"))
+        if self._reader is not None and self._answer is not None and not self._answer.done():
+            self._answer.set_exception(self._reader.lost(str(exc or "it ended")))
 
     def _settle(self, read: Callable[..., HttpResponse | None], *data: bytes) -> None:
         if self._answer is None or self._answer.done():
@@ -113,22 +113,24 @@ async def open_stream(url: Url, address: str, seconds: float, context: ssl.SSLCo
     Raises:
         FetchError: ``CONNECT_FAILED``, ``TLS_FAILED``.
     """
+    try:
+        async with asyncio.timeout(seconds):
+            return await _connect(url, address, context)
+    except OSError as error:
+        message = f"cannot connect to {url.host} ({address}, port {url.port}): {str(error) or 'timed out'}"
+        raise FetchError("CONNECT_FAILED", message, place=Place(str(url))) from error
+
+
+async def _connect(url: Url, address: str, context: ssl.SSLContext | None) -> Stream:
+    loop = asyncio.get_running_loop()
     sock = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
     try:
         sock.setblocking(False)
-        async with asyncio.timeout(seconds):
-            return await _connect(sock, url, address, context)
-    except BaseException as error:
+        await loop.sock_connect(sock, (address, url.port))
+    except BaseException:
         sock.close()
-        if isinstance(error, OSError):
-            message = f"cannot connect to {url.host} ({address}, port {url.port}): {error or 'no answer in time'}"
-            raise FetchError("CONNECT_FAILED", message, place=Place(str(url))) from error
         raise
-
-
-async def _connect(sock: socket.socket, url: Url, address: str, context: ssl.SSLContext | None) -> Stream:
-    loop = asyncio.get_running_loop()
-    await loop.sock_connect(sock, (address, url.port))
+    # From here on the loop owns the socket, and closes it when something fails.
     if context is None:
         return (await loop.create_connection(lambda: Stream(address), sock=sock))[1]
     import ssl  # noqa: PLC0415 - the caller has a context, so it is imported already
@@ -138,5 +140,5 @@ async def _connect(sock: socket.socket, url: Url, address: str, context: ssl.SSL
     try:
         made = await loop.create_connection(lambda: Stream(address), sock=sock, ssl=context, server_hostname=url.host)
     except ssl.SSLError as error:
-        raise tls_failure(url.host, error) from error
+        raise tls_failure(url, error) from error
     return made[1]

@@ -28,7 +28,7 @@ from skillwire.adapters.http.kept import Kept
 from skillwire.adapters.http.names import known_addresses, look_up
 from skillwire.adapters.http.rules import USER_AGENT, may_repeat, no_address, still_allowed, weightier
 from skillwire.adapters.http.threads import call_within, outcomes
-from skillwire.errors import FetchError, Place, SkillwireError, TrustError
+from skillwire.errors import FetchError, SkillwireError, TrustError
 from skillwire.model.url import parse_url
 from skillwire.wire.coding import decode_content
 from skillwire.wire.http1 import ResponseReader, encode_request
@@ -159,7 +159,7 @@ class SyncDriver:
             if isinstance(error, TimeoutError):
                 raise deadline.passed() from error
             if isinstance(error, OSError):
-                raise FetchError("CONNECTION_LOST", f"the connection broke: {error}", place=Place(str(url))) from error
+                raise reader.lost(str(error)) from error
             raise
         if reader.reusable:
             self._kept.keep(url.origin, connection)

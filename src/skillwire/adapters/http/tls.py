@@ -8,8 +8,12 @@ no https pays neither: this module is imported when the first https connection i
 from __future__ import annotations
 
 import ssl
+from typing import TYPE_CHECKING
 
-from skillwire.errors import FetchError
+from skillwire.errors import FetchError, Place
+
+if TYPE_CHECKING:
+    from skillwire.model.url import Url
 
 
 def client_context() -> ssl.SSLContext:
@@ -20,8 +24,10 @@ def client_context() -> ssl.SSLContext:
     return context
 
 
-def tls_failure(host: str, error: ssl.SSLError) -> FetchError:
+def tls_failure(url: Url, error: ssl.SSLError) -> FetchError:
     """Return what went wrong in a handshake, as an error of ours."""
     if isinstance(error, ssl.SSLCertVerificationError):
-        return FetchError("TLS_FAILED", f"the certificate of {host} is not valid: {error.verify_message}")
-    return FetchError("TLS_FAILED", f"no TLS with {host}: {error.reason or error}")
+        message = f"the certificate of {url.host} is not valid: {error.verify_message}"
+    else:
+        message = f"no TLS with {url.host}: {error.reason or error}"
+    return FetchError("TLS_FAILED", message, place=Place(str(url)))

@@ -408,6 +408,11 @@ CODES: dict[str, CodeInfo] = {
         "The file was edited or merged badly, or is of a newer version.",
         "Restore it from version control, or remove it and add the skills again.",
     ),
+    "STATE_FORM": CodeInfo(
+        "A file that skillwire keeps for itself is damaged",
+        "It was edited, or its writing was cut off by something other than skillwire.",
+        "Remove the file that is named; what it remembered is then asked and learnt again.",
+    ),
     "LOCK_MISSING": CodeInfo(
         "There is no skills.lock to install from",
         "--frozen installs exactly what the lock says, and there is none.",
@@ -433,10 +438,21 @@ CODES: dict[str, CodeInfo] = {
         "None of the places that were looked at publishes or holds it.",
         "Check the name with find.",
     ),
+    "FILE_NOT_FOUND": CodeInfo(
+        "The skill has no such file",
+        "The path is not among the files of the artifact; paths are relative to the skill's folder.",
+        "List the files with show --files.",
+    ),
     "INDEX_NOT_FOUND": CodeInfo(
         "No skill index is published there",
         "Neither /.well-known/agent-skills/index.json nor the older path answered with an index.",
         "Check the address; a publisher writes an index with skillwire build.",
+    ),
+    "HTTP_STATUS": CodeInfo(
+        "The server answered with an error",
+        "The origin, or something on the way to it, could not or would not give the document.",
+        "Try again later; if it stays so, tell the publisher.",
+        retryable=True,
     ),
     "NOT_INSTALLED": CodeInfo(
         "The skill is not installed here", "skills.lock does not name it.", "See what is installed with list."
@@ -451,6 +467,11 @@ CODES: dict[str, CodeInfo] = {
         "The artifact changed, was damaged on its way, or was tampered with.",
         "Try again later; if it stays so, tell the publisher. Nothing was installed.",
     ),
+    "NAME_MISMATCH": CodeInfo(
+        "A skill names itself otherwise than the index does",
+        "The name in its SKILL.md and the name in the index differ; the index decides where it is installed.",
+        "Tell the publisher, who should make the two one.",
+    ),
     "ORIGIN_REFUSED": CodeInfo(
         "Installing from this origin is not allowed",
         "The policy names the origins to install from, and this is none of them.",
@@ -458,7 +479,7 @@ CODES: dict[str, CodeInfo] = {
     ),
     "ORIGIN_UNKNOWN": CodeInfo(
         "Nobody has agreed to install from this origin yet",
-        "A skill is instructions that an agent follows, so a new origin needs consent, and there is no terminal to ask.",
+        "A skill is instructions for an agent, so a new origin needs consent, and there is no terminal to ask on.",
         "Look at the skill with show, then give --yes or add the origin to trusted_origins in the settings.",
     ),
     "SKILL_CONFLICT": CodeInfo(
@@ -513,6 +534,11 @@ CODES: dict[str, CodeInfo] = {
         "Not a publisher's name",
         "A publisher is 1-64 letters, digits, hyphens and dots, and begins and ends with a letter or digit.",
         "Give one like example-corp.",
+    ),
+    "SKILLS_BROKEN": CodeInfo(
+        "Some skills cannot be published",
+        "They break rules that every publisher keeps, so that all clients can read them.",
+        "Mend what is reported, or publish the others with --skip-broken.",
     ),
     "SITE_FOREIGN": CodeInfo(
         "Files that no build made are in the way",

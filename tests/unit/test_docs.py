@@ -58,7 +58,7 @@ def test_a_command_has_a_page_that_names_each_option_and_shows_an_example(name):
             assert spelling in page, f"{name} {spelling}"
         assert isinstance(parameter, click.Argument) or parameter.help, f"{name} {parameter.opts} has no help"
     assert re.search(r"^## Examples\n", page, re.MULTILINE)
-    assert f"\n$ skillwire {name} " in page
+    assert re.search(rf"^\$ skillwire {name}\b", page, re.MULTILINE)
 
 
 def test_the_options_before_the_command_are_documented():

@@ -86,7 +86,7 @@ class AsyncClient(Workplace):
 
     def _http(self) -> AsyncDriver:
         if self.driver is None:
-            from skillwire.adapters.http.asynchronous import AsyncDriver  # noqa: PLC0415  # aiohttp is heavy
+            from skillwire.adapters.http.asynchronous import AsyncDriver  # noqa: PLC0415  # asyncio is heavy
 
             self.driver = AsyncDriver(self.addresses)
         self.driver.policy = self.addresses

@@ -162,7 +162,7 @@ def list_of_commands() -> str:
 
 def usage(name: str, command: click.Command) -> str:
     """Return a command's help, usage, arguments and options."""
-    context = click.Context(command, info_name=name)
+    context = _context(command)
     pieces = " ".join(command.collect_usage_pieces(context))
     parts = [_flowing(command.help or ""), f"```text\n{name} {pieces}\n```"]
     arguments = [item for item in command.get_params(context) if isinstance(item, click.Argument)]
@@ -173,14 +173,19 @@ def usage(name: str, command: click.Command) -> str:
     return "\n\n".join(parts)
 
 
+def _context(command: click.Command) -> click.Context:
+    """Return a context in which ``command`` has the options that it has under the group."""
+    return click.Context(command, parent=command_line.cli.make_context("skillwire", [], resilient_parsing=True))
+
+
 def _options(command: click.Command) -> str:
-    context = click.Context(command)
+    context = _context(command)
     options = [item for item in command.get_params(context) if isinstance(item, click.Option) and not item.hidden]
     return _table(("option", "what it does"), (_option(item, context) for item in options))
 
 
 def _option(option: click.Option, context: click.Context) -> tuple[str, str]:
-    value = "" if option.is_flag or option.count else f" {option.make_metavar(context)}"
+    value = "" if option.is_flag or option.count else f" {_value(option, context)}"
     names = ", ".join(f"`{name}{value}`" for name in [*option.opts, *option.secondary_opts])
     notes = [_flowing(option.help or "")]
     if isinstance(option.type, click.Choice):
@@ -192,6 +197,14 @@ def _option(option: click.Option, context: click.Context) -> tuple[str, str]:
     if option.envvar:
         notes.append(f"Environment: `{option.envvar}`.")
     return names, " ".join(notes)
+
+
+def _value(option: click.Option, context: click.Context) -> str:
+    if option.metavar:
+        return option.metavar
+    if isinstance(option.type, click.Choice):
+        return "CHOICE"
+    return option.make_metavar(context).removesuffix(" RANGE")
 
 
 def _flowing(text: str) -> str:

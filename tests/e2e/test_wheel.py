@@ -17,7 +17,9 @@ pytestmark = [pytest.mark.xdist_group("wheel"), pytest.mark.timeout(300)]
 
 
 def _uv(*arguments: str) -> None:
-    done = subprocess.run(["uv", *arguments], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [Path(sys.executable).with_name("uv"), *arguments], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
 
 

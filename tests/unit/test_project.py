@@ -135,7 +135,10 @@ def test_every_recipe_says_what_it_is_for():
 
 def test_every_recipe_that_the_texts_name_exists():
     shown = subprocess.run(
-        ["just", "--justfile", PROJECT / "justfile", "--summary"], capture_output=True, text=True, check=True
+        [Path(sys.executable).with_name("just"), "--justfile", PROJECT / "justfile", "--summary"],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     recipes = set(shown.stdout.split())
     for name, text in _texts():

@@ -150,7 +150,10 @@ def _in_navigation(item):
 
 def test_every_page_stands_in_the_navigation_once():
     navigation = list(_in_navigation(yaml.safe_load((PROJECT / "mkdocs.yml").read_text())["nav"]))
-    assert sorted(navigation) == sorted(str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md"))
+    pages = {str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")}
+    assert pages - set(navigation) == set()
+    assert set(navigation) - pages == set()
+    assert len(navigation) == len(pages)
 
 
 @pytest.mark.parametrize("page", sorted(PROJECT.glob("*.md")), ids=lambda page: page.name)

@@ -129,10 +129,13 @@ def _bounds_table(rows: list[tuple[str, ...]]) -> list[str]:
 
 def settings() -> str:
     """Return every setting: key, environment variable, default, meaning."""
-    head = ("setting", "environment variable", "default", "what it is for")
+    head = ("setting", "environment variable", "in a project's file", "default", "what it is for")
     return _table(
         head,
-        ((f"`{key}`", f"`{row.environment}`", _default(row.default), row.meaning) for key, row in SETTINGS.items()),
+        (
+            (f"`{key}`", f"`{row.environment}`", "yes" if row.in_project else "no", _default(row.default), row.meaning)
+            for key, row in SETTINGS.items()
+        ),
     )
 
 

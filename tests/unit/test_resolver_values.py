@@ -140,8 +140,22 @@ class TestPolicy:
 class TestSettings:
     def test_every_row_is_a_field_with_its_default(self):
         assert {key: row.default for key, row in SETTINGS.items()} == {
-            key: getattr(Settings(), key) for key in Settings.__dataclass_fields__
+            key: getattr(Settings(), key) for key in Settings.__dataclass_fields__ if key != "own_sources"
         }
+
+    @pytest.mark.parametrize("key", ["trusted_origins", "only_trusted", "allow"])
+    def test_a_project_cannot_decide_whom_the_user_trusts(self, key):
+        value = SETTINGS[key].default or []
+        with pytest.raises(UsageError, match="a project's file cannot set"):
+            merge_settings(SettingsLayer("skillwire.toml", {key: value}, is_project=True))
+
+    def test_only_sources_of_the_user_are_named(self):
+        settings = merge_settings(
+            SettingsLayer("skillwire.toml", {"sources": ["http://127.0.0.1:9200"]}, is_project=True),
+            SettingsLayer("user", {"sources": ["a.example"]}),
+        )
+        assert settings.sources == ("http://127.0.0.1:9200",)
+        assert settings.own_sources == {"a.example"}
 
     def test_earlier_layers_win(self):
         settings = merge_settings(

@@ -89,7 +89,7 @@ class Workplace:
             offline=self.settings.offline if offline is None else offline,
             refresh=refresh,
         )
-        for source in self.settings.sources:
+        for source in self.settings.own_sources if settings is None else settings.sources:
             self._name(parse_reference(source))
 
     def locate(self, text: str) -> Flow[list[LocatedSkill]]:

@@ -1,7 +1,11 @@
 """The settings: one table of what can be set, and the one order in which places are read.
 
 Flags of a command win over the environment, that over ``skillwire.toml`` in the project, that over the
-user's file. The table is walked by the docs and by ``tests/unit/test_docs.py``.
+user's file. A project may be a stranger's clone, so its file cannot say whom the user trusts or where
+connections may lead: those rows are for the environment and the user's own file. The table is walked by the
+docs and by ``tests/unit/test_docs.py``.
+
+Trust: a project's file is hostile.
 """
 
 from __future__ import annotations
@@ -45,19 +49,26 @@ def _choice(*allowed: str) -> Callable[[object], str]:
 
 
 class Setting(NamedTuple):
-    """One row: environment variable, how a value is read, the default, and what it is for."""
+    """One row: environment variable, how a value is read, the default, its meaning, and whether a project may set it."""
 
     environment: str
     read: Callable[[object], Any]
     default: Any
     meaning: str
+    in_project: bool = True
 
 
 SETTINGS: Final[dict[str, Setting]] = {
     "sources": Setting("SKILLWIRE_SOURCES", _texts, (), "origins in which a bare name, and find, are looked up"),
-    "trusted_origins": Setting("SKILLWIRE_TRUSTED_ORIGINS", _texts, (), "origins to install from without a question"),
-    "only_trusted": Setting("SKILLWIRE_ONLY_TRUSTED", _flag, False, "refuse every other origin instead of asking"),
-    "allow": Setting("SKILLWIRE_ALLOW", _texts, (), "private hosts and networks that may be connected to"),
+    "trusted_origins": Setting(
+        "SKILLWIRE_TRUSTED_ORIGINS", _texts, (), "origins to install from without a question", in_project=False
+    ),
+    "only_trusted": Setting(
+        "SKILLWIRE_ONLY_TRUSTED", _flag, False, "refuse every other origin instead of asking", in_project=False
+    ),
+    "allow": Setting(
+        "SKILLWIRE_ALLOW", _texts, (), "private hosts and networks that may be connected to", in_project=False
+    ),
     "agents": Setting("SKILLWIRE_AGENTS", _texts, (), "agents to install for when --agent is not given"),
     "install": Setting("SKILLWIRE_INSTALL", _choice("link", "copy"), "link", "how other agents' folders are filled"),
     "offline": Setting("SKILLWIRE_OFFLINE", _flag, False, "use only what is in the cache"),
@@ -66,7 +77,7 @@ SETTINGS: Final[dict[str, Setting]] = {
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The settings in force."""
+    """The settings in force. ``own_sources`` are those that the user named, not the project."""
 
     sources: tuple[str, ...] = ()
     trusted_origins: tuple[str, ...] = ()
@@ -75,6 +86,7 @@ class Settings:
     agents: tuple[str, ...] = ()
     install: str = "link"
     offline: bool = False
+    own_sources: frozenset[str] = frozenset()
 
 
 class SettingsLayer(NamedTuple):
@@ -82,6 +94,7 @@ class SettingsLayer(NamedTuple):
 
     source: str
     values: Mapping[str, object]
+    is_project: bool = False
 
 
 def environment_layer(environment: Mapping[str, str]) -> SettingsLayer:
@@ -99,15 +112,20 @@ def merge_settings(*layers: SettingsLayer) -> Settings:
     merged: dict[str, Any] = {}
     for layer in reversed(layers):
         for key, value in layer.values.items():
-            merged[key] = _read(key, value, layer.source)
-    return Settings(**merged)
+            merged[key] = _read(key, value, layer)
+    own = [layer.values["sources"] for layer in layers if "sources" in layer.values and not layer.is_project]
+    return Settings(**merged, own_sources=frozenset(source for sources in own for source in _texts(sources)))
 
 
-def _read(key: str, value: object, source: str) -> object:
+def _read(key: str, value: object, layer: SettingsLayer) -> object:
+    source = layer.source
     row = SETTINGS.get(key)
     if row is None:
         fix = f"Remove it; known settings are {', '.join(SETTINGS)}."
         raise UsageError("SETTING_FORM", f"unknown setting {ascii(key)[:60]}", place=Place(source), fix=fix)
+    if layer.is_project and not row.in_project:
+        fix = f"Set it in your own {SETTINGS_FILE}, or as {row.environment}: a project must not decide whom you trust."
+        raise UsageError("SETTING_FORM", f"a project's file cannot set {key}", place=Place(source), fix=fix)
     try:
         return row.read(value)
     except ValueError as error:

@@ -21,8 +21,11 @@ def load_settings(project: Path, environment: Mapping[str, str]) -> Settings:
     Raises:
         UsageError: ``SETTING_FORM``. DecodeError: not TOML. StorageError: a file cannot be read.
     """
-    files = (_project_file(project), config_directory() / SETTINGS_FILE)
-    layers = [_read(path) for path in files if path is not None]
+    project_file = _project_file(project)
+    layers = (
+        _read(project_file, is_project=True) if project_file is not None else None,
+        _read(config_directory() / SETTINGS_FILE),
+    )
     return merge_settings(environment_layer(environment), *filter(None, layers))
 
 
@@ -37,7 +40,7 @@ def _project_file(project: Path) -> Path | None:
     return None
 
 
-def _read(path: Path) -> SettingsLayer | None:
+def _read(path: Path, *, is_project: bool = False) -> SettingsLayer | None:
     try:
         content = path.read_bytes()
     except FileNotFoundError:
@@ -46,4 +49,4 @@ def _read(path: Path) -> SettingsLayer | None:
         raise storage_error(error, path) from error
     from skillwire.trust.guarded_toml import load_toml  # noqa: PLC0415  # most projects have no settings file
 
-    return SettingsLayer(str(path), load_toml(content, source=str(path)))
+    return SettingsLayer(str(path), load_toml(content, source=str(path)), is_project)

@@ -482,15 +482,15 @@ CODES: dict[str, CodeInfo] = {
         "A skill is instructions for an agent, so a new origin needs consent, and there is no terminal to ask on.",
         "Look at the skill with show, then give --yes or add the origin to trusted_origins in the settings.",
     ),
+    "FILE_EXISTS": CodeInfo(
+        "Something is there already",
+        "A new skill gets a folder of its own, and nothing is overwritten.",
+        "Choose another name or folder, or move what is there away.",
+    ),
     "SKILL_CONFLICT": CodeInfo(
         "Something else is where the skill would go",
         "A folder of that name was not installed from there, or its files were changed since.",
         "Move it away, or replace it with --overwrite.",
-    ),
-    "SKILL_BROKEN": CodeInfo(
-        "The skill cannot be loaded",
-        "Its SKILL.md has no usable frontmatter.",
-        "Tell the publisher; skillwire check shows every finding.",
     ),
     "VERIFY_FAILED": CodeInfo(
         "Installed files are not what the lock says",

@@ -215,10 +215,11 @@ class TestCache:
 
 
 class TestGenerations:
-    def test_an_origin_without_digests_is_read_from_the_old_path(self, client, site):
+    def test_an_origin_without_digests_is_read_from_the_old_path_with_a_warning(self, client, site, findings):
         site.old_index(["one"])
         skill = client.skill("example.com/one")
         assert skill.digest is None
+        assert [finding.code for finding in findings] == ["UNVERIFIED"]
         assert skill.body() == "Do it.\n"
         assert site.asked == ["agent-skills/index.json", "skills/index.json", "skills/one/SKILL.md"]
 

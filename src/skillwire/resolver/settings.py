@@ -49,7 +49,7 @@ def _choice(*allowed: str) -> Callable[[object], str]:
 
 
 class Setting(NamedTuple):
-    """One row: environment variable, how a value is read, the default, its meaning, and whether a project may set it."""
+    """One row: environment variable, how to read a value, the default, its meaning, whether a project may set it."""
 
     environment: str
     read: Callable[[object], Any]

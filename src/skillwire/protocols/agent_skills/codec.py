@@ -105,6 +105,10 @@ def decode_index(data: bytes, index_url: str) -> Index:
         if entry.name in entries:
             raise ValidationError("NAME_DUPLICATE", f"the index lists {entry.name!r} twice", place=place)
         entries[entry.name] = entry
+    if any(entry.digest is None and not all(file.digest for file in entry.files) for entry in entries.values()):
+        message = f"the index is of generation {generation} and gives no digests"
+        fix = "Ask the publisher for a 0.2.0 index; until then what is downloaded cannot be verified."
+        findings.append(Finding("UNVERIFIED", "warning", message, Place(index_url), fix))
     return Index(generation, entries, tuple(findings))
 
 

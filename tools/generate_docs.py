@@ -12,7 +12,7 @@ block; the prose around it is for people to write. ``--check`` writes nothing an
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import re
 import sys
 from pathlib import Path
@@ -56,8 +56,6 @@ def generated_pages() -> Iterator[tuple[Path, str]]:
     yield _filled(REFERENCE / "agents.md", "Agents", {"agents": agents()})
     yield _filled(REFERENCE / "commands" / "index.md", "Commands", {"commands": list_of_commands()})
     for name in (name for section in command_line.SECTIONS.values() for name in section):
-        if importlib.util.find_spec(f"skillwire.cli.{name}") is None:
-            continue
         command = importlib.import_module(f"skillwire.cli.{name}").command
         page = REFERENCE / "commands" / f"{name}.md"
         yield _filled(page, f"skillwire {name}", {"usage": usage(f"skillwire {name}", command)})

@@ -110,7 +110,7 @@ class _Walk:
         elif any(_JUNK.fullmatch(part) or _PRIVATE.fullmatch(part) for part in target.relative_to(root).parts):
             self._findings.add("FILE_EXCLUDED", "the link leads to a file that is left out", self._place(path))
         elif Path(source).parent.resolve().is_relative_to(target):
-            self._findings.add("LINK_LOOP", "the link leads to a folder that it is in", self._place(path))
+            self._findings.add("LINK_CIRCLE", "the link leads to a folder that it is in", self._place(path))
         else:
             self._findings.add("LINK_COPIED", "the link is published as a copy", self._place(path))
             take = self._below if target.is_dir() else self._file

@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Final
 from skillwire.errors import Place, SkillwireError
 from skillwire.folder.files import SKILL_MD
 from skillwire.folder.findings import Findings
-from skillwire.folder.identify import Named, find_collisions, identify
+from skillwire.folder.identify import identify
 from skillwire.folder.load import examine
 from skillwire.folder.pack import pack
 from skillwire.model.digest import Digest
 from skillwire.model.skill import Artifact, Skill, SkillFile
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from pathlib import Path
 
     from skillwire.folder.load import LoadedFolder
@@ -78,14 +77,6 @@ def prepare(path: Path, publisher: str) -> Prepared | Refused:
         findings.extend(examination.findings)
         findings.add_error(error, Place(str(path)))
         return Refused(path, tuple(findings))
-
-
-def check_collisions(skills: Iterable[Prepared]) -> list[Finding]:
-    """Return a finding for each identifier that two of ``skills`` share. Spec: specs §0."""
-    return find_collisions(
-        Named(prepared.path, prepared.skill.name, identify(prepared.folder, prepared.skill.publisher))
-        for prepared in skills
-    )
 
 
 def _prepared(folder: LoadedFolder, publisher: str) -> Prepared:

@@ -250,7 +250,7 @@ RULES: Final[dict[str, Rule]] = {
         "Following it would publish, or read, what is not part of the skill.",
         "Put a copy of the target into the folder.",
     ),
-    "LINK_LOOP": Rule(
+    "LINK_CIRCLE": Rule(
         "The symbolic link leads back to a folder around it",
         "error",
         "error",

@@ -92,7 +92,7 @@ def test_a_link_to_a_folder_around_it_is_refused(write: Callable[..., Path]) -> 
     (folder / "root").symlink_to(".")
     files, codes = read(folder)
     assert list(files) == ["SKILL.md", "a/b/c.md"]
-    assert codes == ["LINK_LOOP a/b/up", "LINK_LOOP root"]
+    assert codes == ["LINK_CIRCLE a/b/up", "LINK_CIRCLE root"]
 
 
 def test_a_link_to_what_is_left_out_is_left_out(write: Callable[..., Path]) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from skillwire.folder.pack import pack
-from skillwire.folder.publish import Prepared, Refused, check_collisions, prepare
+from skillwire.folder.publish import Prepared, Refused, prepare
 from skillwire.model.access import Access
 from skillwire.model.skill import Identifiers
 
@@ -103,22 +103,3 @@ def test_an_artifact_that_no_client_would_unpack_is_refused(write: Write) -> Non
     refused = prepare(write(**{"zeros.bin": bytes(8_000_000)}), "p")
     assert isinstance(refused, Refused)
     assert [finding.code for finding in refused.findings if finding.level == "error"] == ["ARCHIVE_RATIO"]
-
-
-def test_skills_that_share_an_identifier_are_named_together(write: Write) -> None:
-    skills = [
-        ready(write("a")),
-        ready(write("group/a")),
-        ready(write("b", **{"skill.toml": 'id = "example-corp/a"\n'})),
-        ready(write("c", **{"skill.toml": 'skill_id = "a"\n'})),
-        ready(write("d-e")),
-        ready(write("f", **{"skill.toml": 'name = "example.corp.d.e"\n'})),
-        ready(write("g")),
-    ]
-    findings = check_collisions(skills)
-    assert [(finding.code, finding.level) for finding in findings] == [("IDENTIFIER_COLLISION", "error")] * 4
-    protocols = ["Agent Skills Discovery", "Skill Sharing", "Skill Discovery", "Skills Protocol"]
-    assert [finding.message.split(" has ")[0] for finding in findings] == protocols
-    for finding, (first, second) in zip(findings, [(0, 1), (0, 2), (0, 3), (4, 5)], strict=True):
-        assert str(skills[first].path) in finding.message
-        assert finding.place.source == f"{skills[second].path}/SKILL.md"

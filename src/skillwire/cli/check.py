@@ -1,0 +1,145 @@
+"""``skillwire check``: report everything that is wrong with skills, a built site or an index."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from skillwire.cli.output import Styled, bad, doubtful, faint, output_options, strong
+from skillwire.errors import NotFoundError, Place, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from skillwire.cli.output import Output
+    from skillwire.folder.report import Part
+    from skillwire.folder.rules import CheckLevel
+    from skillwire.model.finding import Finding
+
+_STYLES: Final[dict[str, Callable[[object], Styled | str]]] = {
+    "error": bad, "warning": doubtful, "note": faint, "strong": strong, "faint": faint, "": str,
+}  # fmt: skip
+
+#: Collisions are the same whoever publishes; a name is needed to write identifiers out.
+_PUBLISHER: Final = "publisher"
+
+
+@click.command()
+@click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
+@click.option(
+    "--level",
+    type=click.Choice(["strict", "lenient"]),
+    default="strict",
+    show_default=True,
+    help="What is published must pass strict; what is imported is judged leniently.",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "json", "sarif"]),
+    default="text",
+    show_default=True,
+    help="How to write the report; --json is short for --format json.",
+)
+@click.option(
+    "--output",
+    "target",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the report into FILE and only its summary to the terminal.",
+)
+@output_options
+def command(*, output: Output, paths: tuple[Path, ...], level: CheckLevel, form: str, target: Path | None) -> None:
+    """Report every finding about skills, at once: where it is, why it matters, how to mend it.
+
+    PATH is a skill's folder or its SKILL.md, a folder of skills, a built site, or an index.json. Nothing is
+    fetched and nothing is run. Exits with 1 when a finding is an error.
+    """
+    from skillwire.folder.report import by_place, summary  # noqa: PLC0415  # --help does without
+
+    checked, findings = _examine(paths, level)
+    findings = [finding for finding in by_place(findings) if finding.level == "error" or not output.quiet]
+    form = "json" if output.as_json else form
+    if target is not None:
+        from skillwire.adapters.files.atomic import write_atomically  # noqa: PLC0415  # rarely asked for
+
+        write_atomically(target, "".join(f"{line}\n" for line in _report(form, findings, checked)).encode())
+    elif form == "text":
+        _print(findings, output)
+    else:
+        click.echo("\n".join(_report(form, findings, checked)))
+    if (target is not None or form == "text") and not output.as_json:
+        output.line(summary(findings, _count_checked(checked)))
+    if any(finding.level == "error" for finding in findings):
+        click.get_current_context().exit(1)
+
+
+def _examine(paths: Iterable[Path], level: CheckLevel) -> tuple[list[str], list[Finding]]:
+    """Return what was looked at, and what was found."""
+    from skillwire.folder.identify import Named, find_collisions, identify  # noqa: PLC0415  # --help does without
+    from skillwire.folder.lint_site import examine_index  # noqa: PLC0415  # same
+    from skillwire.folder.load import examine  # noqa: PLC0415  # same
+
+    checked: list[str] = []
+    findings: list[Finding] = []
+    skills = []
+    for path in dict.fromkeys(target for given in paths for target in _targets(given)):
+        checked.append(str(path))
+        if path.is_file():
+            findings += examine_index(path, level=level)
+            continue
+        examination = examine(path, level=level)
+        findings += examination.findings
+        if examination.folder is not None:
+            folder = examination.folder
+            skills.append(Named(path, folder.name, identify(folder, _PUBLISHER)))
+    return checked, findings + find_collisions(skills)
+
+
+def _targets(path: Path) -> Iterator[Path]:
+    """Yield the folders of skills, and the files of indexes, that ``path`` stands for."""
+    from skillwire.folder.lint_site import find_indexes  # noqa: PLC0415  # --help does without
+    from skillwire.folder.load import find_folders  # noqa: PLC0415  # same
+
+    if path.is_file() and path.name.lower() == "skill.md":
+        yield path.parent
+    elif found := find_indexes(path) or find_folders(path):
+        yield from found
+    elif path.is_file():
+        raise UsageError("USAGE", f"{path} is neither a SKILL.md nor an index.json")
+    else:
+        raise NotFoundError("SKILL_NOT_FOUND", "there is no SKILL.md, here or below", place=Place(str(path)))
+
+
+def _report(form: str, findings: Sequence[Finding], checked: Sequence[str]) -> Iterator[str]:
+    from skillwire.folder.report import json_document, sarif_document, text_lines  # noqa: PLC0415  # same as above
+
+    if form == "text":
+        yield from ("".join(part.text for part in line) for finding in findings for line in text_lines(finding))
+        return
+    document: dict[str, Any] = {"schema": "skillwire/check/1", **json_document(findings, checked)}
+    yield json.dumps(sarif_document(findings) if form == "sarif" else document, indent=2)
+
+
+def _print(findings: Iterable[Finding], output: Output) -> None:
+    from skillwire.folder.report import text_lines  # noqa: PLC0415  # --help does without
+
+    for finding in findings:
+        for line in text_lines(finding):
+            output.line(*(_styled(part) for part in line))
+
+
+def _styled(part: Part) -> Styled | str:
+    return _STYLES[part.role](part.text)
+
+
+def _count_checked(checked: Sequence[str]) -> str:
+    if len(checked) == 1:
+        return checked[0]
+    indexes = sum(path.endswith(".json") for path in checked)
+    skills = len(checked) - indexes
+    counted = [f"{number} {word}" for number, word in ((skills, "skills"), (indexes, "indexes")) if number]
+    return " and ".join(counted)

@@ -1,0 +1,46 @@
+"""``skillwire init``: make a new skill that passes ``check``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from skillwire.cli.output import good, output_options, strong
+from skillwire.errors import ConflictError, Place
+
+if TYPE_CHECKING:
+    from skillwire.cli.output import Output
+
+
+@click.command()
+@click.argument("name", metavar="NAME")
+@click.option(
+    "--dir",
+    "parent",
+    metavar="DIR",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path(),
+    help="Make the skill's folder inside DIR instead of here.",
+)
+@click.option("--script", is_flag=True, help="Add a script that the skill runs.")
+@click.option("--manifest", is_flag=True, help="Add a skill.toml.")
+@output_options
+def command(*, output: Output, name: str, parent: Path, script: bool, manifest: bool) -> None:
+    """Make the folder of a new skill, with a SKILL.md to fill in, that passes check as it is.
+
+    NAME is 1-64 of a-z, 0-9 and single hyphens; the folder gets that name. Nothing is overwritten.
+    """
+    from skillwire.adapters.files.atomic import write_atomically  # noqa: PLC0415  # --help does without
+    from skillwire.folder.scaffold import scaffold  # noqa: PLC0415  # same
+
+    files = scaffold(name, script=script, manifest=manifest)
+    folder = parent / name
+    if folder.is_symlink() or folder.exists():
+        raise ConflictError("FILE_EXISTS", f"{folder} is there already", place=Place(str(folder)))
+    for file in files:
+        write_atomically(folder / file.path, bytes(file.content), mode=0o755 if file.executable else 0o644)
+    output.document("init/1", {"name": name, "path": str(folder), "files": [file.path for file in files]})
+    output.line(good("made "), strong(name), f"  {folder}")
+    output.note(f"next: fill in {folder / 'SKILL.md'}, then: skillwire check {folder}")

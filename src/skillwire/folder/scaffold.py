@@ -1,0 +1,105 @@
+"""A new skill to begin from: files that pass the strict check as they are."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from skillwire.errors import ValidationError
+from skillwire.folder.files import SKILL_MD
+from skillwire.model.name import is_skill_name
+from skillwire.model.skill import FileContent
+
+_SKILL_MD: Final = """\
+---
+name: {name}
+description: Describe in one or two sentences what this skill does. Use when the user asks for {words}.
+license: Apache-2.0
+metadata:
+  version: "0.1.0"
+---
+
+# {title}
+
+Say what the agent should do, step by step. It reads this text when it has chosen the skill by its description, so
+keep it short; put long reference material into files under `references/` and link them from here.
+
+## Steps
+
+1. Look at what the user gave.
+{run}
+## When something goes wrong
+
+Say what usually fails, and what to do then.
+"""
+_STEP: Final = """\
+2. Do the work.
+3. Show the result, and say what was left out.
+
+"""
+_STEP_WITH_SCRIPT: Final = """\
+2. Run [the script](scripts/main.py), with what the user gave as JSON on its standard input:
+
+   ```sh
+   echo '{"name": "world"}' | scripts/main.py
+   ```
+
+3. Show the result, and say what was left out.
+
+"""
+_SCRIPT: Final = '''\
+#!/usr/bin/env python3
+"""Reads one JSON object from standard input and writes one to standard output."""
+
+import json
+import sys
+
+
+def main(args):
+    """Return the result for the arguments, a JSON object for a JSON object."""
+    return {"greeting": f"Hello, {args.get('name', 'world')}!"}
+
+
+if __name__ == "__main__":
+    json.dump(main(json.load(sys.stdin)), sys.stdout)
+    print()
+'''
+_MANIFEST: Final = """\
+# What this skill says beyond SKILL.md. Every field is optional.
+version = "0.1.0"
+kind = "{kind}"
+access = "public"  # or restricted, or private
+{rest}"""
+_ACTION: Final = """
+[runtime]
+language = "python"
+entrypoint = "scripts/main.py"
+export = "main"
+
+[permissions]
+network = []  # such as "https://api.example.com"
+secrets = []  # such as "EXAMPLE_API_KEY"
+
+[inputs.name]
+type = "string"
+description = "Whom to greet"
+"""
+
+
+def scaffold(name: str, *, script: bool = False, manifest: bool = False) -> list[FileContent]:
+    """Return the files of a new skill ``name``, with a script and a ``skill.toml`` when asked for.
+
+    Raises:
+        ValidationError: ``NAME_FORM``.
+    """
+    if not is_skill_name(name):
+        raise ValidationError("NAME_FORM", f"{name!r} cannot name a skill", fix="Write a name such as pdf-forms.")
+    words = name.replace("-", " ")
+    run = _STEP_WITH_SCRIPT if script else _STEP
+    skill_md = _SKILL_MD.format(name=name, words=words, title=words.capitalize(), run=run)
+    files = [FileContent(SKILL_MD, skill_md.encode())]
+    if script:
+        files.append(FileContent("scripts/main.py", _SCRIPT.encode(), executable=True))
+    if manifest:
+        kind, rest = ("action", _ACTION) if script else ("instruction", "")
+        files.append(FileContent("skill.toml", _MANIFEST.format(kind=kind, rest=rest).encode()))
+    return files

@@ -140,6 +140,5 @@ def _count_checked(checked: Sequence[str]) -> str:
     if len(checked) == 1:
         return checked[0]
     indexes = sum(path.endswith(".json") for path in checked)
-    skills = len(checked) - indexes
-    counted = [f"{number} {word}" for number, word in ((skills, "skills"), (indexes, "indexes")) if number]
-    return " and ".join(counted)
+    counted = (len(checked) - indexes, "skill", "skills"), (indexes, "index", "indexes")
+    return " and ".join(f"{number} {one if number == 1 else many}" for number, one, many in counted if number)

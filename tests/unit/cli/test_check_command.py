@@ -1,0 +1,110 @@
+"""``skillwire check``: what it takes, what it prints, how it ends."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from skillwire.cli.main import run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+GOOD = "---\nname: {name}\ndescription: d\nmetadata:\n  version: '1.0.0'\n---\n# B\n"
+BROKEN = "---\nname: other\ndescription: d\n---\n# B\n"
+
+
+@pytest.fixture
+def skill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
+    monkeypatch.chdir(tmp_path)
+
+    def write(name: str, text: str = GOOD) -> Path:
+        folder = Path(name)
+        folder.mkdir(parents=True)
+        (folder / "SKILL.md").write_text(text.format(name=folder.name))
+        return folder
+
+    return write
+
+
+def test_a_good_skill(skill: Callable[..., Path], capsys: pytest.CaptureFixture[str]) -> None:
+    skill("a")
+    assert run(["check", "a"]) == 0
+    assert run(["check", "a/SKILL.md"]) == 0
+    assert capsys.readouterr().out == "checked a: no findings\n" * 2
+
+
+def test_a_broken_skill(skill: Callable[..., Path], capsys: pytest.CaptureFixture[str]) -> None:
+    skill("b", BROKEN)
+    assert run(["check", "b"]) == 1
+    printed = capsys.readouterr().out
+    assert "error[NAME_FOLDER]: the skill is named 'other', its folder 'b'\n  --> b/SKILL.md:2:1\n" in printed
+    assert printed.endswith("\nchecked b: 1 error, 1 warning\n")
+    assert "\x1b" not in printed
+
+
+def test_the_level(skill: Callable[..., Path], capsys: pytest.CaptureFixture[str]) -> None:
+    skill("b", BROKEN)
+    assert run(["check", "--level", "lenient", "b"]) == 0
+    assert capsys.readouterr().out.startswith("warning[NAME_FOLDER]")
+
+
+def test_quiet_leaves_the_errors(skill: Callable[..., Path], capsys: pytest.CaptureFixture[str]) -> None:
+    skill("b", BROKEN)
+    assert run(["check", "-q", "b"]) == 1
+    assert capsys.readouterr().out.endswith("checked b: 1 error\n")
+
+
+def test_many_places_are_each_checked_once(skill: Callable[..., Path], capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("skills/a", "skills/b", "more/c"):
+        skill(name)
+    index = Path("site/.well-known/agent-skills/index.json")
+    index.parent.mkdir(parents=True)
+    index.write_text('{"$schema": "https://schemas.agentskills.io/discovery/0.2.0/schema.json", "skills": []}')
+    assert run(["check", "skills", "skills/a", "more", "site", str(index)]) == 0
+    assert capsys.readouterr().out == "checked 3 skills and 1 index: no findings\n"
+
+
+def test_skills_that_collide(skill: Callable[..., Path], capsys: pytest.CaptureFixture[str]) -> None:
+    skill("one/a")
+    skill("two/a")
+    assert run(["check", "."]) == 1
+    assert "error[IDENTIFIER_COLLISION]: Agent Skills Discovery has one 'a': one/a and two/a" in capsys.readouterr().out
+
+
+def test_json(skill: Callable[..., Path], capsys: pytest.CaptureFixture[str]) -> None:
+    skill("b", BROKEN)
+    for arguments in (["--json"], ["--format", "json"]):
+        assert run(["check", "b", *arguments]) == 1
+        document = json.loads(capsys.readouterr().out)
+        assert document["schema"] == "skillwire/check/1"
+        assert (document["checked"], document["errors"], document["warnings"]) == (["b"], 1, 1)
+        assert [finding["code"] for finding in document["findings"]] == ["VERSION_MISSING", "NAME_FOLDER"]
+
+
+@pytest.mark.parametrize(("form", "begins"), [("text", "warning[VERSION_MISSING]"), ("json", "{"), ("sarif", "{")])
+def test_a_report_in_a_file(
+    skill: Callable[..., Path], capsys: pytest.CaptureFixture[str], form: str, begins: str
+) -> None:
+    skill("b", BROKEN)
+    assert run(["check", "b", "--format", form, "--output", "out/report"]) == 1
+    assert capsys.readouterr().out == "checked b: 1 error, 1 warning\n"
+    report = Path("out/report").read_text()
+    assert report.startswith(begins)
+    if form == "sarif":
+        assert json.loads(report)["runs"][0]["results"][1]["ruleId"] == "NAME_FOLDER"
+
+
+def test_what_is_no_skill(skill: Callable[..., Path], capsys: pytest.CaptureFixture[str]) -> None:
+    skill("a")
+    Path("empty").mkdir()
+    Path("notes.txt").write_text("x")
+    assert run(["check", "empty"]) == 3
+    assert "error[SKILL_NOT_FOUND]" in capsys.readouterr().err
+    assert run(["check", "notes.txt"]) == 2
+    assert "error[USAGE]: notes.txt is neither a SKILL.md nor an index.json" in capsys.readouterr().err
+    assert run(["check", "absent"]) == 2
+    assert run(["check"]) == 2

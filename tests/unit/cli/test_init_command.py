@@ -1,0 +1,56 @@
+"""``skillwire init``: makes a skill that passes, and overwrites nothing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from skillwire.cli.main import run
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize("options", [[], ["--script"], ["--manifest"], ["--script", "--manifest"]])
+def test_a_new_skill_passes_check(capsys: pytest.CaptureFixture[str], options: list[str]) -> None:
+    assert run(["init", "pdf-forms", *options]) == 0
+    said = capsys.readouterr()
+    assert said.out == "made pdf-forms  pdf-forms\n"
+    assert said.err == "next: fill in pdf-forms/SKILL.md, then: skillwire check pdf-forms\n"
+    assert run(["check", "pdf-forms"]) == 0
+    assert capsys.readouterr().out == "checked pdf-forms: no findings\n"
+    assert Path("pdf-forms/scripts/main.py").exists() is ("--script" in options)
+    assert Path("pdf-forms/skill.toml").exists() is ("--manifest" in options)
+
+
+def test_the_script_is_executable_and_the_rest_is_not() -> None:
+    assert run(["init", "demo", "--script", "-q"]) == 0
+    modes = {path: Path("demo", path).stat().st_mode & 0o111 for path in ("SKILL.md", "scripts/main.py")}
+    assert modes["SKILL.md"] == 0
+    assert modes["scripts/main.py"] & 0o100
+
+
+def test_in_another_folder(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["init", "demo", "--dir", "skills/mine", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document == {"schema": "skillwire/init/1", "name": "demo", "path": "skills/mine/demo", "files": ["SKILL.md"]}
+    assert Path("skills/mine/demo/SKILL.md").exists()
+
+
+def test_nothing_is_overwritten(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("demo").mkdir()
+    Path("link").symlink_to("nowhere")
+    for name in ("demo", "link"):
+        assert run(["init", name]) == 6
+        assert f"error[FILE_EXISTS]: {name} is there already" in capsys.readouterr().err
+    assert list(Path("demo").iterdir()) == []
+
+
+def test_a_name_that_no_skill_may_have(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["init", "Not A Name"]) == 1
+    assert "error[NAME_FORM]: 'Not A Name' cannot name a skill" in capsys.readouterr().err
+    assert list(Path().iterdir()) == []

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import msgspec
 
-from skillwire.adapters.files.keeping import KeepBlobs, KeepStaged
+from skillwire.adapters.files.keeping import KeepBlobs, KeepNothing, KeepStaged
 from skillwire.adapters.files.signature import sign_folder
 from skillwire.adapters.files.skill_rows import finding_rows, pack_skill, read_findings
 from skillwire.codes import CODES
@@ -34,7 +34,7 @@ from skillwire.folder.publish import Refused, prepare
 from skillwire.model.finding import Finding
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import BinaryIO
 
     from skillwire.adapters.files.keeping import Keeper
@@ -47,7 +47,11 @@ _BATCH: Final = 20
 _ATTEMPTS: Final = 3
 _PUBLISHER: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]{0,62}[A-Za-z0-9])?", re.ASCII)
 _LENGTH: Final = struct.Struct("<I")
-_KEEPERS: Final[dict[str, type[KeepBlobs | KeepStaged]]] = {"blobs": KeepBlobs, "stage": KeepStaged}
+_KEEPERS: Final[dict[str, Callable[..., Keeper]]] = {
+    "blobs": KeepBlobs,
+    "nothing": KeepNothing,
+    "stage": KeepStaged,
+}
 
 
 class Job(NamedTuple):

@@ -13,12 +13,9 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from skillwire.folder.files import is_junk
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 #: Longer than a tick of any file system's clock that keeps fractions of a second (Linux: 10 ms at most).
 _TICK_NS: Final = 50_000_000
@@ -32,30 +29,30 @@ class Signature(NamedTuple):
 
 
 def sign_folder(folder: str) -> Signature:
-    """Return the signature of ``folder``; that of an empty one when it cannot be read."""
+    """Return the signature of ``folder``; one of its own for a folder that cannot be read."""
     now = time.time_ns()
+    lines: list[str] = []
+    newest = _collect(folder, "", lines)
+    text = "\n".join(sorted(lines)).encode("utf-8", "surrogateescape")
+    return Signature(hashlib.blake2b(text, digest_size=16).hexdigest(), now - newest > _TICK_NS)
+
+
+def _collect(folder: str, prefix: str, lines: list[str]) -> int:
+    """Add a line for each entry to ``lines``; return the time of the newest change, in nanoseconds."""
     newest = 0
-    hasher = hashlib.blake2b(digest_size=16)
-    for line, changed in _entries(folder, ""):
-        hasher.update(line)
-        newest = max(newest, changed)
-    return Signature(hasher.hexdigest(), now - newest > _TICK_NS)
-
-
-def _entries(folder: str, prefix: str) -> Iterator[tuple[bytes, int]]:
     try:
-        with os.scandir(folder) as found:
-            entries = sorted((entry for entry in found if not is_junk(entry.name)), key=lambda entry: entry.name)
-    except OSError as error:  # the folder went away or is closed to us; who reads it next says so
-        yield f"{prefix}\0{error.errno}\n".encode("utf-8", "surrogateescape"), 0
-        return
-    for entry in entries:
-        try:
-            seen = entry.stat(follow_symlinks=False)
-        except OSError:  # it went away between two calls; the folder's own times differ then
-            continue
-        path = prefix + entry.name
-        line = f"{path}\0{seen.st_mode}\0{seen.st_size}\0{seen.st_mtime_ns}\0{seen.st_ctime_ns}\0{seen.st_ino}\n"
-        yield line.encode("utf-8", "surrogateescape"), seen.st_ctime_ns
-        if entry.is_dir(follow_symlinks=False):
-            yield from _entries(entry.path, path + "/")
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                name = entry.name
+                if is_junk(name):
+                    continue
+                seen = entry.stat(follow_symlinks=False)
+                lines.append(
+                    f"{prefix}{name}\0{seen.st_mode}\0{seen.st_size}\0{seen.st_mtime_ns}\0{seen.st_ctime_ns}\0{seen.st_ino}"
+                )
+                newest = max(newest, seen.st_ctime_ns)
+                if entry.is_dir(follow_symlinks=False):
+                    newest = max(newest, _collect(entry.path, f"{prefix}{name}/", lines))
+    except OSError as error:  # something went away or is closed to us; who reads it next says so
+        lines.append(f"{prefix}\0{error.errno}")
+    return newest

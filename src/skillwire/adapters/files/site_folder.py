@@ -4,12 +4,10 @@ What a build makes is written to a staging folder inside the site first, by seve
 place by renames at the end, which takes a moment: artifacts first, then files, then the indexes that name them,
 the one of the whole site last. A build that is broken off before leaves the old site as it was.
 
-``.skillwire-manifest`` in the site lists the paths that builds have made there. Only those are ever replaced or
-removed; a file that someone else made stops the build before anything is changed. The manifest is widened before
-the renames and narrowed after the removals, so at every moment it covers what is there, and the next build can
-finish what a crash left.
-
-Trust: the manifest may come from elsewhere together with the site, so no path in it is followed out of the site.
+The manifest (:mod:`skillwire.adapters.files.site_manifest`) says what builds have made there. Only that is ever
+replaced or removed; a file that someone else made stops the build before anything is changed. The manifest is
+widened before the renames and narrowed after the removals, so at every moment it covers what is there, and the
+next build can finish what a crash left.
 """
 
 from __future__ import annotations
@@ -20,7 +18,8 @@ import shutil
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
-from skillwire.adapters.files.atomic import storage_error, write_atomically
+from skillwire.adapters.files.atomic import storage_error
+from skillwire.adapters.files.site_manifest import MANIFEST, line_paths, read_manifest, write_manifest
 from skillwire.errors import ConflictError, Place, TrustError
 
 if TYPE_CHECKING:
@@ -28,9 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
-MANIFEST: Final = ".skillwire-manifest"
 _STAGE: Final = ".skillwire-stage"
-_FIRST_LINE: Final = "skillwire site 1"
 _SHOWN: Final = 3
 
 
@@ -47,6 +44,8 @@ class SiteFolder:
     Args:
         path: of the site, absolute; made when it does not exist.
         force: also begin in a folder with other things in it, and replace files that others made.
+
+    ``made`` are the lines of its manifest.
     """
 
     def __init__(self, path: Path, *, force: bool = False) -> None:
@@ -67,7 +66,7 @@ class SiteFolder:
         """
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            made = _read_manifest(self.path / MANIFEST)
+            made = read_manifest(self.path)
             if made is None and not self._force and any(entry.name != _STAGE for entry in self.path.iterdir()):
                 raise _foreign("there are files that no build made", self.path)
             self.made = made or frozenset()
@@ -84,53 +83,62 @@ class SiteFolder:
             os.close(self._lock)
             self._lock = None
 
-    def commit(self, paths: frozenset[str]) -> Changes:
-        """Put what is staged in place, and remove what earlier builds made and ``paths`` no longer names.
+    def commit(self, lines: frozenset[str]) -> Changes:
+        """Put what is staged in place, and remove what earlier builds made and this one does not.
 
         Args:
-            paths: of the whole site as it will be, whether staged now or there already.
+            lines: of the manifest of the site as it will be, whether staged now or there already.
 
         Raises:
             ConflictError: ``SITE_FOREIGN`` when files that no build made are in the way; nothing is changed then.
             TrustError: ``SITE_MANIFEST``.
             StorageError: ``STORAGE``.
         """
+        old, new = frozenset(line_paths(self.made - lines)), frozenset(line_paths(lines - self.made))
         try:
             moves = self._plan()
-            written = sum(_count(self.stage / path) for path in moves)
-            if not paths <= self.made:
-                self._write_manifest(paths | self.made)
+            if new:
+                write_manifest(self.path, lines | self.made)
             for path in moves:
                 self._put(path)
-            removed = sum(map(self._remove, sorted(self.made - paths)))
-            if paths != self.made:
-                self._write_manifest(paths)
+            removed = sum(map(self._remove, sorted(old - new)))
+            if old or new:
+                write_manifest(self.path, lines)
         except OSError as error:
             raise storage_error(error, self.path) from error
-        self.made = paths
-        return Changes(written, removed)
+        self.made = lines
+        changed = sum(path in old or path not in new for path in moves if not (self.path / path).is_dir())
+        return Changes(len(new - old) + changed, removed)
 
     def _plan(self) -> list[str]:
         """Return what is staged and differs from what is in place, in the order to put it there."""
-        moves, foreign = [], []
-        for path in _units(self.stage, self.path, ""):
-            source, target = self.stage / path, self.path / path
-            if not _same(source, target):
-                moves.append(path)
-                foreign += [name for name in _files(target, path) if name not in self.made]
-        if foreign and not self._force:
+        moves = []
+        in_the_way: list[str] = []
+        for path in _units(str(self.stage), str(self.path), ""):
+            target = self.path / path
+            if os.path.lexists(target):
+                if _same(self.stage / path, target):
+                    continue
+                in_the_way += _files(target, path)
+            moves.append(path)
+        if in_the_way and not self._force:
+            made = frozenset(line_paths(self.made))
+            self._check_foreign([path for path in in_the_way if path not in made])
+        return sorted(moves, key=_rank)
+
+    def _check_foreign(self, foreign: list[str]) -> None:
+        if foreign:
             more = f" and {len(foreign) - _SHOWN} more" if len(foreign) > _SHOWN else ""
             message = f"no build made what is in the way: {', '.join(foreign[:_SHOWN])}{more}"
             raise _foreign(message, self.path / foreign[0])
-        return sorted(moves, key=_rank)
 
     def _put(self, path: str) -> None:
-        source, target = self.stage / path, self.path / path
-        if source.is_dir() or target.is_dir():  # a file has become a folder, or the other way round
-            for name in _files(target, path):
+        source, target = f"{self.stage}/{path}", f"{self.path}/{path}"
+        if os.path.lexists(target) and (os.path.isdir(source) or os.path.isdir(target)):
+            for name in list(_files(self.path / path, path)):  # a file has become a folder, or the other way round
                 self._remove(name)
-            target.parent.mkdir(parents=True, exist_ok=True)
-        source.replace(target)
+            os.makedirs(os.path.dirname(target), exist_ok=True)  # noqa: PTH103, PTH120  # strings, for their number
+        os.replace(source, target)  # noqa: PTH105  # same
 
     def _remove(self, path: str) -> bool:
         """Remove one file, and the folders that this leaves empty; return whether it was there."""
@@ -147,19 +155,6 @@ class SiteFolder:
                     break
                 folder.rmdir()
         return True
-
-    def _write_manifest(self, paths: frozenset[str]) -> None:
-        write_atomically(self.path / MANIFEST, "\n".join((_FIRST_LINE, *sorted(paths), "")).encode())
-
-
-def _read_manifest(path: Path) -> frozenset[str] | None:
-    try:
-        first, *paths = path.read_text("utf-8", "replace").split("\n")
-    except FileNotFoundError:
-        return None
-    if first != _FIRST_LINE:
-        raise TrustError("SITE_MANIFEST", "not a manifest that this version wrote", place=Place(str(path)))
-    return frozenset(filter(None, paths))
 
 
 def _take(stage: Path) -> int:
@@ -180,14 +175,14 @@ def _take(stage: Path) -> int:
         os.close(handle)  # another build ended at this moment and took the folder with it
 
 
-def _units(stage: Path, site: Path, prefix: str) -> Iterator[str]:
+def _units(stage: str, site: str, prefix: str) -> Iterator[str]:
     """Yield what can be put in place by one rename each: files, and folders that the site has not."""
-    with os.scandir(stage / prefix) as found:
+    with os.scandir(f"{stage}/{prefix}") as found:
         entries = list(found)
     for entry in entries:
         path = prefix + entry.name
-        target = site / path
-        if entry.is_dir() and target.is_dir() and not target.is_symlink():
+        target = f"{site}/{path}"
+        if entry.is_dir() and os.path.isdir(target) and not os.path.islink(target):  # noqa: PTH112, PTH114  # as above
             yield from _units(stage, site, path + "/")
         else:
             yield path
@@ -200,10 +195,6 @@ def _files(target: Path, path: str) -> Iterator[str]:
             yield from _files(entry, f"{path}/{entry.name}")
     elif os.path.lexists(target):
         yield path
-
-
-def _count(path: Path) -> int:
-    return sum(len(files) for _, _, files in os.walk(path)) if path.is_dir() else 1
 
 
 def _same(source: Path, target: Path) -> bool:

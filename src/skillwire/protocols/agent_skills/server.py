@@ -25,6 +25,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from skillwire.errors import ValidationError
@@ -153,7 +154,7 @@ class Site:
         files of publishers and scenes, and most pasted URLs.
         """
         for skill in self._skills.values():
-            yield from skill_paths(skill)
+            yield from skill_paths(skill.name, artifact_name(skill), [file.path for file in skill.files])
         yield from self.listing_paths()
 
     def listing_paths(self) -> Iterator[str]:
@@ -193,18 +194,30 @@ class Site:
         return None
 
 
-def skill_paths(skill: Skill) -> Iterator[str]:
-    """Yield the paths of a static site that depend on ``skill`` alone, its indexes last."""
-    artifact = skill.artifact
-    yield f"{WELL_KNOWN}/sha256/{artifact.digest.hex}{artifact.extension}"
-    if artifact.artifact_type == "archive":
-        yield f"{WELL_KNOWN}/{skill.name}{artifact.extension}"
-    for base in (WELL_KNOWN, WELL_KNOWN_OLD, f"/@{skill.name}{WELL_KNOWN_OLD}"):
-        for file in skill.files:
-            if not _BY_DIGEST.fullmatch(f"{skill.name}/{file.path}"):  # a digest's URL means the artifact
-                yield f"{base}/{skill.name}/{file.path}"
-    yield f"/@{skill.name}{OLD_INDEX_PATH}"
-    yield f"/@{skill.name}{INDEX_PATH}"
+def artifact_name(skill: Skill) -> str:
+    """Return the last part of the digest URL of the skill's artifact."""
+    return f"{skill.artifact.digest.hex}{skill.artifact.extension}"
+
+
+def skill_paths(name: str, artifact: str, files: Iterable[str]) -> Iterator[str]:
+    """Yield the paths of a static site that depend on one skill alone, its indexes last.
+
+    Args:
+        name: of the skill.
+        artifact: see :func:`artifact_name`.
+        files: the paths of its files.
+    """
+    yield f"{WELL_KNOWN}/sha256/{artifact}"
+    extension = artifact[artifact.index(".") :]
+    if extension != ".md":
+        yield f"{WELL_KNOWN}/{name}{extension}"
+    for file in files:
+        if not _BY_DIGEST.fullmatch(f"{name}/{file}"):  # a digest's URL means the artifact
+            yield f"{WELL_KNOWN}/{name}/{file}"
+            yield f"{WELL_KNOWN_OLD}/{name}/{file}"
+            yield f"/@{name}{WELL_KNOWN_OLD}/{name}/{file}"
+    yield f"/@{name}{OLD_INDEX_PATH}"
+    yield f"/@{name}{INDEX_PATH}"
 
 
 def _entry(skill: Skill, artifacts: str) -> IndexEntry:
@@ -213,16 +226,26 @@ def _entry(skill: Skill, artifacts: str) -> IndexEntry:
         name=skill.name,
         description=skill.description,
         artifact_type=artifact.artifact_type,
-        url=f"{artifacts}sha256/{artifact.digest.hex}{artifact.extension}",
+        url=f"{artifacts}sha256/{artifact_name(skill)}",
         digest=artifact.digest,
-        files=tuple(IndexedFile(file.path, file.path) for file in skill.files) if _is_plain(skill) else (),
+        files=tuple(_indexed(file.path) for file in skill.files) if _is_plain(skill) else (),
         version=skill.version,
     )
 
 
 def _is_plain(skill: Skill) -> bool:
     """Whether a 0.1.0 client can fetch the skill; one bad path makes such a client refuse the whole index."""
-    return all(_PLAIN_PATH.fullmatch(file.path) for file in skill.files)
+    return all(_is_plain_path(file.path) for file in skill.files)
+
+
+@lru_cache(maxsize=4096)  # skills name their files alike
+def _is_plain_path(path: str) -> bool:
+    return _PLAIN_PATH.fullmatch(path) is not None
+
+
+@lru_cache(maxsize=4096)
+def _indexed(path: str) -> IndexedFile:
+    return IndexedFile(path, path)
 
 
 def check_base_url(base_url: str | None) -> str:

@@ -1,0 +1,228 @@
+"""Building a static site from folders of skills, and building it again when little has changed.
+
+A folder whose signature is that of the last build is neither read nor written: its skill is taken from the
+record, and its files are in the site already. Everything else is loaded into the stage of the site
+(:mod:`skillwire.adapters.files.site_folder`), by several processes when there is much of it, and put in place
+at the end. The bytes depend on the skills and the options alone.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+from skillwire.adapters.files.build_record import BuildRecord, FolderRecord
+from skillwire.adapters.files.host_files import host_files
+from skillwire.adapters.files.keeping import KeepStaged
+from skillwire.adapters.files.loading import Job, load_folders
+from skillwire.adapters.files.signature import sign_folder
+from skillwire.adapters.files.site_folder import SiteFolder
+from skillwire.adapters.files.site_manifest import file_line, line_paths, skill_line
+from skillwire.adapters.files.skill_rows import unpack_skill
+from skillwire.folder.identify import Named, find_collisions
+from skillwire.folder.load import find_folders
+from skillwire.model.access import ANONYMOUS, Access
+from skillwire.model.catalog import Catalog
+from skillwire.model.skill import Identifiers
+from skillwire.protocols.agent_skills.messages import WELL_KNOWN, WELL_KNOWN_OLD
+from skillwire.protocols.agent_skills.server import Listing, Site, artifact_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from skillwire.adapters.files.site_folder import Changes
+    from skillwire.model.finding import Finding
+    from skillwire.model.skill import Skill
+
+
+@dataclass(frozen=True, slots=True)
+class SiteOptions:
+    """What a build is asked for.
+
+    Args:
+        roots: folders of skills, or skills; absolute.
+        site: where the site goes; absolute.
+        base_url: see :class:`~skillwire.protocols.agent_skills.server.Site`.
+        publisher: the provider's part of identifiers.
+        hosts: keys of :data:`~skillwire.adapters.files.host_files.HOSTS`.
+        force: see :class:`~skillwire.adapters.files.site_folder.SiteFolder`.
+        skip_broken: publish the others when some skills cannot be published.
+        use_record: whether folders that have not changed since the last build are taken as they are.
+        dry_run: load everything, write nothing.
+    """
+
+    roots: tuple[str, ...]
+    site: Path
+    base_url: str = ""
+    publisher: str = "local"
+    hosts: tuple[str, ...] = ()
+    force: bool = False
+    skip_broken: bool = False
+    use_record: bool = True
+    dry_run: bool = False
+
+
+class BuildReport(NamedTuple):
+    """What a build found and did.
+
+    Of the folders, ``loaded`` were read and ``unchanged`` taken from the record. ``changes`` is None when nothing
+    was written: in a dry run, and when ``findings`` have errors that are not to be skipped.
+    """
+
+    skills: int
+    loaded: int
+    unchanged: int
+    findings: tuple[Finding, ...]
+    changes: Changes | None
+
+    @property
+    def errors(self) -> int:
+        """How many findings are errors."""
+        return sum(finding.level == "error" for finding in self.findings)
+
+
+class SiteBuild:
+    """One build, as ``options`` say.
+
+    ``folders`` are the skill folders that were found.
+    """
+
+    def __init__(self, options: SiteOptions) -> None:
+        self.folders = sorted({str(folder) for root in options.roots for folder in find_folders(Path(root))})
+        self._options = options
+        self._record = BuildRecord(options.site, "site", options.publisher, options.base_url)
+        self._records: dict[str, FolderRecord] = {}
+
+    def run(self, advance: Callable[[int], None]) -> BuildReport:
+        """Build; ``advance`` is told of each folder that is done.
+
+        Raises:
+            ConflictError: ``SITE_FOREIGN``, ``FOLDER_BUSY``.
+            TrustError: ``SITE_MANIFEST``.
+            StorageError: ``STORAGE``, ``WORKER_LOST``.
+        """
+        if self._options.dry_run:
+            return self._build(None, advance)
+        with SiteFolder(self._options.site, force=self._options.force) as site:
+            return self._build(site, advance)
+
+    def _build(self, site: SiteFolder | None, advance: Callable[[int], None]) -> BuildReport:
+        skills = self._unchanged()
+        unchanged = len(skills)
+        advance(unchanged)
+        findings = [finding for skill in skills.values() for finding in skill.findings]
+        # Two of one name would be written to one place, so the second is not even loaded.
+        doubled = _doubled(self.folders)
+        stale = [folder for folder in self.folders if folder not in skills and folder not in doubled]
+        for loaded in load_folders(self._job(site), stale):
+            findings += loaded.findings
+            if loaded.packed is not None:
+                skills[loaded.folder] = unpack_skill(loaded.packed)
+                self._records[loaded.folder] = FolderRecord(loaded.signature, loaded.packed)
+            advance(1)
+        collisions = _collisions(skills)
+        findings += [*collisions.values(), *doubled.values()]
+        sorted_findings = tuple(sorted(findings, key=_place))
+        report = BuildReport(len(skills) - len(collisions), len(stale), unchanged, sorted_findings, None)
+        if site is None or (report.errors and not self._options.skip_broken):
+            return report
+        for folder in collisions:
+            del self._records[folder]
+            _unstage(site.stage, skills.pop(folder))
+        changes = site.commit(self._complete(site, skills.values()))
+        self._record.write({folder: record for folder, record in self._records.items() if record.signature})
+        return report._replace(changes=changes)
+
+    def _unchanged(self) -> dict[str, Skill]:
+        """Return the skills of the folders that are as they were, and whose files are in the site."""
+        known = self._record.read() if self._options.use_record else {}
+        in_site = _Listed(self._options.site)
+        unchanged = {}
+        for folder in self.folders:
+            record = known.get(folder)
+            if record is not None and sign_folder(folder).value == record.signature:
+                skill = unpack_skill(record.packed)
+                if skill in in_site:
+                    unchanged[folder] = skill
+                    self._records[folder] = record
+        return unchanged
+
+    def _job(self, site: SiteFolder | None) -> Job:
+        if site is None:
+            return Job(self._options.publisher, "nothing", ())
+        return Job(self._options.publisher, "stage", (str(site.stage), self._options.base_url))
+
+    def _complete(self, folder: SiteFolder, skills: Iterable[Skill]) -> frozenset[str]:
+        """Stage what depends on more than one skill; return the lines of the manifest."""
+        catalog = Catalog.of(skills).visible_to(ANONYMOUS)
+        site = Site(catalog, self._options.base_url)
+        stage = KeepStaged(str(folder.stage), self._options.base_url)
+        lines = set(map(skill_line, catalog.skills.values()))
+        for path in site.listing_paths():
+            listing = site.lookup(path)
+            if isinstance(listing, Listing):
+                stage.write(path, listing.encode())
+                lines.add(file_line(path[1:]))
+        for path, content in host_files(self._options.hosts).items():
+            stage.write(f"/{path}", content)
+            lines.add(file_line(path))
+        return frozenset(lines)
+
+
+class _Listed:
+    """What a site seems to hold, from a look into four of its folders: the artifacts, and the folders of skills."""
+
+    def __init__(self, site: Path) -> None:
+        self._artifacts = _names(f"{site}{WELL_KNOWN}/sha256")
+        self._folders = _names(f"{site}{WELL_KNOWN}") & _names(f"{site}{WELL_KNOWN_OLD}")
+        self._scopes = _names(str(site))
+
+    def __contains__(self, skill: Skill) -> bool:
+        return skill.access is not Access.PUBLIC or (
+            artifact_name(skill) in self._artifacts and skill.name in self._folders and f"@{skill.name}" in self._scopes
+        )
+
+
+def _names(folder: str) -> frozenset[str]:
+    try:
+        return frozenset(os.listdir(folder))  # noqa: PTH208  # names are all that is wanted
+    except OSError:  # not there, or not for us: nothing of it counts as built
+        return frozenset()
+
+
+def _doubled(folders: Iterable[str]) -> dict[str, Finding]:
+    """Return the folders that have the name of one before: a skill has the name of its folder."""
+    by_name: dict[str, list[str]] = {}
+    for folder in folders:
+        by_name.setdefault(folder.rpartition("/")[2], []).append(folder)
+    named = (
+        Named(Path(folder), name, Identifiers(name, name, name))
+        for name, alike in by_name.items()
+        if len(alike) > 1
+        for folder in alike
+    )
+    return _by_folder(find_collisions(named))
+
+
+def _collisions(skills: Mapping[str, Skill]) -> dict[str, Finding]:
+    """Return the folders whose skills share an identifier with one before, and what to say of each."""
+    names = [cast("Identifiers", skill.identifiers) for skill in skills.values()]
+    if all(len({getattr(one, field) for one in names}) == len(names) for field in Identifiers.__slots__):
+        return {}
+    named = zip(map(Path, skills), (skill.name for skill in skills.values()), names, strict=True)
+    return _by_folder(find_collisions(sorted(Named(*one) for one in named)))
+
+
+def _by_folder(collisions: Iterable[Finding]) -> dict[str, Finding]:
+    return {str(Path(finding.place.source).parent): finding for finding in collisions}
+
+
+def _unstage(stage: Path, skill: Skill) -> None:
+    for path in line_paths([skill_line(skill)]):
+        (stage / path).unlink(missing_ok=True)
+
+
+def _place(finding: Finding) -> tuple[str, int]:
+    return finding.place.source, finding.place.line or 0

@@ -1,0 +1,106 @@
+"""``skillwire build``: folders of skills as a static site."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from skillwire.cli.output import output_options, strong
+from skillwire.cli.progress import Progress
+from skillwire.errors import UsageError, ValidationError
+
+if TYPE_CHECKING:
+    from skillwire.adapters.files.static_site import BuildReport
+    from skillwire.cli.output import Output
+
+#: The keys of :data:`skillwire.adapters.files.host_files.HOSTS`; listed here so that ``--help`` imports nothing.
+HOSTS: Final = ("azure", "cloudflare", "firebase", "github", "netlify", "nginx", "vercel")
+
+
+@click.command()
+@click.argument("folders", metavar="FOLDER...", nargs=-1, required=True, type=click.Path())
+@click.option("-o", "--output", "site", metavar="SITE", required=True, type=click.Path(), help="Where the site goes.")
+@click.option("--base-url", metavar="URL", help="Put before the URLs in indexes, which are relative without it.")
+@click.option("--publisher", default="local", show_default=True, metavar="NAME", help="Whose skills these are.")
+@click.option(
+    "--host-files",
+    "hosts",
+    multiple=True,
+    type=click.Choice(["all", "none", *HOSTS]),
+    default=["all"],
+    help="For which hosts to write their header files; may be repeated.  [default: all]",
+)
+@click.option("--skip-broken", is_flag=True, help="Publish the others when some skills cannot be published.")
+@click.option(
+    "--force", is_flag=True, help="Build into a folder with other files in it, and replace what is in the way."
+)
+@click.option("--no-cache", is_flag=True, help="Read every skill, also those that have not changed.")
+@click.option("--dry-run", is_flag=True, help="Load everything, write nothing.")
+@output_options
+def command(*, output: Output, folders: tuple[str, ...], site: str, hosts: tuple[str, ...], **options: Any) -> None:
+    """Write the skills in each FOLDER as a static site into SITE.
+
+    The same skills give the same bytes everywhere. Skills that have not changed since the last build are not
+    read again, and nothing is removed that a build did not make.
+    """
+    from skillwire.adapters.files.loading import check_publisher, published_roots  # noqa: PLC0415  # takes a while
+    from skillwire.adapters.files.static_site import SiteBuild, SiteOptions  # noqa: PLC0415  # same
+    from skillwire.protocols.agent_skills.server import check_base_url  # noqa: PLC0415  # same
+
+    build = SiteBuild(
+        SiteOptions(
+            roots=tuple(published_roots(folders)),
+            site=Path(site).absolute(),
+            base_url=check_base_url(options["base_url"]),
+            publisher=check_publisher(options["publisher"]),
+            hosts=_chosen(hosts),
+            force=options["force"],
+            skip_broken=options["skip_broken"],
+            use_record=not options["no_cache"],
+            dry_run=options["dry_run"],
+        )
+    )
+    with Progress("building", len(build.folders), shown=not (output.quiet or output.as_json)) as progress:
+        report = build.run(progress.advance)
+    for finding in report.findings:
+        output.finding(finding)
+    if report.errors and not options["skip_broken"]:
+        raise ValidationError(
+            "SKILLS_BROKEN",
+            f"{report.errors} {'error' if report.errors == 1 else 'errors'}; nothing was written",
+            details={"findings": _findings(report)},
+        )
+    _tell(output, site, report)
+
+
+def _chosen(hosts: tuple[str, ...]) -> tuple[str, ...]:
+    if "none" in hosts and len(hosts) > 1:
+        raise UsageError("USAGE", "--host-files none excludes every other host")
+    return HOSTS if "all" in hosts else tuple(host for host in HOSTS if host in hosts)
+
+
+def _tell(output: Output, site: str, report: BuildReport) -> None:
+    number = "1 skill" if report.skills == 1 else f"{report.skills} skills"
+    read = f"{report.loaded} read, {report.unchanged} unchanged"
+    if report.changes is None:
+        output.line("would build ", strong(number), f" into {site} ({read}); nothing was written")
+    else:
+        written, removed = report.changes
+        output.line("built ", strong(number), f" into {site} ({read}; {written} files written, {removed} removed)")
+    output.document(
+        "build/1",
+        {
+            "site": site,
+            "skills": report.skills,
+            "read": report.loaded,
+            "unchanged": report.unchanged,
+            "changes": report.changes and report.changes._asdict(),
+            "findings": _findings(report),
+        },
+    )
+
+
+def _findings(report: BuildReport) -> list[dict[str, Any]]:
+    return [{**finding._asdict(), "place": finding.place._asdict()} for finding in report.findings]

@@ -10,7 +10,7 @@ import json
 import atheris  # type: ignore[import-untyped]  # it publishes no types
 from engine import TESTS, fuzz  # type: ignore[import-not-found]  # a script's neighbour, not a package
 
-with atheris.instrument_imports(include=["skillwire"]):
+with atheris.instrument_imports(include=["skillwire", "tomllib"]):
     from skillwire.errors import DecodeError
     from skillwire.folder.manifest import read_manifest
     from skillwire.folder.permissions import check_entrypoint, check_network, check_secret

@@ -216,7 +216,7 @@ _RFC_EXAMPLES = {
 }
 
 
-@pytest.mark.spec("ASD-url")
+@pytest.mark.spec("ASD-client-url")
 @pytest.mark.parametrize(("reference", "expected"), _RFC_EXAMPLES.items())
 def test_references_resolve_as_the_rfc_says(reference, expected):
     assert str(resolve_url(parse_url("http://a/b/c/d;p?q"), reference)) == expected

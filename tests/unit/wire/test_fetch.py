@@ -32,7 +32,7 @@ def test_any_other_status_is_the_callers(status):
     assert follow(fetch(HttpRequest(URL)), [answer(status, location="/elsewhere")]).status == status
 
 
-@pytest.mark.spec("ASD-http-redirects")
+@pytest.mark.spec("ASD-client-redirects")
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 @pytest.mark.parametrize(
     ("location", "target"),
@@ -137,7 +137,7 @@ def test_conditions_of_a_kept_answer():
     assert conditional_headers({"etag": ""}) == {}
 
 
-@pytest.mark.spec("ASD-server-index-type")
+@pytest.mark.spec("ASD-client-index")
 @pytest.mark.parametrize(
     "content_type",
     [

@@ -20,6 +20,7 @@ class Findings(list[Finding]):
     def __init__(self, level: CheckLevel) -> None:
         super().__init__()
         self.level: CheckLevel = level
+        self.secrets: set[str] = set()
 
     def add(self, code: str, message: str, place: Place, *, fix: str | None = None) -> None:
         """Note that the rule ``code`` is broken, unless it is not applied at this level."""
@@ -34,11 +35,16 @@ class Findings(list[Finding]):
         self.append(Finding(error.code, "error", error.message, where, error.fix or CODES[error.code].fix))
 
     def redact(self) -> None:
-        """Take the lines that hold a secret out of every other finding."""
-        secret = {finding.place[:2] for finding in self if finding.code == "SECRET"}
-        for index, finding in enumerate(self if secret else ()):
-            if finding.code != "SECRET" and finding.place[:2] in secret:
-                self[index] = finding._replace(place=finding.place._replace(excerpt=None))
+        """Take :attr:`secrets` out of every message, and the lines that hold one out of what is shown."""
+        lines = {finding.place[:2] for finding in self if finding.code == "SECRET"}
+        for index, finding in enumerate(self if self.secrets else ()):
+            message = finding.message
+            for secret in self.secrets:
+                message = message.replace(secret, "*" * len(secret))
+            place = finding.place
+            if finding.code != "SECRET" and place[:2] in lines:
+                place = place._replace(excerpt=None)
+            self[index] = finding._replace(message=message, place=place)
 
     @property
     def has_errors(self) -> bool:

@@ -1,7 +1,9 @@
 """Rules about secrets: keys and tokens that have a form of their own, and assignments that look like one.
 
 Each row names what must occur literally before its pattern is tried, so that a usual file costs a few
-look-ups. A finding says what sort of secret and where; the secret itself is in no message and no excerpt.
+look-ups. A finding says what sort of secret and where. The other rules get the text with every
+secret masked, and what documents said about themselves before is redacted (:meth:`Findings.redact`), so that
+the secret itself is in no message and no excerpt.
 """
 
 from __future__ import annotations
@@ -9,12 +11,12 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from skillwire.errors import Place
     from skillwire.folder.content import FolderContent, TextFile
     from skillwire.folder.findings import Findings
 
@@ -23,6 +25,12 @@ class _Form(NamedTuple):
     name: str
     literal: str
     pattern: re.Pattern[str]
+
+
+class _Secret(NamedTuple):
+    name: str
+    start: int
+    end: int
 
 
 def _form(name: str, literal: str, pattern: str) -> _Form:
@@ -59,26 +67,33 @@ _ENTROPY_BITS: Final = 3.5
 _TOLD: Final = 20
 
 
-def lint_secrets(content: FolderContent, findings: Findings) -> None:
-    """Judge the text of every file of a folder."""
-    for file in content.texts:
-        for count, (name, start, end) in enumerate(_secrets(file.text)):
-            if count >= _TOLD:
-                break
-            findings.add("SECRET", f"{name} stands here", _redacted(file, start, end))
+def lint_secrets(content: FolderContent, findings: Findings) -> FolderContent:
+    """Judge the text of every file of a folder; return the folder with every secret masked in its text."""
+    return replace(content, texts=tuple(_lint_file(file, findings) for file in content.texts))
 
 
-def _secrets(text: str) -> Iterator[tuple[str, int, int]]:
+def _lint_file(file: TextFile, findings: Findings) -> TextFile:
+    secrets = sorted(_secrets(file.text), key=lambda secret: secret.start)
+    if not secrets:
+        return file
+    masked = replace(file, text=_masked(file.text, secrets))
+    for secret in secrets[:_TOLD]:
+        findings.add("SECRET", f"{secret.name} stands here", masked.place(secret.start, secret.end))
+    findings.secrets.update(file.text[secret.start : secret.end] for secret in secrets)
+    return masked
+
+
+def _secrets(text: str) -> Iterator[_Secret]:
     has_underscore = "_" in text  # one character is found ten times as fast, and prose has none
     for form in _FORMS:
         if (has_underscore or "_" not in form.literal) and form.literal in text:
             for found in form.pattern.finditer(text):
                 if not _PLACEHOLDER.search(found.group()):
-                    yield (form.name, *found.span(found.lastindex or 0))
+                    yield _Secret(form.name, *found.span(found.lastindex or 0))
     if '"' in text or "'" in text:
         for found in _ASSIGNED.finditer(text):
             if _looks_random(found[1]) and _CALLED.search(text, max(0, found.start() - 40), found.start()):
-                yield ("what looks like a secret", *found.span(1))
+                yield _Secret("what looks like a secret", *found.span(1))
 
 
 def _looks_random(value: str) -> bool:
@@ -90,11 +105,12 @@ def _looks_random(value: str) -> bool:
     )
 
 
-def _redacted(file: TextFile, start: int, end: int) -> Place:
-    """Return the place of a secret, with the secret taken out of the line that is shown."""
-    place = file.place(start)
-    if place.excerpt is None or place.column is None:
-        return place
-    shown = "[secret]"
-    before, after = place.excerpt[: place.column - 1], place.excerpt[place.column - 1 + end - start :]
-    return place._replace(excerpt=before + shown + after, end_column=place.column + len(shown))
+def _masked(text: str, secrets: list[_Secret]) -> str:
+    """Return ``text`` with a star for each character of a secret, so that no line that is shown holds one."""
+    parts = []
+    done = 0
+    for secret in secrets:
+        start = max(secret.start, done)
+        parts += [text[done:start], "*" * (secret.end - start)]
+        done = max(secret.end, done)
+    return "".join([*parts, text[done:]])

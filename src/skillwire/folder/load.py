@@ -54,7 +54,6 @@ _FAMILIES: Final[tuple[Callable[[FolderContent, Findings], None], ...]] = (
     lint_links,
     lint_hidden,
     lint_scripts,
-    lint_secrets,
 )
 
 
@@ -156,6 +155,7 @@ def examine(path: Path, *, level: CheckLevel = "strict") -> Examination:
         descriptor=_read_descriptor(documents.get(DESCRIPTOR), root, findings),
         texts=tuple(text_files(root, files)),
     )
+    content = lint_secrets(content, findings)
     for family in _FAMILIES:
         family(content, findings)
     _lint_size(content, findings)

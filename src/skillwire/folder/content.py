@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from skillwire.model.skill import FileContent
 
 _TEXT_BYTES: Final = 1024 * 1024
-_EXCERPT: Final = 160
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,9 +16,9 @@ from typing import Any, Final
 
 from skillwire import limits
 from skillwire.errors import Place
+from skillwire.trust.excerpt import excerpt
 from skillwire.trust.guarded_yaml import YamlMapping
 
-_EXCERPT: Final = 160
 _MOST_LINES: Final = 64
 _MOST_CHARACTERS: Final = limits.FRONTMATTER_BYTES // 4  # a character has at most four bytes
 # For printable text; a plain value begins with a letter, a digit or a sign that means nothing in YAML.
@@ -67,8 +67,7 @@ class _Reader:
         if path in self._places or not self._put(key, value, len(indent)):
             return False
         column = len(indent) + 1
-        excerpt = line if len(line) <= _EXCERPT else None
-        self._places[path] = Place(self._source, number, column, column + len(key), excerpt)
+        self._places[path] = Place(self._source, number, column, column + len(key), excerpt(line))
         return True
 
     def _put(self, key: str, value: str | None, indent: int) -> bool:

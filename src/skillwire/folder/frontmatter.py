@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from skillwire import limits
 from skillwire.errors import DecodeError, Place, ValidationError
 from skillwire.folder.flat_frontmatter import read_flat
+from skillwire.trust.excerpt import excerpt
 from skillwire.trust.guarded_yaml import YamlMapping, load_yaml_mapping
 from skillwire.trust.hidden_text import neutralise
 
@@ -30,7 +31,6 @@ FIELDS: Final = ("name", "description", "license", "compatibility", "metadata", 
 _OPENING: Final = re.compile(r"---\r?\n")
 _CLOSING: Final = re.compile(r"^---\r?(?:\n|\Z)", re.MULTILINE)
 _UNSAFE_NAME: Final = re.compile(r"[/\\\x00-\x1f\x7f]|^\.|^~|^[A-Za-z]:")
-_EXCERPT: Final = 160
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +105,7 @@ def _split(text: str, source: str) -> tuple[str, str]:
     """Return the text between the two lines ``---``, and what follows them."""
     opening = _OPENING.match(text)
     if opening is None:
-        line = text.split("\n", 1)[0]
-        place = Place(source, 1, 1, None, line if len(line) <= _EXCERPT else None)
+        place = Place(source, 1, 1, None, excerpt(text.split("\n", 1)[0]))
         raise DecodeError("FRONTMATTER", "the first line is not '---'", place=place)
     closing = _CLOSING.search(text, opening.end())
     if closing is None:

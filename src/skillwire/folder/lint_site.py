@@ -189,11 +189,11 @@ class _Index:
         """Return the file of the site at ``path``; None when there is no site, or no such file."""
         if self._site is None:
             return None
-        if ".." not in path.split("/"):
-            try:
+        try:
+            if ".." not in path.split("/") and (self._site / path).is_file():
                 return _read(self._site / path, limits.ARCHIVE_BYTES)
-            except (StorageError, ValueError):
-                pass  # told below: whatever keeps us from reading it, clients do not get it either
+        except (StorageError, ValueError):
+            pass  # told below: whatever keeps us from reading it, clients do not get it either
         self._add("ARTIFACT_ABSENT", f"the site has no file {_show(path)}", "skills", number, *member)
         return None
 

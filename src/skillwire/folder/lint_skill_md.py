@@ -11,6 +11,7 @@ from skillwire.folder.fields import is_version
 from skillwire.folder.files import SKILL_MD
 from skillwire.folder.frontmatter import BOM
 from skillwire.model.name import is_skill_name
+from skillwire.trust.excerpt import excerpt
 from skillwire.trust.hidden_text import neutralise
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ _LENGTHS: Final = (
     ("description", "DESCRIPTION_LENGTH", limits.DESCRIPTION_LENGTH),
     ("compatibility", "COMPATIBILITY_LENGTH", limits.COMPATIBILITY_LENGTH),
 )
+_PARENTHESES: Final = re.compile(r"\([^()]*\)")
 _LINK_TEXT: Final = re.compile(rb"(?!---)[\w./~-]{1,255}\n?")
 
 
@@ -71,7 +73,7 @@ def _lint_fields(skill_md: SkillMd, findings: Findings) -> None:
     for field, value in skill_md.fields.items():
         if value in ("", {}, []) and field in ("license", "compatibility", "metadata", "allowed-tools"):
             findings.add("FIELD_EMPTY", f"{field} is empty", skill_md.place(field))
-    if skill_md.allowed_tools and re.search(r",(?![^(]*\))", skill_md.allowed_tools):
+    if skill_md.allowed_tools and "," in _PARENTHESES.sub("", skill_md.allowed_tools):
         findings.add("ALLOWED_TOOLS_COMMA", "allowed-tools has commas", skill_md.place("allowed-tools"))
 
 
@@ -103,7 +105,7 @@ def _lint_form(skill_md: SkillMd, findings: Findings) -> None:
 
 
 def _line(skill_md: SkillMd, line: str, offset: int, column: int, width: int) -> Place:
-    return Place(skill_md.source, offset + 2, column + 1, column + 1 + width, line.rstrip("\r"))
+    return Place(skill_md.source, offset + 2, column + 1, column + 1 + width, excerpt(line))
 
 
 def _lint_version(skill_md: SkillMd, content: FolderContent, findings: Findings) -> None:

@@ -155,7 +155,9 @@ def _runtime(table: Fields) -> Runtime | None:
 
 
 def _input(table: Fields) -> Input:
-    return Input(table.choice("type", INPUT_TYPES) or "string", table.text("description", most=1024) or "")
+    return Input(
+        table.choice("type", INPUT_TYPES) or "string", table.text("description", most=limits.DESCRIPTION_LENGTH) or ""
+    )
 
 
 def _executor(table: Fields) -> Mapping[str, Any] | None:

@@ -10,13 +10,13 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from skillwire.errors import Place
+from skillwire.trust.excerpt import excerpt
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _HEADER: Final = re.compile(r"\s*\[\[?\s*([^\]]+?)\s*\]")
 _KEY: Final = re.compile(r"\s*([A-Za-z0-9_.\-\"' ]+?)\s*=")
-_EXCERPT: Final = 160
 
 
 def toml_place(text: str, path: Sequence[str], source: str) -> Place:
@@ -44,5 +44,4 @@ def _parts(dotted: str) -> tuple[str, ...]:
 
 def _place(line: str, number: int, found: re.Match[str] | None, source: str) -> Place:
     start, end = found.span(1) if found else (0, 0)
-    excerpt = line.rstrip("\r")
-    return Place(source, number, start + 1, end + 1, excerpt if len(excerpt) <= _EXCERPT else None)
+    return Place(source, number, start + 1, end + 1, excerpt(line))

@@ -2,9 +2,9 @@
 
 ``tomllib`` follows the grammar and constructs nothing dangerous, but it recurses into brackets and walks
 every dotted key once for each of its parts: 60 KB of ``a.a.a`` cost it 13 seconds and 3.4 GB. The scan
-deletes comments and strings, which cannot nest, and looks at what is left: how many parts
-the longest dotted key has, and how deep the brackets go. It reads quotes exactly as the parser
-does, up to the place where the parser gives up; what follows that place costs nothing.
+deletes comments and strings, which cannot nest, and looks at what is left: how many parts the longest dotted
+key has, and how deep the brackets go. It reads quotes exactly as the parser does, up to the place where the
+parser gives up; what follows that place costs nothing.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from skillwire import limits
 from skillwire.errors import DecodeError, Place
+from skillwire.trust.excerpt import excerpt
 
 # A string that never ends is taken whole: the parser gives up there, and looking for its end again from each
 # quote inside it would cost the square of its length.
@@ -32,7 +33,6 @@ _DOTTED: Final = re.compile(r'[\w"-]++(?:[ \t]*+\.[ \t]*+[\w"-]++)++')
 _STEPS: Final = {"[": 1, "{": 1, "]": -1, "}": -1}
 _PLACE: Final = re.compile(r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\)", re.DOTALL)
 _INTEGERS: Final = range(-(2**63), 2**63)
-_EXCERPT: Final = 160
 
 
 def load_toml(data: bytes, *, source: str = "TOML") -> dict[str, Any]:
@@ -94,8 +94,7 @@ def _syntax(message: str, lines: list[str], source: str) -> DecodeError:
         message = found[1]
         if found[2]:
             line = int(found[2])
-            excerpt = lines[line - 1].rstrip("\r")
-            place = Place(source, line, int(found[3]), None, excerpt if len(excerpt) <= _EXCERPT else None)
+            place = Place(source, line, int(found[3]), None, excerpt(lines[line - 1]))
     return DecodeError("TOML_SYNTAX", message[:1].lower() + message[1:], place=place)
 
 

@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
 from skillwire import limits
 from skillwire.errors import DecodeError, Place
+from skillwire.trust.excerpt import excerpt
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-_EXCERPT: Final = 160
 _LINE: Final = re.compile(r"([^\n\r\x85\u2028\u2029]*)(\r\n|[\n\r\x85\u2028\u2029]|\Z)")
 
 
@@ -171,5 +171,5 @@ class _Reader:
             self._numbers[min(start.line, len(self._lines))],
             start.column + 1,
             end.column + 1 if same_line else None,
-            line if len(line) <= _EXCERPT else None,
+            excerpt(line),
         )

@@ -79,7 +79,7 @@ _JOINING: Final = (
     r"\u0600-\u08ff\u0900-\u0dff\u1000-\u109f\u1780-\u17ff\u1800-\u18aa\ufb50-\ufdcf\ufdf0-\ufdff\ufe70-\ufefc"
 )
 _SPACELESS: Final = r"\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u1950-\u19ff\ua9e0-\ua9ff\uaa60-\uaadf"
-_RIGHT_TO_LEFT: Final = re.compile(
+_RIGHT_TO_LEFT: Final = (
     r"[\u0590-\u061b\u061d-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff]"
 )
 _IDEOGRAPH: Final = r"\u2e80-\u2fff\u3005-\u3007\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"

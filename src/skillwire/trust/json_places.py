@@ -13,25 +13,25 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from skillwire.errors import Place
+from skillwire.trust.excerpt import excerpt
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 _WINDOW: Final = 1024 * 1024
 _TOKEN: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"|[{}\[\]:,]|[^\s"{}\[\]:,]++|"', re.DOTALL)
-_EXCERPT: Final = 160
+_WIDTH: Final = 160
 
 
 def place_at(before: str, text: str | None, source: str) -> Place:
     """Return the place right behind ``before``; ``text``, when it is at hand, gives the whole line."""
     line = before.count("\n") + 1
     start = before.rfind("\n") + 1
-    excerpt = None
+    shown = None
     if text is not None:
         end = text.find("\n", len(before))
-        excerpt = text[start : end if end >= 0 else None].rstrip("\r")
-    column = len(before) - start + 1
-    return Place(source, line, column, None, excerpt if excerpt is None or len(excerpt) <= _EXCERPT else None)
+        shown = excerpt(text[start : end if end >= 0 else None])
+    return Place(source, line, len(before) - start + 1, None, shown)
 
 
 def literal(text: str, wanted: str, source: str) -> Place:
@@ -123,5 +123,5 @@ def _tokens(text: str) -> Iterator[re.Match[str]]:
 
 def _place(token: re.Match[str], text: str, source: str) -> Place:
     place = place_at(text[: token.start()], text, source)
-    width = min(token.end() - token.start(), _EXCERPT)
+    width = min(token.end() - token.start(), _WIDTH)
     return place._replace(end_column=(place.column or 1) + width)

@@ -102,7 +102,7 @@ class Application:
         else:
             seen = _Seen(send)
             route = await self._answer_rest(path, scope, receive, seen)
-            status, sent = seen.status, seen.sent
+            status, sent = seen.status, 0 if scope["method"] == "HEAD" else seen.sent
         seconds = time.perf_counter() - started
         self._metrics.count(route, status, sent, seconds)
         if self._access_log is not None:
@@ -146,9 +146,9 @@ class Application:
             await _answer_other_method(scope["method"], send)
             return "none"
         if isinstance(answer, Listing):
-            prepared = revision.prepared.get(path) or await revision.listings.prepare(path, answer)
-            await prepared.send(scope, send)
-            return "scope"
+            prepared = revision.prepared.get(path)  # it was not there yet when the request came
+            await (prepared or await revision.listings.prepare(path, answer)).send(scope, send)
+            return "index" if prepared else "scope"
         await self._stored.send(answer, scope, send)
         return "artifact" if answer.cache is Cache.FOREVER else "file"
 

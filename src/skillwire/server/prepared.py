@@ -10,7 +10,7 @@ from __future__ import annotations
 import gzip
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-import brotli  # type: ignore[import-untyped]  # it ships no types
+import brotli
 
 from skillwire.model.digest import Digest
 from skillwire.protocols.agent_skills.fields import OPEN_FIELDS
@@ -84,11 +84,15 @@ class Prepared:
             await send({"type": "http.response.start", "status": 304, "headers": held.not_modified.copy()})
             await send({"type": "http.response.body", "body": b""})
             return 304, 0
-        variant = self._by_coding.get(_coding(accepted)) or self._by_coding["identity"]
+        variant = self.variant(accepted)
         await send({"type": "http.response.start", "status": 200, "headers": variant.fields.copy()})
         body = b"" if scope["method"] == "HEAD" else variant.body
         await send({"type": "http.response.body", "body": body})
         return 200, len(body)
+
+    def variant(self, accept_encoding: bytes | None) -> Variant:
+        """Return the coding for a client with this ``Accept-Encoding``."""
+        return self._by_coding.get(_coding(accept_encoding)) or self._by_coding["identity"]
 
     def _held(self, condition: bytes) -> Variant | None:
         if (variant := self._by_tag.get(condition)) is not None:

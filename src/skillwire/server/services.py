@@ -7,6 +7,7 @@ version, and all the others, are served.
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CONTENT_TYPE_LATEST
@@ -50,7 +51,8 @@ def make_services(current: Callable[[], Revision | None], metrics: Metrics) -> S
         return JSONResponse(content, headers=_FIELDS)
 
     async def expose(_: Request) -> Response:
-        return Response(metrics.expose(), media_type=CONTENT_TYPE_LATEST, headers=_FIELDS)
+        text = await asyncio.to_thread(metrics.expose)  # it reads /proc
+        return Response(text, media_type=CONTENT_TYPE_LATEST, headers=_FIELDS)
 
     services = Starlette(
         routes=[Route("/healthz", health), Route("/readyz", ready), Route("/metrics", expose)],

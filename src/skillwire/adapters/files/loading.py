@@ -81,7 +81,7 @@ def published_roots(folders: Iterable[str | os.PathLike[str]]) -> list[str]:
     Raises:
         UsageError: ``FOLDER_MISSING`` when one is not there.
     """
-    roots = [Path(folder).absolute() for folder in folders]
+    roots = [Path(os.path.abspath(folder)) for folder in folders]  # noqa: PTH100  # without its dots, and links kept
     for root in roots:
         if not root.is_dir():
             raise UsageError("FOLDER_MISSING", "there is no such folder", place=Place(str(root)))
@@ -138,14 +138,14 @@ def load_folder(folder: str, publisher: str, keep: Keeper) -> Loaded:
 def _load_aside(job: Job, folders: Sequence[str], workers: int) -> Iterator[Loaded]:
     """Spread ``folders`` over ``workers`` processes, each driven by a thread of this one."""
     batches = deque(folders[start : start + _BATCH] for start in range(0, len(folders), _BATCH))
-    results: SimpleQueue[list[Loaded] | SkillwireError | None] = SimpleQueue()
+    results: SimpleQueue[list[Loaded] | Exception | None] = SimpleQueue()
     threads = [Thread(target=_drive, args=(job, batches, results), daemon=True) for _ in range(workers)]
     for thread in threads:
         thread.start()
     try:
         while workers:
             result = results.get()
-            if isinstance(result, SkillwireError):
+            if isinstance(result, Exception):
                 raise result
             if result is None:
                 workers -= 1
@@ -157,7 +157,7 @@ def _load_aside(job: Job, folders: Sequence[str], workers: int) -> Iterator[Load
             thread.join()
 
 
-def _drive(job: Job, batches: deque[Sequence[str]], results: SimpleQueue[list[Loaded] | SkillwireError | None]) -> None:
+def _drive(job: Job, batches: deque[Sequence[str]], results: SimpleQueue[list[Loaded] | Exception | None]) -> None:
     """Hand batch after batch to one worker process."""
     command = [sys.executable, "-m", _MODULE]
     try:
@@ -167,11 +167,12 @@ def _drive(job: Job, batches: deque[Sequence[str]], results: SimpleQueue[list[Lo
             for batch in _taken(batches):
                 _send(requests, [os.fsencode(folder) for folder in batch])
                 results.put([_read_loaded(row) for row in _receive(answers)])
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, msgspec.MsgspecError) as error:
         results.put(StorageError("WORKER_LOST", f"a worker ended before its work: {type(error).__name__}"))
-    except SkillwireError as error:
+    except Exception as error:  # noqa: BLE001  # raised where the results are waited for
         results.put(error)
-    results.put(None)
+    else:
+        results.put(None)
 
 
 def _taken(batches: deque[Sequence[str]]) -> Iterator[Sequence[str]]:

@@ -97,13 +97,16 @@ class SiteFolder:
         old, new = frozenset(line_paths(self.made - lines)), frozenset(line_paths(lines - self.made))
         try:
             moves = self._plan()
+            stale = sorted(old - new)
+            for path in stale:
+                self._check_inside(path)
             if new:
-                write_manifest(self.path, lines | self.made)
+                write_manifest(self.path, lines | self.made, self.stage)
             for path in moves:
                 self._put(path)
-            removed = sum(map(self._remove, sorted(old - new)))
+            removed = sum(map(self._remove, stale))
             if old or new:
-                write_manifest(self.path, lines)
+                write_manifest(self.path, lines, self.stage)
         except OSError as error:
             raise storage_error(error, self.path) from error
         self.made = lines
@@ -134,19 +137,24 @@ class SiteFolder:
 
     def _put(self, path: str) -> None:
         source, target = f"{self.stage}/{path}", f"{self.path}/{path}"
-        if os.path.lexists(target) and (os.path.isdir(source) or os.path.isdir(target)):
+        is_folder = os.path.isdir(source) or os.path.isdir(target)  # noqa: PTH112  # strings, for their number
+        if is_folder and os.path.lexists(target):
             for name in list(_files(self.path / path, path)):  # a file has become a folder, or the other way round
                 self._remove(name)
-            os.makedirs(os.path.dirname(target), exist_ok=True)  # noqa: PTH103, PTH120  # strings, for their number
+            os.makedirs(os.path.dirname(target), exist_ok=True)  # noqa: PTH103, PTH120  # same
         os.replace(source, target)  # noqa: PTH105  # same
+
+    def _check_inside(self, path: str) -> None:
+        """Trust: ``path`` follows from the manifest."""
+        parent = (self.path / path).parent
+        if ".." in path.split("/") or not parent.resolve().is_relative_to(self.path.resolve()):
+            place = Place(str(self.path / MANIFEST))
+            raise TrustError("SITE_MANIFEST", f"the manifest leads out of the site: {path[:80]!r}", place=place)
 
     def _remove(self, path: str) -> bool:
         """Remove one file, and the folders that this leaves empty; return whether it was there."""
         target = self.path / path
-        if ".." in target.parts or not target.parent.resolve().is_relative_to(self.path.resolve()):
-            place = Place(str(self.path / MANIFEST))
-            raise TrustError("SITE_MANIFEST", f"the manifest leads out of the site: {path[:80]!r}", place=place)
-        if not os.path.lexists(target):
+        if not os.path.lexists(target) or (target.is_dir() and not target.is_symlink()):
             return False
         target.unlink()
         with suppress(OSError):  # a folder that holds something else stays

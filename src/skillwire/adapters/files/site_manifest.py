@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from skillwire.adapters.files.atomic import write_atomically
 from skillwire.errors import Place, TrustError
 from skillwire.protocols.agent_skills.server import artifact_name, skill_paths
 
@@ -63,13 +62,11 @@ def read_manifest(site: Path) -> frozenset[str] | None:
     return frozenset(filter(None, lines))
 
 
-def write_manifest(site: Path, lines: Iterable[str]) -> None:
-    """Write the manifest of ``site``.
-
-    Raises:
-        StorageError: ``STORAGE``.
-    """
-    write_atomically(site / MANIFEST, "\n".join((_FIRST_LINE, *sorted(lines), "")).encode())
+def write_manifest(site: Path, lines: Iterable[str], stage: Path) -> None:
+    """Write the manifest of ``site``: into ``stage`` first, so that a crash leaves no other file in the site."""
+    written = stage / MANIFEST
+    written.write_bytes("\n".join((_FIRST_LINE, *sorted(lines), "")).encode())
+    written.replace(site / MANIFEST)
 
 
 def _is_sound(line: str) -> bool:

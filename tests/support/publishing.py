@@ -1,0 +1,144 @@
+"""Skills on disk, an ASGI client without a network, and a real ``skillwire serve``."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import subprocess
+import sys
+import time
+from http.client import HTTPConnection
+from typing import NamedTuple
+from urllib.parse import quote, unquote, urlsplit
+
+PATIENCE = 30.0
+
+
+def write_skill(parent, name, files=None, *, description="Does something useful.", version="1.0.0", body="Do it.\n"):
+    """Write a skill that passes the strict rules; return its folder."""
+    folder = parent / name
+    text = f'---\nname: {name}\ndescription: "{description}"\nmetadata:\n  version: {version}\n---\n\n{body}'
+    for path, content in {"SKILL.md": text, **(files or {})}.items():
+        target = folder / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(content.encode() if isinstance(content, str) else content)
+    return folder
+
+
+class Answer(NamedTuple):
+    """What came back."""
+
+    status: int
+    fields: dict[str, str]
+    body: bytes
+
+    def json(self):
+        return json.loads(self.body)
+
+
+class Asgi:
+    """Calls an ASGI application as a server would, and holds it to the rules that a server enforces."""
+
+    def __init__(self, application, root_path=""):
+        self.application = application
+        self.root_path = root_path
+
+    async def request(self, target, fields=None, *, method="GET"):
+        raw, _, query = target.partition("?")
+        scope = {
+            "type": "http",
+            "asgi": {"version": "3.0"},
+            "http_version": "1.1",
+            "method": method,
+            "scheme": "http",
+            "path": self.root_path + unquote(raw),
+            "raw_path": (self.root_path + quote(raw, safe="/%@")).encode(),
+            "root_path": self.root_path,
+            "query_string": query.encode(),
+            "headers": [(name.lower().encode(), value.encode("latin-1")) for name, value in (fields or {}).items()],
+            "client": ("192.0.2.7", 1234),
+            "server": ("127.0.0.1", 8000),
+        }
+        messages = []
+
+        async def receive():
+            return {"type": "http.request", "body": b"", "more_body": False}
+
+        async def send(message):
+            messages.append(message)
+
+        await self.application(scope, receive, send)
+        start, *bodies = messages
+        body = b"".join(message.get("body", b"") for message in bodies)
+        found = {name.decode(): value.decode("latin-1") for name, value in start["headers"]}
+        assert len(found) == len(start["headers"]), "a field is sent twice"
+        assert [message.get("more_body", False) for message in bodies] == [True] * (len(bodies) - 1) + [False]
+        if start["status"] not in {204, 304}:
+            assert method == "HEAD" or len(body) == int(found["content-length"])
+        return Answer(start["status"], found, body)
+
+    async def get(self, target, fields=None):
+        return await self.request(target, fields)
+
+
+class ServeProcess:
+    """A real ``skillwire serve`` on a free port; a context manager that ends it."""
+
+    def __init__(self, *arguments, home):
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "skillwire", "serve", *map(str, arguments), "--port", "0", "--json"],
+            env={**os.environ, "SKILLWIRE_HOME": str(home)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        self.announcement = json.loads(self._first_document())
+        self.port = urlsplit(self.announcement["address"]).port
+
+    def _first_document(self):
+        out, errors = self.process.stdout, self.process.stderr
+        assert out is not None
+        assert errors is not None
+        lines: list[bytes] = []
+        deadline = time.monotonic() + PATIENCE
+        while not lines or lines[-1] != b"}\n":
+            assert select.select([out], [], [], deadline - time.monotonic())[0], "not ready"
+            line = out.readline()
+            assert line, errors.read().decode()
+            lines.append(line)
+        return b"".join(lines)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.end()
+
+    def end(self, patience=PATIENCE):
+        """Tell it to end; return exit code and what it wrote to standard error."""
+        if self.process.poll() is None:
+            self.process.terminate()
+        try:
+            _, errors = self.process.communicate(timeout=patience)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.communicate()
+            raise
+        return self.process.returncode, errors.decode()
+
+    def get(self, target, fields=None, *, method="GET"):
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
+        with contextlib.closing(connection):
+            connection.request(method, target, headers=fields or {})
+            response = connection.getresponse()
+            found = {name.lower(): value for name, value in response.getheaders()}
+            return Answer(response.status, found, response.read())
+
+    def wait_for(self, accept):
+        """Ask ``/readyz`` until ``accept`` says yes to its document; return that."""
+        deadline = time.monotonic() + PATIENCE
+        while not accept(document := self.get("/readyz").json()):
+            assert time.monotonic() < deadline, document
+            time.sleep(0.01)
+        return document

@@ -1,0 +1,163 @@
+"""Loading folders: in this process or in others, the outcome is the same."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+import pytest
+from tests.support.catalogs import make_skill
+from tests.support.publishing import write_skill
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from skillwire.adapters.files.loading import Loaded
+
+from skillwire.adapters.files import loading
+from skillwire.adapters.files.build_record import BuildRecord, FolderRecord
+from skillwire.adapters.files.loading import Job, check_publisher, load_folders, published_roots
+from skillwire.adapters.files.packed_skills import PackedSkills
+from skillwire.adapters.files.skill_rows import pack_skill, unpack_skill
+from skillwire.errors import Place, StorageError, UsageError
+from skillwire.model.access import Access
+from skillwire.model.finding import Finding
+
+
+@pytest.fixture
+def folders(tmp_path):
+    folders = [str(write_skill(tmp_path / "skills", f"skill-{n}", {"a.md": f"# {n}\n"})) for n in range(7)]
+    broken = tmp_path / "skills" / "broken"
+    broken.mkdir()
+    (broken / "SKILL.md").write_text("nothing")
+    return [*folders, str(broken)]
+
+
+def _without_signature(loaded):
+    return sorted(one._replace(signature="") for one in loaded)
+
+
+def test_worker_processes_find_what_this_process_finds(folders, tmp_path, monkeypatch):
+    here = list(load_folders(Job("acme", "blobs", (str(tmp_path / "here"),)), folders))
+    monkeypatch.setattr(loading, "_WORTH_A_WORKER", 2)
+    monkeypatch.setattr(loading, "_BATCH", 2)
+    aside = list(load_folders(Job("acme", "blobs", (str(tmp_path / "aside"),)), folders))
+    assert _without_signature(here) == _without_signature(aside)
+    assert len(here) == 8
+    assert [(one.packed, [finding.level for finding in one.findings]) for one in here if not one.packed] == [
+        (None, ["error"])
+    ]
+    blobs = [{path.name for path in (tmp_path / store).glob("??/*")} for store in ("here", "aside")]
+    assert blobs[0] == blobs[1]
+    assert len(blobs[0]) == 3 * 7  # two files and an artifact
+
+
+def test_a_disk_that_fails_in_a_worker_fails_here(folders, tmp_path, monkeypatch):
+    monkeypatch.setattr(loading, "_WORTH_A_WORKER", 2)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StorageError) as raised:
+        list(load_folders(Job("acme", "blobs", (str(tmp_path / "file"),)), folders))
+    assert raised.value.code == "STORAGE"
+    assert raised.value.place is not None
+
+
+def test_a_worker_that_ends_early_is_an_error_and_not_a_wait(folders, tmp_path, monkeypatch):
+    monkeypatch.setattr(loading, "_WORTH_A_WORKER", 2)
+    monkeypatch.setattr(loading, "_MODULE", "this")
+    with pytest.raises(StorageError) as raised:
+        list(load_folders(Job("acme", "blobs", (str(tmp_path / "blobs"),)), folders))
+    assert raised.value.code == "WORKER_LOST"
+
+
+def test_who_stops_listening_ends_the_workers(folders, tmp_path, monkeypatch):
+    monkeypatch.setattr(loading, "_WORTH_A_WORKER", 2)
+    monkeypatch.setattr(loading, "_BATCH", 1)
+    loaded = load_folders(Job("acme", "blobs", (str(tmp_path / "blobs"),)), folders)
+    assert next(loaded).folder in folders
+    cast("Generator[Loaded]", loaded).close()
+
+
+def test_roots_have_to_be_folders(tmp_path):
+    (tmp_path / "skills").mkdir()
+    assert published_roots([tmp_path / "x" / ".." / "skills"]) == [str(tmp_path / "skills")]
+    (tmp_path / "file").write_text("")
+    for wrong in ("nothing", "file"):
+        with pytest.raises(UsageError) as raised:
+            published_roots([tmp_path / "skills", tmp_path / wrong])
+        assert raised.value.code == "FOLDER_MISSING"
+        assert raised.value.place == Place(str(tmp_path / wrong))
+
+
+@pytest.mark.parametrize("publisher", ["acme", "example.com", "A-1", "x"])
+def test_a_publisher_is_a_name(publisher):
+    assert check_publisher(publisher) == publisher
+
+
+@pytest.mark.parametrize("publisher", ["", "-a", "a-", ".", "a/b", "a b", "ä", "a\n", "x" * 65, "../x"])
+def test_what_could_not_stand_in_a_url_is_no_publisher(publisher):
+    with pytest.raises(UsageError) as raised:
+        check_publisher(publisher)
+    assert raised.value.code == "PUBLISHER_FORM"
+
+
+FINDING = Finding("NO_VERSION", "warning", "there is none", Place("/x/SKILL.md", 3, 1, None, "text"), "Write one.")
+
+
+@pytest.mark.parametrize(
+    "skill",
+    [
+        make_skill("plain"),
+        make_skill("full", "a/日本.md", "b", scenes=("auth", "x"), capabilities=("c",), findings=(FINDING, FINDING)),
+        make_skill(
+            "odd",
+            license="MIT",
+            compatibility="Linux",
+            allowed_tools="Read",
+            metadata={"a": "b"},
+            access=Access.PRIVATE,
+            kind="action",
+        ),
+    ],
+)
+def test_a_packed_skill_is_the_same_skill(skill):
+    assert unpack_skill(pack_skill(skill)) == skill
+
+
+def test_packed_skills_are_a_mapping_that_knows_what_changed():
+    skills = {name: make_skill(name) for name in ("a", "b", "c")}
+    before = PackedSkills({name: pack_skill(skill) for name, skill in skills.items()})
+    assert dict(before) == skills
+    assert list(before) == ["a", "b", "c"]
+    assert len(before) == 3
+    assert "a" in before
+    assert "d" not in before
+    assert before.get("d") is None
+    after = PackedSkills({"b": pack_skill(make_skill("b", content="2")), "c": pack_skill(skills["c"]), "d": b""})
+    assert after.changes_since(before) == (("d",), ("b",), ("a",))
+    assert before.changes_since(before) == ((), (), ())
+
+
+def test_a_record_is_read_as_it_was_written_and_only_in_its_context(tmp_path):
+    records = {"/skills/a": FolderRecord("sig", pack_skill(make_skill("a")))}
+    record = BuildRecord(tmp_path, "acme")
+    assert record.read() == {}
+    record.write(records)
+    assert BuildRecord(tmp_path, "acme").read() == records
+    assert BuildRecord(tmp_path, "other").read() == {}
+    assert BuildRecord(tmp_path / "elsewhere", "acme").read() == {}
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "damage", [b"", b"\x00", b"\xc1", b"\x92\x90\x81\xa1a\x01", b"\x92\x90\x81\xa1\xff\x92\xa0\xc4\x00"]
+)
+def test_a_damaged_record_is_as_good_as_none(tmp_path, damage):
+    record = BuildRecord(tmp_path, "acme")
+    record.write({})
+    record.path.write_bytes(damage)
+    assert record.read() == {}
+
+
+def test_a_folder_that_is_not_utf_8_is_not_recorded(tmp_path):
+    record = BuildRecord(tmp_path, "acme")
+    record.write({"/skills/\udcff": FolderRecord("sig", b"")})
+    assert record.read() == {}

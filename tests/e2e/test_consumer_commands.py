@@ -181,7 +181,7 @@ class TestPipe:
         assert "\x1b" not in done.stdout + done.stderr
 
     def test_a_reader_that_leaves_is_no_error(self, origin, project):
-        command = f"{sys.executable} -m skillwire cat {origin}/csv-profile SKILL.md | head -c 1"
+        command = f"'{sys.executable}' -m skillwire cat {origin}/csv-profile SKILL.md | head -c 1"
         done = subprocess.run(["bash", "-o", "pipefail", "-c", command], cwd=project, capture_output=True, check=False)
         assert done.returncode == 0
         assert done.stderr == b""

@@ -45,10 +45,14 @@ def read_extra(extra: bytes) -> Mapping[int, bytes]:
 def read_zip64(field: bytes | None, values: Sequence[int]) -> Sequence[int]:
     """Return ``values`` with each one that is full replaced by its 64-bit form, in their order.
 
+    Where none is full the field may repeat them all, as Python before 3.11.4 writes it: both readings agree.
+
     Raises:
         DecodeError: ``ARCHIVE_MALFORMED`` unless the field has exactly the values that are full.
     """
     full = [number for number, value in enumerate(values) if value == _FULL]
+    if not full and field == struct.pack(f"<{len(values)}Q", *values):
+        return values
     if (field is not None or full) and len(field or b"") != 8 * len(full):
         raise malformed("a 64-bit extra field does not hold what the entry needs")
     if not full or field is None:

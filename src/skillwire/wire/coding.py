@@ -60,7 +60,7 @@ def _gunzip(data: bytes, limit: int) -> bytes | None:
 
 
 def _unbrotli(data: bytes, limit: int) -> bytes | None:
-    import brotli  # type: ignore[import-untyped]  # noqa: PLC0415 - untyped; never on the install path
+    import brotli  # noqa: PLC0415 - never on the install path
 
     stream = brotli.Decompressor()
     body = bytearray()

@@ -3,7 +3,7 @@ from __future__ import annotations
 import gzip
 import zlib
 
-import brotli  # type: ignore[import-untyped]  # it has no type information
+import brotli
 import pytest
 
 from skillwire.errors import FetchError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import threading
 
-import brotli  # type: ignore[import-untyped]  # it has no type information
+import brotli
 import pytest
 from tests.support.raw_server import RawServer, answer, serving
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The programs outside PyPI that tests run beside: nginx, and npm for the peers in tests/interop.
+# The programs outside PyPI that tests run beside: nginx, common archivers, and npm for the peers in tests/interop.
 # As root on a Debian what is missing is installed. Elsewhere it is named with the fix; the tests that need
 # it are then skipped with that reason, so a failure here stops nothing.
 set -u
@@ -9,6 +9,9 @@ say() { printf '%s\n' "test: $*" >&2; }
 missing=
 wants() { command -v "$1" >/dev/null 2>&1 || missing="$missing $2"; }
 wants nginx nginx
+wants zip zip
+wants unzip unzip
+wants bsdtar libarchive-tools
 wants node nodejs
 wants npm npm
 [ -n "$missing" ] || exit 0

@@ -8,8 +8,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from skillwire.model.cached_response import CachedResponse
     from skillwire.model.digest import Digest
-    from skillwire.model.install import CachedResponse, Lock, OriginRecord, Placement, StagedSkill
+    from skillwire.model.install import Lock, Placement, StagedSkill
+    from skillwire.model.origin_record import OriginRecord
 
 
 class BlobStore(Protocol):

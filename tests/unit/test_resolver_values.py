@@ -7,7 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillwire.errors import SkillwireError, UsageError
-from skillwire.model.install import CachedResponse, Lock, LockedSkill, OriginRecord, Placement
+from skillwire.model.cached_response import CachedResponse
+from skillwire.model.install import Lock, LockedSkill, Placement
+from skillwire.model.origin_record import OriginRecord
 from skillwire.resolver.agents import AGENTS, UNIVERSAL
 from skillwire.resolver.freshness import is_fresh, lifetime, may_be_kept
 from skillwire.resolver.lock import decode_lock, encode_lock

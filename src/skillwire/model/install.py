@@ -1,4 +1,4 @@
-"""Values of installing: where skills go, what the lock says, what is remembered of origins."""
+"""Values of installing: where skills go and what the lock says of them."""
 
 from __future__ import annotations
 
@@ -71,28 +71,3 @@ class StagedSkill:
     name: str
     files: Sequence[FileContent]
     placement: Placement
-
-
-@dataclass(frozen=True, slots=True)
-class OriginRecord:
-    """What is remembered of a publisher's place.
-
-    Args:
-        first_seen: RFC 3339 in UTC.
-        accepted: whether the user has agreed to install from there.
-        generation: the highest index generation that it has given, such as ``0.2.0``.
-    """
-
-    first_seen: str
-    accepted: bool = False
-    generation: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class CachedResponse:
-    """An answer kept from an earlier request. ``fetched_at`` is in seconds since the epoch."""
-
-    url: str
-    body: bytes
-    headers: Mapping[str, str]
-    fetched_at: float

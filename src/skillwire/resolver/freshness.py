@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from skillwire.model.install import CachedResponse
+    from skillwire.model.cached_response import CachedResponse
 
 _MAX_AGE: Final = re.compile(r"(?:^|[,\s])max-age=\"?(\d{1,9})", re.ASCII | re.IGNORECASE)
 _ALWAYS_ASK: Final = ("no-store", "no-cache")

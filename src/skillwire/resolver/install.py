@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from skillwire.errors import ConflictError, Place, SkillwireError, TrustError
 from skillwire.folder.frontmatter import parse_skill_md
 from skillwire.model.finding import Finding
-from skillwire.model.install import LockedSkill, OriginRecord, StagedSkill
+from skillwire.model.install import LockedSkill, StagedSkill
+from skillwire.model.origin_record import OriginRecord
 from skillwire.resolver.content import read_contents
 from skillwire.resolver.flow import work
 from skillwire.resolver.locate import timestamp

@@ -12,7 +12,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from skillwire.errors import FetchError, NotFoundError, Place, SkillwireError, TrustError, UsageError
-from skillwire.model.install import CachedResponse, OriginRecord
+from skillwire.model.cached_response import CachedResponse
+from skillwire.model.origin_record import OriginRecord
 from skillwire.model.ref import SkillRef
 from skillwire.model.skill import FileContent
 from skillwire.model.url import parse_url

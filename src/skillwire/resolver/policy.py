@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 from skillwire.model.url import parse_url
 
 if TYPE_CHECKING:
-    from skillwire.model.install import OriginRecord
+    from skillwire.model.origin_record import OriginRecord
 
 Decision = Literal["allow", "ask", "refuse"]
 

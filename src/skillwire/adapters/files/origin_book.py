@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 from skillwire.adapters.files.atomic import storage_error, write_atomically
 from skillwire.errors import DecodeError, Place
 from skillwire.limits import STATE_FILE_BYTES
-from skillwire.model.install import OriginRecord
+from skillwire.model.origin_record import OriginRecord
 from skillwire.trust.guarded_json import load_json
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import json
 from typing import TYPE_CHECKING, Final
 
 from skillwire.adapters.files.atomic import write_atomically
-from skillwire.model.install import CachedResponse
+from skillwire.model.cached_response import CachedResponse
 
 if TYPE_CHECKING:
     from pathlib import Path

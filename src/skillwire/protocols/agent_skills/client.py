@@ -16,7 +16,7 @@ from skillwire.wire.exchange import HttpRequest
 from skillwire.wire.fetch import conditional_headers, expect_archive, expect_json, fetch
 
 if TYPE_CHECKING:
-    from skillwire.model.install import CachedResponse
+    from skillwire.model.cached_response import CachedResponse
     from skillwire.protocols.agent_skills.messages import IndexedFile, IndexEntry
     from skillwire.wire.exchange import Exchange, HttpResponse
 

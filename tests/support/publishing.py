@@ -93,21 +93,22 @@ class ServeProcess:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )
-        self.announcement = json.loads(self._first_document())
+        try:
+            self.announcement = json.loads(self._first_document())
+        except BaseException:
+            self.process.kill()
+            self.process.communicate()
+            raise
         self.port = urlsplit(self.announcement["address"]).port
 
     def _first_document(self):
         out, errors = self.process.stdout, self.process.stderr
         assert out is not None
         assert errors is not None
-        lines: list[bytes] = []
-        deadline = time.monotonic() + PATIENCE
-        while not lines or lines[-1] != b"}\n":
-            assert select.select([out], [], [], deadline - time.monotonic())[0], "not ready"
-            line = out.readline()
-            assert line, errors.read().decode()
-            lines.append(line)
-        return b"".join(lines)
+        assert select.select([out], [], [], PATIENCE)[0], "not ready"
+        lines = [*iter(out.readline, b"}\n")]
+        assert b"" not in lines, errors.read().decode()
+        return b"".join([*lines, b"}"])
 
     def __enter__(self):
         return self

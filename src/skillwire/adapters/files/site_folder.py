@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import secrets
 import shutil
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
@@ -50,7 +51,8 @@ class SiteFolder:
 
     def __init__(self, path: Path, *, force: bool = False) -> None:
         self.path = path
-        self.stage = path / _STAGE
+        # A name of its own: workers of a build that was killed may go on writing to theirs for a moment.
+        self.stage = path / _STAGE / secrets.token_hex(8)
         self.made: frozenset[str] = frozenset()
         self._force = force
         self._lock: int | None = None
@@ -70,7 +72,8 @@ class SiteFolder:
             if made is None and not self._force and any(entry.name != _STAGE for entry in self.path.iterdir()):
                 raise _foreign("there are files that no build made", self.path)
             self.made = made or frozenset()
-            self._lock = _take(self.stage)
+            self._lock = _take(self.stage.parent)
+            self.stage.mkdir()
         except OSError as error:
             raise storage_error(error, self.path) from error
         return self
@@ -79,7 +82,7 @@ class SiteFolder:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._lock is not None:
-            shutil.rmtree(self.stage, ignore_errors=True)  # what is left of it, the next build removes
+            shutil.rmtree(self.stage.parent, ignore_errors=True)  # what is left of it, the next build removes
             os.close(self._lock)
             self._lock = None
 

@@ -50,6 +50,10 @@ class OriginBook(Protocol):
 class SkillsFolder(Protocol):
     """The installed skills of one project, or of the user, and their lock."""
 
+    @property
+    def root(self) -> Path:
+        """The folder that placements, and local origins in the lock, are relative to."""
+
     def read_lock(self) -> Lock:
         """Return the lock; an empty one when there is none."""
 

@@ -51,8 +51,10 @@ def test_pasted_well_known_addresses(path, name):
     ]
 
 
-def test_a_pasted_old_address_is_asked_as_it_is():
-    assert lookups("https://example.com/.well-known/skills/a/SKILL.md") == [(f"https://example.com{OLD}", None, "a")]
+def test_a_pasted_old_address_is_asked_for_digests_first():
+    assert lookups("https://example.com/.well-known/skills/a/SKILL.md") == [
+        (f"https://example.com{AGENT_SKILLS}", f"https://example.com{OLD}", "a")
+    ]
 
 
 def test_a_scope_before_the_well_known_part_is_kept():

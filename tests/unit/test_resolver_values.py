@@ -1,6 +1,7 @@
 """Freshness, ranking, placement, policy, settings and the lock: the pure parts of the resolver."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -184,19 +185,35 @@ class TestSettings:
 
 digests = st.text("0123456789abcdef", min_size=64, max_size=64)
 texts = st.text(st.characters(codec="utf-8", exclude_categories=["Cs", "Cc"]), max_size=20)
+placements = st.builds(Placement, st.just((UNIVERSAL,)), st.just((".claude/skills",)) | st.just(()))
+file_digests = st.dictionaries(st.from_regex(r"[a-z]{1,8}/[a-z]{1,8}\.md", fullmatch=True), digests, max_size=3)
+common = {
+    "name": st.from_regex(r"sk-[a-z0-9]{1,10}", fullmatch=True),
+    "version": st.none() | texts,
+    "first_seen": texts,
+    "agents": st.lists(texts).map(tuple),
+    "placement": placements,
+    "files": file_digests,
+}
 locked_skills = st.builds(
     LockedSkill,
-    name=st.from_regex(r"sk-[a-z0-9]{1,10}", fullmatch=True),
-    origin=texts,
-    index=texts,
-    url=texts,
+    origin=st.just(BASE),
+    index=st.just(f"{BASE}/.well-known/agent-skills/index.json"),
+    url=st.sampled_from([f"{BASE}/a.md", "https://cdn.example.net/a.tar.gz"]),
     digest=st.none() | digests.map("sha256:".__add__),
-    artifact_type=st.sampled_from(["skill-md", "archive", "files", "folder"]),
-    version=st.none() | texts,
-    first_seen=texts,
-    agents=st.lists(texts).map(tuple),
-    placement=st.builds(Placement, st.just((UNIVERSAL,)), st.just((".claude/skills",)) | st.just(())),
-    files=st.dictionaries(st.from_regex(r"[a-z]{1,8}/[a-z]{1,8}\.md", fullmatch=True), digests, max_size=3),
+    artifact_type=st.sampled_from(["skill-md", "archive", "files"]),
+    **common,
+) | st.builds(
+    LockedSkill,
+    origin=st.just("path:skills"),
+    index=st.just(""),
+    url=st.just("skills/a"),
+    digest=st.none(),
+    artifact_type=st.just("folder"),
+    **common,
+)
+REMOTE = LockedSkill(
+    "a", BASE, f"{BASE}/i.json", f"{BASE}/a.md", None, "files", None, "", (), Placement((UNIVERSAL,)), {}
 )
 
 
@@ -207,9 +224,7 @@ class TestLock:
         assert decode_lock(encode_lock(lock), "skills.lock") == lock
 
     def test_equal_locks_are_equal_bytes(self):
-        one, two = (
-            LockedSkill(name, BASE, "", "", None, "files", None, "", (), Placement((UNIVERSAL,)), {}) for name in "ab"
-        )
+        one, two = (replace(REMOTE, name=name) for name in "ab")
         assert encode_lock(Lock().with_skills([one, two])) == encode_lock(Lock().with_skills([two, one]))
 
     @pytest.mark.parametrize(
@@ -237,11 +252,21 @@ class TestLock:
             ("files", {"../x": "0" * 64}),
             ("files", {"x": "zz"}),
             ("digest", "sha256:short"),
+            ("folders", []),
+            ("origin", "path:x"),
+            ("origin", "https://good.example"),
+            ("origin", "https://example.com#\u009b2J"),
+            ("origin", "x\u001b]0;pwned\u0007"),
+            ("index", "https://evil.example/i.json"),
+            ("index", ""),
+            ("url", "https://example.com/a b"),
+            ("url", "../a"),
+            ("type", "folder"),
+            ("type", "wasm"),
         ],
     )
     def test_a_hostile_lock_cannot_lead_out(self, field, value):
-        locked = LockedSkill("a", BASE, "", "", None, "files", None, "", (), Placement((UNIVERSAL,)), {})
-        document = json.loads(encode_lock(Lock().with_skills([locked])))
+        document = json.loads(encode_lock(Lock().with_skills([REMOTE])))
         document["skills"]["a"][field] = value
         with pytest.raises(SkillwireError) as caught:
             decode_lock(json.dumps(document).encode(), "skills.lock")

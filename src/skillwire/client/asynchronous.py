@@ -68,7 +68,7 @@ class AsyncClient(Workplace):
             while True:
                 try:
                     result = await self._do(step)
-                except Exception as error:  # noqa: BLE001  # the flow decides what to make of it
+                except BaseException as error:  # noqa: BLE001  # an interruption, too, is for the flow to clean up after
                     step = flow.throw(error)
                 else:
                     step = flow.send(result)

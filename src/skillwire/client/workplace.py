@@ -20,7 +20,7 @@ from skillwire.errors import NotFoundError, Place, SkillwireError, TrustError, U
 from skillwire.model.finding import Finding
 from skillwire.model.url import parse_url
 from skillwire.resolver.agents import AGENTS
-from skillwire.resolver.content import read_contents
+from skillwire.resolver.content import fetch_contents, open_content
 from skillwire.resolver.flow import work
 from skillwire.resolver.install import Target, apply_install, plan_install
 from skillwire.resolver.installed import compare, plan_frozen, remove, select, verify
@@ -114,10 +114,8 @@ class Workplace:
 
     def files(self, skill: LocatedSkill) -> Flow[Files]:
         """Return the verified files of a skill."""
-        (content,) = yield from read_contents([skill], self.session)
-        if isinstance(content, SkillwireError):
-            raise content
-        return content
+        (fetched,) = yield from fetch_contents([skill], self.session)
+        return (yield from work(partial(open_content, skill, fetched, self.session)))
 
     def plan(self, references: Sequence[str], agents: Sequence[str], *, copy: bool | None) -> Flow[Plan]:
         """Decide what adding would do."""

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from skillwire.errors import FetchError, Place, SkillwireError
+from skillwire.errors import FetchError, Place, SkillwireError, StorageError
 from skillwire.model.skill import FileContent
 from skillwire.protocols.agent_skills.client import fetch_artifact, fetch_files
 from skillwire.resolver.flow import fetch_all, work
+from skillwire.resolver.locate import noted
 from skillwire.trust.archive import plan_files, read_archive
 
 if TYPE_CHECKING:
@@ -22,52 +23,58 @@ if TYPE_CHECKING:
     from skillwire.resolver.locate import Files, LocatedSkill, Session
     from skillwire.wire.exchange import Exchange
 
+#: What came for a skill: an artifact's verified bytes, single files, or why it cannot be had.
+Fetched = bytes | list[FileContent] | SkillwireError
 _SKILL_MD: Final = "SKILL.md"
 
 
-def read_contents(
+def fetch_contents(
     skills: Sequence[LocatedSkill], session: Session, on_done: Callable[[], object] = lambda: None
-) -> Flow[list[Files | SkillwireError]]:
-    """Return the files of each skill, or why they cannot be had, in order. ``on_done`` is called for each."""
-    known = yield from work(lambda: [_look_up(skill, session) for skill in skills])
-    missing = [number for number, content in enumerate(known) if content is None]
-    exchanges = [_exchange(skills[number], session) for number in missing]
+) -> Flow[list[Fetched]]:
+    """Return what was fetched for each skill, or why it cannot be had, in order; nothing is opened yet.
+
+    ``on_done`` is called for each.
+    """
+    known: list[Fetched | None] = yield from work(lambda: [_look_up(skill, session, on_done) for skill in skills])
+    missing = [skill for skill, content in zip(skills, known, strict=True) if content is None]
+    exchanges = [_exchange(skill, session) for skill in missing]
     fetched = iter((yield from fetch_all(exchanges, on_done)) if exchanges else ())
-
-    def unpack() -> list[Files | SkillwireError]:
-        contents = [content if content is not None else next(fetched) for content in known]
-        return [_open(skill.entry, content, session) for skill, content in zip(skills, contents, strict=True)]
-
-    return (yield from work(unpack))
+    return [content if content is not None else next(fetched) for content in known]
 
 
-def _look_up(skill: LocatedSkill, session: Session) -> bytes | list[FileContent] | None:
-    if skill.files is not None:
-        return list(skill.files)
-    return session.blobs.read(skill.entry.digest) if skill.entry.digest is not None else None
+def _look_up(skill: LocatedSkill, session: Session, on_done: Callable[[], object]) -> Fetched | None:
+    content: Fetched | None = list(skill.files) if skill.files is not None else None
+    if content is None and skill.entry.digest is not None:
+        content = session.blobs.read(skill.entry.digest)
+    if content is None and session.offline:
+        content = FetchError("OFFLINE", f"{skill.ref.name} is not in the cache", place=Place(skill.entry.url))
+    if content is not None:
+        on_done()
+    return content
 
 
 def _exchange(skill: LocatedSkill, session: Session) -> Exchange[bytes | list[FileContent]]:
-    if session.offline:
-        raise FetchError("OFFLINE", f"{skill.ref.name} is not in the cache", place=Place(skill.entry.url))
     authorization = session.credential_for(skill.entry.url)
     if skill.entry.artifact_type == "files":
         return fetch_files(skill.entry, authorization=authorization)
     return fetch_artifact(skill.entry, authorization=authorization)
 
 
-def _open(
-    entry: IndexEntry, content: bytes | list[FileContent] | SkillwireError, session: Session
-) -> Files | SkillwireError:
-    if isinstance(content, SkillwireError):
-        return content
+def open_content(skill: LocatedSkill, fetched: Fetched, session: Session) -> Files:
+    """Return the files that were fetched, and keep an artifact for the next time.
+
+    Raises:
+        SkillwireError: what ``fetched`` is instead of content; from the archive reader.
+    """
+    if isinstance(fetched, SkillwireError):
+        raise fetched
+    if not isinstance(fetched, bytes):
+        return plan_files(fetched).files
+    files = open_artifact(skill.entry, fetched)
     try:
-        if not isinstance(content, bytes):
-            return plan_files(content).files
-        files = open_artifact(entry, content)
-    except SkillwireError as error:
-        return error
-    session.blobs.put(content)
+        session.blobs.put(fetched)
+    except StorageError as error:
+        session.report(noted(error))
     return files
 
 

@@ -1,9 +1,9 @@
 """Installing, as a plan and its execution.
 
-``plan`` says what would happen and what a person must decide first: consent to an origin, the overwriting of
-something that is not ours. ``apply`` does it: everything is fetched, verified, unpacked and staged before the
-first folder is put in place, and the lock is written last, so that a failure or an interruption at any point
-leaves what was there before.
+:func:`plan_install` says what would happen and what a person must decide first: consent to an origin, the
+overwriting of something that is not ours. :func:`apply_install` does it: everything is fetched, verified, unpacked
+and staged before the first folder is put in place, and the lock is written last, so that a failure or an
+interruption at any point leaves what was there before.
 """
 
 from __future__ import annotations
@@ -18,22 +18,24 @@ from skillwire.folder.frontmatter import parse_skill_md
 from skillwire.model.finding import Finding
 from skillwire.model.install import LockedSkill, StagedSkill
 from skillwire.model.origin_record import OriginRecord
-from skillwire.resolver.content import read_contents
+from skillwire.resolver.content import fetch_contents, open_content
 from skillwire.resolver.flow import work
 from skillwire.resolver.locate import timestamp
 from skillwire.trust.hidden_text import find_hidden
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from skillwire.model.install import Lock, Placement
-    from skillwire.ports import OriginBook, SkillsFolder
+    from skillwire.ports import OriginBook, SkillsFolder, SkillsFolderChange
+    from skillwire.resolver.content import Fetched
     from skillwire.resolver.flow import Flow
     from skillwire.resolver.locate import Files, LocatedSkill, Session
     from skillwire.resolver.policy import InstallPolicy
 
 State = Literal["new", "update", "unchanged", "conflict"]
 _SKILL_MD: Final = "SKILL.md"
+_AT_ONCE: Final = 8  # skills fetched before they are staged: bounds memory to as many artifacts
 
 
 class Target(NamedTuple):
@@ -93,20 +95,20 @@ def plan_install(
     Raises:
         TrustError: ``ORIGIN_REFUSED``.
     """
-    unknown = yield from work(partial(unknown_origins, [skill for skill, _ in skills], policy, origins))
+    bases = {skill.ref.origin for skill, _ in skills if not skill.is_local}
+    unknown = yield from work(partial(unknown_origins, bases, policy, origins))
     planned = yield from work(lambda: _compare(skills, folder))
     return Plan(planned, unknown)
 
 
-def unknown_origins(skills: Sequence[LocatedSkill], policy: InstallPolicy, origins: OriginBook) -> tuple[str, ...]:
-    """Return the origins of ``skills`` that someone has to agree to first.
+def unknown_origins(bases: Iterable[str], policy: InstallPolicy, origins: OriginBook) -> tuple[str, ...]:
+    """Return those of ``bases`` that someone has to agree to first. A folder of this machine is none of them.
 
     Raises:
         TrustError: ``ORIGIN_REFUSED`` when the policy forbids one.
     """
     unknown = []
-    # A folder of this machine needs no consent: the user typed its path, and its bytes are theirs already.
-    for base in sorted({skill.ref.origin for skill in skills if not skill.is_local}):
+    for base in sorted(bases):
         decision = policy.decide(base, origins.look_up(base))
         if decision == "refuse":
             raise TrustError("ORIGIN_REFUSED", f"installing from {base} is not allowed", place=Place(base))
@@ -135,8 +137,20 @@ def _compare_one(skill: LocatedSkill, target: Target, folder: SkillsFolder, lock
         return PlannedSkill(skill, "conflict", target, "its files were changed since they were installed")
     if locked.origin != skill.ref.origin:
         return PlannedSkill(skill, "conflict", target, f"it was installed from {locked.origin}")
+    check_no_downgrade(locked, skill)
     same = locked.placement == target.placement and _has_same_bytes(skill, locked)
     return PlannedSkill(skill, "unchanged" if same else "update", target)
+
+
+def check_no_downgrade(locked: LockedSkill, skill: LocatedSkill) -> None:
+    """Refuse to replace what was verified by what cannot be: the lock remembers on every machine.
+
+    Raises:
+        TrustError: ``DOWNGRADE``.
+    """
+    if locked.digest is not None and skill.ref.digest is None and not skill.is_local:
+        message = f"{locked.name} was installed with a digest, and {locked.origin} gives none now"
+        raise TrustError("DOWNGRADE", message, place=Place(skill.index_url))
 
 
 def _has_same_bytes(skill: LocatedSkill, locked: LockedSkill) -> bool:
@@ -154,64 +168,96 @@ def apply_install(
     overwrite: bool = False,
     on_done: Callable[[], object] = lambda: None,
 ) -> Flow[Report]:
-    """Do what ``plan`` says, as a whole. The caller has the consent that ``plan.unknown_origins`` asks for.
+    """Do what ``plan`` says. The caller has the consent that ``plan.unknown_origins`` asks for.
 
-    A skill that cannot be had is left out and reported; when none can be had, its error is raised.
+    Skills are fetched a few at a time and staged, so that memory stays bounded; when all are staged they are put in
+    place together. A skill that was asked for by name and cannot be had ends it all, and nothing is changed; one
+    that came with the others of its index is left out and reported.
 
     Raises:
         ConflictError: ``SKILL_CONFLICT`` unless ``overwrite``.
     """
     if plan.conflicts and not overwrite:
-        first = plan.conflicts[0]
-        raise ConflictError("SKILL_CONFLICT", f"{first.skill.ref.name}: {first.reason}")
+        raise _conflict(plan.conflicts[0])
     unchanged = tuple(planned.skill.ref.name for planned in plan.skills if planned.state == "unchanged")
-    contents = yield from read_contents([planned.skill for planned in plan.pending], session, on_done)
-    installed, failed = yield from work(lambda: _put_in_place(plan, contents, session, folder))
+    if not plan.pending:
+        return Report((), (), unchanged, {})
+    change = yield from work(folder.change)
+    try:
+        staged = yield from work(lambda: _Staged(plan, session, folder, change, overwrite=overwrite))
+        for start in range(0, len(plan.pending), _AT_ONCE):
+            batch = plan.pending[start : start + _AT_ONCE]
+            fetched = yield from fetch_contents([planned.skill for planned in batch], session, on_done)
+            yield from work(partial(staged.add_all, batch, fetched))
+        yield from work(staged.commit)
+    except BaseException:
+        change.close()
+        raise
+    yield from work(change.close)
     for base in plan.unknown_origins:
         yield from work(partial(_accept, base, session))
-    names = {locked.name for locked in installed}
-    updated = tuple(row.skill.ref.name for row in plan.skills if row.state == "update" and row.skill.ref.name in names)
-    return Report(installed, updated, unchanged, failed)
+    return staged.report(unchanged)
 
 
-def _put_in_place(
-    plan: Plan, contents: Sequence[Files | SkillwireError], session: Session, folder: SkillsFolder
-) -> tuple[tuple[LockedSkill, ...], dict[str, SkillwireError]]:
-    installed: list[LockedSkill] = []
-    failed: dict[str, SkillwireError] = {}
-    change = folder.change()
-    try:
-        lock = folder.read_lock()
-        for planned, content in zip(plan.pending, contents, strict=True):
-            name = planned.skill.ref.name
+def _conflict(planned: PlannedSkill) -> ConflictError:
+    return ConflictError("SKILL_CONFLICT", f"{planned.skill.ref.name}: {planned.reason}")
+
+
+class _Staged:
+    """The skills that are ready to be put in place, and those that could not be had."""
+
+    def __init__(
+        self, plan: Plan, session: Session, folder: SkillsFolder, change: SkillsFolderChange, *, overwrite: bool
+    ) -> None:
+        self._plan, self._session, self._change = plan, session, change
+        self._lock = folder.read_lock()
+        self._installed: list[LockedSkill] = []
+        self._failed: dict[str, SkillwireError] = {}
+        if not overwrite:
+            self._check_still_so(folder)
+
+    def _check_still_so(self, folder: SkillsFolder) -> None:
+        """Compare once more, now that nobody else can change anything: the plan may be minutes old."""
+        for planned in self._plan.pending:
+            if planned.frozen is None:
+                now = _compare_one(planned.skill, planned.target, folder, self._lock)
+                if now.state == "conflict":
+                    raise _conflict(now)
+
+    def add_all(self, batch: Sequence[PlannedSkill], fetched: Sequence[Fetched]) -> None:
+        """Open, check and stage each, one after the other."""
+        for planned, content in zip(batch, fetched, strict=True):
             try:
-                files = _check(planned, content, session)
-                change.stage(StagedSkill(name, files, planned.target.placement))
+                self._add(planned, content)
             except SkillwireError as error:
-                failed[name] = error
-                continue
-            before = lock.skills.get(name)
-            installed.append(_locked(planned, files, before, session))
-            _take_away_old(before, planned.target.placement, change.take_away)
-        if failed and not installed:
-            raise next(iter(failed.values()))
-        if installed:
-            change.commit(lock.with_skills(installed))
-    finally:
-        change.close()
-    return tuple(installed), failed
+                if planned.skill.was_named:
+                    raise
+                self._failed[planned.skill.ref.name] = error
 
+    def _add(self, planned: PlannedSkill, content: Fetched) -> None:
+        name = planned.skill.ref.name
+        files = open_content(planned.skill, content, self._session)
+        check_loadable(name, files, self._session.report)
+        if planned.frozen is not None and hash_files(files) != planned.frozen.files:
+            place = Place(planned.skill.entry.url)
+            raise TrustError("LOCK_MISMATCH", f"{name}: the files are not those of the lock", place=place)
+        self._change.stage(StagedSkill(name, files, planned.target.placement))
+        before = self._lock.skills.get(name)
+        self._installed.append(_locked(planned, files, before, self._session))
+        _take_away_old(before, planned.target.placement, self._change.take_away)
 
-def _check(planned: PlannedSkill, content: Files | SkillwireError, session: Session) -> Files:
-    """Return the files that may be installed, or raise why not."""
-    if isinstance(content, SkillwireError):
-        raise content
-    name = planned.skill.ref.name
-    check_loadable(name, content, session.report)
-    if planned.frozen is not None and hash_files(content) != planned.frozen.files:
-        place = Place(planned.skill.entry.url)
-        raise TrustError("LOCK_MISMATCH", f"{name}: the files are not those of the lock", place=place)
-    return content
+    def commit(self) -> None:
+        """Put everything in place and write the lock; raise the first failure when there is nothing to put."""
+        if self._installed:
+            self._change.commit(self._lock.with_skills(self._installed))
+        elif self._failed:
+            raise next(iter(self._failed.values()))
+
+    def report(self, unchanged: tuple[str, ...]) -> Report:
+        """Return what was done."""
+        names = {locked.name for locked in self._installed}
+        updated = [row.skill.ref.name for row in self._plan.skills if row.state == "update"]
+        return Report(tuple(self._installed), tuple(name for name in updated if name in names), unchanged, self._failed)
 
 
 def _locked(planned: PlannedSkill, content: Files, before: LockedSkill | None, session: Session) -> LockedSkill:

@@ -14,9 +14,11 @@ from urllib.parse import quote
 from skillwire.errors import NotFoundError, SkillwireError
 from skillwire.model.digest import Digest
 from skillwire.model.ref import SkillRef
+from skillwire.model.url import parse_url
 from skillwire.protocols.agent_skills.messages import IndexedFile, IndexEntry
 from skillwire.resolver.flow import work
-from skillwire.resolver.install import Plan, PlannedSkill, Target, hash_files, unknown_origins
+from skillwire.resolver.install import Plan, PlannedSkill, Target, check_no_downgrade, hash_files, unknown_origins
+from skillwire.resolver.local import load_local
 from skillwire.resolver.locate import LocatedSkill, read_index
 from skillwire.resolver.reference import IndexLocation
 
@@ -103,7 +105,12 @@ def _compare_with_index(index: str, members: Sequence[LockedSkill], session: Ses
         if entry is None:
             comparisons.append(Comparison(locked, "gone"))
             continue
-        latest = found.locate(entry)
+        latest = found.locate(entry, was_named=False)
+        try:
+            check_no_downgrade(locked, latest)
+        except SkillwireError as error:
+            comparisons.append(Comparison(locked, "unreachable", error=error))
+            continue
         if entry.digest is None:
             comparisons.append(Comparison(locked, "unverifiable", latest))
         else:
@@ -116,17 +123,35 @@ def plan_frozen(
 ) -> Flow[Plan]:
     """Plan to install exactly what the lock says, from where it says.
 
-    A lock comes with a project, so its origins need the same consent as those that a user types.
+    A lock comes with a project, so its origins need the same consent as those that a user types, and so do the
+    origins of artifacts: an index would have vouched for those, and none is asked here.
     """
 
     def plan() -> Plan:
         planned = tuple(_frozen(locked, folder) for locked in skills)
-        return Plan(planned, unknown_origins([row.skill for row in planned], policy, origins))
+        remote = [row for row in skills if row.artifact_type != "folder"]
+        artifacts = {str(parse_url(row.url).origin) for row in remote if not row.url.startswith(f"{row.origin}/")}
+        bases = {row.origin for row in remote} | {
+            origin for origin in artifacts if not any(row.origin.startswith(origin) for row in remote)
+        }
+        return Plan(planned, unknown_origins(bases, policy, origins))
 
     return (yield from work(plan))
 
 
 def _frozen(locked: LockedSkill, folder: SkillsFolder) -> PlannedSkill:
+    skill = load_local(locked, folder.root) if locked.artifact_type == "folder" else _locate_locked(locked)
+    target = Target(locked.placement, locked.agents)
+    standing = folder.installed_files(locked.placement, locked.name)
+    if standing is None:
+        return PlannedSkill(skill, "new", target, frozen=locked)
+    if standing != locked.files:
+        return PlannedSkill(skill, "conflict", target, "its files are not those of the lock", locked)
+    return PlannedSkill(skill, "unchanged", target, frozen=locked)
+
+
+def _locate_locked(locked: LockedSkill) -> LocatedSkill:
+    """Return a locked skill as its index entry was."""
     digest = Digest(locked.digest) if locked.digest is not None else None
     files: tuple[IndexedFile, ...] = ()
     if locked.artifact_type == "files":
@@ -135,15 +160,9 @@ def _frozen(locked: LockedSkill, folder: SkillsFolder) -> PlannedSkill:
             IndexedFile(path, base + quote(path), Digest(f"sha256:{hexadecimal}"))
             for path, hexadecimal in locked.files.items()
         )
-    entry = IndexEntry(locked.name, "", locked.artifact_type, locked.url, digest, files, locked.version)  # type: ignore[arg-type]  # checked by the lock's codec
+    entry = IndexEntry(locked.name, "", locked.artifact_type, locked.url, digest, files, locked.version)  # type: ignore[arg-type]  # one of the three, says the lock's codec
     ref = SkillRef(locked.name, locked.origin, "", locked.version, digest, "skills.lock", 0.0)
-    target = Target(locked.placement, locked.agents)
-    standing = folder.installed_files(locked.placement, locked.name)
-    state: Literal["new", "unchanged", "conflict"] = "new" if standing is None else "unchanged"
-    if standing is not None and standing != locked.files:
-        state = "conflict"
-    reason = "its files are not those of the lock" if state == "conflict" else ""
-    return PlannedSkill(LocatedSkill(ref, entry, locked.index), state, target, reason, locked)
+    return LocatedSkill(ref, entry, locked.index)
 
 
 def verify(folder: SkillsFolder, names: Sequence[str]) -> Flow[tuple[list[LockedSkill], list[Deviation]]]:

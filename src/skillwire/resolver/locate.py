@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from skillwire.errors import FetchError, NotFoundError, Place, SkillwireError, TrustError, UsageError
+from skillwire.errors import FetchError, NotFoundError, Place, SkillwireError, StorageError, TrustError, UsageError
 from skillwire.model.cached_response import CachedResponse
+from skillwire.model.finding import Finding
 from skillwire.model.origin_record import OriginRecord
 from skillwire.model.ref import SkillRef
 from skillwire.model.skill import FileContent
@@ -22,12 +24,11 @@ from skillwire.protocols.agent_skills.codec import decode_index
 from skillwire.protocols.agent_skills.messages import Generation
 from skillwire.resolver.flow import fetch, work
 from skillwire.resolver.freshness import is_fresh, may_be_kept
-from skillwire.resolver.reference import LOCAL, source_location
+from skillwire.resolver.reference import source_location
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from skillwire.model.finding import Finding
     from skillwire.ports import BlobStore, OriginBook, ResponseCache
     from skillwire.protocols.agent_skills.messages import Index, IndexEntry
     from skillwire.resolver.flow import Flow
@@ -74,7 +75,7 @@ class LocatedIndex:
     index: Index
     fetched_at: float
 
-    def locate(self, entry: IndexEntry) -> LocatedSkill:
+    def locate(self, entry: IndexEntry, *, was_named: bool = True) -> LocatedSkill:
         """Return ``entry`` as a located skill."""
         ref = SkillRef(
             name=entry.name,
@@ -85,22 +86,26 @@ class LocatedIndex:
             found_via=f"agent-skills {self.index.generation}",
             fetched_at=self.fetched_at,
         )
-        return LocatedSkill(ref, entry, self.url)
+        return LocatedSkill(ref, entry, self.url, was_named=was_named)
 
 
 @dataclass(frozen=True, slots=True)
 class LocatedSkill:
-    """A skill and how to get it: the entry of the index at ``index_url``, or files that are at hand."""
+    """A skill and how to get it: the entry of the index at ``index_url``, or files that are at hand.
+
+    ``was_named`` is False when it was not asked for by name, but came with the others of its index.
+    """
 
     ref: SkillRef
     entry: IndexEntry
     index_url: str
     files: Files | None = None
+    was_named: bool = True
 
     @property
     def is_local(self) -> bool:
-        """Whether it comes from a folder of this machine."""
-        return self.ref.origin.startswith(LOCAL)
+        """Whether it comes from a folder of this machine: its bytes are at hand."""
+        return self.files is not None
 
 
 def read_index(location: IndexLocation, session: Session) -> Flow[LocatedIndex]:
@@ -141,8 +146,22 @@ def _read_document(url: str, session: Session, *, last: bool) -> Flow[CachedResp
     else:
         document = CachedResponse(url, response.body, response.headers, now)
     if may_be_kept(document.headers):
-        yield from work(lambda: session.cache.keep(document, credential))
+        yield from work(partial(_keep, document, credential, session))
     return document
+
+
+def _keep(document: CachedResponse, credential: str | None, session: Session) -> None:
+    """Keep an answer; a cache that cannot be written makes things slower, not impossible."""
+    try:
+        session.cache.keep(document, credential)
+    except StorageError as error:
+        session.report(noted(error))
+
+
+def noted(error: SkillwireError) -> Finding:
+    """Return an error that stops nothing as a finding."""
+    told = error.diagnostics()
+    return Finding(told.code, "note", told.message, told.place or Place(""), told.fix)
 
 
 def _remember(base: str, index: Index, url: str, session: Session) -> Flow[None]:
@@ -178,7 +197,7 @@ def locate(reference: Reference, session: Session) -> Flow[list[LocatedSkill]]:
             failure = failure or error
             continue
         if name is None:
-            return [found.locate(entry) for entry in found.index.entries.values()]
+            return [found.locate(entry, was_named=False) for entry in found.index.entries.values()]
         if name in found.index.entries:
             return [found.locate(found.index.entries[name])]
         seen += found.index.entries

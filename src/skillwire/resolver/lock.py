@@ -1,6 +1,9 @@
 """``skills.lock``: what is installed, from where, and what its bytes must be. JSON, sorted, made to be diffed.
 
-Trust: a lock comes with a project, so it is as hostile as any file of a cloned repository.
+Trust: a lock comes with a project, so it is as hostile as any file of a cloned repository. A row is taken only
+when it is what we would have written: a skill of a folder has no URL at all, every other one has three that
+are in their one written form, the index below the origin. So no row can pass for a local one, and none can
+carry anything into a message.
 """
 
 from __future__ import annotations
@@ -14,11 +17,14 @@ from skillwire.limits import LOCK_BYTES
 from skillwire.model.digest import Digest
 from skillwire.model.install import Lock, LockedSkill, Placement
 from skillwire.model.name import is_skill_name
+from skillwire.model.url import parse_url
+from skillwire.resolver.reference import LOCAL
 from skillwire.trust.guarded_json import load_json
 from skillwire.trust.paths import check_path
 
 LOCK_NAME: Final = "skills.lock"
 _FORMAT: Final = 1
+_REMOTE_TYPES: Final = frozenset({"skill-md", "archive", "files"})
 _HEX: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 
@@ -64,7 +70,7 @@ def _read_skill(name: str, item: object, source: str) -> LockedSkill:
         raise ValidationError("LOCK_FORM", "not a locked skill", place=Place(source))
     fields = cast("dict[str, Any]", item)
     try:
-        return LockedSkill(
+        locked = LockedSkill(
             name=name,
             origin=_string(fields["origin"]),
             index=_string(fields["index"]),
@@ -80,8 +86,28 @@ def _read_skill(name: str, item: object, source: str) -> LockedSkill:
             ),
             files={check_path(path): _hex(value) for path, value in fields["files"].items()},
         )
-    except (KeyError, TypeError, AttributeError, SkillwireError) as error:
+        _check_places(locked)
+    except (KeyError, TypeError, AttributeError, ValueError, SkillwireError) as error:
         raise DecodeError("LOCK_FORM", f"the entry is malformed: {error}", place=Place(source)) from error
+    return locked
+
+
+def _check_places(locked: LockedSkill) -> None:
+    """Check that a row says one thing about where its skill came from and where it stands."""
+    if not locked.placement.folders:
+        raise ValueError("it stands in no folder")
+    if locked.artifact_type == "folder":
+        if not locked.origin.startswith(LOCAL) or locked.index or locked.digest is not None or "://" in locked.url:
+            raise ValueError("a skill of a folder has no URL and no digest")
+        return
+    if locked.artifact_type not in _REMOTE_TYPES:
+        raise ValueError(f"unknown type {ascii(locked.artifact_type)[:40]}")
+    if locked.origin != str(parse_url(locked.origin)).removesuffix("/"):
+        raise ValueError("the origin is not in its written form")
+    if any(url != str(parse_url(url)) for url in (locked.index, locked.url)):
+        raise ValueError("a URL is not in its written form")
+    if not locked.index.startswith(locked.origin):
+        raise ValueError("the index is not at the origin")
 
 
 def _string(value: object) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from skillwire.errors import UsageError, ValidationError
 from skillwire.model.url import parse_url
 
 if TYPE_CHECKING:
@@ -24,10 +25,16 @@ class InstallPolicy:
     Args:
         trusted_origins: origins (``https://example.com``) or whole hosts (``example.com``) that need no question.
         only_trusted: refuse every other origin instead of asking.
+
+    Raises:
+        UsageError: ``SETTING_FORM`` for a trusted origin that cannot be read; it would silently trust nobody.
     """
 
     trusted_origins: frozenset[str] = frozenset()
     only_trusted: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "trusted_origins", frozenset(map(_read_trusted, self.trusted_origins)))
 
     def decide(self, base: str, record: OriginRecord | None) -> Decision:
         """Decide about a publisher's place: its URL without the well-known part, and what is remembered of it."""
@@ -37,3 +44,14 @@ class InstallPolicy:
         if self.only_trusted:
             return "refuse"
         return "allow" if record is not None and record.accepted else "ask"
+
+
+def _read_trusted(text: str) -> str:
+    """Return an origin, a scope or a host in its one written form."""
+    try:
+        if "://" in text:
+            return str(parse_url(text)).removesuffix("/")
+        url = parse_url(f"https://{text}")
+    except ValidationError as error:
+        raise UsageError("SETTING_FORM", f"trusted_origins: {error.message}", fix=error.fix) from error
+    return url.authority + url.path.removesuffix("/")

@@ -127,7 +127,8 @@ def _lookups(url: Url) -> tuple[Lookup, ...]:
     for well_known in (WELL_KNOWN, WELL_KNOWN_OLD):
         before, found, after = path.partition(well_known)
         if found and (not after or after.startswith("/")):
-            return (Lookup(_pasted(url, before, well_known), _pasted_name(after.strip("/"))),)
+            # Whichever generation was pasted: an origin that gives digests is asked for them first.
+            return (Lookup(_location(url, before), _pasted_name(after.strip("/"))),)
     if path.endswith("/index.json"):
         return (Lookup(IndexLocation(url.origin + path, None), None),)
     scope, _, last = path.rpartition("/")
@@ -140,12 +141,6 @@ def _lookups(url: Url) -> tuple[Lookup, ...]:
 def _location(url: Url, scope: str) -> IndexLocation:
     base = url.origin + scope
     return IndexLocation(f"{base}{WELL_KNOWN}/index.json", f"{base}{WELL_KNOWN_OLD}/index.json")
-
-
-def _pasted(url: Url, scope: str, well_known: str) -> IndexLocation:
-    if well_known == WELL_KNOWN:
-        return _location(url, scope)
-    return IndexLocation(f"{url.origin}{scope}{WELL_KNOWN_OLD}/index.json", None)
 
 
 def _pasted_name(after: str) -> str | None:

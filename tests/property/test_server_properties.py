@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 import brotli
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.catalogs import make_catalog, make_skill
@@ -90,6 +91,7 @@ def test_a_path_leads_to_what_is_published_or_to_nothing(path):
         assert answer is None
 
 
+@pytest.mark.spec("ASD-server-paths")
 @given(st.sampled_from(CORPUS), st.sampled_from(["agent-skills", "skills"]), st.sampled_from(["", "/@tools"]))
 def test_a_hostile_file_path_gets_no_byte(case, prefix, scope):
     answer = SITE.lookup(f"{scope}/.well-known/{prefix}/tools/{case['data']}")

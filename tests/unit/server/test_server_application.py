@@ -98,6 +98,8 @@ async def test_a_tag_of_another_coding_counts_as_held_and_is_named(client):
     assert (held.status, held.fields["etag"]) == (304, tag)
 
 
+@pytest.mark.spec("ASD-server-no-coding")
+@pytest.mark.spec("ASD-server-digest-url")
 async def test_an_artifact_is_immutable_and_never_coded(client):
     for entry in (await client.get(INDEX)).json()["skills"]:
         answer = await client.get(f"/.well-known/agent-skills/{entry['url']}", {"Accept-Encoding": "gzip, br"})
@@ -107,6 +109,7 @@ async def test_an_artifact_is_immutable_and_never_coded(client):
         assert answer.fields["etag"] == f'"{entry["digest"].removeprefix("sha256:")}"'
 
 
+@pytest.mark.spec("ASD-server-passive")
 @pytest.mark.parametrize("path", ["assets/page.html", "assets/large.bin", "empty", "scripts/run.sh"])
 @pytest.mark.parametrize("prefix", ["agent-skills", "skills"])
 async def test_files_come_byte_by_byte_and_a_browser_runs_none_of_them(client, folder, path, prefix):
@@ -118,6 +121,7 @@ async def test_files_come_byte_by_byte_and_a_browser_runs_none_of_them(client, f
     assert answer.fields["x-content-type-options"] == "nosniff"
 
 
+@pytest.mark.spec("ASD-server-paths")
 @pytest.mark.parametrize(
     "target",
     [

@@ -158,6 +158,7 @@ def test_what_not_everyone_may_see_is_not_published(published):
     assert revision.site.lookup("/.well-known/agent-skills/open/SKILL.md") is None
 
 
+@pytest.mark.spec("ASD-server-digest-url")
 def test_an_artifact_that_was_replaced_is_found_by_digest_for_a_while(published, monkeypatch):
     write_skill(published.skills, "one")
     write_skill(published.skills, "two")

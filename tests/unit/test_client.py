@@ -144,10 +144,20 @@ class TestLooking:
 
     def test_a_scope_is_looked_at_when_the_origin_has_no_such_skill(self, client, site):
         document = {"$schema": SCHEMA_URI, "skills": []}
-        scoped = f"{ORIGIN}/team/.well-known/agent-skills/index.json"
-        site.publisher.answer(scoped, json.dumps(document).encode())
         site.put("one", skill_md("one"))
-        assert client.index("example.com/team") == []
+        document["skills"].append(site.entries["one"])
+        site.publisher.answer(f"{ORIGIN}/team/.well-known/agent-skills/index.json", json.dumps(document).encode())
+        site.entries.clear()
+        site.index()
+        assert [skill.ref.origin for skill in client.index("example.com/team")] == [f"{ORIGIN}/team"]
+
+    def test_an_origin_without_skills_yet_says_so(self, client, site):
+        site.index()
+        with pytest.raises(NotFoundError, match="publishes no skills yet"):
+            client.index("example.com")
+        with pytest.raises(NotFoundError) as caught:
+            client.skill("example.com/one")
+        assert caught.value.code == "SKILL_NOT_FOUND", "the index is there; the name is not"
 
     def test_no_index_at_all(self, client):
         with pytest.raises(NotFoundError) as caught:
@@ -212,6 +222,13 @@ class TestCache:
         for path in cached:
             path.write_bytes(path.read_bytes()[:3])
         assert client.skill("example.com/one").body() == "Do it.\n"
+
+    def test_what_a_fresh_cache_lacks_is_asked_for_before_it_is_denied(self, client, site):
+        site.put("one", skill_md("one"))
+        site.index(cache_control="max-age=600")
+        client.index("example.com")
+        site.put("two", skill_md("two"))
+        assert client.skill("example.com/two").body() == "Do it.\n"
 
 
 class TestGenerations:

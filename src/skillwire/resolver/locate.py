@@ -188,28 +188,42 @@ def locate(reference: Reference, session: Session) -> Flow[list[LocatedSkill]]:
         if not session.sources:
             raise UsageError("NO_SOURCES", f"{reference.name} is a bare name, and no sources are configured")
         wanted = [(source_location(source), reference.name) for source in session.sources]
+    try:
+        return (yield from _look_in(wanted, reference, session))
+    except NotFoundError:
+        if session.refresh or session.offline:
+            raise
+    # What a fresh cache does not know may have been published a moment ago: ask before saying that it is not there.
+    return (yield from _look_in(wanted, reference, replace(session, refresh=True)))
+
+
+def _look_in(
+    wanted: Sequence[tuple[IndexLocation, str | None]], reference: Reference, session: Session
+) -> Flow[list[LocatedSkill]]:
     failure: SkillwireError | None = None
-    seen: list[str] = []
+    seen: list[str] | None = None
     for location, name in wanted:
         try:
             found = yield from read_index(location, session)
         except (NotFoundError, FetchError) as error:
             failure = failure or error
             continue
-        if name is None:
+        if name is None and found.index.entries:
             return [found.locate(entry, was_named=False) for entry in found.index.entries.values()]
-        if name in found.index.entries:
+        if name is not None and name in found.index.entries:
             return [found.locate(found.index.entries[name])]
-        seen += found.index.entries
-    if not seen and failure is not None:
+        seen = [*(seen or ()), *found.index.entries]
+    if seen is None and failure is not None:
         raise failure
-    raise _not_found(reference, [name for _, name in wanted if name], seen)
+    raise _not_found(reference, [name for _, name in wanted if name], seen or ())
 
 
 def _not_found(reference: Reference, names: Sequence[str], seen: Sequence[str]) -> NotFoundError:
     import difflib  # noqa: PLC0415  # only an error needs it
 
-    close = difflib.get_close_matches(names[0] if names else reference.text, seen, n=3)
+    if not names:
+        return NotFoundError("SKILL_NOT_FOUND", f"{reference.text} publishes no skills yet")
+    close = difflib.get_close_matches(names[0], seen, n=3)
     fix = f"Did you mean {' or '.join(close)}?" if close else None
     return NotFoundError("SKILL_NOT_FOUND", f"{reference.text} is not published there", fix=fix)
 

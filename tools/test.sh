@@ -10,4 +10,4 @@ if [ $# -gt 0 ]; then
 fi
 sh tools/system_packages.sh
 sh tools/npm_peers.sh
-exec pytest -n 2 --dist loadgroup --durations 10 --durations-min 0.1 --quiet
+exec pytest -n 2 --dist loadfile --durations 10 --durations-min 0.1 --quiet

@@ -76,7 +76,7 @@ def _nginx() -> str:
         r"location ~ ^/\.well-known/agent-skills/sha256/ {" + f"\n{common}"
         f'    add_header Cache-Control "{Cache.FOREVER.value}";\n    gzip off;\n}}\n'
         r"location ~ ^/(?:@[^/]+/)?\.well-known/(?:agent-skills|skills)/ {" + f"\n{common}"
-        f'    add_header Cache-Control "{Cache.BRIEF.value}";\n    gzip_types {JSON};\n}}\n'
+        f'    add_header Cache-Control "{Cache.BRIEF.value}";\n    gzip_types {JSON};\n    gzip_vary on;\n}}\n'
     )
 
 

@@ -326,3 +326,15 @@ def test_artifacts_are_what_the_index_promises(skills, tmp_path):
         if entry["type"] == "archive":
             assert (well_known / f"{entry['name']}.tar.gz").read_bytes() == artifact
             assert gzip.decompress(artifact)
+
+
+def test_a_folder_without_skills_does_not_empty_a_site(tmp_path):
+    (tmp_path / "nothing").mkdir()
+    (tmp_path / "site").mkdir()
+    command = [sys.executable, "-m", "skillwire", "build", "nothing", "-o", "site"]
+    refused = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert refused.returncode == 3
+    assert "--allow-empty" in refused.stderr
+    assert not any((tmp_path / "site").iterdir())
+    subprocess.run([*command, "--allow-empty"], cwd=tmp_path, capture_output=True, check=True)
+    assert (tmp_path / "site/.well-known/agent-skills/index.json").is_file()

@@ -10,7 +10,7 @@ import click
 
 from skillwire.cli.output import output_options, strong
 from skillwire.cli.progress import Progress
-from skillwire.errors import UsageError, ValidationError
+from skillwire.errors import NotFoundError, Place, UsageError, ValidationError
 
 if TYPE_CHECKING:
     from skillwire.adapters.files.static_site import BuildReport
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 #: The keys of :data:`skillwire.adapters.files.host_files.HOSTS`; listed here so that ``--help`` imports nothing.
 HOSTS: Final = ("azure", "cloudflare", "firebase", "github", "netlify", "nginx", "vercel")
+
+_EMPTY: Final = "Check the folder, or give --allow-empty to write a site without skills."
 
 
 @click.command()
@@ -38,6 +40,7 @@ HOSTS: Final = ("azure", "cloudflare", "firebase", "github", "netlify", "nginx",
     "--force", is_flag=True, help="Build into a folder with other files in it, and replace what is in the way."
 )
 @click.option("--no-cache", is_flag=True, help="Read every skill, also those that have not changed.")
+@click.option("--allow-empty", is_flag=True, help="Write a site without skills, too.")
 @click.option("--dry-run", is_flag=True, help="Load everything, write nothing.")
 @output_options
 def command(*, output: Output, folders: tuple[str, ...], site: str, hosts: tuple[str, ...], **options: Any) -> None:
@@ -63,6 +66,9 @@ def command(*, output: Output, folders: tuple[str, ...], site: str, hosts: tuple
             dry_run=options["dry_run"],
         )
     )
+    if not build.folders and not options["allow_empty"]:
+        # Most often a mistyped folder, and a site without skills would take the place of a good one.
+        raise NotFoundError("SKILL_NOT_FOUND", "there is no SKILL.md to publish", place=Place(folders[0]), fix=_EMPTY)
     with Progress("building", len(build.folders), shown=not (output.quiet or output.as_json)) as progress:
         report = build.run(progress.advance)
     for finding in report.findings:

@@ -32,6 +32,8 @@ _USTAR, _GNU = b"ustar\x0000", b"ustar  \x00"
 _KINDS: Final[Mapping[bytes, str]] = {b"0": "file", b"\0": "file", b"1": "hardlink", b"2": "symlink", b"5": "folder"}
 _EXTENSIONS: Final = frozenset(b"gxLK")
 _NO_BYTES: Final = bytes(155)
+#: Star and npm's tar end the prefix 24 bytes earlier and keep two times there, of access and of change.
+_TIMED_PREFIX: Final = re.compile(rb"([^\0]{0,130}\0+)(?:[0-7]{11}[ \0]){2}")
 _OWNER_EXECUTES: Final = 0o100
 
 
@@ -84,7 +86,8 @@ def _read_header(view: memoryview, offset: int) -> _Header | None:
     if magic == _GNU and prefix != _NO_BYTES:
         # GNU's incremental dumps keep times here, which other readers take for the front of the name.
         raise malformed("a GNU tar header fills the field of the ustar prefix")
-    name, prefix = _text(name), _text(prefix)
+    timed = _TIMED_PREFIX.fullmatch(prefix)
+    name, prefix = _text(name), _text(timed[1] if timed else prefix)
     return _Header(prefix + b"/" + name if prefix else name, _number(mode), _number(size), kind, _text(link))
 
 

@@ -29,6 +29,7 @@ _LOCAL: Final = struct.Struct("<4s2xHH4x3IHH")
 _STORED, _DEFLATED = 0, 8
 _ENCRYPTED: Final = 0x2041  # encrypted, strongly encrypted, names masked
 _DESCRIPTOR: Final = 0x0008
+_DESCRIPTOR_MAGIC: Final = b"PK\x07\x08"
 _HARMLESS: Final = 0x0806  # how hard the compressor tried, and that names are UTF-8
 _UNIX_HOSTS: Final = frozenset({3, 19})
 _DOS_FOLDER: Final = 0x10
@@ -101,21 +102,29 @@ def _check_local(content: bytes, entry: CentralEntry, end: int) -> int:
         raise malformed("the entries of the zip overlap, or one has no local header")
     extra = read_extra(content[extra_start:data_start])
     size, compressed = read_zip64(extra.get(ZIP64), (size, compressed))
-    said = {(crc, compressed, size)}
-    true = {(entry.crc, entry.compressed, entry.size)} | ({(0, 0, 0)} if flags & _DESCRIPTOR else set())
-    if (flags, method, content[start:extra_start]) != (entry.flags, entry.method, entry.name) or not said <= true:
+    same = (flags, method, content[start:extra_start]) == (entry.flags, entry.method, entry.name)
+    if not same or not _agrees((crc, compressed, size), entry):
         raise malformed(f"the local header of {show(entry.name)} disagrees with the directory")
     check_unicode_path(extra, entry.name)
     return data_start
 
 
+def _agrees(local: tuple[int, int, int], entry: CentralEntry) -> bool:
+    """Whether a local header says what the directory says, or leaves to a descriptor what it says nothing of."""
+    # The specification wants three zeros there; libarchive and Info-ZIP write the size that they know beforehand.
+    true = (entry.crc, entry.compressed, entry.size)
+    unsaid = bool(entry.flags & _DESCRIPTOR)
+    return all(said == value or (unsaid and said == 0) for said, value in zip(local, true, strict=True))
+
+
 def _check_descriptor(descriptor: bytes, entry: CentralEntry) -> None:
     """Refuse anything behind an entry's data but a descriptor that is due, and right."""
     if entry.flags & _DESCRIPTOR:
-        if entry.method == _STORED:
+        # Where stored data end, a reader of streams can only guess. Info-ZIP streams empty files so, which have no end.
+        if entry.method == _STORED and (entry.size or not descriptor.startswith(_DESCRIPTOR_MAGIC)):
             raise malformed(f"{show(entry.name)} is stored, and yet its size stands behind it")
         forms = (struct.pack(form, entry.crc, entry.compressed, entry.size) for form in ("<3I", "<I2Q"))
-        if descriptor in {signature + form for form in forms for signature in (b"", b"PK\x07\x08")}:
+        if descriptor in {signature + form for form in forms for signature in (b"", _DESCRIPTOR_MAGIC)}:
             return
         raise malformed(f"the data descriptor of {show(entry.name)} disagrees with the directory")
     if descriptor:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 END = bytes(1024)
 GNU = b"ustar  \0"
+TIMES = b"15300242135\x0015300242136\0"
 
 
 def block(
@@ -93,6 +94,13 @@ def test_reads_the_kinds_of_entry() -> None:
     ]
 
 
+@pytest.mark.parametrize("prefix", [b"", b"a/b", b"p" * 130])
+@pytest.mark.parametrize("times", [TIMES, TIMES.replace(b"\0", b" ")])
+def test_two_times_may_end_the_prefix(prefix: bytes, times: bytes) -> None:
+    (entry,) = read(file(prefix=prefix.ljust(131, b"\0") + times) + END)
+    assert entry.path == (prefix + b"/" if prefix else b"").decode() + "a.md"
+
+
 @pytest.mark.parametrize("style", [tarfile.USTAR_FORMAT, tarfile.PAX_FORMAT, tarfile.GNU_FORMAT])
 def test_reads_what_the_standard_library_writes(style: int) -> None:
     path = "/".join(["a-folder-with-a-long-name"] * (3 if style == tarfile.USTAR_FORMAT else 8)) + "/é.md"
@@ -161,6 +169,12 @@ def test_extension_headers_rename_the_next_entry_only() -> None:
         ("ARCHIVE_ENTRY_TYPE", file(kind=b"S") + END),
         # names
         ("PATH_INVALID", block(b"a.md\0hidden") + END),
+        ("PATH_INVALID", file(prefix=b"a\0hidden".ljust(131, b"\0") + TIMES) + END),
+        ("PATH_INVALID", file(prefix=b"a\0b".ljust(155, b"\0")) + END),
+        ("PATH_INVALID", file(prefix=bytes(131) + TIMES.replace(b"5", b"8")) + END),
+        ("PATH_INVALID", file(prefix=bytes(131) + TIMES[:12]) + END),
+        ("PATH_INVALID", file(prefix=bytes(131) + TIMES[:-1] + b"/") + END),
+        ("PATH_INVALID", file(prefix=bytes(130) + b"p" + TIMES) + END),
         ("PATH_INVALID", block(b"") + END),
         ("PATH_INVALID", block(b"a/") + END),
         ("PATH_INVALID", block(b"././a") + END),

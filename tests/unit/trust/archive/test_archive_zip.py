@@ -170,6 +170,8 @@ def test_reads_what_the_standard_library_streams() -> None:
         Member(flags=8, descriptor=DESCRIPTOR),
         Member(flags=8, descriptor=b"PK\7\x08" + DESCRIPTOR, local_sizes=(0, 0, 0)),
         Member(flags=8, descriptor=DESCRIPTOR_64, local_sizes=(0, 0, 0)),
+        Member(flags=8, descriptor=b"PK\7\x08" + DESCRIPTOR, local_sizes=(0, 0, SKILL.sizes[2])),
+        Member(flags=8, descriptor=b"PK\7\x08" + DESCRIPTOR, local_sizes=(0, *SKILL.sizes[1:])),
         Member(flags=8, descriptor=b"PK\7\x08" + DESCRIPTOR_64, local_sizes=(0, FULL, FULL), local_extra=zip64(0, 0)),
         Member(local_sizes=(SKILL.sizes[0], FULL, FULL), local_extra=zip64(*SKILL.sizes[:0:-1])),
         Member(local_extra=zip64(*SKILL.sizes[:0:-1])),
@@ -180,6 +182,12 @@ def test_reads_what_the_standard_library_streams() -> None:
 )
 def test_other_ways_to_write_the_same_are_read(member: Member) -> None:
     assert read(build(member)) == [Entry("file", "SKILL.md", b"# a skill")]
+
+
+def test_an_empty_file_that_is_stored_in_a_stream_is_read() -> None:
+    member = Member(content=b"", method=0, flags=8, descriptor=b"PK\7\x08" + bytes(12))
+    assert read(build(member)) == [Entry("file", "SKILL.md")]
+    assert refusal(build(replace(member, descriptor=bytes(12)))) == "ARCHIVE_MALFORMED"
 
 
 def test_the_64_bit_end_record_is_read() -> None:
@@ -250,6 +258,14 @@ def test_the_64_bit_end_record_is_read() -> None:
         ("ARCHIVE_MALFORMED", build(Member(flags=8, descriptor=bytes(12)))),
         ("ARCHIVE_MALFORMED", build(Member(flags=8, descriptor=DESCRIPTOR + b"\0"))),
         ("ARCHIVE_MALFORMED", build(Member(descriptor=DESCRIPTOR))),
+        ("ARCHIVE_MALFORMED", build(Member(flags=8, descriptor=DESCRIPTOR, local_sizes=(1, 0, 0)))),
+        ("ARCHIVE_MALFORMED", build(Member(flags=8, descriptor=DESCRIPTOR, local_sizes=(0, 1, 0)))),
+        ("ARCHIVE_MALFORMED", build(Member(flags=8, descriptor=DESCRIPTOR, local_sizes=(0, 0, 1)))),
+        ("ARCHIVE_MALFORMED", build(Member(local_sizes=(0, 0, SKILL.sizes[2])))),
+        (
+            "ARCHIVE_MALFORMED",
+            build(Member(flags=8, method=0, descriptor=b"PK\7\x08" + struct.pack("<3I", *Member(method=0).sizes))),
+        ),
         ("ARCHIVE_MALFORMED", build(Member(flags=8, method=0, descriptor=struct.pack("<3I", *Member(method=0).sizes)))),
         # contents
         ("ARCHIVE_MALFORMED", build(Member(size=8))),

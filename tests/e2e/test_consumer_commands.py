@@ -102,7 +102,7 @@ class TestPipe:
     def test_show_has_three_levels(self, origin, project):
         reference = f"{origin}/csv-profile"
         shown = document(project, "show", reference)
-        assert set(shown) == {"schema", "skill", "type"}
+        assert set(shown) == {"schema", "skill", "type", "findings"}
         shown = document(project, "show", reference, "--body", "--files")
         assert shown["body"].strip() in (EXAMPLES / "csv-profile/SKILL.md").read_text()
         listed = {row["path"]: row["executable"] for row in shown["files"]}
@@ -133,6 +133,7 @@ class TestPipe:
             "schema": "skillwire/verify/1",
             "skills": ["csv-profile"],
             "deviations": [],
+            "findings": [],
         }
         (project / ".agents/skills/csv-profile/SKILL.md").write_text("edited")
         failed = document(project, "verify", code=4)

@@ -14,7 +14,7 @@ from skillwire.cli.client_options import (
     refresh_option,
     scope_option,
 )
-from skillwire.cli.output import bad, faint, good, output_options, strong
+from skillwire.cli.output import bad, error_object, faint, good, output_options, strong
 from skillwire.cli.progress import Progress
 from skillwire.errors import UsageError
 from skillwire.resolver.reference import reference_to
@@ -66,6 +66,8 @@ def command(
     """
     if not references and not frozen:
         raise UsageError("USAGE", "nothing to add", fix="name a skill, such as example.com/name, or give --frozen")
+    if frozen and (agents or copy is not None or take_all):
+        raise UsageError("USAGE", "--frozen excludes --agent, --copy, --link and --all", fix="the lock says them")
     with open_client(
         output,
         references=() if frozen else references,
@@ -83,7 +85,7 @@ def command(
 
 
 def carry_out(client: Client, output: Output, plan: Plan, *, consent: bool, overwrite: bool, dry_run: bool) -> None:
-    """Ask what has to be asked, do what the plan says, and tell the result; exit with 1 when a part failed."""
+    """Ask what has to be asked, do it and tell it; when a part failed, exit as the gravest error does."""
     if dry_run:
         _tell_plan(output, plan)
         return
@@ -96,7 +98,7 @@ def carry_out(client: Client, output: Output, plan: Plan, *, consent: bool, over
         report = client.run(client.apply(plan, consent=consent, overwrite=overwrite, on_done=progress.advance))
     _tell_report(output, client, report)
     if report.failed:
-        raise click.exceptions.Exit(1)
+        raise click.exceptions.Exit(max(error.exit_code for error in report.failed.values()))
 
 
 def _origin_question(base: str) -> str:
@@ -142,7 +144,7 @@ def _tell_report(output: Output, client: Client, report: Report) -> None:
             "installed": [locked_object(locked) for locked in report.installed],
             "updated": list(report.updated),
             "unchanged": list(report.unchanged),
-            "failed": {name: error.diagnostics()._asdict() for name, error in report.failed.items()},
+            "failed": {name: error_object(error.diagnostics()) for name, error in report.failed.items()},
         },
     )
     for locked in report.installed:

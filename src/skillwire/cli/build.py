@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from skillwire.cli.output import output_options, strong
+from skillwire.cli.output import finding_object, output_options, strong
 from skillwire.cli.progress import Progress
 from skillwire.errors import NotFoundError, Place, UsageError, ValidationError
 
@@ -77,7 +77,7 @@ def command(*, output: Output, folders: tuple[str, ...], site: str, hosts: tuple
         raise ValidationError(
             "SKILLS_BROKEN",
             f"{report.errors} {'error' if report.errors == 1 else 'errors'}; nothing was written",
-            details={"findings": _findings(report)},
+            details={"findings": [finding_object(finding) for finding in report.findings]},
         )
     _tell(output, site, report)
 
@@ -104,10 +104,5 @@ def _tell(output: Output, site: str, report: BuildReport) -> None:
             "read": report.loaded,
             "unchanged": report.unchanged,
             "changes": report.changes and report.changes._asdict(),
-            "findings": _findings(report),
         },
     )
-
-
-def _findings(report: BuildReport) -> list[dict[str, Any]]:
-    return [{**finding._asdict(), "place": finding.place._asdict()} for finding in report.findings]

@@ -55,5 +55,4 @@ def _print_text(output: Output, path: str, content: bytes) -> None:
     except UnicodeDecodeError as error:
         fix = f"write it to a file: skillwire cat ... > {path.rpartition('/')[2]}"
         raise UsageError("USAGE", f"{path} is not text", fix=fix) from error
-    for line in text.splitlines():
-        output.line(line)
+    output.text(text)

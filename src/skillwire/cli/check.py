@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from skillwire.cli.output import Styled, bad, doubtful, faint, output_options, strong
+from skillwire.cli.output import Styled, bad, doubtful, encode_document, faint, output_options, strong
 from skillwire.errors import NotFoundError, Place, UsageError
 
 if TYPE_CHECKING:
@@ -121,7 +120,7 @@ def _report(form: str, findings: Sequence[Finding], checked: Sequence[str]) -> I
         yield from ("".join(part.text for part in line) for finding in findings for line in text_lines(finding))
         return
     document: dict[str, Any] = {"schema": "skillwire/check/1", **json_document(findings, checked)}
-    yield json.dumps(sarif_document(findings) if form == "sarif" else document, indent=2)
+    yield encode_document(sarif_document(findings) if form == "sarif" else document)
 
 
 def _print(findings: Iterable[Finding], output: Output) -> None:

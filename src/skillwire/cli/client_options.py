@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from skillwire.cli.output import one_line
 from skillwire.errors import UsageError
 from skillwire.resolver.reference import reference_to
 
@@ -74,10 +75,10 @@ def _one_origin(references: Sequence[str]) -> str:
 
 
 def confirm(question: str) -> bool:
-    """Ask on the terminal; False where there is none."""
+    """Ask on the terminal; False where there is none. ``question`` may hold text from outside."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return False
-    return click.confirm(question, default=False, err=True)
+    return click.confirm(one_line(question), default=False, err=True)
 
 
 def ref_object(ref: SkillRef) -> dict[str, Any]:
@@ -108,8 +109,8 @@ def locked_object(locked: LockedSkill) -> dict[str, Any]:
     }
 
 
-def one_line(text: str, width: int) -> str:
-    """Return the first line of ``text``, cut to ``width`` characters."""
+def shortened(text: str, width: int) -> str:
+    """Return ``text`` as one line, cut to ``width`` characters."""
     line = " ".join(text.split())
     return line if len(line) <= width else line[: max(width - 1, 1)].rstrip() + "…"
 

@@ -8,10 +8,10 @@ import click
 
 from skillwire.cli.client_options import (
     network_options,
-    one_line,
     open_client,
     ref_object,
     refresh_option,
+    shortened,
     terminal_width,
 )
 from skillwire.cli.output import faint, output_options, strong
@@ -57,7 +57,7 @@ def command(
     width = max((len(skill.ref.name) for skill, _ in shown), default=0)
     room = terminal_width() - width - 12
     output.table(
-        [strong(skill.ref.name), faint(skill.ref.version or "-"), one_line(skill.ref.description, room)]
+        [strong(skill.ref.name), faint(skill.ref.version or "-"), shortened(skill.ref.description, room)]
         for skill, _ in shown
     )
     if len(hits) > limit:

@@ -1,17 +1,19 @@
 """What a command says, and where: results to standard output, everything else to standard error.
 
-Text that came from outside is made harmless on its way: each part of a line passes
-:func:`~skillwire.trust.hidden_text.neutralise` before a style is put around it, so a description cannot
-move the cursor, hide words or fake our own lines. With ``--json`` standard output holds exactly one JSON
-document that names its schema, also when the command fails.
+Text that came from outside is made harmless on its way: each part of a line passes :func:`one_line`
+before a style is put around it, so a description cannot move the cursor, hide words or fake our own lines.
+With ``--json`` standard output holds exactly one JSON document in ASCII that names its schema and holds every
+finding, also when the command fails.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import sys
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
@@ -20,8 +22,13 @@ from skillwire.trust.hidden_text import neutralise
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from skillwire.errors import Diagnostics
+    from skillwire.errors import Diagnostics, Place
     from skillwire.model.finding import Finding
+
+
+_SHOWN: Final = 20  # more findings than this are counted, not told one by one
+_BREAKS: Final = re.compile(r"\r\n|[\n\r\t]")
+_SURROGATES: Final = re.compile("[\ud800-\udfff]")
 
 
 class Styled(NamedTuple):
@@ -70,11 +77,18 @@ class Output:
     def __init__(self, *, as_json: bool = False, quiet: bool = False) -> None:
         self.as_json = as_json
         self.quiet = quiet
+        self._findings: list[Finding] = []
+        self._told = False
 
     def line(self, *parts: Part) -> None:
         """Print a line of the result, unless the result is a JSON document."""
         if not self.as_json:
             _print(parts, err=False)
+
+    def text(self, text: str) -> None:
+        """Print a text of many lines, such as the body of a SKILL.md, line by line."""
+        for line in text.removesuffix("\n").split("\n"):
+            self.line(line.removesuffix("\r").expandtabs())
 
     def note(self, *parts: Part) -> None:
         """Print a line beside the result: what happens, a hint. Silent with ``--quiet``."""
@@ -92,13 +106,18 @@ class Output:
             self.line(*(part for cell, space in zip(row, [*padding, ""], strict=True) for part in (cell, space)))
 
     def document(self, schema: str, content: dict[str, Any]) -> None:
-        """Print the JSON document, with ``--json``; ``schema`` is such as ``find/1``."""
+        """Print the JSON document, with ``--json``; ``schema`` is such as ``find/1``. Findings are added to it."""
         if self.as_json:
-            click.echo(json.dumps({"schema": f"skillwire/{schema}", **content}, indent=2, ensure_ascii=False))
+            findings = [finding_object(finding) for finding in self._findings]
+            click.echo(encode_document({"schema": f"skillwire/{schema}", **content, "findings": findings}))
+            self._told = True
 
     def finding(self, finding: Finding) -> None:
-        """Say what was skipped or is doubtful, with the place and the fix."""
-        if self.as_json or (self.quiet and finding.level != "error"):
+        """Say what was skipped or is doubtful, with the place and the fix; many are counted in the end."""
+        if self.quiet and not self.as_json and finding.level != "error":
+            return
+        self._findings.append(finding)
+        if self.as_json or len(self._findings) > _SHOWN:
             return
         mark = {"error": bad, "warning": doubtful, "note": faint}[finding.level]
         _print([mark(f"{finding.level}[{finding.code}]"), f": {finding.message}"], err=True)
@@ -106,11 +125,18 @@ class Output:
         if finding.fix:
             _print([faint("  fix: "), finding.fix], err=True)
 
+    def count_findings(self) -> None:
+        """Say how many findings, by code, were too many to be told one by one."""
+        more = self._findings[_SHOWN:]
+        if more and not self.as_json:
+            counted = Counter(finding.code for finding in more).most_common()
+            codes = ", ".join(f"{number} {code}" for code, number in counted)
+            _print([doubtful(f"and {len(more)} more findings"), f": {codes}; --json lists them all"], err=True)
+
     def error(self, error: Diagnostics) -> None:
         """Say what went wrong: code, cause, place, fix and where to read more."""
-        if self.as_json:
-            place = error.place._asdict() if error.place else None
-            self.document("error/1", {"error": {**error._asdict(), "place": place, "details": dict(error.details)}})
+        if self.as_json and not self._told:
+            self.document("error/1", {"error": error_object(error)})
             return
         _print([bad(f"error[{error.code}]"), f": {error.message}"], err=True)
         rows = [("-->", str(error.place or "")), ("cause:", error.cause), ("fix:", error.fix)]
@@ -119,8 +145,44 @@ class Output:
                 _print([faint(f"  {label} "), text], err=True)
 
 
+def error_object(error: Diagnostics) -> dict[str, Any]:
+    """Return an error for ``--json``."""
+    return {**error._asdict(), "place": _place_object(error.place), "details": dict(error.details)}
+
+
+def finding_object(finding: Finding) -> dict[str, Any]:
+    """Return a finding for ``--json``."""
+    return {**finding._asdict(), "place": _place_object(finding.place)}
+
+
+def _place_object(place: Place | None) -> dict[str, Any] | None:
+    return place._asdict() if place is not None else None
+
+
+def encode_document(document: dict[str, Any]) -> str:
+    r"""Return a JSON document in ASCII: nothing in it commands a terminal, whatever it was made of.
+
+    A file's name need not be UTF-8. Python keeps a stray byte as half of a surrogate pair, which strict readers of
+    JSON refuse; it is written out as the text ``\udcff``.
+    """
+    return json.dumps(_without_surrogates(document), indent=2).replace("\x7f", "\\u007f")
+
+
+def _without_surrogates(value: Any) -> Any:
+    if isinstance(value, str):
+        return _SURROGATES.sub(lambda found: f"\\u{ord(found[0]):04x}", value)
+    if isinstance(value, dict):
+        return {_without_surrogates(key): _without_surrogates(item) for key, item in value.items()}
+    return [_without_surrogates(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def one_line(text: str) -> str:
+    """Return ``text`` without hidden characters and as one line: a line break or tab becomes a space."""
+    return neutralise(_BREAKS.sub(" ", text))
+
+
 def _plain(part: Part) -> str:
-    return neutralise(part.text if isinstance(part, Styled) else part)
+    return one_line(part.text if isinstance(part, Styled) else part)
 
 
 def _print(parts: Iterable[Part], *, err: bool) -> None:
@@ -147,7 +209,10 @@ def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
     def with_output(context: click.Context, /, *, as_json: bool, quiet: bool, **options: Any) -> Any:
         output = Output(as_json=as_json, quiet=quiet)
         context.find_root().obj = output
-        return command(output=output, **options)
+        try:
+            return command(output=output, **options)
+        finally:
+            output.count_findings()
 
     with_output.__doc__ = command.__doc__
     with_output.__name__ = command.__name__

@@ -52,8 +52,7 @@ def command(
 
 def _print(output: Output, skill: RemoteSkill, *, body: bool, files: bool) -> None:
     if body:
-        for line in skill.body().splitlines():
-            output.line(line)
+        output.text(skill.body())
     if files:
         output.table(
             [file.path, f"{len(file.content):,} bytes", "executable" if file.executable else ""]

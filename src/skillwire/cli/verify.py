@@ -30,7 +30,11 @@ def command(*, output: Output, names: tuple[str, ...], for_user: bool) -> None:
     broken = {row.name for row in deviations}
     for locked in skills:
         if locked.name not in broken:
-            output.line(good("ok "), strong(locked.name), faint("  1 file" if len(locked.files) == 1 else f"  {len(locked.files)} files"))
+            output.line(
+                good("ok "),
+                strong(locked.name),
+                faint("  1 file" if len(locked.files) == 1 else f"  {len(locked.files)} files"),
+            )
     for row in deviations:
         output.line(bad(f"{row.problem} "), strong(row.name), f"  {row.path}")
     if deviations:

@@ -37,7 +37,13 @@ def test_the_script_is_executable_and_the_rest_is_not() -> None:
 def test_in_another_folder(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["init", "demo", "--dir", "skills/mine", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
-    assert document == {"schema": "skillwire/init/1", "name": "demo", "path": "skills/mine/demo", "files": ["SKILL.md"]}
+    assert document == {
+        "schema": "skillwire/init/1",
+        "name": "demo",
+        "path": "skills/mine/demo",
+        "files": ["SKILL.md"],
+        "findings": [],
+    }
     assert Path("skills/mine/demo/SKILL.md").exists()
 
 

@@ -1,0 +1,74 @@
+"""What commands print: one line stays one line, a document is ASCII and holds what was found."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from skillwire.cli.client_options import confirm
+from skillwire.cli.output import Output, encode_document
+from skillwire.errors import Place, UsageError
+from skillwire.model.finding import Finding
+
+
+def test_a_part_cannot_fake_a_line(capsys):
+    output = Output()
+    output.line("Harmless\n\norigin\thttps://github.com\r")
+    output.table([["a\nb", "c\x1b[2J"]])
+    output.error(UsageError("USAGE", "bad\nerror[FAKE]: x", place=Place("a\nb")).diagnostics())
+    said = capsys.readouterr()
+    assert said.out == "Harmless  origin https://github.com \na b  c[U+001B][2J\n"
+    assert not [line for line in said.err.splitlines() if line.startswith(("error[FAKE]", "b"))]
+
+
+def test_a_text_goes_line_by_line(capsys):
+    Output().text("one\r\ntwo\u2028three\n\n\tfour\n")
+    assert capsys.readouterr().out == "one\ntwo[U+2028]three\n\n        four\n"
+
+
+def test_a_document_is_ascii_that_strict_readers_take():
+    text = encode_document({"name": "\udcff\x1b\x7f\x9b\U0001f600", "\ud800": ["\udc80", ("é",)]})
+    assert text.isascii()
+    assert text.replace("\n", "").isprintable()
+    assert json.loads(text) == {"name": "\\udcff\x1b\x7f\x9b\U0001f600", "\\ud800": ["\\udc80", ["é"]]}
+
+
+def test_findings_are_in_every_document(capsys):
+    output = Output(as_json=True)
+    output.finding(Finding("NAME_MISMATCH", "warning", "m", Place("a", 1), "f"))
+    output.error(UsageError("USAGE", "no").diagnostics())
+    document = json.loads(capsys.readouterr().out)
+    assert document["error"]["place"] is None
+    assert document["findings"][0]["place"]["line"] == 1
+
+
+def test_many_findings_are_counted(capsys):
+    output = Output()
+    for _ in range(25):
+        output.finding(Finding("NAME_MISMATCH", "warning", "m", Place("a"), "f"))
+    output.count_findings()
+    told = capsys.readouterr().err
+    assert told.count("warning[NAME_MISMATCH]") == 20
+    assert told.endswith("and 5 more findings: 5 NAME_MISMATCH; --json lists them all\n")
+
+
+def test_a_question_is_one_harmless_line(monkeypatch):
+    asked = []
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+
+    def answer(question, **_):
+        asked.append(question)
+        return True
+
+    monkeypatch.setattr("click.confirm", answer)
+    assert confirm("from \x1b[2J\nhere?")
+    assert asked == ["from [U+001B][2J here?"]
+
+
+@pytest.mark.parametrize("quiet", [True, False])
+def test_quiet_keeps_errors_only(capsys, quiet):
+    output = Output(quiet=quiet)
+    output.finding(Finding("NAME_MISMATCH", "warning", "m", Place("a"), "f"))
+    assert bool(capsys.readouterr().err) is not quiet

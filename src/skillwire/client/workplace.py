@@ -25,11 +25,11 @@ from skillwire.resolver.flow import work
 from skillwire.resolver.install import Target, apply_install, plan_install
 from skillwire.resolver.installed import compare, plan_frozen, remove, select, verify
 from skillwire.resolver.local import load_local, locate_folders
-from skillwire.resolver.locate import Session, locate
+from skillwire.resolver.locate import Session, locate, read_index
 from skillwire.resolver.place import choose_agents, place_for
 from skillwire.resolver.policy import InstallPolicy
 from skillwire.resolver.rank import rank
-from skillwire.resolver.reference import parse_reference, reference_to
+from skillwire.resolver.reference import parse_reference, reference_to, source_location
 from skillwire.trust.address import AddressPolicy
 
 if TYPE_CHECKING:
@@ -193,7 +193,7 @@ class Workplace:
         failures: list[SkillwireError] = []
         for place in places:
             try:
-                skills += yield from self.locate(place)
+                skills += yield from (self.locate(place) if origins else self._locate_source(place))
             except SkillwireError as error:
                 failures.append(error)
         if failures and len(failures) == len(places):
@@ -202,6 +202,11 @@ class Workplace:
             told = failure.diagnostics()
             self.session.report(Finding(told.code, "warning", told.message, told.place or Place(""), told.fix))
         return rank(query, skills, lambda skill: (skill.ref.name, skill.ref.description))
+
+    def _locate_source(self, source: str) -> Flow[list[LocatedSkill]]:
+        """Find the skills of a source. A project may have set it, which is no leave to connect or to send secrets."""
+        found = yield from read_index(source_location(source), self.session)
+        return [found.locate(entry) for entry in found.index.entries.values()]
 
     def agents_in_use(self) -> tuple[str, ...]:
         """Return the agents that have a folder of their own here."""

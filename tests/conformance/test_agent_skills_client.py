@@ -159,9 +159,11 @@ def test_an_archive_with_traversal_is_rejected(client, publisher, tmp_path, path
 def test_redirects_are_followed(client, publisher):
     moved = f"{ORIGIN}/elsewhere/index.json"
     publisher.answer(INDEX, b"", status=302, location="/elsewhere/index.json")
-    publisher.answer(moved, index(entry(url=f"{ORIGIN}/one.md")))
+    publisher.answer(moved, index(entry(url="one.md")), cache_control="max-age=60")
+    publisher.answer(f"{ORIGIN}/elsewhere/one.md", SKILL_MD)
     assert [skill.name for skill in client.index("example.com")] == ["one"]
     assert [request.url for request in publisher.requests] == [INDEX, moved]
+    assert client.skill("example.com/one").body() == "Do it.\n", "relative to the URL that answered, from the cache too"
 
 
 @pytest.mark.spec("ASD-client-cache")

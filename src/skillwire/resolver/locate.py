@@ -120,7 +120,7 @@ def read_index(location: IndexLocation, session: Session) -> Flow[LocatedIndex]:
     for url in urls:
         document = yield from _read_document(url, session, last=url == urls[-1])
         if document is not None:
-            index = decode_index(document.body, url)
+            index = decode_index(document.body, document.base_url)
             yield from _remember(location.base, index, url, session)
             for finding in index.findings:
                 session.report(finding)
@@ -144,7 +144,7 @@ def _read_document(url: str, session: Session, *, last: bool) -> Flow[CachedResp
     if response.status == _NOT_MODIFIED and cached is not None:
         document = replace(cached, headers={**cached.headers, **response.headers}, fetched_at=now)
     else:
-        document = CachedResponse(url, response.body, response.headers, now)
+        document = CachedResponse(url, response.body, response.headers, now, response.url)
     if may_be_kept(document.headers):
         yield from work(partial(_keep, document, credential, session))
     return document

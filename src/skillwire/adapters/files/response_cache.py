@@ -31,7 +31,9 @@ class FileResponseCache:
             head, _, body = self._path(url, credential).read_bytes().partition(b"\n")
             fields = json.loads(head)
             if fields["url"] == url and fields["size"] == len(body):
-                return CachedResponse(url, body, dict(fields["headers"]), float(fields["fetched_at"]))
+                return CachedResponse(
+                    url, body, dict(fields["headers"]), float(fields["fetched_at"]), fields["answered_by"]
+                )
         except (OSError, ValueError, KeyError, TypeError):
             # Absent, or cut off, or of another version: as good as absent, it is fetched again.
             return None
@@ -45,6 +47,7 @@ class FileResponseCache:
             "size": len(response.body),
             "headers": headers,
             "fetched_at": response.fetched_at,
+            "answered_by": response.answered_by,
         }
         content = json.dumps(fields).encode() + b"\n" + response.body
         write_atomically(self._path(response.url, credential), content, mode=0o600)

@@ -95,4 +95,4 @@ SERVER_SHUTDOWN_SECONDS = Bound(10, "seconds", "for answers under way when the s
 SERVER_CONNECTIONS = Bound(2_000, "connections", "each costs memory; half of the usual 4,096 open files")
 SERVER_PIECE_BYTES = Bound(256 * KIB, "bytes", "of a file in memory for one client, however slow it is")
 SERVER_BLOB_CACHE_BYTES = Bound(4 * MIB, "bytes", "of files and artifacts that were asked for lately")
-SERVER_LISTING_CACHE_BYTES = Bound(8 * MIB, "bytes", "of the indexes of scopes that were asked for lately")
+SERVER_LISTING_CACHE_BYTES = Bound(4 * MIB, "bytes", "of the indexes of scopes that were asked for lately")

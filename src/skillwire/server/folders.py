@@ -169,7 +169,7 @@ class PublishedFolders:
                 if Catalog.of([skill]).visible_to(ANONYMOUS).skills:
                     public[folder] = (skill.name, packed)
         self._collisions = {str(Path(finding.place.source).parent): finding for finding in find_collisions(named)}
-        self._chosen = {str(one.path) for one in named} - self._collisions.keys()
+        self._chosen = {folder for folder in self._states if folder not in self._collisions}
         self._public = dict(sorted(public[folder] for folder in public.keys() & self._chosen))
 
     def _has_blobs(self, packed: bytes) -> bool:

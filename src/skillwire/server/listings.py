@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 #: So few skills are encoded faster than a thread is woken.
 _FEW: Final = 8
+#: What one that is kept takes beside its bytes: header fields, tags, tables.
+_OVERHEAD: Final = 6 * limits.KIB
 
 
 class Listings:
@@ -50,7 +52,7 @@ class Listings:
             del self._making[path]
 
     def _keep(self, path: str, prepared: Prepared) -> Prepared:
-        self._kept.put(path, prepared, prepared.size)
+        self._kept.put(path, prepared, prepared.size + _OVERHEAD)
         return prepared
 
 

@@ -2,16 +2,20 @@
 
 An index is asked for by every client of every skill, so it is prepared once a revision and then costs a lookup
 in a table and one comparison or two. Each coding of it is a representation of its own and has its own strong
-tag; a client that holds any of them is told so (304) with the tag that it sent.
+tag; a client that holds any of them is told so (304) with the tag that it sent. A large index is kept compressed
+alone, which is a quarter of it, and inflated for the rare client that takes no coding.
 """
 
 from __future__ import annotations
 
+import asyncio
 import gzip
+import zlib
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import brotli
 
+from skillwire import limits
 from skillwire.model.digest import Digest
 from skillwire.protocols.agent_skills.fields import OPEN_FIELDS
 from skillwire.server.headers import Fields, encode_fields
@@ -28,6 +32,7 @@ _WORTH_CODING: Final = 1024
 _LARGE: Final = 512 * 1024
 _BROTLI_QUALITY: Final = (9, 5)
 _GZIP_LEVEL: Final = (9, 6)
+_GZIP: Final = 16 + zlib.MAX_WBITS  # how zlib is told to read a gzip
 #: Clients send few different values; those are read once. Bounded, because the values are theirs.
 _REMEMBERED: Final = 256
 
@@ -35,11 +40,12 @@ _codings: dict[bytes, Coding] = {}
 
 
 class Variant(NamedTuple):
-    """One coding of an answer: header fields of a 200 and of a 304, and the body."""
+    """One coding of an answer: header fields of a 200 and of a 304, and the body, None when it is to be inflated."""
 
     fields: Fields
     not_modified: Fields
-    body: bytes
+    body: bytes | None
+    size: int
 
 
 class Prepared:
@@ -59,17 +65,20 @@ class Prepared:
         self._by_tag: dict[bytes, Variant] = {}
         tags = []
         self.size = 0
-        for coding, body in _codings_of(content).items():
+        bodies = _codings_of(content)
+        for coding, body in bodies.items():
             tag = f'"{digest}"' if coding == "identity" else f'"{digest}-{coding}"'
             kept = {"ETag": tag, "Cache-Control": cache.value, "Vary": "Accept-Encoding"}
             sent = {"Content-Type": media_type, "Content-Length": str(len(body))}
             if coding != "identity":
                 sent["Content-Encoding"] = coding
             fields = encode_fields(sent, kept, OPEN_FIELDS)
-            variant = Variant(fields, encode_fields(kept, OPEN_FIELDS), body)
+            inflated = coding == "identity" and len(body) >= _LARGE and "gzip" in bodies
+            held = None if inflated else body
+            variant = Variant(fields, encode_fields(kept, OPEN_FIELDS), held, len(body))
             self._by_coding[coding] = self._by_tag[tag.encode()] = variant
             tags.append(tag)
-            self.size += len(body)
+            self.size += len(held or b"")
         self._tags = tuple(tags)
 
     async def send(self, scope: Scope, send: Send) -> tuple[int, int]:
@@ -86,9 +95,23 @@ class Prepared:
             return 304, 0
         variant = self.variant(accepted)
         await send({"type": "http.response.start", "status": 200, "headers": variant.fields.copy()})
-        body = b"" if scope["method"] == "HEAD" else variant.body
-        await send({"type": "http.response.body", "body": body})
-        return 200, len(body)
+        if scope["method"] == "HEAD":
+            await send({"type": "http.response.body", "body": b""})
+            return 200, 0
+        if variant.body is None:
+            await self._send_inflated(send)
+        else:
+            await send({"type": "http.response.body", "body": variant.body})
+        return 200, variant.size
+
+    async def _send_inflated(self, send: Send) -> None:
+        packed = self._by_coding["gzip"].body or b""
+        inflate = zlib.decompressobj(wbits=_GZIP)
+        while piece := inflate.decompress(packed, limits.SERVER_PIECE_BYTES):
+            packed = inflate.unconsumed_tail
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+            await asyncio.sleep(0)  # others have their turn
+        await send({"type": "http.response.body", "body": b""})
 
     def variant(self, accept_encoding: bytes | None) -> Variant:
         """Return the coding for a client with this ``Accept-Encoding``."""

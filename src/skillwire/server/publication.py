@@ -20,6 +20,7 @@ from skillwire.adapters.files.packed_skills import PackedSkills
 from skillwire.errors import SkillwireError
 from skillwire.model.catalog import Catalog
 from skillwire.server.log import log_broken, log_changes
+from skillwire.server.memory import trim_memory
 from skillwire.server.revision import make_revision
 from skillwire.server.watch import watch_folders
 
@@ -99,6 +100,7 @@ class Publication:
             self.folders.restore()
             for touched in watch_folders(self.folders.roots, stop=self._stop, again=self._again, poll=self._poll):
                 self._refresh(touched)
+                trim_memory()
             self.folders.save()
         except Exception as error:  # noqa: BLE001  # the thread's end: nobody else would hear of it
             self._log.error("the folders are no longer watched", exc_info=error)
@@ -110,14 +112,20 @@ class Publication:
         if self._missing.is_set():
             self._missing.clear()
             self.folders.check_blobs()
-        first = self.current is None
         try:
             changed = self.folders.refresh(touched)
         except SkillwireError as error:  # what is served stays, and the next change tries again
             self._log.error("the folders cannot be read", code=error.code, reason=str(error))
             return
-        if not changed and not first:
-            return
+        first = self.current is None
+        if changed or first:
+            self._publish()
+        if first:
+            self.folders.save()
+            self.blobs.remove_unused(self.folders.used_blobs())
+
+    def _publish(self) -> None:
+        """Make the next revision and swap it in."""
         skills = self.folders.public_skills()
         changes = skills.changes_since(self._skills)
         self._supersede(skills, changes)
@@ -127,13 +135,11 @@ class Publication:
         catalog = Catalog(self._number, skills)
         self.current = make_revision(catalog, self._base_url, self._superseded.keys(), broken)
         for loop, event in self._waiting:
-            loop.call_soon_threadsafe(event.set)
+            with suppress(RuntimeError):  # a loop that was closed; nobody waits there any more
+                loop.call_soon_threadsafe(event.set)
         self._waiting.clear()
         log_changes(self._log, self._number, len(skills), changes)
         log_broken(self._log, broken)
-        if first:
-            self.folders.save()
-            self.blobs.remove_unused(self.folders.used_blobs())
 
     def _supersede(self, skills: PackedSkills, changes: SkillChanges) -> None:
         """Remember the artifacts that newer ones replace; forget those of skills that are gone, and the oldest."""

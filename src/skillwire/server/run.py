@@ -14,6 +14,7 @@ import uvicorn
 from skillwire import limits
 from skillwire.errors import ConflictError, Place, UsageError
 from skillwire.server.connection import Connection
+from skillwire.server.memory import use_one_heap
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -70,6 +71,7 @@ def run(application: Application, listener: socket.socket, *, on_ready: Callable
         listener: from :func:`listen`; closed at the end.
         on_ready: called once, when the first catalog is loaded.
     """
+    use_one_heap()
     config = uvicorn.Config(
         application,
         http=Connection,

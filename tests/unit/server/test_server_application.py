@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
+import random
 
 import brotli
 import pytest
@@ -17,8 +18,9 @@ from starlette.routing import Mount
 from tests.support.publishing import Asgi, write_skill
 
 from skillwire import limits
-from skillwire.protocols.agent_skills.server import Listing
+from skillwire.protocols.agent_skills.server import Cache, Listing
 from skillwire.server import app
+from skillwire.server.prepared import Prepared
 
 INDEX = "/.well-known/agent-skills/index.json"
 OLD_INDEX = "/.well-known/skills/index.json"
@@ -423,3 +425,25 @@ async def test_the_index_of_a_large_scope_is_made_once_for_all_who_wait_for_it(t
     assert (await client.get("/@acme" + INDEX)).body == answers[0].body
     assert len(made) == 1
     await application.shutdown()
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+async def test_a_large_index_is_inflated_for_who_takes_no_coding(method):
+    content = b"".join(b'{"name":"skill-%d"},' % number for number in range(50_000))
+    prepared = Prepared(content, "application/json", Cache.BRIEF)
+    assert prepared.size < len(content) // 4
+
+    async def application(scope, _, send):
+        assert await prepared.send(scope, send) == (200, len(content) if method == "GET" else 0)
+
+    answer = await Asgi(application).request(INDEX, method=method)
+    assert answer.fields["content-length"] == str(len(content))
+    assert answer.body == (content if method == "GET" else b"")
+    packed = prepared.variant(b"gzip")
+    assert packed.body is not None
+    assert gzip.decompress(packed.body) == content
+
+
+def test_what_does_not_compress_is_kept_as_it_is():
+    content = random.Random(1).randbytes(600_000)
+    assert Prepared(content, "application/json", Cache.BRIEF).variant(b"gzip, br").body == content

@@ -6,7 +6,6 @@ values; reading one takes 15 µs.
 
 from __future__ import annotations
 
-from sys import intern
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -61,12 +60,12 @@ def unpack_skill(data: bytes) -> Skill:
     license_, compatibility, allowed_tools, metadata, access, kind, scenes, capabilities, names, findings = optional
     artifact_type, media_type, extension, size, digest = artifact
     return Skill(
-        publisher=intern(publisher),
+        publisher=publisher,
         name=name,
-        version=intern(version),
+        version=version,
         description=description,
-        files=tuple(SkillFile(intern(path), size, _digest(of), executable) for path, size, of, executable in files),
-        artifact=Artifact(artifact_type, intern(media_type), intern(extension), size, _digest(digest)),
+        files=tuple(SkillFile(path, size, _digest(of), executable) for path, size, of, executable in files),
+        artifact=Artifact(artifact_type, media_type, extension, size, _digest(digest)),
         license=license_,
         compatibility=compatibility,
         allowed_tools=allowed_tools,

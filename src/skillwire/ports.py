@@ -58,7 +58,10 @@ class SkillsFolder(Protocol):
         """Return the lock; an empty one when there is none."""
 
     def installed_files(self, placement: Placement, name: str) -> Mapping[str, str] | None:
-        """Return ``path → SHA-256`` of what stands where ``name`` is or would be; None when nothing does."""
+        """Return ``path → SHA-256`` of what stands where ``name`` is or would be; None when no copy does."""
+
+    def missing_places(self, placement: Placement, name: str) -> tuple[str, ...]:
+        """Return each ``folder/name`` of ``placement`` where neither a copy nor a link of it stands."""
 
     def change(self) -> SkillsFolderChange:
         """Begin a change. One at a time: a second one waits, then fails with ``FOLDER_BUSY``."""

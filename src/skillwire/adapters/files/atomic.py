@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 from typing import TYPE_CHECKING
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 from skillwire.errors import Place, StorageError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 
@@ -36,3 +38,12 @@ def write_atomically(path: Path, content: bytes, *, mode: int = 0o644) -> None:
 def storage_error(error: OSError, path: Path) -> StorageError:
     """Return ``error`` as ours, with the path and the system's own words."""
     return StorageError("STORAGE", f"{error.strerror or error}", place=Place(str(path)))
+
+
+@contextlib.contextmanager
+def storage_errors(path: Path) -> Iterator[None]:
+    """Turn what the system refuses inside into ``STORAGE`` at ``path``."""
+    try:
+        yield
+    except OSError as error:
+        raise storage_error(error, path) from error

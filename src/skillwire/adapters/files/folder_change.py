@@ -1,0 +1,218 @@
+"""A change of installed skills: staged, then renamed into place, undone as a whole on any failure.
+
+A change works in a staging folder inside each skills folder, so that putting a skill in place is a rename on
+one file system. What a crash left there is removed by the next change, which can tell because it holds the
+lock. That lock is a file of the state directory, named after the root: nothing in a project can hold it, and
+it leaves nothing in one.
+
+Each rename is written down before it happens, and whether it has happened is read from the disk: so an
+interruption at any point leaves nothing that could not be undone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import secrets
+import shutil
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from skillwire.adapters.files.atomic import storage_errors, write_atomically
+from skillwire.adapters.files.directories import state_directory
+from skillwire.adapters.files.locks import release_lock, take_lock
+from skillwire.errors import Place, StorageError
+from skillwire.resolver.lock import encode_lock
+from skillwire.trust.archive import unpack
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from skillwire.adapters.files.skills_folder import FileSkillsFolder
+    from skillwire.model.install import Lock, Placement, StagedSkill
+
+_STAGING: Final = ".skillwire-staging"
+_KEPT: Final = ".skillwire-kept"
+
+
+class _Move(NamedTuple):
+    """A rename that may have happened. Its source being there again is what tells that it has not."""
+
+    source: Path
+    destination: Path
+
+    def undo(self) -> None:
+        if not os.path.lexists(self.source) and os.path.lexists(self.destination):
+            self.destination.rename(self.source)
+
+
+class FolderChange:
+    """Fills :class:`skillwire.ports.SkillsFolderChange`."""
+
+    def __init__(self, folder: FileSkillsFolder) -> None:
+        self._folder = folder
+        self._root = folder.inside(".")
+        self._steps: list[Callable[[], None]] = []
+        self._moves: list[_Move] = []
+        self._stagings: dict[Path, Path] = {}
+        self._made: list[Path] = []
+        self._placed: set[Path] = set()
+        self._taken = 0
+        self._busy_path = state_directory() / "locks" / hashlib.sha256(os.fsencode(self._root)).hexdigest()
+        self._busy = take_lock(self._busy_path, wait=False)
+
+    def stage(self, skill: StagedSkill) -> None:
+        """Write ``skill`` aside. When that fails, nothing of it is put in place."""
+        placement = self._folder.distinct(skill.placement)
+        ready: list[tuple[Path, Path]] = []
+        for folder in placement.folders:
+            parent = self._folder.inside(folder)
+            staged = self._staging(parent) / skill.name
+            unpack(skill.files, staged)
+            ready.append((parent / skill.name, staged))
+        for folder in placement.links:
+            parent = self._folder.inside(folder)
+            staged = self._staging(parent) / skill.name
+            # Both are where they really are: a link is followed from its real folder, not from how we came there.
+            target = os.path.relpath(self._folder.inside(placement.folders[0]) / skill.name, parent)
+            with storage_errors(staged):
+                staged.symlink_to(target, target_is_directory=True)
+            ready.append((parent / skill.name, staged))
+        self._placed.update(place for place, _ in ready)
+        self._steps += [partial(self._replace, place, staged) for place, staged in ready]
+
+    def take_away(self, name: str, placement: Placement) -> None:
+        """Remove ``name`` at :meth:`commit`, except where this change puts it."""
+        for folder in (*placement.folders, *placement.links):
+            self._steps.append(partial(self._take_away, self._folder.inside(folder) / name))
+
+    def commit(self, lock: Lock) -> None:
+        """Put everything in place and write ``lock``; after a failure everything stands as before.
+
+        Raises:
+            StorageError: ``STORAGE``; when not everything could be undone it says where the old skills are kept.
+        """
+        path = self._folder.lock_path
+        with storage_errors(path):
+            before = path.read_bytes() if path.exists() else None
+        try:
+            for step in self._steps:
+                step()
+            write_atomically(path, encode_lock(lock))
+        except BaseException as error:
+            if broken := self._undo(before):
+                raise self._keep(broken) from error
+            raise
+        finally:
+            self._steps.clear()
+            self._moves.clear()
+
+    def close(self) -> None:
+        """End the change; what was not committed leaves nothing behind."""
+        try:
+            for staging in self._stagings.values():
+                shutil.rmtree(staging, ignore_errors=True)
+            for parent in self._stagings:
+                self._remove_empty(parent)
+            self._stagings.clear()
+        finally:
+            release_lock(self._busy, self._busy_path)
+
+    def _take_away(self, place: Path) -> None:
+        if place not in self._placed:
+            self._replace(place, None)
+
+    def _replace(self, place: Path, staged: Path | None) -> None:
+        """Move what stands at ``place`` aside, and ``staged`` there."""
+        with storage_errors(place):
+            if os.path.lexists(place):
+                self._taken += 1
+                self._move(place, self._staging(place.parent) / f"{place.name}.{self._taken}")
+            if staged is not None:
+                self._move(staged, place)
+
+    def _move(self, source: Path, destination: Path) -> None:
+        self._moves.append(_Move(source, destination))
+        source.rename(destination)
+
+    def _undo(self, lock_content: bytes | None) -> list[Path]:
+        """Undo every move and restore the lock; return the places where that failed."""
+        undos: list[Callable[[], None]] = [
+            *(move.undo for move in reversed(self._moves)),
+            partial(self._restore_lock, lock_content),
+        ]
+        for undo in undos * 2:  # what the first round left, say because a second interruption came, the second does
+            # One failure must not keep the others from being undone; it shows below.
+            with contextlib.suppress(BaseException):
+                undo()
+        broken = [place for move in self._moves if not os.path.lexists(move.source) for place in move]
+        places = [place for place in broken if place.parent not in self._stagings.values()]
+        try:
+            self._restore_lock(lock_content)
+        except (OSError, StorageError):
+            places.append(self._folder.lock_path)
+        return places
+
+    def _restore_lock(self, content: bytes | None) -> None:
+        path = self._folder.lock_path
+        if content is None:
+            path.unlink(missing_ok=True)
+        elif not path.exists() or path.read_bytes() != content:
+            write_atomically(path, content)
+
+    def _keep(self, broken: list[Path]) -> StorageError:
+        """Keep the staging folders, under a name that no later change removes; return what to say."""
+        kept = []
+        for staging in self._stagings.values():
+            keep = staging.with_name(staging.name.replace(_STAGING, _KEPT))
+            try:
+                staging.rename(keep)
+            except OSError:
+                keep = staging  # it stays where it is, which is said
+            kept.append(keep)
+        self._stagings.clear()
+        places = ", ".join(dict.fromkeys(str(path) for path in broken))
+        folders = ", ".join(str(path) for path in kept)
+        return StorageError(
+            "STORAGE",
+            f"the change failed and could not be undone at {places}",
+            place=Place(str(broken[0])),
+            fix=f"move what stood there back from {folders}" if kept else None,
+        )
+
+    def _staging(self, parent: Path) -> Path:
+        """Return the staging folder inside ``parent``, after removing what a crash left there."""
+        if parent not in self._stagings:
+            with storage_errors(parent):
+                self._make(parent)
+                for left in parent.glob(f"{_STAGING}-*"):
+                    if left.is_symlink() or not left.is_dir():
+                        left.unlink()
+                    else:
+                        shutil.rmtree(left)
+                staging = parent / f"{_STAGING}-{secrets.token_hex(6)}"
+                self._stagings[parent] = staging
+                staging.mkdir(mode=0o700)
+        return self._stagings[parent]
+
+    def _make(self, folder: Path) -> None:
+        missing = [path for path in (folder, *folder.parents) if not path.exists()]
+        self._made += [path for path in missing if self._root in path.parents]
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def _remove_empty(self, folder: Path) -> None:
+        """Remove ``folder`` when it is empty, and above it what this change made, or our own ``.agents``.
+
+        What an earlier change made above it cannot be told from what the user made, so it stays.
+        """
+        ours = {folder, *self._made}
+        if folder.parent.name == ".agents":
+            ours.add(folder.parent)
+        while folder in ours and self._root in folder.parents:
+            try:
+                folder.rmdir()
+            except OSError:
+                return  # it holds something, so it stays
+            folder = folder.parent

@@ -1,0 +1,62 @@
+"""Lock files: what keeps two processes apart while one of them changes something."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import TYPE_CHECKING
+
+from skillwire.adapters.files.atomic import storage_error
+from skillwire.errors import ConflictError, Place
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def take_lock(path: Path, *, wait: bool) -> int:
+    """Lock a file; return the handle for :func:`release_lock`.
+
+    The lock ends with the process, however that ends. It keeps apart those who use the same file.
+
+    Args:
+        path: of the file, which is made, with its folder.
+        wait: until the other holder is done; otherwise fail at once.
+
+    Raises:
+        ConflictError: ``FOLDER_BUSY`` when another one holds it and ``wait`` is not set.
+        StorageError: ``STORAGE``.
+    """
+    import fcntl  # noqa: PLC0415  # POSIX; only a change needs it
+
+    while True:
+        handle = _open(path)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+            # Its last holder may have removed the file between our open and our lock: lock the one that stands.
+            with contextlib.suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(handle), path.stat()):
+                    return handle
+        except BlockingIOError as error:
+            os.close(handle)
+            message = "another skillwire is changing these skills"
+            raise ConflictError("FOLDER_BUSY", message, place=Place(str(path))) from error
+        except BaseException as error:
+            os.close(handle)
+            if isinstance(error, OSError):
+                raise storage_error(error, path) from error
+            raise
+        os.close(handle)
+
+
+def release_lock(handle: int, path: Path) -> None:
+    """Let the lock go, and remove its file."""
+    path.unlink(missing_ok=True)
+    os.close(handle)
+
+
+def _open(path: Path) -> int:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        raise storage_error(error, path) from error

@@ -436,7 +436,7 @@ CODES: dict[str, CodeInfo] = {
     "SKILL_NOT_FOUND": CodeInfo(
         "The skill is not there",
         "None of the places that were looked at publishes or holds it.",
-        "Check the name with find.",
+        "Check the name with skillwire find --refresh.",
     ),
     "FILE_NOT_FOUND": CodeInfo(
         "The skill has no such file",
@@ -479,7 +479,7 @@ CODES: dict[str, CodeInfo] = {
     ),
     "ORIGIN_UNKNOWN": CodeInfo(
         "Nobody has agreed to install from this origin yet",
-        "A skill is instructions for an agent, so a new origin needs consent, and there is no terminal to ask on.",
+        "A skill is instructions for an agent, so a new origin needs your consent, and it was not given.",
         "Look at the skill with show, then give --yes or add the origin to trusted_origins in the settings.",
     ),
     "FILE_EXISTS": CodeInfo(
@@ -495,7 +495,7 @@ CODES: dict[str, CodeInfo] = {
     "VERIFY_FAILED": CodeInfo(
         "Installed files are not what the lock says",
         "They were edited, removed or added to after installation.",
-        "Install them anew with add --frozen, or accept the change with add.",
+        "Put them back with skillwire add --frozen --overwrite NAME, or keep a copy elsewhere and do the same.",
     ),
     "OFFLINE": CodeInfo(
         "This is not in the cache, and the network is not to be used",
@@ -609,9 +609,9 @@ CODES: dict[str, CodeInfo] = {
         retryable=True,
     ),
     "INTERNAL": CodeInfo(
-        "The server failed",
-        "Something that should not happen has happened.",
-        "Read the server's log; report what it says.",
+        "Something failed that should not",
+        "This is a mistake in skillwire, not in what you did.",
+        "Run the command again with --debug, or read the server's log, and report what it says.",
         retryable=True,
     ),
 }

@@ -348,6 +348,22 @@ class TestAdding:
         client.add("example.com/one", consent=True)
         assert [finding.code for finding in findings] == ["NAME_MISMATCH"]
 
+    def test_a_skill_that_was_named_and_cannot_be_had_ends_it_all(self, client, site):
+        site.put("one", skill_md("one"))
+        site.put("two", b"no frontmatter")
+        with pytest.raises(SkillwireError):
+            client.add("example.com/one", "example.com/two", consent=True)
+        assert installed(client) == []
+
+    def test_a_folder_is_installed_anew_from_the_lock(self, client, tmp_path):
+        folder = tmp_path / "skills/one"
+        folder.mkdir(parents=True)
+        (folder / "SKILL.md").write_bytes(skill_md("one"))
+        client.add(str(folder))
+        (client.root / ".agents/skills/one/SKILL.md").unlink()
+        client.run(client.apply(client.run(client.plan_frozen([])), consent=False, overwrite=True))
+        assert client.run(client.verify([]))[1] == []
+
     def test_hidden_text_is_said(self, client, site, findings):
         site.put("one", skill_md("one", "Be nice.\U000e0069\U000e0067\n"))
         client.add("example.com/one", consent=True)
@@ -435,6 +451,77 @@ class TestConflicts:
             change.close()
         assert caught.value.code == "FOLDER_BUSY"
         client.add("example.com/one", consent=True)
+
+
+class TestPlaces:
+    AGENTS = ("universal", "claude-code")
+
+    def test_links_become_copies_and_back(self, client, site):
+        site.put("one", skill_md("one"))
+        client.add("example.com/one", agents=self.AGENTS, consent=True)
+        other = client.root / ".claude/skills/one"
+        assert other.is_symlink()
+        client.add("example.com/one", agents=self.AGENTS, copy=True)
+        assert not other.is_symlink()
+        assert (other / "SKILL.md").is_file()
+        client.add("example.com/one", agents=self.AGENTS, copy=False)
+        assert other.is_symlink()
+
+    def test_what_a_place_lacks_is_put_there(self, client, site):
+        site.put("one", skill_md("one"))
+        client.add("example.com/one", agents=self.AGENTS, consent=True)
+        (client.root / ".claude/skills/one").unlink()
+        assert client.add("example.com/one", agents=self.AGENTS).updated == ("one",)
+        assert (client.root / ".claude/skills/one/SKILL.md").is_file()
+
+    def test_a_skill_leaves_the_places_of_other_agents(self, client, site):
+        site.put("one", skill_md("one"))
+        client.add("example.com/one", agents=self.AGENTS, consent=True)
+        client.add("example.com/one", agents=["codex"])
+        assert not os.path.lexists(client.root / ".claude/skills/one")
+        assert (client.root / ".agents/skills/one/SKILL.md").is_file()
+
+
+class TestForgedLocks:
+    """A lock comes with a clone: no row of it may do what the user has not agreed to."""
+
+    @pytest.fixture
+    def forged(self, client, site):
+        site.put("one", skill_md("one"))
+        client.add("example.com/one", consent=True)
+        (client.root / ".agents/skills/one/SKILL.md").unlink()
+
+        def forge(**fields):
+            path = client.root / "skills.lock"
+            document = json.loads(path.read_text())
+            document["skills"]["one"].update(fields)
+            path.write_text(json.dumps(document))
+
+        return forge
+
+    def test_a_remote_skill_cannot_pass_for_a_local_one(self, client, forged):
+        forged(origin="path:x")
+        with pytest.raises(SkillwireError) as caught:
+            client.run(client.plan_frozen([]))
+        assert caught.value.code == "LOCK_FORM"
+
+    def test_an_artifact_elsewhere_needs_consent_of_its_own(self, client, forged):
+        forged(url="https://evil.example/one.md")
+        assert client.run(client.plan_frozen([])).unknown_origins == ("https://evil.example",)
+
+    def test_what_was_verified_is_not_replaced_by_what_cannot_be_on_any_machine(
+        self, client, site, tmp_path, monkeypatch
+    ):
+        site.put("one", skill_md("one"))
+        client.add("example.com/one", consent=True)
+        monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "another machine"))
+        site.publisher.forget(INDEX)
+        site.old_index(["one"])
+        other = Client(client.root)
+        other.driver = site.publisher
+        with pytest.raises(TrustError) as caught:
+            other.add("example.com/one", consent=True)
+        assert caught.value.code == "DOWNGRADE"
 
 
 class TestInterruption:

@@ -84,8 +84,20 @@ def command(
         carry_out(client, output, plan, consent=yes, overwrite=overwrite, dry_run=dry_run)
 
 
-def carry_out(client: Client, output: Output, plan: Plan, *, consent: bool, overwrite: bool, dry_run: bool) -> None:
-    """Ask what has to be asked, do it and tell it; when a part failed, exit as the gravest error does."""
+def carry_out(
+    client: Client,
+    output: Output,
+    plan: Plan,
+    *,
+    consent: bool,
+    overwrite: bool,
+    dry_run: bool,
+    document: tuple[str, dict[str, Any]] = ("add/1", {}),
+) -> None:
+    """Ask what has to be asked, do it and tell it; when a part failed, exit as the gravest error does.
+
+    ``document`` is the schema of the JSON document, and what it holds beside what was done.
+    """
     if dry_run:
         _tell_plan(output, plan)
         return
@@ -96,7 +108,7 @@ def carry_out(client: Client, output: Output, plan: Plan, *, consent: bool, over
     )
     with Progress("adding", len(plan.pending), shown=not (output.quiet or output.as_json)) as progress:
         report = client.run(client.apply(plan, consent=consent, overwrite=overwrite, on_done=progress.advance))
-    _tell_report(output, client, report)
+    _tell_report(output, client, report, *document)
     if report.failed:
         raise click.exceptions.Exit(max(error.exit_code for error in report.failed.values()))
 
@@ -136,10 +148,11 @@ def _tell_plan(output: Output, plan: Plan) -> None:
         output.line(f"would ask for consent to {base}")
 
 
-def _tell_report(output: Output, client: Client, report: Report) -> None:
+def _tell_report(output: Output, client: Client, report: Report, schema: str, more: dict[str, Any]) -> None:
     output.document(
-        "add/1",
+        schema,
         {
+            **more,
             "root": str(client.root),
             "installed": [locked_object(locked) for locked in report.installed],
             "updated": list(report.updated),

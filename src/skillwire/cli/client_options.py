@@ -54,20 +54,25 @@ def open_client(
 ) -> Client:
     """Return a client for the current folder that tells ``output`` what it skips.
 
-    ``references`` is what the user typed; a ``token`` goes to their origin, which must be one.
+    ``references`` is what the user typed; a ``token`` goes to their origin, or, where nothing was typed, to the
+    origin of what is installed; that must be one.
     """
     from skillwire.client.synchronous import Client  # noqa: PLC0415  # --help does without
 
-    tokens = {_one_origin(references): token} if token is not None else None
-    return Client(for_user=for_user, tokens=tokens, offline=offline, refresh=refresh, report=output.finding)
+    client = Client(for_user=for_user, offline=offline, refresh=refresh, report=output.finding)
+    if token is not None:
+        client.set_token(_one_origin(client, references), token)
+    return client
 
 
-def _one_origin(references: Sequence[str]) -> str:
+def _one_origin(client: Client, references: Sequence[str]) -> str:
     from skillwire.model.url import parse_url  # noqa: PLC0415  # only --token needs it
     from skillwire.resolver.reference import parse_reference  # noqa: PLC0415  # as above
 
-    lookups = [lookup for reference in references for lookup in parse_reference(reference).lookups]
-    origins = {str(parse_url(lookup.location.url).origin) for lookup in lookups}
+    urls = [lookup.location.url for reference in references for lookup in parse_reference(reference).lookups]
+    if not references:
+        urls = [locked.index for locked in client.run(client.installed()) if locked.index]
+    origins = {str(parse_url(url).origin) for url in urls}
     if len(origins) != 1:
         fix = "Name one origin, or set SKILLWIRE_TOKENS='https://a.example=... https://b.example=...'."
         raise UsageError("USAGE", f"--token is for one origin, and {len(origins)} are named", fix=fix)

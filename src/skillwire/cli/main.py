@@ -14,8 +14,8 @@ from typing import Final
 
 import click
 
-from skillwire.cli.output import Output
-from skillwire.errors import SkillwireError
+from skillwire.cli.output import Output, one_line
+from skillwire.errors import SkillwireError, UsageError
 from skillwire.version import VERSION
 
 #: Section → command → one line of help. The module of a command is ``skillwire.cli.<command>``.
@@ -89,22 +89,32 @@ def run(arguments: list[str]) -> int:
     except Exception as error:
         if context is not None and context.params.get("debug"):
             raise
-        return _tell(error, context)
+        return _tell(error, Output(as_json="--json" in arguments) if context is None else _output(context, arguments))
     return 0
 
 
-def _tell(error: Exception, context: click.Context | None) -> int:
-    if isinstance(error, click.ClickException):
-        error.show()
-        return error.exit_code
+def _output(context: click.Context, arguments: list[str]) -> Output:
+    """Return the command's voice; one in the form that was asked for when click refused before there was one."""
+    return context.obj if isinstance(context.obj, Output) else Output(as_json="--json" in arguments)
+
+
+def _tell(error: Exception, output: Output) -> int:
     if isinstance(error, BrokenPipeError):
         # The reader of our output has gone; Python would complain once more when it closes the stream.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     if isinstance(error, SkillwireError):
-        output = context.obj if context is not None and isinstance(context.obj, Output) else Output()
         output.error(error.diagnostics())
         return error.exit_code
-    click.echo(f"internal error: {type(error).__name__}: {error}", err=True)
+    if isinstance(error, click.ClickException):
+        if output.as_json:
+            output.error(UsageError("USAGE", error.format_message()).diagnostics())
+        else:
+            error.show()
+        return error.exit_code
+    if output.as_json:
+        output.error(SkillwireError("INTERNAL", f"{type(error).__name__}: {error}").diagnostics())
+        return EXIT_INTERNAL
+    click.echo(f"internal error: {one_line(f'{type(error).__name__}: {error}')}", err=True)
     click.echo("  fix: run it again as 'skillwire --debug ...' and report what it prints", err=True)
     return EXIT_INTERNAL

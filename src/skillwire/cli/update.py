@@ -8,7 +8,7 @@ import click
 
 from skillwire.cli.add import carry_out
 from skillwire.cli.client_options import network_options, open_client, scope_option
-from skillwire.cli.outdated import tell_comparisons
+from skillwire.cli.outdated import comparison_object, tell_comparisons
 from skillwire.cli.output import good, output_options
 
 if TYPE_CHECKING:
@@ -44,7 +44,8 @@ def command(
         lost = [row for row in comparisons if row.state in {"gone", "unreachable"}]
         plan = client.run(client.plan_update(comparisons))
         if plan.skills or output.as_json:
-            carry_out(client, output, plan, consent=yes, overwrite=overwrite, dry_run=dry_run)
+            document = ("update/1", {"compared": [comparison_object(row) for row in comparisons]})
+            carry_out(client, output, plan, consent=yes, overwrite=overwrite, dry_run=dry_run, document=document)
         elif not lost:
             output.note(good("all are current") if comparisons else "no skills are installed here")
     if not output.as_json:

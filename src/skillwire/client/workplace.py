@@ -52,6 +52,7 @@ class Workplace:
         for_user: the user's own skills instead of a project's.
         tokens: origin (``https://example.com``) → token; beside those of the environment and ``~/.netrc``.
         settings: in place of those of the environment and the settings files.
+        policy: what may be installed from where, in place of what the settings say.
         offline: use only what the cache holds.
         refresh: ask even where the cache holds a fresh answer.
         report: told of each finding: what was skipped and is doubtful, with place and fix.
@@ -64,6 +65,7 @@ class Workplace:
         for_user: bool = False,
         tokens: Mapping[str, str] | None = None,
         settings: Settings | None = None,
+        policy: InstallPolicy | None = None,
         offline: bool | None = None,
         refresh: bool = False,
         report: Callable[[Finding], object] = lambda _: None,
@@ -73,9 +75,11 @@ class Workplace:
         self.for_user = for_user
         self.root = Path.home() if for_user else project
         self.folder = FileSkillsFolder(self.root, self.root / ".agents/skills.lock" if for_user else None)
-        self.policy = InstallPolicy(frozenset(self.settings.trusted_origins), self.settings.only_trusted)
+        self.policy = policy or InstallPolicy(frozenset(self.settings.trusted_origins), self.settings.only_trusted)
         self.addresses = AddressPolicy(allow=self.settings.allow)
-        self._tokens = {str(parse_url(origin).origin): bearer(token) for origin, token in (tokens or {}).items()}
+        self._tokens: dict[str, str] = {}
+        for origin, token in (tokens or {}).items():
+            self.set_token(origin, token)
         self._credentials: dict[str, str] = {}
         cache = cache_directory()
         self.session = Session(
@@ -92,13 +96,20 @@ class Workplace:
         for source in self.settings.own_sources if settings is None else settings.sources:
             self._name(parse_reference(source))
 
-    def locate(self, text: str) -> Flow[list[LocatedSkill]]:
-        """Find what a reference means: one skill, or all of an index or of a folder of folders."""
+    def set_token(self, origin: str, token: str) -> None:
+        """Send ``token`` with every request to ``origin`` from now on, and to no other."""
+        self._tokens[str(parse_url(origin).origin)] = bearer(token)
+
+    def locate(self, text: str, *, refresh: bool = False) -> Flow[list[LocatedSkill]]:
+        """Find what a reference means: one skill, or all of an index or of a folder of folders.
+
+        With ``refresh`` the origin is asked even where the cache is fresh.
+        """
         reference = parse_reference(text)
         if reference.path is not None:
             return (yield from locate_folders(Path(reference.path).expanduser(), self.root))
         yield from work(partial(self._name, reference))
-        return (yield from locate(reference, self.session))
+        return (yield from locate(reference, replace(self.session, refresh=True) if refresh else self.session))
 
     def locate_one(self, text: str) -> Flow[LocatedSkill]:
         """Find the one skill that a reference means.
@@ -118,10 +129,10 @@ class Workplace:
         return (yield from work(partial(open_content, skill, fetched, self.session)))
 
     def plan(self, references: Sequence[str], agents: Sequence[str], *, copy: bool | None) -> Flow[Plan]:
-        """Decide what adding would do."""
+        """Decide what adding would do, by indexes that are asked about anew."""
         skills: dict[str, LocatedSkill] = {}
         for reference in references:
-            for skill in (yield from self.locate(reference)):
+            for skill in (yield from self.locate(reference, refresh=True)):
                 if skill.ref.name in skills and skills[skill.ref.name].ref != skill.ref:
                     raise UsageError("USAGE", f"two references mean a skill named {skill.ref.name}")
                 skills[skill.ref.name] = skill
@@ -178,7 +189,7 @@ class Workplace:
         return verify(self.folder, names)
 
     def remove(self, names: Sequence[str]) -> Flow[list[LockedSkill]]:
-        """Take skills away, and out of the lock."""
+        """Take the skills of these names away, and out of the lock."""
         return remove(self.folder, names)
 
     def search(self, query: str, origins: Sequence[str]) -> Flow[list[tuple[LocatedSkill, float]]]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from skillwire.errors import ConflictError, Place, SkillwireError, TrustError
 from skillwire.folder.frontmatter import parse_skill_md
 from skillwire.model.finding import Finding
-from skillwire.model.install import LockedSkill, StagedSkill
+from skillwire.model.install import LockedSkill, Placement, StagedSkill
 from skillwire.model.origin_record import OriginRecord
 from skillwire.resolver.content import fetch_contents, open_content
 from skillwire.resolver.flow import work
@@ -26,7 +26,7 @@ from skillwire.trust.hidden_text import find_hidden
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from skillwire.model.install import Lock, Placement
+    from skillwire.model.install import Lock
     from skillwire.ports import OriginBook, SkillsFolder, SkillsFolderChange
     from skillwire.resolver.content import Fetched
     from skillwire.resolver.flow import Flow
@@ -123,23 +123,22 @@ def _compare(skills: Sequence[tuple[LocatedSkill, Target]], folder: SkillsFolder
 
 
 def _compare_one(skill: LocatedSkill, target: Target, folder: SkillsFolder, lock: Lock) -> PlannedSkill:
-    locked = lock.skills.get(skill.ref.name)
-    standing = folder.installed_files(target.placement, skill.ref.name)
-    if locked is not None and locked.placement != target.placement:
-        # It moves: what matters is the state of where it stands now, and that nothing foreign is where it goes.
-        before = folder.installed_files(locked.placement, skill.ref.name)
-        standing = before if standing is None or before == standing else standing
-    if standing is None:
-        return PlannedSkill(skill, "new", target)
-    if locked is None:
+    name = skill.ref.name
+    locked = lock.skills.get(name)
+    ours = {*locked.placement.folders, *locked.placement.links} if locked else set()
+    others = tuple(place for place in (*target.placement.folders, *target.placement.links) if place not in ours)
+    if folder.installed_files(Placement(others), name) is not None:
         return PlannedSkill(skill, "conflict", target, "a folder of that name is there, not installed by skillwire")
+    standing = folder.installed_files(locked.placement, name) if locked else None
+    if locked is None or standing is None:
+        return PlannedSkill(skill, "new", target)
     if standing != locked.files:
         return PlannedSkill(skill, "conflict", target, "its files were changed since they were installed")
     if locked.origin != skill.ref.origin:
         return PlannedSkill(skill, "conflict", target, f"it was installed from {locked.origin}")
     check_no_downgrade(locked, skill)
-    same = locked.placement == target.placement and _has_same_bytes(skill, locked)
-    return PlannedSkill(skill, "unchanged" if same else "update", target)
+    whole = locked.placement == target.placement and not folder.missing_places(locked.placement, name)
+    return PlannedSkill(skill, "unchanged" if whole and _has_same_bytes(skill, locked) else "update", target)
 
 
 def check_no_downgrade(locked: LockedSkill, skill: LocatedSkill) -> None:

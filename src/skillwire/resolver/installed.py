@@ -147,7 +147,8 @@ def _frozen(locked: LockedSkill, folder: SkillsFolder) -> PlannedSkill:
         return PlannedSkill(skill, "new", target, frozen=locked)
     if standing != locked.files:
         return PlannedSkill(skill, "conflict", target, "its files are not those of the lock", locked)
-    return PlannedSkill(skill, "unchanged", target, frozen=locked)
+    whole = not folder.missing_places(locked.placement, locked.name)
+    return PlannedSkill(skill, "unchanged" if whole else "update", target, frozen=locked)
 
 
 def _locate_locked(locked: LockedSkill) -> LocatedSkill:
@@ -180,6 +181,7 @@ def _deviations(locked: LockedSkill, folder: SkillsFolder) -> list[Deviation]:
     if standing is None:
         return [Deviation(locked.name, ".", "missing")]
     return [
+        *(Deviation(locked.name, place, "missing") for place in folder.missing_places(locked.placement, locked.name)),
         *(Deviation(locked.name, path, "missing") for path in locked.files.keys() - standing.keys()),
         *(Deviation(locked.name, path, "added") for path in standing.keys() - locked.files.keys()),
         *(Deviation(locked.name, path, "changed") for path in _changed(locked.files, standing)),
@@ -197,7 +199,7 @@ def remove(folder: SkillsFolder, names: Sequence[str]) -> Flow[list[LockedSkill]
         change = folder.change()
         try:
             lock = folder.read_lock()
-            skills = select(lock, names)
+            skills = select(lock, names) if names else []
             for locked in skills:
                 change.take_away(locked.name, locked.placement)
             change.commit(lock.without(names))

@@ -6,6 +6,7 @@ import pty
 import re
 import select
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -236,6 +237,18 @@ class TestTerminal:
             terminal.type("\x03")
             assert terminal.end() == 130
         assert list(project.iterdir()) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_leaves_nothing_behind(project, number):
+    asked = threading.Event()
+    with RawServer(hanging_artifact(asked)) as server:
+        command = [*SKILLWIRE, "add", f"127.0.0.1:{server.port}/one", "--yes"]
+        running = subprocess.Popen(command, cwd=project, stderr=subprocess.DEVNULL)
+        assert asked.wait(PATIENCE)
+        running.send_signal(number)
+        assert running.wait(PATIENCE) == 128 + number
+    assert list(project.iterdir()) == []
 
 
 def binary_asset(name):

@@ -203,7 +203,7 @@ class TestFaults:
             assert name not in said
 
     def test_ours_adds_what_is_sound_and_says_the_rest(self, site, workplace):
-        said = workplace.skillwire("add", site, "--all", "--yes", "-a", "codex", status=1)
+        said = workplace.skillwire("add", site, "--all", "--yes", "-a", "codex", status=4)
         assert trees(workplace.installed).keys() == {"good", "long-text", "0x1f"}
         for name in ("wrong-digest", "odd-type", "Odd_Name", "absent"):
             assert name in said

@@ -120,6 +120,7 @@ def test_each_coding_of_an_answer_holds_its_bytes(content, accept_encoding):
     decode = {"gzip": gzip.decompress, "br": brotli.decompress, "identity": bytes}[coding]
     assert decode(variant.body) == content
     assert coding in {"identity", *(part.strip() for part in accept_encoding.replace("*", "br").split(","))}
+    assert variant.body is not None
     assert len(variant.body) <= len(content)
 
 

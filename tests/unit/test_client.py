@@ -145,7 +145,7 @@ class TestLooking:
     def test_a_scope_is_looked_at_when_the_origin_has_no_such_skill(self, client, site):
         document = {"$schema": SCHEMA_URI, "skills": []}
         site.put("one", skill_md("one"))
-        document["skills"].append(site.entries["one"])
+        document = {**document, "skills": [site.entries["one"]]}
         site.publisher.answer(f"{ORIGIN}/team/.well-known/agent-skills/index.json", json.dumps(document).encode())
         site.entries.clear()
         site.index()

@@ -9,14 +9,21 @@ from __future__ import annotations
 
 import importlib
 import os
+import signal
 import sys
-from typing import Final
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from skillwire.cli.output import Output, one_line
 from skillwire.errors import SkillwireError, UsageError
 from skillwire.version import VERSION
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import FrameType
 
 #: Section → command → one line of help. The module of a command is ``skillwire.cli.<command>``.
 SECTIONS: Final[dict[str, dict[str, str]]] = {
@@ -40,6 +47,8 @@ SECTIONS: Final[dict[str, dict[str, str]]] = {
 }
 EXIT_INTERRUPTED: Final = 130
 EXIT_INTERNAL: Final = 70
+EXIT_SIGNAL: Final = 128  # and the signal's number
+_SIGNALS: Final = (signal.SIGTERM, signal.SIGHUP) if hasattr(signal, "SIGHUP") else (signal.SIGTERM,)
 
 
 class LazyGroup(click.Group):
@@ -66,8 +75,34 @@ class LazyGroup(click.Group):
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(VERSION, message="skillwire %(version)s")
 @click.option("--debug", is_flag=True, envvar="SKILLWIRE_DEBUG", help="Show a stack trace with an error.")
-def cli(debug: bool) -> None:  # read by main() from the context, where errors end
-    """Publish a folder of skills once; find, verify, install and call skills everywhere."""
+@click.pass_context
+def cli(context: click.Context, debug: bool) -> None:  # noqa: ARG001  # read by run() from the context
+    """Publish a folder of skills once; find, verify and install skills everywhere."""
+    if context.invoked_subcommand != "serve":  # which has a way of its own to end
+        context.with_resource(_ended_by_signals())
+
+
+class _Ended(BaseException):
+    """A signal asks the process to end: what was begun is undone on the way out, as after Ctrl-C."""
+
+
+@contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP unwind the command, where they would end the process at once."""
+
+    def end(number: int, _: FrameType | None) -> None:
+        raise _Ended(number)
+
+    # A signal that is ignored (nohup) stays ignored; only the main thread may set handlers.
+    is_main = threading.current_thread() is threading.main_thread()
+    taken = [number for number in _SIGNALS if is_main and signal.getsignal(number) is signal.SIG_DFL]
+    for number in taken:
+        signal.signal(number, end)
+    try:
+        yield
+    finally:
+        for number in taken:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -86,6 +121,9 @@ def run(arguments: list[str]) -> int:
     except (KeyboardInterrupt, click.Abort):
         click.echo("interrupted", err=True)
         return EXIT_INTERRUPTED
+    except _Ended as ended:
+        click.echo("ended by a signal", err=True)
+        return EXIT_SIGNAL + int(ended.args[0])
     except Exception as error:
         if context is not None and context.params.get("debug"):
             raise

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from skillwire.errors import Place, UsageError
-from skillwire.model.url import parse_url
+from skillwire.model.url import is_ipv4, parse_url
+from skillwire.trust.address import is_localhost
+from skillwire.trust.ranges import Reach, classify, read_address
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,8 +21,9 @@ if TYPE_CHECKING:
 def find_credential(url: Url, environment: Mapping[str, str]) -> str | None:
     """Return the ``Authorization`` value for the origin of ``url``, or None.
 
-    ``SKILLWIRE_TOKENS`` holds ``origin=token`` pairs, separated by white space; ``~/.netrc`` (or the file that
-    ``NETRC`` names) holds a user name and password for a host.
+    ``SKILLWIRE_TOKENS`` holds ``origin=token`` pairs, separated by white space. ``~/.netrc`` (or the file that
+    ``NETRC`` names) holds a user name and password for a host, which stand for its https origin on the usual port
+    and, where nobody is on the way, for any port of this machine.
     """
     return _from_environment(url, environment.get("SKILLWIRE_TOKENS", "")) or _from_netrc(url, environment)
 
@@ -46,8 +49,16 @@ def _from_environment(url: Url, tokens: str) -> str | None:
     return None
 
 
+def _is_this_machine(host: str) -> bool:
+    if ":" in host or is_ipv4(host):
+        return classify(read_address(host)) is Reach.LOOPBACK
+    return is_localhost(host)
+
+
 def _from_netrc(url: Url, environment: Mapping[str, str]) -> str | None:
     path = Path(environment.get("NETRC") or Path.home() / ".netrc")
+    if url.origin != f"https://{url.host}" and not _is_this_machine(url.host):
+        return None
     if not os.access(path, os.R_OK) or not path.is_file():
         return None
     import netrc  # noqa: PLC0415  # most users have no such file
@@ -56,6 +67,8 @@ def _from_netrc(url: Url, environment: Mapping[str, str]) -> str | None:
         entry = netrc.netrc(str(path)).hosts.get(url.host)
     except netrc.NetrcParseError as error:
         raise UsageError("SETTING_FORM", error.msg, place=Place(str(path), error.lineno)) from error
+    except (OSError, UnicodeError) as error:
+        raise UsageError("SETTING_FORM", f"cannot be read: {error}", place=Place(str(path))) from error
     if entry is None:
         return None
     login, _, password = entry

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from skillwire.adapters.files.atomic import storage_error, write_atomically
+from skillwire.adapters.files.locks import release_lock, take_lock
 from skillwire.errors import DecodeError, Place
 from skillwire.limits import STATE_FILE_BYTES
 from skillwire.model.origin_record import OriginRecord
@@ -13,6 +14,12 @@ from skillwire.trust.guarded_json import load_json
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+
+_VERIFIED: Final = "0.2.0"  # the generation that has digests, and from which there is no going back
+_GLANCED_AT: Final = 2_000  # origins that were only looked at: the oldest are forgotten beyond this number
+
+Fields = dict[str, "str | bool | None"]
 
 
 class FileOriginBook:
@@ -38,16 +45,22 @@ class FileOriginBook:
             raise self._damaged() from error
 
     def record(self, base: str, record: OriginRecord) -> None:
-        """Remember ``record`` for ``base``."""
-        fields = {
-            "first_seen": record.first_seen,
-            "accepted": record.accepted,
-            "generation": record.generation,
-        }
-        origins = {**self._read(), base: fields}
-        write_atomically(self._path, json.dumps(origins, indent=2, sort_keys=True).encode(), mode=0o600)
+        """Remember ``record`` for ``base``; what was agreed to or verified before is not forgotten by it."""
+        lock = self._path.with_suffix(".lock")
+        handle = take_lock(lock, wait=True)
+        try:
+            origins = self._read()
+            before = origins.get(base, {})
+            origins[base] = {
+                "first_seen": before.get("first_seen", record.first_seen),
+                "accepted": record.accepted or before.get("accepted") is True,
+                "generation": _VERIFIED if before.get("generation") == _VERIFIED else record.generation,
+            }
+            write_atomically(self._path, json.dumps(_bounded(origins), indent=2, sort_keys=True).encode(), mode=0o600)
+        finally:
+            release_lock(handle, lock)
 
-    def _read(self) -> dict[str, dict[str, str | bool | None]]:
+    def _read(self) -> dict[str, Fields]:
         try:
             content = self._path.read_bytes()
         except FileNotFoundError:
@@ -57,7 +70,18 @@ class FileOriginBook:
         origins = load_json(content, max_bytes=STATE_FILE_BYTES, source=str(self._path))
         if not isinstance(origins, dict):
             raise self._damaged()
-        return cast("dict[str, dict[str, str | bool | None]]", origins)
+        return cast("dict[str, Fields]", origins)
 
     def _damaged(self) -> DecodeError:
         return DecodeError("STATE_FORM", "the file of remembered origins is damaged", place=Place(str(self._path)))
+
+
+def _bounded(origins: dict[str, Fields]) -> dict[str, Fields]:
+    """Return ``origins`` without the oldest of those that carry neither a consent nor a promise of digests."""
+    glanced_at = [
+        base
+        for base, fields in sorted(origins.items(), key=lambda item: str(item[1].get("first_seen")))
+        if fields.get("accepted") is not True and fields.get("generation") != _VERIFIED
+    ]
+    forgotten = set(glanced_at[: max(0, len(glanced_at) - _GLANCED_AT)])
+    return {base: fields for base, fields in origins.items() if base not in forgotten}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
-import random
+import os
 
 import brotli
 import pytest
@@ -445,5 +445,5 @@ async def test_a_large_index_is_inflated_for_who_takes_no_coding(method):
 
 
 def test_what_does_not_compress_is_kept_as_it_is():
-    content = random.Random(1).randbytes(600_000)
+    content = os.urandom(600_000)
     assert Prepared(content, "application/json", Cache.BRIEF).variant(b"gzip, br").body == content

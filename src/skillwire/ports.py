@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from skillwire.model.digest import Digest
     from skillwire.model.install import Lock, Placement, StagedSkill
     from skillwire.model.origin_record import OriginRecord
+    from skillwire.model.search import SearchPage, SearchQuery
 
 
 class BlobStore(Protocol):
@@ -25,6 +26,17 @@ class BlobStore(Protocol):
 
     def path(self, digest: Digest) -> Path | None:
         """Return a file that holds the bytes, or None when they are not in a file."""
+
+
+class SkillSearch(Protocol):
+    """A search over one revision of the published skills that everybody may see."""
+
+    def search(self, query: SearchQuery) -> SearchPage:
+        """Return the part of the hits that ``query`` asks for.
+
+        Raises:
+            UsageError: ``CURSOR`` when ``query.after`` is none of ours.
+        """
 
 
 class ResponseCache(Protocol):

@@ -1,0 +1,1 @@
+"""Skill Sharing Protocol: skills described, found and opened under a provider's own domain."""

@@ -13,25 +13,32 @@ DOCS_PAGE = "docs/reference/codes.md"
 
 
 class CodeInfo(NamedTuple):
-    """One row: a summary, the usual cause, the usual fix, and whether trying again unchanged can help."""
+    """One row: what it means, why, what to do.
+
+    ``retryable`` says whether trying again unchanged can help. ``exit_code`` is that of a command that ends with
+    it; None for what is only ever a finding, or an answer of the server.
+    """
 
     summary: str
     cause: str
     fix: str
     retryable: bool = False
+    exit_code: int | None = 1
 
 
 CODES: dict[str, CodeInfo] = {
     # --- the call ----------------------------------------------------------------------------------------
     "USAGE": CodeInfo(
         "The command was called in a way that makes no sense",
-        "An option or an argument is missing, malformed or excludes another.",
+        "A command, an option or an argument is misspelt, missing, malformed, or excludes another.",
         "Read the command's --help.",
+        exit_code=2,
     ),
     "REFERENCE": CodeInfo(
         "A skill reference cannot be read",
         "A reference is example.com/name, a URL, a path, or a bare name when sources are configured.",
         "Write the reference in one of these forms.",
+        exit_code=2,
     ),
     # --- decoding: JSON ----------------------------------------------------------------------------------
     "JSON_SYNTAX": CodeInfo(
@@ -175,50 +182,59 @@ CODES: dict[str, CodeInfo] = {
         "Text holds characters that people cannot see",
         "Hidden characters can carry instructions that a reviewer does not notice.",
         "Remove them. They are shown as escapes here and never handed on.",
+        exit_code=None,
     ),
     "UNVERIFIED": CodeInfo(
         "The origin publishes no digests",
         "Its index is of version 0.1.0, so what is downloaded cannot be checked against a promise.",
         "Ask the publisher for a 0.2.0 index (skillwire build writes both).",
+        exit_code=None,
     ),
     # --- paths of files ----------------------------------------------------------------------------------
     "PATH_TRAVERSAL": CodeInfo(
         "A path leads out of the skill's folder",
         "It holds '..', or characters that another reader turns into '..'.",
         "Publish the file under its plain path. If the archive is not yours, do not trust it.",
+        exit_code=4,
     ),
     "PATH_ABSOLUTE": CodeInfo(
         "A path is absolute",
         "Paths of a skill's files are relative to its folder.",
         "Publish the file under its plain path. If the archive is not yours, do not trust it.",
+        exit_code=4,
     ),
     "PATH_WINDOWS": CodeInfo(
         "A path means something else on Windows",
         "It holds a backslash, a colon, a device's name, an 8.3 short name, or a name that ends in a dot or space.",
         "Rename the file.",
+        exit_code=4,
     ),
     "PATH_INVALID": CodeInfo(
         "A path cannot be a file's name",
         "It is empty, not UTF-8, holds characters that cannot be seen, or an empty component.",
         "Rename the file.",
+        exit_code=4,
     ),
     "PATH_TOO_LONG": CodeInfo(
         "A path is too long",
         "A path has at most 512 bytes and each name in it at most 255.",
         "Shorten the names.",
+        exit_code=4,
     ),
     "PATH_TOO_DEEP": CodeInfo(
-        "A path nests too deep", "A path has at most 32 levels.", "Move the file up, nearer to SKILL.md."
+        "A path nests too deep", "A path has at most 32 levels.", "Move the file up, nearer to SKILL.md.", exit_code=4
     ),
     "PATH_FORBIDDEN": CodeInfo(
         "A path leads into metadata of version control",
         "A tool that later runs in the folder would run the hooks it finds there.",
         "Leave .git, .hg, .svn and .bzr out of the skill.",
+        exit_code=4,
     ),
     "PATH_COLLISION": CodeInfo(
         "Two paths are one file on some system",
         "They are equal, differ only in case or in how letters are composed, or one needs the other to be a folder.",
         "Rename one of the two.",
+        exit_code=4,
     ),
     # --- archives --------------------------------------------------------------------------------------
     "ARCHIVE_MALFORMED": CodeInfo(
@@ -230,11 +246,13 @@ CODES: dict[str, CodeInfo] = {
         "The archive is of another format than was stated",
         "The server's Content-Type or the file's extension says one format, the bytes are another.",
         "Tell the publisher; application/gzip is for .tar.gz and application/zip for .zip.",
+        exit_code=4,
     ),
     "ARCHIVE_TRAILING_DATA": CodeInfo(
         "There is more after the archive's end",
         "Some readers would stop at the end and others go on, and so see another skill.",
         "Pack the skill anew, as one archive.",
+        exit_code=4,
     ),
     "ARCHIVE_UNSUPPORTED_METHOD": CodeInfo(
         "The archive is compressed in a way that is not read",
@@ -248,60 +266,79 @@ CODES: dict[str, CodeInfo] = {
         "The archive holds something that is neither file, folder nor link",
         "A device, a pipe, a sparse file or an unknown type has no place in a skill.",
         "Pack plain files only. If the archive is not yours, do not trust it.",
+        exit_code=4,
     ),
     "ARCHIVE_SIZE": CodeInfo(
-        "The archive is too large", "An archive has at most 32 MiB.", "Leave out what the skill does not need."
+        "The archive is too large",
+        "An archive has at most 32 MiB.",
+        "Leave out what the skill does not need.",
+        exit_code=4,
     ),
     "ARCHIVE_FILE_SIZE": CodeInfo(
-        "A file in the archive is too large", "One file has at most 32 MiB.", "Leave the file out, or split it."
+        "A file in the archive is too large",
+        "One file has at most 32 MiB.",
+        "Leave the file out, or split it.",
+        exit_code=4,
     ),
     "ARCHIVE_TOTAL_SIZE": CodeInfo(
         "The archive unpacks to too much",
         "All files together, links written as copies, have at most 64 MiB.",
         "Leave out what the skill does not need.",
+        exit_code=4,
     ),
     "ARCHIVE_RATIO": CodeInfo(
         "The archive unpacks to implausibly much",
         "More than 200 times its size is the mark of a decompression bomb.",
         "Do not trust it. A large file of one repeated byte does not belong in a skill.",
+        exit_code=4,
     ),
     "ARCHIVE_HEADER_SIZE": CodeInfo(
         "A header in the archive is too large",
         "Names and comments need less than 64 KiB.",
         "Pack the skill anew with common options.",
+        exit_code=4,
     ),
     "ARCHIVE_ENTRIES": CodeInfo(
         "The archive holds too many files",
         "An archive has at most 2,000 entries, links to folders counted with all that they lead to.",
         "Leave out what the skill does not need.",
+        exit_code=4,
     ),
     "LINK_ESCAPE": CodeInfo(
         "A link leads out of the skill's folder",
         "Its target is absolute, or climbs above the folder.",
         "Replace the link by a copy. If the archive is not yours, do not trust it.",
+        exit_code=4,
     ),
     "LINK_DANGLING": CodeInfo(
-        "A link leads to nothing", "Its target is not in the archive.", "Add the target, or remove the link."
+        "A link leads to nothing",
+        "Its target is not in the archive.",
+        "Add the target, or remove the link.",
+        exit_code=4,
     ),
     "LINK_LOOP": CodeInfo(
         "A link leads to itself, or to a folder that it stands in",
         "Following it would never end.",
         "Replace the link by a copy of what is needed.",
+        exit_code=4,
     ),
     "LINK_THROUGH": CodeInfo(
         "A path goes through a link",
         "Systems differ on where such a file is written.",
         "Put the file where the link leads to.",
+        exit_code=4,
     ),
     "NO_SKILL_MD": CodeInfo(
         "There is no SKILL.md at the root",
         "The files of an archive are the folder's content, without a folder around them.",
         "Pack the content of the skill's folder, not the folder.",
+        exit_code=1,
     ),
     "DESTINATION_EXISTS": CodeInfo(
         "Something is already where the files would go",
         "Nothing is overwritten unless that is asked for.",
         "Move it away, or choose another place.",
+        exit_code=6,
     ),
     # --- addresses ---------------------------------------------------------------------------------------
     "URL": CodeInfo(
@@ -313,94 +350,114 @@ CODES: dict[str, CodeInfo] = {
         "An entry of the allow list cannot be read",
         "An entry is a network (10.0.0.0/8), an address, a host, *.host, or an origin (https://host:8443).",
         "Write the entry in one of these forms.",
+        exit_code=2,
     ),
     "ADDRESS_REFUSED": CodeInfo(
         "The address is not on the public internet and was not named by you",
         "A stranger's text, redirect or DNS answer leads into this machine or its network.",
         "If you trust it, name the host yourself, or list it in the setting allow.",
+        exit_code=4,
     ),
     "PLAIN_HTTP_REFUSED": CodeInfo(
         "Plain http is not used on the public internet",
         "Anyone on the way can read and change what http carries.",
         "Use https. Plain http works with local hosts that you name.",
+        exit_code=4,
     ),
     "PORT_REFUSED": CodeInfo(
         "The URL leads to an unusual port that was not named by you",
         "Other ports than a scheme's own often belong to services that were never meant to be reached.",
         "If you trust it, name the origin with its port yourself, or list it in the setting allow.",
+        exit_code=4,
     ),
     # --- the network -------------------------------------------------------------------------------------
     "HEADER": CodeInfo(
         "A header cannot be sent",
         "Its name or value holds a character that HTTP cannot carry, often a line break behind a token.",
         "Check where the value comes from.",
+        exit_code=2,
     ),
     "REDIRECT_REFUSED": CodeInfo(
         "A redirect leads where we do not follow",
         "It goes from https to http, carries credentials to another origin, or is no URL.",
         "Use the address that it leads to, if you trust that one.",
+        exit_code=4,
     ),
     "REDIRECT_LIMIT": CodeInfo(
-        "Too many redirects", "The redirects go in a circle or in a long chain.", "Check the address in a browser."
+        "Too many redirects",
+        "The redirects go in a circle or in a long chain.",
+        "Check the address in a browser.",
+        exit_code=5,
     ),
     "REDIRECT_BROKEN": CodeInfo(
         "A redirect that cannot be followed",
         "It has no Location, or it would turn a POST into a GET.",
         "As a publisher, send a Location, and 307 or 308 where the method must stay.",
+        exit_code=5,
     ),
     "ANSWER_UNASKED": CodeInfo(
         "The server answers a question that was not asked",
         "304 without a condition or 206 without a range; often a broken cache in between.",
         "Try again; as a publisher, check the cache in front of the server.",
+        exit_code=5,
     ),
     "CONTENT_TYPE": CodeInfo(
         "The answer is of another kind than expected",
         "The address leads to something else, or the server labels it wrongly.",
         "Check the address; as a publisher, send the right Content-Type.",
+        exit_code=5,
     ),
     "CONTENT_ENCODING": CodeInfo(
         "The answer is compressed in a way that cannot be read",
         "The encoding was not asked for, is used twice, or the compressed data is damaged.",
         "As a publisher, send it uncompressed or with one of the encodings that were asked for.",
+        exit_code=5,
     ),
     "BODY_TOO_LARGE": CodeInfo(
         "The answer is larger than it may be",
         "It is not what was asked for, or it was made to exhaust memory.",
         "Check the address; as a publisher, split what is published.",
+        exit_code=5,
     ),
     "HTTP_SYNTAX": CodeInfo(
         "The answer breaks the rules of HTTP",
         "The server, or something in between, is broken, or tries to make two readers see two answers.",
         "Check that a web server answers at this address and port.",
+        exit_code=5,
     ),
     "HOST_NOT_FOUND": CodeInfo(
         "The host has no address",
         "The name is misspelt, or DNS cannot be reached.",
         "Check the name and the network connection.",
         retryable=True,
+        exit_code=5,
     ),
     "CONNECT_FAILED": CodeInfo(
         "No connection to the host",
         "Nothing listens there, or a firewall is in between.",
         "Check that the server runs, and the port.",
         retryable=True,
+        exit_code=5,
     ),
     "CONNECTION_LOST": CodeInfo(
         "The connection ended before the answer did",
         "The server stopped, or something in between cut the connection.",
         "Try again.",
         retryable=True,
+        exit_code=5,
     ),
     "TIMEOUT": CodeInfo(
         "The server did not finish in time",
         "It is slow or hangs, or the network is.",
         "Try again later.",
         retryable=True,
+        exit_code=5,
     ),
     "TLS_FAILED": CodeInfo(
         "No secure connection to the host",
         "The certificate is not trusted, is expired or names another host, or TLS is older than 1.2.",
         "Check the host; for a private certificate authority, set SSL_CERT_FILE to its certificate.",
+        exit_code=5,
     ),
     # --- resolving and installing ------------------------------------------------------------------------
     "LOCK_FORM": CodeInfo(
@@ -417,123 +474,149 @@ CODES: dict[str, CodeInfo] = {
         "There is no skills.lock to install from",
         "--frozen installs exactly what the lock says, and there is none.",
         "Run it where skills.lock is, or install with add first.",
+        exit_code=3,
     ),
     "LOCK_MISMATCH": CodeInfo(
         "What was asked for is not what the lock says",
         "--frozen installs only what skills.lock holds, byte for byte.",
         "Install without --frozen to change the lock.",
+        exit_code=4,
     ),
     "SETTING_FORM": CodeInfo(
         "A setting is unknown or malformed",
         "The settings file or the environment holds a value that cannot be used.",
         "Read docs/reference/settings.md and mend the value.",
+        exit_code=2,
     ),
     "NO_SOURCES": CodeInfo(
         "No sources are configured",
         "A bare name is looked up in the configured sources, and there are none.",
         "Write example.com/name, give --from, or set sources in skillwire.toml.",
+        exit_code=2,
     ),
     "SKILL_NOT_FOUND": CodeInfo(
         "The skill is not there",
         "None of the places that were looked at publishes or holds it.",
         "Check the name with skillwire find --refresh.",
+        exit_code=3,
     ),
     "FILE_NOT_FOUND": CodeInfo(
         "The skill has no such file",
         "The path is not among the files of the artifact; paths are relative to the skill's folder.",
         "List the files with show --files.",
+        exit_code=3,
     ),
     "INDEX_NOT_FOUND": CodeInfo(
         "No skill index is published there",
         "Neither /.well-known/agent-skills/index.json nor the older path answered with an index.",
         "Check the address; a publisher writes an index with skillwire build.",
+        exit_code=3,
     ),
     "HTTP_STATUS": CodeInfo(
         "The server answered with an error",
         "The origin, or something on the way to it, could not or would not give the document.",
         "Try again later; if it stays so, tell the publisher.",
         retryable=True,
+        exit_code=5,
     ),
     "NOT_INSTALLED": CodeInfo(
-        "The skill is not installed here", "skills.lock does not name it.", "See what is installed with list."
+        "The skill is not installed here",
+        "skills.lock does not name it.",
+        "See what is installed with list.",
+        exit_code=3,
     ),
     "DOWNGRADE": CodeInfo(
         "The origin has gone back to an index without digests",
         "It has published digests before; their absence may be an attack.",
         "Ask the publisher. To accept it, remove the origin from origins.json in the state directory.",
+        exit_code=4,
     ),
     "DIGEST_MISMATCH": CodeInfo(
         "What was downloaded is not what was promised",
         "The artifact changed, was damaged on its way, or was tampered with.",
         "Try again later; if it stays so, tell the publisher. Nothing was installed.",
+        exit_code=4,
     ),
     "NAME_MISMATCH": CodeInfo(
         "A skill names itself otherwise than the index does",
         "The name in its SKILL.md and the name in the index differ; the index decides where it is installed.",
         "Tell the publisher, who should make the two one.",
+        exit_code=None,
     ),
     "ORIGIN_REFUSED": CodeInfo(
         "Installing from this origin is not allowed",
         "The policy names the origins to install from, and this is none of them.",
         "Add the origin to trusted_origins in the settings, if you trust it.",
+        exit_code=4,
     ),
     "ORIGIN_UNKNOWN": CodeInfo(
         "Nobody has agreed to install from this origin yet",
         "A skill is instructions for an agent, so a new origin needs your consent, and it was not given.",
         "Look at the skill with show, then give --yes or add the origin to trusted_origins in the settings.",
+        exit_code=4,
     ),
     "FILE_EXISTS": CodeInfo(
         "Something is there already",
         "A new skill gets a folder of its own, and nothing is overwritten.",
         "Choose another name or folder, or move what is there away.",
+        exit_code=6,
     ),
     "SKILL_CONFLICT": CodeInfo(
         "Something else is where the skill would go",
         "A folder of that name was not installed from there, or its files were changed since.",
         "Move it away, or replace it with --overwrite.",
+        exit_code=6,
     ),
     "VERIFY_FAILED": CodeInfo(
         "Installed files are not what the lock says",
         "They were edited, removed or added to after installation.",
         "Put them back with skillwire add --frozen --overwrite NAME, or keep a copy elsewhere and do the same.",
+        exit_code=4,
     ),
     "OFFLINE": CodeInfo(
         "This is not in the cache, and the network is not to be used",
         "--offline uses only what an earlier command has fetched.",
         "Run it once without --offline.",
+        exit_code=5,
     ),
     "FOLDER_BUSY": CodeInfo(
         "Another skillwire is changing these skills",
         "Changes are made one at a time.",
         "Wait for it to end and try again.",
         retryable=True,
+        exit_code=6,
     ),
     "FOLDER_OUTSIDE": CodeInfo(
         "A skills folder leads out of the project",
         "One of its parents is a symbolic link to a place outside, which a hostile project could use.",
         "Remove the link, or install with --global.",
+        exit_code=4,
     ),
     "STORAGE": CodeInfo(
         "The disk refused",
         "A file could not be read or written.",
         "Check permissions and free space.",
         retryable=True,
+        exit_code=7,
     ),
     "ACCESS_DENIED": CodeInfo(
         "The origin wants a credential",
         "It answered 401 or 403.",
         "Give one with --token, SKILLWIRE_TOKENS or ~/.netrc.",
+        exit_code=5,
     ),
     # --- publishing --------------------------------------------------------------------------------------
     "FOLDER_MISSING": CodeInfo(
         "There is no such folder",
         "The path is mistyped, or leads to a file.",
         "Give a folder of skills, or a skill.",
+        exit_code=2,
     ),
     "PUBLISHER_FORM": CodeInfo(
         "Not a publisher's name",
         "A publisher is 1-64 letters, digits, hyphens and dots, and begins and ends with a letter or digit.",
         "Give one like example-corp.",
+        exit_code=2,
     ),
     "SKILLS_BROKEN": CodeInfo(
         "Some skills cannot be published",
@@ -544,74 +627,101 @@ CODES: dict[str, CodeInfo] = {
         "Files that no build made are in the way",
         "The folder of the site holds other things, and a build replaces only what builds have made.",
         "Choose another folder, move the files away, or give --force to keep them beside the site.",
+        exit_code=6,
     ),
     "SITE_MANIFEST": CodeInfo(
         "The manifest of the site cannot be trusted",
         "It was edited, damaged, or written by another version.",
         "Build into a new folder.",
+        exit_code=4,
     ),
     "FOLDER_UNSTEADY": CodeInfo(
         "The skill's folder changes while it is read",
         "Something goes on writing to it.",
         "Wait until that has ended, and try again.",
         retryable=True,
+        exit_code=None,
     ),
     "WORKER_LOST": CodeInfo(
         "A process that loads skills has ended unexpectedly",
         "It ran out of memory or was killed.",
         "Try again; if it stays so, load fewer folders at once.",
         retryable=True,
+        exit_code=7,
     ),
     "PORT_IN_USE": CodeInfo(
         "Another program listens on that port",
         "Often it is an earlier server that still runs.",
         "Stop it, or choose another port with --port (0 takes a free one).",
+        exit_code=6,
     ),
     "HOST_UNUSABLE": CodeInfo(
         "The server cannot listen there",
         "The host is not an address of this machine, or the port needs more rights.",
         "Use 127.0.0.1, 0.0.0.0 or an address of this machine, and a port above 1023.",
+        exit_code=2,
+    ),
+    # --- searching ---------------------------------------------------------------------------------------
+    "QUERY": CodeInfo(
+        "The search cannot be read",
+        "A parameter has the wrong form, or is beyond the bounds of docs/reference/limits.md.",
+        "Write the parameters as docs/reference/http.md describes them.",
+    ),
+    "CURSOR": CodeInfo(
+        "The place to go on from is unknown",
+        "A cursor goes on in the same search among the same skills; it is of another search, or they have changed.",
+        "Search again without after, and go on with the next of that answer.",
     ),
     # --- answers of the server ---------------------------------------------------------------------------
     "NOT_FOUND": CodeInfo(
         "Nothing is published at this path",
         "The URL is mistyped, or the skill or file was removed.",
         "See what is published in /.well-known/agent-skills/index.json.",
+        exit_code=None,
     ),
     "METHOD_NOT_ALLOWED": CodeInfo(
         "The resource does not answer this method",
         "What is published can be read, not changed, over HTTP.",
         "Use a method of the Allow field.",
+        exit_code=None,
     ),
     "URL_TOO_LONG": CodeInfo(
-        "The URL is too long", "It is longer than anything that is published.", "Check how the URL is made."
+        "The URL is too long",
+        "It is longer than anything that is published.",
+        "Check how the URL is made.",
+        exit_code=None,
     ),
     "RANGE_UNSATISFIABLE": CodeInfo(
         "The part asked for lies behind the end",
         "The file is shorter than the client thinks; it may have changed.",
         "Fetch the whole.",
+        exit_code=None,
     ),
     "HEAD_TOO_LARGE": CodeInfo(
         "The head of the request is too large",
         "The request line and header fields are more than the server reads.",
         "Send fewer or smaller header fields, such as cookies.",
+        exit_code=None,
     ),
     "REQUEST_TIMEOUT": CodeInfo(
         "The request took too long to arrive",
         "It was sent slowly, or not to its end.",
         "Send the request again.",
         retryable=True,
+        exit_code=None,
     ),
     "NOT_READY": CodeInfo(
         "The server is still loading its skills",
         "It was started a moment ago.",
         "Try again in a second.",
         retryable=True,
+        exit_code=None,
     ),
     "INTERNAL": CodeInfo(
         "Something failed that should not",
         "This is a mistake in skillwire, not in what you did.",
         "Run the command again with --debug, or read the server's log, and report what it says.",
         retryable=True,
+        exit_code=70,
     ),
 }

@@ -2,7 +2,7 @@
 
 The table holds the one-line help too, so ``--help`` imports no command. Whatever a command raises ends
 here as a message with code, cause, place and fix, and an exit code that scripts can tell apart
-(``docs/reference/exit-codes.md``); a stack trace is shown only with ``--debug``.
+(``docs/reference/exit-codes.md``); a stack trace is shown before it with ``--debug`` alone.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from skillwire.cli.output import Output, one_line
-from skillwire.errors import SkillwireError, UsageError
+from skillwire.cli.output import Output
+from skillwire.errors import SkillwireError
 from skillwire.version import VERSION
 
 if TYPE_CHECKING:
@@ -44,6 +44,10 @@ SECTIONS: Final[dict[str, dict[str, str]]] = {
         "outdated": "Say which installed skills have changed at their origin.",
         "verify": "Compare installed skills with the lock.",
     },
+    "Understand": {
+        "explain": "Say what an error code or a lint rule means, and what to do.",
+        "config": "Show the settings in force, and where each comes from.",
+    },
 }
 EXIT_INTERRUPTED: Final = 130
 EXIT_INTERNAL: Final = 70
@@ -64,6 +68,16 @@ class LazyGroup(click.Group):
             return None
         command: click.Command = importlib.import_module(f"skillwire.cli.{cmd_name}").command
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command that is called; for one that does not exist, say which was probably meant."""
+        if args[0] not in self.list_commands(ctx) and not args[0].startswith("-") and not ctx.resilient_parsing:
+            from skillwire.cli.suggest import unknown_command  # noqa: PLC0415  # only an error needs it
+
+            raise unknown_command(args[0], self.list_commands(ctx))
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  # click's
         """Write the sections without importing a command."""
@@ -124,11 +138,17 @@ def run(arguments: list[str]) -> int:
     except _Ended as ended:
         click.echo("ended by a signal", err=True)
         return EXIT_SIGNAL + int(ended.args[0])
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001  # whatever it is, it is told, and decides the exit code
         if context is not None and context.params.get("debug"):
-            raise
+            _print_stack(error)
         return _tell(error, Output(as_json="--json" in arguments) if context is None else _output(context, arguments))
     return 0
+
+
+def _print_stack(error: Exception) -> None:
+    import traceback  # noqa: PLC0415  # only --debug needs it
+
+    traceback.print_exception(error)
 
 
 def _output(context: click.Context, arguments: list[str]) -> Output:
@@ -144,15 +164,14 @@ def _tell(error: Exception, output: Output) -> int:
     if isinstance(error, SkillwireError):
         output.error(error.diagnostics())
         return error.exit_code
-    if isinstance(error, click.ClickException):
-        if output.as_json:
-            output.error(UsageError("USAGE", error.format_message()).diagnostics())
-        else:
-            error.show()
+    if isinstance(error, click.exceptions.NoArgsIsHelpError) and not output.as_json:
+        error.show()
         return error.exit_code
-    if output.as_json:
-        output.error(SkillwireError("INTERNAL", f"{type(error).__name__}: {error}").diagnostics())
-        return EXIT_INTERNAL
-    click.echo(f"internal error: {one_line(f'{type(error).__name__}: {error}')}", err=True)
-    click.echo("  fix: run it again as 'skillwire --debug ...' and report what it prints", err=True)
+    if isinstance(error, click.ClickException):
+        from skillwire.cli.suggest import usage_error  # noqa: PLC0415  # only an error needs it
+
+        output.error(usage_error(error).diagnostics())
+        return error.exit_code
+    message = f"{type(error).__name__}: {error}"
+    output.error(SkillwireError("INTERNAL", message).diagnostics())
     return EXIT_INTERNAL

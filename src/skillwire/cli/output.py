@@ -140,7 +140,8 @@ class Output:
             return
         _print([bad(f"error[{error.code}]"), f": {error.message}"], err=True)
         rows = [("-->", str(error.place or "")), ("cause:", error.cause), ("fix:", error.fix)]
-        for label, text in [*rows, ("docs:", error.documentation)]:
+        # The pages of the docs are not installed; what they say of a code is.
+        for label, text in [*rows, ("docs:", f"skillwire explain {error.code}")]:
             if text:
                 _print([faint(f"  {label} "), text], err=True)
 

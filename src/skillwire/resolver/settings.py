@@ -90,17 +90,42 @@ class Settings:
 
 
 class SettingsLayer(NamedTuple):
-    """What one place says: a file's table, or the environment, under the place's name for errors."""
+    """What one place says: a file's table, or the environment, under the place's name for errors.
+
+    ``places`` says where each key stands: a variable of the environment, or a line of a file.
+    """
 
     source: str
     values: Mapping[str, object]
     is_project: bool = False
+    places: Mapping[str, Place] = {}
+
+    def place_of(self, key: str) -> Place:
+        """Return where ``key`` is set."""
+        return self.places.get(key, Place(self.source))
+
+
+class SettingValue(NamedTuple):
+    """What one place sets; ``place`` is None for the default."""
+
+    value: object
+    place: Place | None
+
+
+class TracedSetting(NamedTuple):
+    """A setting in force, and what lies hidden below it: what lower places say, the default last."""
+
+    key: str
+    value: object
+    place: Place | None
+    hidden: tuple[SettingValue, ...]
 
 
 def environment_layer(environment: Mapping[str, str]) -> SettingsLayer:
     """Return what the environment sets."""
-    values = {key: environment[row.environment] for key, row in SETTINGS.items() if row.environment in environment}
-    return SettingsLayer("environment", values)
+    rows = {key: row.environment for key, row in SETTINGS.items() if row.environment in environment}
+    values = {key: environment[variable] for key, variable in rows.items()}
+    return SettingsLayer("environment", values, places={key: Place(variable) for key, variable in rows.items()})
 
 
 def merge_settings(*layers: SettingsLayer) -> Settings:
@@ -117,17 +142,40 @@ def merge_settings(*layers: SettingsLayer) -> Settings:
     return Settings(**merged, own_sources=frozenset(source for sources in own for source in _texts(sources)))
 
 
+def trace_settings(*layers: SettingsLayer) -> list[TracedSetting]:
+    """Return every setting, where its value comes from and what that hides; earlier layers win.
+
+    Raises:
+        UsageError: ``SETTING_FORM``, as :func:`merge_settings` does.
+    """
+    merge_settings(*layers)  # a key that nobody knows stands in no row below
+    traced = []
+    for key, row in SETTINGS.items():
+        said = [SettingValue(_read(key, layer.values[key], layer), layer.place_of(key)) for layer in layers
+                if key in layer.values]  # fmt: skip
+        first, *hidden = [*said, SettingValue(row.default, None)]
+        traced.append(TracedSetting(key, first.value, first.place, tuple(hidden)))
+    return traced
+
+
 def _read(key: str, value: object, layer: SettingsLayer) -> object:
-    source = layer.source
+    place = layer.place_of(key)
     row = SETTINGS.get(key)
     if row is None:
-        fix = f"Remove it; known settings are {', '.join(SETTINGS)}."
-        raise UsageError("SETTING_FORM", f"unknown setting {ascii(key)[:60]}", place=Place(source), fix=fix)
+        raise UsageError("SETTING_FORM", f"unknown setting {ascii(key)[:60]}", place=place, fix=_known_settings(key))
     if layer.is_project and not row.in_project:
         fix = f"Set it in your own {SETTINGS_FILE}, or as {row.environment}: a project must not decide whom you trust."
-        raise UsageError("SETTING_FORM", f"a project's file cannot set {key}", place=Place(source), fix=fix)
+        raise UsageError("SETTING_FORM", f"a project's file cannot set {key}", place=place, fix=fix)
     try:
         return row.read(value)
     except ValueError as error:
-        name = row.environment if source == "environment" else key
-        raise UsageError("SETTING_FORM", f"{name} {error}", place=Place(source)) from error
+        name = row.environment if layer.source == "environment" else key
+        raise UsageError("SETTING_FORM", f"{name} {error}", place=place) from error
+
+
+def _known_settings(key: str) -> str:
+    import difflib  # noqa: PLC0415  # only an error needs it
+
+    if close := difflib.get_close_matches(key, SETTINGS, n=1):
+        return f"Did you mean {close[0]}?"
+    return f"Remove it; known settings are {', '.join(SETTINGS)}."

@@ -28,6 +28,31 @@ def find_credential(url: Url, environment: Mapping[str, str]) -> str | None:
     return _from_environment(url, environment.get("SKILLWIRE_TOKENS", "")) or _from_netrc(url, environment)
 
 
+def credential_place(url: Url, environment: Mapping[str, str]) -> str | None:
+    """Return where the credential for the origin of ``url`` stands, or None; never the credential itself."""
+    if _from_environment(url, environment.get("SKILLWIRE_TOKENS", "")):
+        return "SKILLWIRE_TOKENS"
+    return str(netrc_file(environment)) if _from_netrc(url, environment) else None
+
+
+def credential_places(environment: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Return each origin, or host of ``~/.netrc``, that has a credential, and where that stands.
+
+    Raises:
+        UsageError: ``SETTING_FORM`` for what cannot be read.
+    """
+    pairs = [pair.partition("=") for pair in environment.get("SKILLWIRE_TOKENS", "").split()]
+    # Text without a separator may be a token, so it is never shown as an origin.
+    found = [(_token_origin(origin), "SKILLWIRE_TOKENS") for origin, separator, _ in pairs if separator]
+    path = netrc_file(environment)
+    return found + [(host, str(path)) for host in _read_netrc(path)]
+
+
+def netrc_file(environment: Mapping[str, str]) -> Path:
+    """Return where user names and passwords for hosts are, or would be."""
+    return Path(environment.get("NETRC") or Path.home() / ".netrc")
+
+
 def bearer(token: str) -> str:
     """Return the ``Authorization`` value for a token.
 
@@ -44,9 +69,13 @@ def _from_environment(url: Url, tokens: str) -> str | None:
         origin, separator, token = pair.partition("=")
         if not separator:
             raise UsageError("SETTING_FORM", "must be origin=token pairs", place=Place("SKILLWIRE_TOKENS"))
-        if parse_url(origin if "://" in origin else f"https://{origin}").origin == url.origin:
+        if _token_origin(origin) == url.origin:
             return bearer(token)
     return None
+
+
+def _token_origin(text: str) -> str:
+    return str(parse_url(text if "://" in text else f"https://{text}").origin)
 
 
 def _is_this_machine(host: str) -> bool:
@@ -56,20 +85,24 @@ def _is_this_machine(host: str) -> bool:
 
 
 def _from_netrc(url: Url, environment: Mapping[str, str]) -> str | None:
-    path = Path(environment.get("NETRC") or Path.home() / ".netrc")
     if url.origin != f"https://{url.host}" and not _is_this_machine(url.host):
         return None
-    if not os.access(path, os.R_OK) or not path.is_file():
-        return None
-    import netrc  # noqa: PLC0415  # most users have no such file
-
-    try:
-        entry = netrc.netrc(str(path)).hosts.get(url.host)
-    except netrc.NetrcParseError as error:
-        raise UsageError("SETTING_FORM", error.msg, place=Place(str(path), error.lineno)) from error
-    except (OSError, UnicodeError) as error:
-        raise UsageError("SETTING_FORM", f"cannot be read: {error}", place=Place(str(path))) from error
+    entry = _read_netrc(netrc_file(environment)).get(url.host)
     if entry is None:
         return None
     login, _, password = entry
     return "Basic " + base64.b64encode(f"{login}:{password}".encode()).decode()
+
+
+def _read_netrc(path: Path) -> Mapping[str, tuple[str, str, str]]:
+    """Return host → login, account, password; nothing where there is no such file that we may read."""
+    if not os.access(path, os.R_OK) or not path.is_file():
+        return {}
+    import netrc  # noqa: PLC0415  # most users have no such file
+
+    try:
+        return netrc.netrc(str(path)).hosts
+    except netrc.NetrcParseError as error:
+        raise UsageError("SETTING_FORM", error.msg, place=Place(str(path), error.lineno)) from error
+    except (OSError, UnicodeError) as error:
+        raise UsageError("SETTING_FORM", f"cannot be read: {error}", place=Place(str(path))) from error

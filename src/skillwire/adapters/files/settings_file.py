@@ -12,6 +12,7 @@ from skillwire.resolver.settings import SETTINGS_FILE, SettingsLayer, environmen
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from skillwire.errors import Place
     from skillwire.resolver.settings import Settings
 
 
@@ -21,15 +22,30 @@ def load_settings(project: Path, environment: Mapping[str, str]) -> Settings:
     Raises:
         UsageError: ``SETTING_FORM``. DecodeError: not TOML. StorageError: a file cannot be read.
     """
-    project_file = _project_file(project)
-    layers = (
+    return merge_settings(*settings_layers(project, environment))
+
+
+def settings_layers(project: Path, environment: Mapping[str, str]) -> list[SettingsLayer]:
+    """Return what each place says that says something: the environment, the project's file, the user's file.
+
+    Raises:
+        DecodeError: not TOML. StorageError: a file cannot be read.
+    """
+    project_file = find_project_file(project)
+    files = (
         _read(project_file, is_project=True) if project_file is not None else None,
-        _read(config_directory() / SETTINGS_FILE),
+        _read(user_file()),
     )
-    return merge_settings(environment_layer(environment), *filter(None, layers))
+    return [environment_layer(environment), *filter(None, files)]
 
 
-def _project_file(project: Path) -> Path | None:
+def user_file() -> Path:
+    """Return where the user's own settings are, or would be."""
+    return config_directory() / SETTINGS_FILE
+
+
+def find_project_file(project: Path) -> Path | None:
+    """Return the settings file of ``project``: here, or in a parent up to the repository's root or the home folder."""
     resolved = project.resolve()
     home = Path.home()
     for folder in (resolved, *resolved.parents):
@@ -49,4 +65,11 @@ def _read(path: Path, *, is_project: bool = False) -> SettingsLayer | None:
         raise storage_error(error, path) from error
     from skillwire.trust.guarded_toml import load_toml  # noqa: PLC0415  # most projects have no settings file
 
-    return SettingsLayer(str(path), load_toml(content, source=str(path)), is_project)
+    values = load_toml(content, source=str(path))
+    return SettingsLayer(str(path), values, is_project, _places(content.decode(), values, str(path)))
+
+
+def _places(text: str, values: Mapping[str, object], source: str) -> dict[str, Place]:
+    from skillwire.folder.toml_places import toml_place  # noqa: PLC0415  # as above
+
+    return {key: toml_place(text, (key,), source) for key in values}

@@ -1,0 +1,119 @@
+"""``skillwire config``: the settings in force, and where each comes from. It reads; files are for people to write."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from skillwire.cli.output import faint, output_options, strong
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from skillwire.cli.output import Output, Part
+    from skillwire.errors import Place
+    from skillwire.resolver.settings import TracedSetting
+
+
+class _Parts(click.Group):
+    """A group whose own mistyped commands are answered like those of the program."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command that is called."""
+        if args[0] not in self.commands and not args[0].startswith("-") and not ctx.resilient_parsing:
+            from skillwire.cli.suggest import unknown_command  # noqa: PLC0415  # only an error needs it
+
+            raise unknown_command(args[0], self.commands, ctx.command_path)
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=_Parts)
+def command() -> None:
+    """Show the settings in force, and where each comes from.
+
+    An option of a command wins over the environment, that over skillwire.toml in the project, that over your own
+    skillwire.toml. Tokens and passwords are never shown.
+    """
+
+
+@command.command()
+@click.argument("keys", metavar="[SETTING]...", nargs=-1)
+@click.option("--origin", is_flag=True, help="Say where each value comes from, and what it hides.")
+@output_options
+def show(*, output: Output, keys: tuple[str, ...], origin: bool) -> None:
+    """Show every setting with its value, or these."""
+    from skillwire.adapters.files.credentials import credential_places  # noqa: PLC0415  # --help does without
+    from skillwire.adapters.files.settings_file import settings_layers  # noqa: PLC0415  # as above
+    from skillwire.resolver.settings import trace_settings  # noqa: PLC0415  # as above
+
+    layers = settings_layers(Path.cwd(), os.environ)
+    chosen = _choose(trace_settings(*layers), keys)
+    credentials = [] if keys else credential_places(os.environ)
+    rows = [{"origin": place, "from": source} for place, source in credentials]
+    output.document("config-show/1", {"settings": [_object(row) for row in chosen], "credentials": rows})
+    output.table(row for setting in chosen for row in _rows(setting, origin=origin))
+    if credentials:
+        output.line()
+        output.line(strong("credentials"), faint("  never shown; each is sent to its own origin only"))
+        output.table([place, faint(source)] for place, source in credentials)
+
+
+@command.command()
+@output_options
+def path(*, output: Output) -> None:
+    """Print the settings files: the project's, when there is one, and your own."""
+    from skillwire.adapters.files.settings_file import find_project_file, user_file  # noqa: PLC0415  # as above
+
+    project, own = find_project_file(Path.cwd()), user_file()
+    files = {"project": str(project) if project else None, "user": str(own), "user_exists": own.is_file()}
+    output.document("config-path/1", files)
+    if project is not None:
+        output.line(str(project))
+    output.line(str(own))
+    if not own.is_file():
+        output.note(faint(f"{own} does not exist yet"))
+
+
+def _choose(settings: list[TracedSetting], keys: Sequence[str]) -> list[TracedSetting]:
+    from skillwire.errors import UsageError  # noqa: PLC0415  # as above
+
+    by_key = {row.key: row for row in settings}
+    for key in keys:
+        if key not in by_key:
+            from skillwire.cli.suggest import closest, did_you_mean  # noqa: PLC0415  # only an error needs it
+
+            fix = did_you_mean(closest(key, by_key)) or f"Settings are {', '.join(by_key)}."
+            raise UsageError("USAGE", f"there is no setting {ascii(key)[:60]}", fix=fix)
+    return [by_key[key] for key in keys] or settings
+
+
+def _rows(setting: TracedSetting, *, origin: bool) -> list[list[Part]]:
+    if not origin:
+        return [[setting.key, _text(setting.value)]]
+    rows: list[list[Part]] = [[setting.key, _text(setting.value), _place(setting.place)]]
+    rows += [["", faint(f"hides {_text(row.value)}"), faint(_place(row.place))] for row in setting.hidden if row.place]
+    return rows
+
+
+def _text(value: object) -> str:
+    if isinstance(value, tuple):
+        return " ".join(str(item) for item in value) or "none"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _place(place: Place | None) -> str:
+    return f"{place.source}:{place.line}" if place and place.line else place.source if place else "default"
+
+
+def _object(setting: TracedSetting) -> dict[str, Any]:
+    return {
+        "setting": setting.key,
+        "value": setting.value,
+        "from": _place(setting.place),
+        "hides": [{"value": row.value, "from": _place(row.place)} for row in setting.hidden],
+    }

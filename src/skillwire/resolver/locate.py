@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from skillwire.errors import FetchError, NotFoundError, Place, SkillwireError, StorageError, TrustError, UsageError
 from skillwire.model.cached_response import CachedResponse
@@ -23,7 +23,7 @@ from skillwire.protocols.agent_skills.client import fetch_index
 from skillwire.protocols.agent_skills.codec import decode_index
 from skillwire.protocols.agent_skills.messages import Generation
 from skillwire.resolver.flow import fetch, work
-from skillwire.resolver.freshness import is_fresh, may_be_kept
+from skillwire.resolver.freshness import is_fresh, lifetime, may_be_kept
 from skillwire.resolver.reference import source_location
 
 if TYPE_CHECKING:
@@ -39,6 +39,29 @@ Files = tuple[FileContent, ...]
 _NOT_MODIFIED: Final = 304
 
 
+class Attempt(NamedTuple):
+    """One URL at which an index was looked for, and what came of it.
+
+    Args:
+        answered_by: ``cache`` (used as it was kept), ``revalidation`` (asked, and what was kept still holds),
+            ``origin`` (fetched); None when there was no answer.
+        age: of the answer, in seconds, since the origin gave or confirmed it.
+        fresh_for: seconds for which the cache answers in its place; 0 when it is asked each time.
+        generation: of the index; None when there is none at this URL.
+        entries: how many skills it lists.
+        error: why this URL gave nothing, unless it said that nothing is there.
+    """
+
+    url: str
+    has_credential: bool = False
+    answered_by: Literal["cache", "revalidation", "origin"] | None = None
+    age: float = 0.0
+    fresh_for: float = 0.0
+    generation: str | None = None
+    entries: int = 0
+    error: SkillwireError | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Session:
     """What a flow works with.
@@ -49,6 +72,7 @@ class Session:
         refresh: ask even when the cache holds a fresh answer.
         clock: seconds since the epoch.
         report: told of everything that was skipped or is doubtful.
+        trace: told of every URL at which an index was looked for, in order.
     """
 
     cache: ResponseCache
@@ -60,6 +84,7 @@ class Session:
     sources: tuple[str, ...] = ()
     offline: bool = False
     refresh: bool = False
+    trace: Callable[[Attempt], object] = lambda _: None
 
     def credential_for(self, url: str) -> str | None:
         """Return the credential for the origin of ``url``."""
@@ -118,36 +143,61 @@ def read_index(location: IndexLocation, session: Session) -> Flow[LocatedIndex]:
     """
     urls = [url for url in (location.url, location.old_url) if url is not None]
     for url in urls:
-        document = yield from _read_document(url, session, last=url == urls[-1])
-        if document is not None:
-            index = decode_index(document.body, document.base_url)
-            yield from _remember(location.base, index, url, session)
-            for finding in index.findings:
-                session.report(finding)
-            return LocatedIndex(location, url, index, document.fetched_at)
+        try:
+            found = yield from _read_at(url, location, session, last=url == urls[-1])
+        except SkillwireError as error:
+            session.trace(Attempt(url, session.credential_for(url) is not None, error=error))
+            raise
+        if found is not None:
+            return found
     raise NotFoundError("INDEX_NOT_FOUND", "no skill index is published there", place=Place(location.url))
 
 
-def _read_document(url: str, session: Session, *, last: bool) -> Flow[CachedResponse | None]:
+def _read_at(url: str, location: IndexLocation, session: Session, *, last: bool) -> Flow[LocatedIndex | None]:
+    document, answered_by = yield from _read_document(url, session, last=last)
+    attempt = Attempt(url, session.credential_for(url) is not None)
+    if document is None:
+        session.trace(attempt)
+        return None
+    index = decode_index(document.body, document.base_url)
+    yield from _remember(location.base, index, url, session)
+    age = max(session.clock() - document.fetched_at, 0.0)
+    session.trace(
+        attempt._replace(
+            answered_by=answered_by,
+            age=age,
+            fresh_for=max(lifetime(document.headers) - age, 0.0),
+            generation=index.generation.value,
+            entries=len(index.entries),
+        )
+    )
+    for finding in index.findings:
+        session.report(finding)
+    return LocatedIndex(location, url, index, document.fetched_at)
+
+
+def _read_document(
+    url: str, session: Session, *, last: bool
+) -> Flow[tuple[CachedResponse | None, Literal["cache", "revalidation", "origin"] | None]]:
     credential = session.credential_for(url)
     cached = yield from work(lambda: session.cache.look_up(url, credential))
     now = session.clock()
     if cached is not None and (session.offline or (not session.refresh and is_fresh(cached, now))):
-        return cached
+        return cached, "cache"
     if session.offline:
         if last:
             raise FetchError("OFFLINE", "the index is not in the cache", place=Place(url))
-        return None
+        return None, None
     response = yield from fetch(fetch_index(url, cached=cached, authorization=credential))
     if response is None:
-        return None
-    if response.status == _NOT_MODIFIED and cached is not None:
+        return None, None
+    if cached is not None and response.status == _NOT_MODIFIED:
         document = replace(cached, headers={**cached.headers, **response.headers}, fetched_at=now)
     else:
         document = CachedResponse(url, response.body, response.headers, now, response.url)
     if may_be_kept(document.headers):
         yield from work(partial(_keep, document, credential, session))
-    return document
+    return document, "revalidation" if response.status == _NOT_MODIFIED else "origin"
 
 
 def _keep(document: CachedResponse, credential: str | None, session: Session) -> None:

@@ -1,0 +1,174 @@
+"""Which skill a reference means, and why: the resolver's own steps, written down while it takes them.
+
+Nothing is resolved a second time or in a second way. :func:`skillwire.resolver.locate.locate` runs with a session
+whose ``trace`` is kept; what is added is what the user would ask next: who else has a skill of this name, whether
+its origin is trusted and since when it is known, and what of it is installed here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from skillwire.errors import SkillwireError, TrustError
+from skillwire.model.url import parse_url
+from skillwire.resolver.flow import work
+from skillwire.resolver.local import locate_folders
+from skillwire.resolver.locate import locate, read_index
+from skillwire.resolver.reference import source_location
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from skillwire.model.install import LockedSkill
+    from skillwire.model.origin_record import OriginRecord
+    from skillwire.ports import SkillsFolder
+    from skillwire.resolver.flow import Flow
+    from skillwire.resolver.locate import Attempt, LocatedSkill, Session
+    from skillwire.resolver.policy import Decision, InstallPolicy
+    from skillwire.resolver.reference import Reference
+    from skillwire.trust.address import AddressPolicy
+
+
+class Step(NamedTuple):
+    """One lookup: what was asked, and why it was not allowed to be, if it was not."""
+
+    attempt: Attempt
+    refused: TrustError | None
+
+
+class Standing(NamedTuple):
+    """What is decided and remembered of an origin. ``is_listed``: it stands in ``trusted_origins``."""
+
+    origin: str
+    decision: Decision
+    is_listed: bool
+    record: OriginRecord | None
+
+
+class InstalledHere(NamedTuple):
+    """What is installed under the name of the skill that was found.
+
+    Args:
+        is_same_origin: whether it came from where the skill was found now.
+        is_current: whether the origin offers what is installed; None where it gives no digests.
+        is_intact: whether the installed files are those of the lock, in every place.
+    """
+
+    locked: LockedSkill
+    is_same_origin: bool
+    is_current: bool | None
+    is_intact: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """What a reference means, and how that was found out.
+
+    ``found`` is empty exactly when there is an ``error``. ``others`` are skills of the same name in the sources that
+    come after the one that won; ``beyond`` are the lookups that told.
+    """
+
+    reference: str
+    found: tuple[LocatedSkill, ...] = ()
+    why: str = ""
+    steps: tuple[Step, ...] = ()
+    others: tuple[LocatedSkill, ...] = ()
+    beyond: tuple[Step, ...] = ()
+    standing: Standing | None = None
+    installed: tuple[InstalledHere, ...] = ()
+    error: SkillwireError | None = None
+
+
+def which(
+    reference: Reference, session: Session, *, policy: InstallPolicy, addresses: AddressPolicy, folder: SkillsFolder
+) -> Flow[Resolution]:
+    """Find what ``reference`` means and say how; what went wrong is part of the answer, not raised."""
+    attempts: list[Attempt] = []
+    traced = replace(session, trace=attempts.append)
+    path = Path(reference.path).expanduser() if reference.path is not None else None
+    try:
+        found = yield from (locate(reference, traced) if path is None else locate_folders(path, folder.root))
+    except SkillwireError as error:
+        return Resolution(reference.text, steps=_steps(attempts, addresses), error=error)
+    others, beyond = yield from _look_beyond(reference, found[0], session)
+    standing = None
+    if path is None:
+        standing = yield from work(partial(_standing, found[0].ref.origin, policy, session))
+    return Resolution(
+        reference.text,
+        tuple(found),
+        _why(reference, found, session),
+        _steps(attempts, addresses),
+        tuple(others),
+        _steps(beyond, addresses),
+        standing,
+        (yield from _installed(found, folder)),
+    )
+
+
+def _steps(attempts: Sequence[Attempt], addresses: AddressPolicy) -> tuple[Step, ...]:
+    return tuple(Step(attempt, _refusal(attempt.url, addresses)) for attempt in attempts)
+
+
+def _refusal(url: str, addresses: AddressPolicy) -> TrustError | None:
+    try:
+        addresses.check_url(parse_url(url))
+    except TrustError as error:
+        return error
+    return None
+
+
+def _look_beyond(
+    reference: Reference, won: LocatedSkill, session: Session
+) -> Flow[tuple[list[LocatedSkill], list[Attempt]]]:
+    """Look a bare name up in the sources after the one that has it, too."""
+    attempts: list[Attempt] = []
+    others: list[LocatedSkill] = []
+    if reference.name is None:
+        return others, attempts
+    locations = [source_location(source) for source in session.sources]
+    bases = [location.base for location in locations]
+    for location in locations[bases.index(won.ref.origin) + 1 :]:
+        try:
+            index = yield from read_index(location, replace(session, trace=attempts.append))
+        except SkillwireError:
+            continue  # the attempt tells it: that another source fails changes nothing
+        if entry := index.index.entries.get(reference.name):
+            others.append(index.locate(entry))
+    return others, attempts
+
+
+def _standing(origin: str, policy: InstallPolicy, session: Session) -> Standing:
+    record = session.origins.look_up(origin)
+    return Standing(origin, policy.decide(origin, record), policy.decide(origin, None) == "allow", record)
+
+
+def _installed(found: Sequence[LocatedSkill], folder: SkillsFolder) -> Flow[tuple[InstalledHere, ...]]:
+    lock = yield from work(folder.read_lock)
+    here = []
+    for skill in found:
+        if (locked := lock.skills.get(skill.ref.name)) is None:
+            continue
+        is_intact = yield from work(partial(_is_intact, locked, folder))
+        same_origin = locked.origin == skill.ref.origin
+        current = None if skill.ref.digest is None else skill.ref.digest == locked.digest
+        here.append(InstalledHere(locked, same_origin, current, is_intact))
+    return tuple(here)
+
+
+def _is_intact(locked: LockedSkill, folder: SkillsFolder) -> bool:
+    standing = folder.installed_files(locked.placement, locked.name)
+    return standing == locked.files and not folder.missing_places(locked.placement, locked.name)
+
+
+def _why(reference: Reference, found: Sequence[LocatedSkill], session: Session) -> str:
+    if reference.path is not None:
+        return "the reference is a folder of this machine"
+    if reference.name is None:
+        return "its index lists it" if found[0].was_named else "the reference is that of the whole index"
+    if len(session.sources) == 1:
+        return "the one configured source lists it"
+    return f"it is the first of {len(session.sources)} sources, in their order, whose index lists it"

@@ -43,6 +43,10 @@ docs:
     python tools/generate_docs.py
     zensical build --strict --clean
 
+# the schema of Skill Sharing in its three forms, from the messages; "--release DATE" keeps a copy for good
+schema *arguments:
+    python tools/generate_schema.py "$@"
+
 # the documentation on http://127.0.0.1:8001, live
 [no-exit-message]
 docs-serve:

@@ -30,6 +30,7 @@ check imports lint-imports --no-logo --no-cache
 check "shell syntax" shell_syntax
 check changelog changelog
 check "generated documentation" python tools/generate_docs.py --check
+check "generated schema" python tools/generate_schema.py --check
 check documentation documentation
 
 if [ -n "$failed" ]; then

@@ -190,6 +190,32 @@ CODES: dict[str, CodeInfo] = {
         "Ask the publisher for a 0.2.0 index (skillwire build writes both).",
         exit_code=None,
     ),
+    # --- decoding: Skill Sharing -------------------------------------------------------------------------
+    "VALIDATION_ERROR": CodeInfo(
+        "The document does not fit the schema of Skill Sharing",
+        "A field is missing, or its value is of another type or form.",
+        "Mend what is named; each violation has its JSON Pointer. skillwire validate lists them all.",
+    ),
+    "VERSION_INCOMPATIBLE": CodeInfo(
+        "The document wants a newer major version of the protocol",
+        "Its protocol.version has a greater MAJOR than the one that is spoken here.",
+        "Update skillwire, or ask the provider for a descriptor of the supported version. The skill is not invoked.",
+    ),
+    "DESCRIPTOR": CodeInfo(
+        "The descriptor asks for something unsafe or senseless",
+        "A URL leads where it must not, a schema inside is dangerous, or a number is out of range.",
+        "Mend what is named; docs/reference/protocols/skill-sharing.md lists the rules.",
+    ),
+    "ID_DUPLICATE": CodeInfo(
+        "One id stands twice in an index",
+        "Nobody could say which of the two skills is meant, so the whole index is refused.",
+        "Ask the provider to give each skill an id of its own.",
+    ),
+    "ID_DIFFERS": CodeInfo(
+        "The descriptor is of another skill than the index says",
+        "The id in the index and the id in the descriptor are not the same.",
+        "Ask the provider; the index may be out of date.",
+    ),
     # --- paths of files ----------------------------------------------------------------------------------
     "PATH_TRAVERSAL": CodeInfo(
         "A path leads out of the skill's folder",
@@ -491,7 +517,7 @@ CODES: dict[str, CodeInfo] = {
     "NO_SOURCES": CodeInfo(
         "No sources are configured",
         "A bare name is looked up in the configured sources, and there are none.",
-        "Write example.com/name, give --from, or set sources in skillwire.toml.",
+        'Write example.com/name, or find --from example.com. To keep it: sources = ["example.com"] in skillwire.toml.',
         exit_code=2,
     ),
     "SKILL_NOT_FOUND": CodeInfo(
@@ -555,6 +581,12 @@ CODES: dict[str, CodeInfo] = {
         "Look at the skill with show, then give --yes or add the origin to trusted_origins in the settings.",
         exit_code=4,
     ),
+    "ORIGIN_NOT_ACCEPTED": CodeInfo(
+        "Nobody has agreed to install from this origin",
+        "A consent can be taken back only where one was given.",
+        "See what was agreed to with skillwire origins.",
+        exit_code=3,
+    ),
     "FILE_EXISTS": CodeInfo(
         "Something is there already",
         "A new skill gets a folder of its own, and nothing is overwritten.",
@@ -605,6 +637,32 @@ CODES: dict[str, CodeInfo] = {
         "Give one with --token, SKILLWIRE_TOKENS or ~/.netrc.",
         exit_code=5,
     ),
+    "AUTH_REQUIRED": CodeInfo(
+        "The provider wants to know who asks",
+        "No valid credential was sent.",
+        "Run skillwire login with the provider's address.",
+        exit_code=5,
+    ),
+    "PERMISSION_DENIED": CodeInfo(
+        "The credential does not suffice",
+        "It is valid, but the skill was not opened to it, or it lacks a scope.",
+        "Ask the provider for a grant; the details name the scopes that are wanted.",
+        exit_code=5,
+    ),
+    "INVOCATION_TIMEOUT": CodeInfo(
+        "The execution took too long",
+        "It did not end within its time limit.",
+        "Try again with a longer limit, or ask the provider.",
+        retryable=True,
+        exit_code=5,
+    ),
+    "ENDPOINT_UNREACHABLE": CodeInfo(
+        "The provider's endpoint could not be reached",
+        "The connection failed, or a server in between said so.",
+        "Try again later.",
+        retryable=True,
+        exit_code=5,
+    ),
     # --- publishing --------------------------------------------------------------------------------------
     "FOLDER_MISSING": CodeInfo(
         "There is no such folder",
@@ -628,6 +686,12 @@ CODES: dict[str, CodeInfo] = {
         "The folder of the site holds other things, and a build replaces only what builds have made.",
         "Choose another folder, move the files away, or give --force to keep them beside the site.",
         exit_code=6,
+    ),
+    "SITE_OVERLAP": CodeInfo(
+        "The site and the skills lie within each other",
+        "A site inside a skill becomes part of it; skills inside a site are published with all that is beside them.",
+        "Choose a folder for the site that holds no skill and lies in none.",
+        exit_code=2,
     ),
     "SITE_MANIFEST": CodeInfo(
         "The manifest of the site cannot be trusted",

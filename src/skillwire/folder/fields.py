@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from skillwire.errors import ValidationError
 from skillwire.folder.toml_places import toml_place
+from skillwire.model.name import is_sharing_id
+from skillwire.model.semver import is_version
 from skillwire.trust.hidden_text import neutralise
 
 if TYPE_CHECKING:
@@ -20,23 +22,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-#: Semantic Versioning 2.0.0, the expression of its own page.
-SEMVER: Final = re.compile(
-    r"(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)"
-    r"(?:-(?:0|[1-9][0-9]*|[0-9]*[A-Za-z-][0-9A-Za-z-]*)(?:\.(?:0|[1-9][0-9]*|[0-9]*[A-Za-z-][0-9A-Za-z-]*))*)?"
-    r"(?:\+[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*)?"
-)
-_VERSION_LENGTH: Final = 64
 _DOTTED: Final = re.compile(r"[a-z0-9]+(?:\.[a-z0-9]+)*")
 _IDENTIFIER: Final = re.compile(r"[A-Za-z0-9._-]{1,128}")
-_SHARING_ID: Final = re.compile(r"[a-z0-9][a-z0-9.-]*/[a-z0-9][a-z0-9._-]*|[a-z0-9]+(?:\.[a-z0-9-]+){2,}")
 _TEXT_LENGTH: Final = 256
+_MATCHED_LENGTH: Final = 128
 _SHOWN: Final = 80
-
-
-def is_version(text: str) -> bool:
-    """Whether ``text`` is a version of Semantic Versioning."""
-    return len(text) <= _VERSION_LENGTH and SEMVER.fullmatch(text) is not None
 
 
 class Fields:
@@ -114,11 +104,11 @@ class Fields:
 
     def sharing_id(self, key: str) -> str | None:
         """Return the SSP id at ``key``. Spec: specs §0."""
-        return self._matching(key, _SHARING_ID, "provider/skill, or com.example.skill-v1")
+        return self._fitting(key, is_sharing_id, "provider/skill, or com.example.skill-v1")
 
     def version(self, key: str) -> str | None:
         """Return the SemVer version at ``key``."""
-        return self._matching(key, SEMVER, "a version such as 1.0.0 (Semantic Versioning)", most=_VERSION_LENGTH)
+        return self._fitting(key, is_version, "a version such as 1.0.0 (Semantic Versioning)")
 
     def checked(self, key: str, check: Callable[[str], str]) -> str | None:
         """Return the text at ``key`` when ``check`` does not refuse it."""
@@ -159,9 +149,12 @@ class Fields:
         self._refuse(f"{key} is {form}", key)
         return None
 
-    def _matching(self, key: str, form: re.Pattern[str], description: str, *, most: int = 128) -> str | None:
+    def _matching(self, key: str, form: re.Pattern[str], description: str) -> str | None:
+        return self._fitting(key, lambda text: len(text) <= _MATCHED_LENGTH and form.fullmatch(text), description)
+
+    def _fitting(self, key: str, fits: Callable[[str], object], description: str) -> str | None:
         value: str | None = self._take(key, str, "text")
-        if value is not None and (len(value) > most or not form.fullmatch(value)):
+        if value is not None and not fits(value):
             self._refuse(f"{key} is {description}, not {neutralise(value[:_SHOWN])!r}", key)
             return None
         return value

@@ -1,4 +1,7 @@
-"""The name of a skill: 1-64 of ``a-z 0-9 -``, no hyphen first, last or doubled. Spec: ASD URI Structure."""
+"""The names of a skill.
+
+That of Agent Skills is 1-64 of ``a-z 0-9 -``, no hyphen first, last or doubled. Spec: ASD URI Structure.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,9 @@ from typing import Final
 from skillwire import limits
 
 _NAME: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*", re.ASCII)
+
+_SHARING_ID: Final = re.compile(r"[a-z0-9][a-z0-9.-]*/[a-z0-9][a-z0-9._-]*|[a-z0-9]+(?:\.[a-z0-9-]+){2,}")
+_SHARING_ID_LENGTH: Final = 128
 
 #: Names that some file systems keep for devices; a folder of that name cannot be made there.
 DEVICE_NAMES: Final = frozenset(
@@ -23,3 +29,11 @@ def is_skill_name(text: object) -> bool:
         and _NAME.fullmatch(text) is not None
         and text not in DEVICE_NAMES
     )
+
+
+def is_sharing_id(text: object) -> bool:
+    """Whether ``text`` may identify a skill in Skill Sharing: ``provider/skill`` or ``com.example.skill-v1``.
+
+    Spec: SSB §5.7; specs §2.
+    """
+    return isinstance(text, str) and len(text) <= _SHARING_ID_LENGTH and _SHARING_ID.fullmatch(text) is not None

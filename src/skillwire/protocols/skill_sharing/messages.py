@@ -12,21 +12,15 @@ add some. Spec: SSP §3, §4, §5, §9.1.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from skillwire.model.access import Access
+from skillwire.model.semver import SEMVER_PATTERN
 
 #: The version of the protocol that we speak.
 PROTOCOL_VERSION: Final = "1.0.0"
-
-#: MAJOR.MINOR.PATCH, with the pre-release and build parts of SemVer 2.0.0. Spec: SSP §6.1.
-SEMVER: Final = (
-    r"^(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)"
-    r"(-(0|[1-9][0-9]*|[0-9]*[a-zA-Z-][0-9a-zA-Z-]*)(\.(0|[1-9][0-9]*|[0-9]*[a-zA-Z-][0-9a-zA-Z-]*))*)?"
-    r"(\+[0-9a-zA-Z-]+(\.[0-9a-zA-Z-]+)*)?\Z"
-)
 
 Number = int | float
 
@@ -49,6 +43,23 @@ class AuthType(StrEnum):
     NONE = "none"
 
 
+class Method(StrEnum):
+    """How an endpoint is called. Spec: SSP §3.5.3."""
+
+    GET = "GET"
+    POST = "POST"
+    PUT = "PUT"
+    DELETE = "DELETE"
+
+
+class Priority(StrEnum):
+    """How urgent an invocation is. Spec: SSP §5.3."""
+
+    LOW = "low"
+    NORMAL = "normal"
+    HIGH = "high"
+
+
 class ExecutionStatus(StrEnum):
     """How far an execution is. Spec: SSP §3.4.4."""
 
@@ -66,7 +77,7 @@ class _Message(Struct, frozen=True, omit_defaults=True):
 class ProtocolVersion(_Message, frozen=True, kw_only=True):
     """The version of the protocol that a document conforms to. Spec: SSP §3.5.1."""
 
-    version: Annotated[str, Meta(pattern=SEMVER, description="Version of the protocol, as SemVer.")]
+    version: Annotated[str, Meta(pattern=SEMVER_PATTERN, description="Version of the protocol, as SemVer.")]
     changelog_url: Annotated[str, Meta(description="URL of the changelog.")] | UnsetType = UNSET
 
 
@@ -107,7 +118,7 @@ class InvocationEndpoint(_Message, frozen=True, kw_only=True):
     """Where and how a skill is invoked. Spec: SSP §3.5.3, §5.5."""
 
     url: Annotated[str, Meta(description="URL to which an invocation is sent.")]
-    method: Annotated[Literal["GET", "POST", "PUT", "DELETE"], Meta(description="HTTP method.")]
+    method: Annotated[Method, Meta(description="HTTP method.")]
     content_type: (
         Annotated[str, Meta(description="Media type of the request; application/json when absent.")] | UnsetType
     ) = UNSET
@@ -165,7 +176,7 @@ class SkillDescriptor(_Message, frozen=True, kw_only=True):
     protocol: Annotated[ProtocolVersion, Meta(description="The protocol that this descriptor conforms to.")]
     id: Annotated[str, Meta(description="Identifier of the skill, unique in the world.")]
     name: Annotated[str, Meta(description="Name for people.")]
-    version: Annotated[str, Meta(pattern=SEMVER, description="Version of the skill, as SemVer.")]
+    version: Annotated[str, Meta(pattern=SEMVER_PATTERN, description="Version of the skill, as SemVer.")]
     capability_type: Annotated[CapabilityType, Meta(description="What kind of capability it is.")]
     description: Annotated[str, Meta(description="What the skill does.")]
     provider: Annotated[Provider, Meta(description="Who provides the skill.")]
@@ -189,7 +200,7 @@ class SkillIndexEntry(_Message, frozen=True, kw_only=True):
     description: Annotated[str, Meta(description="What the skill does, in brief.")]
     descriptor_url: Annotated[str, Meta(description="URL of its descriptor.")]
     access: Annotated[Access, Meta(description="Who may see and invoke it.")]
-    version: Annotated[str, Meta(pattern=SEMVER, description="Version of the skill, as SemVer.")]
+    version: Annotated[str, Meta(pattern=SEMVER_PATTERN, description="Version of the skill, as SemVer.")]
 
 
 class SkillIndex(_Message, frozen=True, kw_only=True):
@@ -212,7 +223,7 @@ class InvocationContext(_Message, frozen=True, kw_only=True):
     """Circumstances of an invocation. Spec: SSP §5.3."""
 
     trace_id: Annotated[str, Meta(description="Identifier for tracing across systems.")] | UnsetType = UNSET
-    priority: Annotated[Literal["low", "normal", "high"], Meta(description="How urgent it is.")] | UnsetType = UNSET
+    priority: Annotated[Priority, Meta(description="How urgent it is.")] | UnsetType = UNSET
     timeout_ms: Annotated[Number, Meta(description="How long the caller waits, in milliseconds.")] | UnsetType = UNSET
 
 

@@ -107,8 +107,6 @@ def _shape(kind: Any, *, top: bool = False) -> Shape:  # noqa: PLR0911  # one re
             return Record(tuple(_field(field) for field in kind.fields))
         case inspect.EnumType():
             return OneOf(tuple(str(member.value) for member in kind.cls))
-        case inspect.LiteralType():
-            return OneOf(tuple(str(value) for value in kind.values))
         case inspect.StrType():
             return Text(kind.pattern)
         case inspect.ListType():

@@ -1,0 +1,195 @@
+"""Bytes to indexes and descriptors, as a consumer reads them.
+
+Decoding is strict about a document and forgiving about the entries of an index: a bad one is skipped with the
+reason and the place, and the others still work. But an id that stands twice makes an index invalid as a whole,
+since nobody could say which of the two is meant.
+
+Spec: SSP §3, §4; SSB §5; specs §2. Trust: the bytes are hostile; nothing but ``DecodeError`` and
+``ValidationError`` escapes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from skillwire import limits
+from skillwire.errors import Place, SkillwireError, ValidationError
+from skillwire.model.finding import Finding
+from skillwire.model.name import is_sharing_id
+from skillwire.model.url import parse_url, resolve_url
+from skillwire.protocols.skill_sharing.messages import IndexProvider, SkillDescriptor, SkillIndexEntry
+from skillwire.protocols.skill_sharing.rules import check_descriptor
+from skillwire.protocols.skill_sharing.validation import Violation, convert, invalid, parse
+from skillwire.protocols.skill_sharing.versions import check_version
+from skillwire.trust.address import AddressPolicy, is_local_host
+from skillwire.trust.guarded_json import load_json
+from skillwire.trust.hidden_text import neutralise
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from skillwire.model.url import Url
+
+_RETRY: Final = {"max_attempts": 0, "backoff_ms": 0}
+
+
+@dataclass(frozen=True, slots=True)
+class SharingIndex:
+    """A decoded index: who publishes, its good entries by id, and what was skipped or is doubtful."""
+
+    provider: IndexProvider | None
+    entries: Mapping[str, SkillIndexEntry]
+    findings: tuple[Finding, ...] = ()
+
+
+def decode_index(data: bytes, index_url: str, *, addresses: AddressPolicy | None = None) -> SharingIndex:
+    """Return the index that ``data`` holds: a Skill Index, or a registry's list of entries.
+
+    Every ``descriptor_url`` is made absolute.
+
+    Args:
+        data: the document.
+        index_url: where it was found.
+        addresses: where descriptors may lie; the policy that the user named ``index_url`` under, unless given.
+
+    Raises:
+        DecodeError: not JSON as we read it.
+        ValidationError: ``VALIDATION_ERROR``, ``VERSION_INCOMPATIBLE``, ``INDEX_ENTRIES``, ``ID_DUPLICATE``.
+    """
+    document = load_json(data, max_bytes=limits.INDEX_BYTES, source=index_url)
+    base = parse_url(index_url)
+    items: list[Any] = document if isinstance(document, list) else _entries_of(document, index_url)
+    is_registry = items is document
+    if len(items) > limits.INDEX_ENTRIES:
+        message = f"{len(items):,} entries, at most {limits.INDEX_ENTRIES:,} are read"
+        raise ValidationError("INDEX_ENTRIES", message, place=Place(index_url))
+    reader = _EntryReader(base, addresses or AddressPolicy().naming(base), is_registry=is_registry)
+    entries: dict[str, SkillIndexEntry] = {}
+    for position, item in enumerate(items):
+        place = Place(f"{index_url}#{'' if is_registry else '/skills'}/{position}")
+        entry = reader.read(item, place)
+        if entry is None:
+            continue
+        if entry.id in entries:
+            raise ValidationError("ID_DUPLICATE", f"the index lists the id {entry.id!r} twice", place=place)
+        entries[entry.id] = entry
+    return SharingIndex(_provider(document), entries, tuple(reader.findings))
+
+
+def decode_descriptor(
+    data: bytes, url: str, *, addresses: AddressPolicy | None = None, expected_id: str | None = None
+) -> SkillDescriptor:
+    """Return the descriptor that ``data`` holds, checked in full.
+
+    Args:
+        data: the document.
+        url: where it was found.
+        addresses: where its URLs may lead; the policy that the user named ``url`` under, unless given.
+        expected_id: the id that the index gives it.
+
+    Raises:
+        DecodeError: not JSON as we read it.
+        ValidationError: ``VERSION_INCOMPATIBLE``, ``VALIDATION_ERROR``, ``DESCRIPTOR``, ``ID_DIFFERS``.
+    """
+    document = load_json(data, max_bytes=limits.DESCRIPTOR_BYTES, source=url)
+    _check_protocol(document, url)
+    descriptor = parse(_with_whole_retry(document), source=url)
+    check_descriptor(descriptor, source=url, addresses=addresses or AddressPolicy().naming(parse_url(url)))
+    if expected_id is not None and descriptor.id != expected_id:
+        message = f"the index says {expected_id!r}, the descriptor {descriptor.id!r}"
+        raise ValidationError("ID_DIFFERS", message, place=Place(f"{url}#/id"))
+    return msgspec.structs.replace(
+        descriptor, name=neutralise(descriptor.name), description=neutralise(descriptor.description)
+    )
+
+
+def _check_protocol(document: object, source: str) -> None:
+    """Check the version before anything else: what a newer one looks like nobody knows. Spec: SSP §6.4."""
+    protocol = document.get("protocol") if isinstance(document, dict) else None
+    version = protocol.get("version") if isinstance(protocol, dict) else None
+    if isinstance(version, str):
+        check_version(version, place=Place(f"{source}#/protocol/version"))
+
+
+def _entries_of(document: object, source: str) -> list[Any]:
+    _check_protocol(document, source)
+    head = {**document, "skills": []} if isinstance(document, dict) else document
+    convert(head, "SkillIndex", source=source)
+    skills = document.get("skills") if isinstance(document, dict) else None
+    if not isinstance(skills, list):
+        raise invalid("SkillIndex", [Violation("/skills", "must be of type array", "array", None)], source)
+    return skills
+
+
+def _provider(document: object) -> IndexProvider | None:
+    return msgspec.convert(document["provider"], IndexProvider) if isinstance(document, dict) else None
+
+
+def _with_whole_retry(document: object) -> object:
+    """Return the document with both fields of ``endpoint.retry``: the blueprint lets either be absent."""
+    match document:
+        case {"endpoint": {"retry": dict(retry), **endpoint}, **rest}:
+            return {**rest, "endpoint": {**endpoint, "retry": {**_RETRY, **retry}}}
+    return document
+
+
+class _EntryReader:
+    """Reads the entries of one index; keeps what it has to say about them."""
+
+    def __init__(self, base: Url, addresses: AddressPolicy, *, is_registry: bool) -> None:
+        self.findings: list[Finding] = []
+        self._base = base
+        self._addresses = addresses
+        self._is_registry = is_registry
+
+    def read(self, item: object, place: Place) -> SkillIndexEntry | None:
+        """Return the entry, or None when it is skipped."""
+        try:
+            entry = self._read(item, place)
+        except SkillwireError as error:
+            fix = error.diagnostics().fix
+            self.findings.append(Finding(error.code, "warning", f"entry skipped: {error.message}", place, fix))
+            return None
+        if entry.description != neutralise(entry.description):
+            message = "the description holds hidden characters"
+            self.findings.append(Finding("HIDDEN_TEXT", "warning", message, place, "They are shown as escapes."))
+        return msgspec.structs.replace(
+            entry, name=neutralise(entry.name), description=neutralise(entry.description)[: limits.DESCRIPTION_LENGTH]
+        )
+
+    def _read(self, item: object, place: Place) -> SkillIndexEntry:
+        try:
+            entry = msgspec.convert(item, SkillIndexEntry)
+        except msgspec.ValidationError as error:
+            raise ValidationError("FIELD", str(error)) from None
+        if not is_sharing_id(entry.id.lower()):
+            raise ValidationError("FIELD", f"not an id: {ascii(entry.id)[:80]}")
+        self._check_domain(entry.id, place)
+        url = resolve_url(self._base, entry.descriptor_url)
+        try:
+            self._addresses.check_url(url)
+        except SkillwireError as error:
+            raise ValidationError("FIELD", f"descriptor_url: {error.message}") from None
+        return msgspec.structs.replace(entry, descriptor_url=str(url))
+
+    def _check_domain(self, identifier: str, place: Place) -> None:
+        """Check that an id which names a domain names that of the index. Spec: SSB §5.7."""
+        host = self._base.host
+        if "/" in identifier or is_local_host(host):
+            return
+        labels = identifier.split(".")[:-1]
+        claimed = ".".join(reversed(labels))
+        if any(_is_within(host, ".".join(reversed(labels[:count]))) for count in range(2, len(labels) + 1)):
+            return
+        message = f"the id {identifier} belongs to {claimed}, and {host} says it"
+        if not self._is_registry:
+            raise ValidationError("FIELD", message)
+        fix = "Ask the domain itself before you trust it."
+        self.findings.append(Finding("UNVERIFIED", "note", message, place, fix))
+
+
+def _is_within(host: str, domain: str) -> bool:
+    return host == domain or host.endswith(f".{domain}")

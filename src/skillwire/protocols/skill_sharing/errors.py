@@ -1,0 +1,163 @@
+"""How Skill Sharing tells errors: seven codes, one form, both spellings read.
+
+:data:`ERRORS` is the protocol's table. :func:`code_for` finds the row for any error of ours, and always finds one: an
+error that has no row of its own is told by its kind. Spec: SSP §8; specs §2.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import msgspec
+from msgspec import UNSET
+
+from skillwire import limits
+from skillwire.errors import (
+    ConflictError,
+    DecodeError,
+    FetchError,
+    NotFoundError,
+    Place,
+    SkillwireError,
+    StorageError,
+    TrustError,
+    UsageError,
+    ValidationError,
+)
+from skillwire.protocols.skill_sharing.messages import ErrorBody, RetryAdvice
+from skillwire.trust.guarded_json import load_json
+from skillwire.trust.hidden_text import neutralise
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class ErrorRow(NamedTuple):
+    """One category: the statuses that carry it, the first being ours, and what to say about trying again."""
+
+    statuses: tuple[int, ...]
+    meaning: str
+    retry: RetryAdvice | None = None
+
+
+#: Code → row. Spec: SSP §8.1; the advice is that of §8.3.
+ERRORS: Final[dict[str, ErrorRow]] = {
+    "VALIDATION_ERROR": ErrorRow((422, 400), "The document does not fit the schema."),
+    "AUTH_REQUIRED": ErrorRow(
+        (401,), "Valid credentials were not provided.", RetryAdvice(suggested_delay_ms=0, max_attempts=1)
+    ),
+    "PERMISSION_DENIED": ErrorRow((403,), "The credentials are valid and do not suffice."),
+    "SKILL_NOT_FOUND": ErrorRow((404, 410), "There is no such skill."),
+    "INVOCATION_TIMEOUT": ErrorRow(
+        (504, 408), "The execution took too long.", RetryAdvice(suggested_delay_ms=1000, max_attempts=3)
+    ),
+    "ENDPOINT_UNREACHABLE": ErrorRow(
+        (503, 502), "The endpoint could not be reached.", RetryAdvice(suggested_delay_ms=2000, max_attempts=3)
+    ),
+    "VERSION_INCOMPATIBLE": ErrorRow((422,), "The protocol's versions do not fit together."),
+}
+#: How the blueprint, and others, spell a code. Spec: specs §2.
+SPELLINGS: Final = {"EXECUTION_TIMEOUT": "INVOCATION_TIMEOUT"}
+
+_BY_CLASS: Final[dict[type[SkillwireError], str]] = {
+    NotFoundError: "SKILL_NOT_FOUND",
+    FetchError: "ENDPOINT_UNREACHABLE",
+    StorageError: "ENDPOINT_UNREACHABLE",
+    TrustError: "PERMISSION_DENIED",
+    UsageError: "VALIDATION_ERROR",
+    DecodeError: "VALIDATION_ERROR",
+    ValidationError: "VALIDATION_ERROR",
+    ConflictError: "VALIDATION_ERROR",
+    SkillwireError: "ENDPOINT_UNREACHABLE",
+}
+_CLASSES: Final[dict[str, type[SkillwireError]]] = {
+    "VALIDATION_ERROR": ValidationError,
+    "AUTH_REQUIRED": FetchError,
+    "PERMISSION_DENIED": FetchError,
+    "SKILL_NOT_FOUND": NotFoundError,
+    "INVOCATION_TIMEOUT": FetchError,
+    "ENDPOINT_UNREACHABLE": FetchError,
+    "VERSION_INCOMPATIBLE": ValidationError,
+}
+_SHOWN: Final = 500
+
+
+def code_for(error: SkillwireError) -> str:
+    """Return the protocol's code for an error of ours."""
+    if error.code in ERRORS:
+        return error.code
+    return next(_BY_CLASS[kind] for kind in type(error).__mro__ if kind in _BY_CLASS)
+
+
+def error_body(
+    code: str, message: str, details: object = UNSET, retry: RetryAdvice | None = None
+) -> Mapping[str, ErrorBody]:
+    """Return an error in the unified form; the row's advice stands in unless ``retry`` is given. Spec: SSP §8.2."""
+    advice = retry or ERRORS[code].retry
+    return {"error": ErrorBody(code=code, message=message, details=details, retry=advice or UNSET)}
+
+
+def encode_error(error: SkillwireError) -> tuple[int, bytes]:
+    """Return the status and the body that tell an error of ours."""
+    code = code_for(error)
+    details: Any = dict(error.details) or UNSET
+    if code == "VALIDATION_ERROR" and details is not UNSET and "errors" in details:
+        details = details["errors"]  # the text's form: the list itself
+    return ERRORS[code].statuses[0], msgspec.json.encode(error_body(code, error.message, details))
+
+
+def decode_error(data: bytes, *, status: int, source: str) -> SkillwireError:
+    """Return the error that a provider's answer tells; one by its status when the body tells none.
+
+    Trust: the body is hostile. Its texts are bounded and without hidden characters; nothing in it raises.
+    """
+    try:
+        document = load_json(data, max_bytes=limits.DESCRIPTOR_BYTES, source=source)
+    except DecodeError:  # a proxy's page, or nothing at all: the status says enough
+        document = None
+    told = document.get("error") if isinstance(document, dict) else None
+    told = told if isinstance(told, dict) else {}
+    code = told.get("code")
+    code = SPELLINGS.get(code, code) if isinstance(code, str) else None
+    if code not in ERRORS:
+        code = _code_of(status)
+    message = told.get("message")
+    text = neutralise(message[:_SHOWN]) if isinstance(message, str) and message else ERRORS[code].meaning
+    details = {"status": status, "details": _details(told), "retry": _retry(told.get("retry"))}
+    return _CLASSES[code](code, text, place=Place(source), details=details)
+
+
+def _code_of(status: int) -> str:
+    for code, row in ERRORS.items():
+        if status in row.statuses:
+            return code
+    return "ENDPOINT_UNREACHABLE"
+
+
+def _details(told: Mapping[str, Any]) -> object:
+    """Return the details; the blueprint's list of violations as the specification writes it."""
+    details = told.get("details")
+    violations = details.get("violations") if isinstance(details, dict) else None
+    if not isinstance(violations, list):
+        return details
+    return [
+        {
+            "path": one.get("field"),
+            "message": "is not valid",
+            "expected": one.get("expected"),
+            "actual": one.get("actual"),
+        }
+        for one in violations
+        if isinstance(one, dict)
+    ]
+
+
+def _retry(advice: object) -> dict[str, float] | None:
+    """Return the advice to try again; in the blueprint each of its fields may be absent."""
+    if not isinstance(advice, dict):
+        return None
+    numbers = {key: advice.get(key, 0) for key in ("suggested_delay_ms", "max_attempts")}
+    fits = all(
+        isinstance(value, int | float) and not isinstance(value, bool) and value >= 0 for value in numbers.values()
+    )
+    return numbers if fits else None

@@ -1,0 +1,170 @@
+"""What a descriptor must not do, beyond what its schema says.
+
+A descriptor is a stranger's text that tells us where to send requests and credentials, and hands us schemas to
+check values by. These rules are ours, except where a clause is named:
+
+- URLs can be read, lead where the address policy allows, and hold no placeholder but ``{execution_id}``, which
+  nothing may follow that climbs out of its path. Status and result are asked where the skill was invoked: a token
+  for one origin is never sent to another.
+- A schema inside is a schema, refers to nothing outside of itself, and has no pattern whose matching could take
+  exponential time in a reader with a backtracking engine.
+- Numbers make sense, inputs have names of their own, a default fits its schema.
+
+Trust: the descriptor is hostile and bounded in size; judging it takes time that grows with it.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import TYPE_CHECKING, Final
+
+from msgspec import UNSET
+
+from skillwire.errors import Place, SkillwireError, ValidationError
+from skillwire.model.name import is_sharing_id
+from skillwire.model.url import parse_url
+from skillwire.protocols.skill_sharing.nested_schemas import find_dangers, judge_default
+from skillwire.protocols.skill_sharing.validation import Violation, shown
+from skillwire.trust.address import AddressPolicy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from skillwire.model.url import Url
+    from skillwire.protocols.skill_sharing.messages import AuthConfig, InvocationEndpoint, SkillDescriptor
+
+#: What a template may hold. Spec: SSP §5.5.
+PLACEHOLDER: Final = "{execution_id}"
+LONGEST_TIMEOUT_MS: Final = 24 * 3600 * 1000
+MOST_ATTEMPTS: Final = 20
+_TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}")
+#: Header fields that belong to the connection or to the browser's own credentials.
+_TAKEN_FIELDS: Final = frozenset(
+    {"host", "content-length", "transfer-encoding", "connection", "cookie", "te", "upgrade", "expect", "content-type"}
+)
+
+
+def check_descriptor(descriptor: SkillDescriptor, *, source: str, addresses: AddressPolicy | None = None) -> None:
+    """Check what a descriptor would make us do.
+
+    Args:
+        descriptor: as the schema accepts it.
+        source: its URL or file, for errors.
+        addresses: where its URLs may lead; the policy with nothing opened unless given.
+
+    Raises:
+        ValidationError: ``DESCRIPTOR`` with every violation in ``details``.
+    """
+    violations = list(find_violations(descriptor, addresses or AddressPolicy()))
+    if violations:
+        first, more = violations[0], f" (and {len(violations) - 1} more)" if len(violations) > 1 else ""
+        raise ValidationError(
+            "DESCRIPTOR",
+            f"{first.path} {first.message}{more}",
+            place=Place(f"{source}#{first.path}"),
+            details={"errors": [violation.as_object() for violation in violations]},
+        )
+
+
+def find_violations(descriptor: SkillDescriptor, addresses: AddressPolicy) -> Iterator[Violation]:
+    """Yield every rule that a descriptor breaks."""
+    if not is_sharing_id(descriptor.id.lower()):
+        yield Violation("/id", "must be provider/skill or com.example.skill-v1", "an id", shown(descriptor.id))
+    yield from _endpoint(descriptor.endpoint, addresses)
+    yield from _auth(descriptor.auth, addresses)
+    names: set[str] = set()
+    for position, parameter in enumerate(descriptor.inputs):
+        path = f"/inputs/{position}"
+        if parameter.name in names:
+            yield Violation(f"{path}/name", "stands twice among the inputs", "another name", shown(parameter.name))
+        names.add(parameter.name)
+        dangers = list(find_dangers(parameter.schema or {}, f"{path}/schema"))
+        yield from dangers
+        if not dangers and parameter.default is not UNSET:
+            yield from judge_default(parameter, path)
+    yield from find_dangers(descriptor.output.schema or {}, "/output/schema")
+
+
+def _endpoint(endpoint: InvocationEndpoint, addresses: AddressPolicy) -> Iterator[Violation]:
+    url = _read(endpoint.url, addresses)
+    if isinstance(url, str):
+        yield Violation("/endpoint/url", url, "a URL that may be called", shown(endpoint.url))
+    for field in ("status_url", "result_url"):
+        template = getattr(endpoint, field)
+        if template is UNSET:
+            continue
+        why = _template_flaw(template, addresses)
+        if why is None and not isinstance(url, str) and parse_url(_filled(template)).origin != url.origin:
+            why = "must have the origin of url: credentials are for that one alone"
+        if why is not None:
+            yield Violation(f"/endpoint/{field}", why, "a URL with {execution_id} last", shown(template))
+    if endpoint.timeout_ms is not UNSET and not _is_between(endpoint.timeout_ms, 1, LONGEST_TIMEOUT_MS):
+        yield Violation(
+            "/endpoint/timeout_ms", "must be 1 ms to 24 h", f"1 to {LONGEST_TIMEOUT_MS}", endpoint.timeout_ms
+        )
+    if endpoint.retry:
+        attempts, pause = endpoint.retry.max_attempts, endpoint.retry.backoff_ms
+        if not _is_between(attempts, 0, MOST_ATTEMPTS) or attempts != int(attempts):
+            yield Violation(
+                "/endpoint/retry/max_attempts", "must be a small whole number", f"0 to {MOST_ATTEMPTS}", attempts
+            )
+        if not _is_between(pause, 0, LONGEST_TIMEOUT_MS):
+            yield Violation("/endpoint/retry/backoff_ms", "must be 0 ms to 24 h", f"0 to {LONGEST_TIMEOUT_MS}", pause)
+
+
+def _auth(auth: AuthConfig, addresses: AddressPolicy) -> Iterator[Violation]:
+    if auth.header is not UNSET and (not _TOKEN.fullmatch(auth.header) or auth.header.lower() in _TAKEN_FIELDS):
+        yield Violation(
+            "/auth/header", "must name a header field that is free", "such as X-API-Key", shown(auth.header)
+        )
+    if auth.oauth2:
+        for field in ("authorization_url", "token_url"):
+            url = _read(getattr(auth.oauth2, field), addresses)
+            if isinstance(url, str):
+                yield Violation(
+                    f"/auth/oauth2/{field}", url, "a URL that may be called", shown(getattr(auth.oauth2, field))
+                )
+    for position, parameter in enumerate(auth.custom.parameters if auth.custom else ()):
+        yield from find_dangers(parameter.schema or {}, f"/auth/custom/parameters/{position}/schema")
+
+
+def _is_between(number: float, least: float, most: float) -> bool:
+    return math.isfinite(number) and least <= number <= most
+
+
+def _read(text: str, addresses: AddressPolicy) -> Url | str:
+    """Return the URL, or why it must not be called."""
+    try:
+        url = parse_url(text)
+        addresses.check_url(url)
+    except SkillwireError as error:
+        return error.message
+    return url
+
+
+def _filled(template: str) -> str:
+    return template.replace(PLACEHOLDER, "0")
+
+
+def _template_flaw(template: str, addresses: AddressPolicy) -> str | None:
+    """Return what is wrong with a status or result URL, or None."""
+    head, _, tail = template.partition(PLACEHOLDER)
+    if PLACEHOLDER in tail or re.search(r"[{}]", head + tail):
+        return "may hold {execution_id} once and no other placeholder"
+    if not head.rstrip("/").count("/") > 1:
+        return "must not have its placeholder in the host"
+    if any(part in {".", ".."} for part in re.split(r"[/\\]|%2f|%5c", (head + tail).lower().replace("%2e", "."))):
+        return "must not climb out of its path"
+    url = _read(_filled(template), addresses)
+    return url if isinstance(url, str) else None
+
+
+def execution_url(template: str, execution_id: str) -> str:
+    """Return the URL of one execution; without a placeholder the id is put behind. Spec: SSP §5.5; specs §2."""
+    from urllib.parse import quote  # noqa: PLC0415  # only callers of skills come here
+
+    name = quote(execution_id, safe="")
+    if PLACEHOLDER in template:
+        return template.replace(PLACEHOLDER, name)
+    return f"{template.rstrip('/')}/{name}"

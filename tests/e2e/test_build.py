@@ -224,6 +224,45 @@ def test_broken_skills_are_all_said_and_nothing_is_written(skills, tmp_path):
     assert errors == [finding for finding in report["findings"] if finding["level"] == "error"]
 
 
+def test_a_good_site_is_not_replaced_by_one_that_shows_nobody_anything(skills, tmp_path):
+    site, home = tmp_path / "site", tmp_path / "home"
+    build(skills, "-o", site, home=home)
+    before = tree(site)
+    for name in ("notes", "tools"):
+        (skills / name / "SKILL.md").write_text("broken")
+    error = build(skills, "-o", site, "--skip-broken", home=home, expect=1)["error"]
+    assert (error["code"], error["message"]) == (
+        "SKILLS_BROKEN",
+        "2 errors, and no skill is left to publish; nothing was written",
+    )
+    assert [one["code"] for one in error["details"]["findings"] if one["level"] == "error"] == ["FRONTMATTER"] * 2
+    for name in ("notes", "tools"):
+        write_skill(skills, name, {"skill.toml": 'access = "private"\n'})
+    error = build(skills, "-o", site, home=home, expect=3)["error"]
+    assert (error["code"], "--allow-empty" in error["fix"]) == ("SKILL_NOT_FOUND", True)
+    build(skills, "-o", site, "--dry-run", home=home, expect=3)
+    assert tree(site) == before
+    build(skills, "-o", site, "--allow-empty", home=home)
+    assert json.loads((site / ".well-known/agent-skills/index.json").read_bytes())["skills"] == []
+
+
+@pytest.mark.parametrize("site", ["skills/notes/site", "skills", ".", "skills/notes", "link/out"])
+def test_skills_and_site_do_not_lie_within_each_other(skills, tmp_path, site):
+    (tmp_path / "link").symlink_to(skills / "tools")
+    before = tree(tmp_path)
+    for option in ("--force", "--dry-run"):
+        error = build(skills, "-o", tmp_path / site, option, home=tmp_path / "home", expect=2)["error"]
+        assert error["code"] == "SITE_OVERLAP"
+    assert tree(tmp_path) == before
+
+
+def test_a_site_may_lie_beside_skills_in_one_folder(skills, tmp_path):
+    for _ in range(2):
+        report = build(tmp_path, "-o", tmp_path / "site", home=tmp_path / "home")
+        assert report["skills"] == 2
+    assert build(skills, "-o", skills / "site", home=tmp_path / "home")["skills"] == 2
+
+
 def test_two_skills_of_one_name_are_an_error_that_names_both(skills, tmp_path):
     other = write_skill(tmp_path / "more", "notes", description="Another.")
     error = build(skills, tmp_path / "more", "-o", tmp_path / "site", home=tmp_path / "home", expect=1)["error"]

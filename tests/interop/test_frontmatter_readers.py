@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import skills_ref
+import yaml
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 from tests.interop.peers import PATIENCE, environment, find_peer, run
@@ -20,12 +20,6 @@ from skillwire.folder.load import examine
 pytestmark = pytest.mark.xdist_group("readers")
 
 AGENTSKILLS = Path(sys.executable).parent / "agentskills"
-#: What YAML takes for no text where it stands alone and without quotes: numbers, truth values, nothing, dates.
-TYPED = re.compile(
-    r"~|null|true|false|[-+]?\.inf|\.nan|[-+]?0x[\da-f]+|[-+]?0o?[0-7]+|[-+]?0b[01]+"
-    r"|[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?|\d{4}-\d\d?-\d\d?",
-    re.IGNORECASE,
-)
 TYPED_NAMES = ("404", "007", "0x1f", "1e5", "true", "false", "null", "2024-01-01")
 NAMES = st.sampled_from(["a-skill", "a", "x" * 64, "3d-print", "no", "y", "1-2", *TYPED_NAMES])
 METADATA_KEYS = ("version", "author", "org.example", "true", "12", "a b", "é", "'q'", "<<")
@@ -39,22 +33,25 @@ ODD = st.sampled_from([
 ])
 # fmt: on
 WORDS = st.one_of(ORDINARY, ORDINARY, ORDINARY, ODD)
-TEXTS = (
-    st.lists(WORDS, min_size=1, max_size=6).map(" ".join) | st.lists(WORDS, min_size=1, max_size=3).map("".join)
-).filter(lambda text: not re.search("['\"|>]#", text))  # a comment without a space before it is one to libyaml alone
+TEXTS = st.lists(WORDS, min_size=1, max_size=6).map(" ".join) | st.lists(WORDS, min_size=1, max_size=3).map("".join)
+
+STYLES = ["plain", "plain", "single", "double", "folded", "block", "lines"]
+LINES = st.lists(ORDINARY.filter(lambda word: '"' not in word and "\\" not in word), min_size=1, max_size=3)
 
 
 @st.composite
 def values(draw, indent):
     """Make a text in one of the styles of YAML, as it stands behind ``key:``."""
-    text, style = draw(TEXTS), draw(st.sampled_from(["plain", "plain", "single", "double", "block", "lines"]))
+    text, style = draw(TEXTS), draw(st.sampled_from(STYLES))
     if style == "plain":
         return f" {text}"
     if style == "single":
         return " '{}'".format(text.replace("'", "''"))
     if style == "double":
         return ' "{}"'.format(text.replace("\\", "\\\\").replace('"', '\\"'))
-    start = draw(st.sampled_from([">", ">-", "|", "|+", ">2"])) if style == "block" else ""
+    if style == "folded":
+        return ' "{}"'.format(f"\n{draw(st.sampled_from(['', ' ', indent, indent + '  ']))}".join(draw(LINES)))
+    start = draw(st.sampled_from([">", ">-", "|", "|+", ">2", ">#"])) if style == "block" else ""
     lines = draw(st.lists(TEXTS | st.just(""), min_size=1, max_size=3))
     return f" {start}" + "".join(f"\n{indent}  {line}" for line in lines)
 
@@ -100,6 +97,12 @@ class JavaScriptReaders:
         self._process.communicate(timeout=PATIENCE)
 
 
+def typed_fields(folder):
+    """Return the paths of the values that our rules call no text to every reader."""
+    lines = {finding.place.line for finding in folder.findings if finding.code == "FRONTMATTER_TYPED"}
+    return {path for path, place in folder.skill_md.places.items() if place.line in lines}
+
+
 @pytest.fixture(scope="module")
 def javascript(tmp_path_factory):
     readers = JavaScriptReaders(tmp_path_factory.mktemp("readers"))
@@ -117,7 +120,7 @@ def accepted(tmp_path_factory):
         path.mkdir(exist_ok=True)
         (path / "SKILL.md").write_bytes(text.encode())
         loaded = examine(path, level="strict").folder
-        return path, None if loaded is None else loaded.skill_md
+        return path, loaded
 
     return load
 
@@ -155,16 +158,35 @@ class TestJavaScript:
     def test_they_read_the_same_in_what_we_accept(self, accepted, javascript, skill):
         _, ours = accepted(*skill)
         event("refused" if ours is None else "accepted")
+        typed = set() if ours is None else typed_fields(ours)
         for reader, theirs in javascript.read(skill[1]).items() if ours is not None else ():
             assert "error" not in theirs, reader
             for field in ("name", "description"):
-                value = getattr(ours, field)
-                if not TYPED.fullmatch(value):
+                value = getattr(ours.skill_md, field)
+                if (field,) not in typed:
                     assert theirs[field].strip() == value, reader
 
     @pytest.mark.parametrize("value", TYPED_NAMES)
-    def test_a_name_that_yaml_takes_for_something_else_needs_quotes(self, javascript, value):
-        plain = javascript.read(f"---\nname: {value}\ndescription: d\n---\n")
-        assert plain["js-yaml"]["name"] != value
-        quoted = javascript.read(f"---\nname: '{value}'\ndescription: d\n---\n")
-        assert {theirs["name"] for theirs in quoted.values()} == {value}
+    def test_a_name_that_yaml_takes_for_something_else_needs_quotes(self, accepted, javascript, value):
+        text = "---\nname: {}\ndescription: d\n---\n# B\n"
+        plain, quoted = text.format(value), text.format(f"'{value}'")
+        assert javascript.read(plain)["js-yaml"]["name"] != value
+        assert typed_fields(accepted(value, plain)[1]) == {("name",)}
+        assert {theirs["name"] for theirs in javascript.read(quoted).values()} == {value}
+        assert typed_fields(accepted(value, quoted)[1]) == set()
+
+
+class TestPyYaml:
+    """``yaml.safe_load``, which agents in Python read with: YAML 1.1."""
+
+    @settings(max_examples=300)
+    @given(skills())
+    def test_it_reads_the_same_in_what_we_accept(self, accepted, skill):
+        _, ours = accepted(*skill)
+        event("refused" if ours is None else "accepted")
+        if ours is not None:
+            theirs = yaml.safe_load(ours.skill_md.head)
+            typed = typed_fields(ours)
+            for field in ("name", "description"):
+                if (field,) not in typed:
+                    assert theirs[field].strip() == getattr(ours.skill_md, field)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 HOSTS: Final = ("azure", "cloudflare", "firebase", "github", "netlify", "nginx", "vercel")
 
 _EMPTY: Final = "Check the folder, or give --allow-empty to write a site without skills."
+_NOBODY: Final = 'Give a skill access = "public" in its skill.toml, or write the empty site with --allow-empty.'
 
 
 @click.command()
@@ -62,6 +63,7 @@ def command(*, output: Output, folders: tuple[str, ...], site: str, hosts: tuple
             hosts=_chosen(hosts),
             force=options["force"],
             skip_broken=options["skip_broken"],
+            allow_empty=options["allow_empty"],
             use_record=not options["no_cache"],
             dry_run=options["dry_run"],
         )
@@ -73,13 +75,23 @@ def command(*, output: Output, folders: tuple[str, ...], site: str, hosts: tuple
         report = build.run(progress.advance)
     for finding in report.findings:
         output.finding(finding)
-    if report.errors and not options["skip_broken"]:
-        raise ValidationError(
-            "SKILLS_BROKEN",
-            f"{report.errors} {'error' if report.errors == 1 else 'errors'}; nothing was written",
-            details={"findings": [finding_object(finding) for finding in report.findings]},
-        )
+    _check(report, skip_broken=options["skip_broken"], allow_empty=options["allow_empty"])
     _tell(output, site, report)
+
+
+def _check(report: BuildReport, *, skip_broken: bool, allow_empty: bool) -> None:
+    """Raise when the site that is there was left, or would be left, as it is."""
+    details = {"findings": [finding_object(finding) for finding in report.findings]}
+    number = f"{report.errors} {'error' if report.errors == 1 else 'errors'}"
+    if report.errors and not skip_broken:
+        raise ValidationError("SKILLS_BROKEN", f"{number}; nothing was written", details=details)
+    if report.public or allow_empty:
+        return
+    if report.errors:
+        message, fix = f"{number}, and no skill is left to publish; nothing was written", "Mend what is reported."
+        raise ValidationError("SKILLS_BROKEN", message, fix=fix, details=details)
+    message = "everyone may see none of the skills; nothing was written"
+    raise NotFoundError("SKILL_NOT_FOUND", message, fix=_NOBODY, details=details)
 
 
 def _chosen(hosts: tuple[str, ...]) -> tuple[str, ...]:

@@ -80,12 +80,15 @@ def _examine(paths: Iterable[Path], level: CheckLevel) -> tuple[list[str], list[
     """Return what was looked at, and what was found."""
     from skillwire.folder.identify import Named, find_collisions, identify  # noqa: PLC0415  # --help does without
     from skillwire.folder.lint_site import examine_index  # noqa: PLC0415  # same
-    from skillwire.folder.load import examine  # noqa: PLC0415  # same
+    from skillwire.folder.load import examine, find_bare_folders  # noqa: PLC0415  # same
 
     checked: list[str] = []
     findings: list[Finding] = []
     skills = []
-    for path in dict.fromkeys(target for given in paths for target in _targets(given)):
+    targets = {given: list(_targets(given)) for given in paths}
+    for given, found in targets.items():
+        findings += find_bare_folders(given, found, level=level)
+    for path in dict.fromkeys(target for found in targets.values() for target in found):
         checked.append(str(path))
         if path.is_file():
             findings += examine_index(path, level=level)

@@ -1,4 +1,4 @@
-"""``skillwire init``: make a new skill that passes ``check``."""
+"""``skillwire init``: make a new skill to fill in."""
 
 from __future__ import annotations
 
@@ -26,11 +26,13 @@ if TYPE_CHECKING:
 )
 @click.option("--script", is_flag=True, help="Add a script that the skill runs.")
 @click.option("--manifest", is_flag=True, help="Add a skill.toml.")
+@click.option("--dry-run", is_flag=True, help="Say what would be made, write nothing.")
 @output_options
-def command(*, output: Output, name: str, parent: Path, script: bool, manifest: bool) -> None:
-    """Make the folder of a new skill, with a SKILL.md to fill in, that passes check as it is.
+def command(*, output: Output, name: str, parent: Path, script: bool, manifest: bool, dry_run: bool) -> None:
+    """Make the folder of a new skill, with a SKILL.md to fill in.
 
-    NAME is 1-64 of a-z, 0-9 and single hyphens; the folder gets that name. Nothing is overwritten.
+    NAME is 1-64 of a-z, 0-9 and single hyphens; the folder gets that name. Nothing is overwritten. Until its
+    texts are yours, check warns that they are a template's.
     """
     from skillwire.adapters.files.atomic import write_atomically  # noqa: PLC0415  # --help does without
     from skillwire.folder.scaffold import scaffold  # noqa: PLC0415  # same
@@ -39,8 +41,12 @@ def command(*, output: Output, name: str, parent: Path, script: bool, manifest: 
     folder = parent / name
     if folder.is_symlink() or folder.exists():
         raise ConflictError("FILE_EXISTS", f"{folder} is there already", place=Place(str(folder)))
-    for file in files:
+    for file in () if dry_run else files:
         write_atomically(folder / file.path, bytes(file.content), mode=0o755 if file.executable else 0o644)
-    output.document("init/1", {"name": name, "path": str(folder), "files": [file.path for file in files]})
+    names = [file.path for file in files]
+    output.document("init/1", {"name": name, "path": str(folder), "files": names, "dry_run": dry_run})
+    if dry_run:
+        output.line("would make ", strong(name), f"  {folder}: {', '.join(names)}")
+        return
     output.line(good("made "), strong(name), f"  {folder}")
     output.note(f"next: fill in {folder / 'SKILL.md'}, then: skillwire check {folder}")

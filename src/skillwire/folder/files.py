@@ -67,14 +67,19 @@ class _Walk:
 
     def folder(self, path: str, prefix: str) -> None:
         """Read what is in the folder at ``path``; ``prefix`` is its place in the skill, with a final ``/``."""
+        empty = True
         try:
             with os.scandir(path) as entries:
                 for entry in entries:
                     if self._full:
                         return
+                    empty = False
                     self._entry(entry, prefix + entry.name)
         except OSError as error:
             self._unreadable(error, prefix)
+        else:
+            if empty and prefix:
+                self._findings.add("FOLDER_EMPTY", "the folder is empty", self._place(prefix[:-1]))
 
     def _entry(self, entry: os.DirEntry[str], path: str) -> None:
         if _JUNK.fullmatch(entry.name):

@@ -32,9 +32,15 @@ _PIPE: Final = re.compile(
     re.IGNORECASE,
 )
 
+#: Programs that reach the network.
+_PROGRAMS: Final = r"(?:/usr(?:/local)?/bin/)?(curl|wget|nc|ncat|ssh|scp|sftp|rsync|ftp|telnet)"
 _PYTHON: Final = re.compile(
     r"^[ \t]*(?:from|import)[ \t]+(urllib\.request|urllib3|requests|httpx|aiohttp|http\.client|socket|ftplib|smtplib"
-    r"|imaplib|telnetlib|websockets?|paramiko|boto3|grpc)\b",
+    r"|imaplib|telnetlib|websockets?|paramiko|boto3|grpc)\b"
+    # A command: in the call that starts it, or as a list whose second item is an option or an address.
+    rf"|\b(?:run|call|check_call|check_output|getoutput|Popen|system|popen|create_subprocess_(?:exec|shell)|execlp?|execvp?)"
+    rf"\(\s{{0,200}}[\[(]?\s{{0,200}}[rf]?[\"']{_PROGRAMS}(?=[\"']|\s)"
+    rf"|[\[(]\s{{0,200}}[\"']{_PROGRAMS}[\"'],\s{{0,200}}f?[\"'](?:-|https?://)",
     re.MULTILINE,
 )
 _SHELL: Final = re.compile(
@@ -42,6 +48,7 @@ _SHELL: Final = re.compile(
 )
 _JAVASCRIPT: Final = re.compile(
     r"\b(fetch|axios(?:\.\w+)?)\s*\(|\b(XMLHttpRequest|WebSocket)\b"
+    rf"|\b(?:exec|spawn|execFile)(?:Sync)?\(\s{{0,200}}[\"'`]{_PROGRAMS}(?=[\"'`]|\s)"
     r"|(?:require\(|from|import)\s*[\"'](?:node:)?(https?|net|tls|dgram|axios|node-fetch|got|undici|ws)[\"']"
 )
 _RUBY: Final = re.compile(r"^\s*require\s+[\"'](net/http|open-uri|socket|faraday|httparty)[\"']", re.MULTILINE)

@@ -1,9 +1,9 @@
 """Rules about secrets: keys and tokens that have a form of their own, and assignments that look like one.
 
-Each row names what must occur literally before its pattern is tried, so that a usual file costs a few
-look-ups. A finding says what sort of secret and where. The other rules get the text with every
-secret masked, and what documents said about themselves before is redacted (:meth:`Findings.redact`), so that
-the secret itself is in no message and no excerpt.
+Such assignments have quotes, or stand in a file whose name says that they need none. Each row names what must occur
+literally before its pattern is tried, so that a usual file costs a few look-ups. A finding says what sort of secret
+and where. The other rules get the text with every secret masked, and what documents said about themselves before is
+redacted (:meth:`Findings.redact`), so that the secret itself is in no message and no excerpt.
 """
 
 from __future__ import annotations
@@ -60,6 +60,17 @@ _FORMS: Final = (
 )
 _ASSIGNED: Final = re.compile(r"[:=]\s{0,4}[\"']([A-Za-z0-9+/_.=-]{20,200})[\"']")
 _CALLED: Final = re.compile(r"(?:key|token|secret|passw(?:or)?d|credential)s?[\"'\])]*\s*$", re.IGNORECASE)
+#: Files in which a value needs no quotes, by their names: those of shells, of settings and of images.
+_SETTINGS: Final = re.compile(
+    r"(?:.*\.)?env(?:\..*)?|.*\.(?:sh|bash|zsh|ini|cfg|conf|properties|ya?ml|toml)|(?:.*\.)?(?:Dockerfile|Containerfile)(?:\..*)?",
+    re.IGNORECASE,
+)
+_BARE: Final = re.compile(
+    r"^[ \t]{0,40}(?:-[ \t]+)?(?:(?:export|ENV|ARG|set|declare)[ \t]+(?:-\w+[ \t]+)?)?"
+    r"[\w.-]{0,60}(?:key|token|secret|passw(?:or)?d|credential)s?"
+    r"(?:[ \t]{0,4}[:=][ \t]{0,4}|[ \t]+)([A-Za-z0-9+/_.=-]{20,200})[ \t]*\r?(?:#.*)?$",
+    re.IGNORECASE | re.MULTILINE,
+)
 _PLACEHOLDER: Final = re.compile(
     r"example|sample|your|placeholder|change.?me|dummy|fake|test|xxxx|0000|1234|\.\.\.|todo|redacted", re.IGNORECASE
 )
@@ -73,7 +84,7 @@ def lint_secrets(content: FolderContent, findings: Findings) -> FolderContent:
 
 
 def _lint_file(file: TextFile, findings: Findings) -> TextFile:
-    secrets = sorted(_secrets(file.text), key=lambda secret: secret.start)
+    secrets = sorted([*_secrets(file.text), *_bare_secrets(file)], key=lambda secret: secret.start)
     if not secrets:
         return file
     masked = replace(file, text=_masked(file.text, secrets))
@@ -93,6 +104,14 @@ def _secrets(text: str) -> Iterator[_Secret]:
     if '"' in text or "'" in text:
         for found in _ASSIGNED.finditer(text):
             if _looks_random(found[1]) and _CALLED.search(text, max(0, found.start() - 40), found.start()):
+                yield _Secret("what looks like a secret", *found.span(1))
+
+
+def _bare_secrets(file: TextFile) -> Iterator[_Secret]:
+    """Yield what is assigned without quotes, where the name of the file says that this is how it is done."""
+    if _SETTINGS.fullmatch(file.path.rpartition("/")[2]):
+        for found in _BARE.finditer(file.text):
+            if _looks_random(found[1]):
                 yield _Secret("what looks like a secret", *found.span(1))
 
 

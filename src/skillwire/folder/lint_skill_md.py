@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Final
 
 from skillwire import limits
 from skillwire.errors import Place
-from skillwire.folder.fields import is_version
 from skillwire.folder.files import SKILL_MD
 from skillwire.folder.frontmatter import BOM
+from skillwire.folder.lint_yaml import lint_yaml
+from skillwire.folder.scaffold import PLACEHOLDERS
 from skillwire.model.name import is_skill_name
-from skillwire.trust.excerpt import excerpt
+from skillwire.model.semver import is_version
 from skillwire.trust.hidden_text import neutralise
 
 if TYPE_CHECKING:
@@ -43,11 +44,12 @@ def lint_skill_md(content: FolderContent, findings: Findings) -> None:
     if skill_md is None:
         return
     _lint_name(skill_md, content.name, findings)
-    _lint_form(skill_md, findings)
+    lint_yaml(skill_md, findings)
     _lint_fields(skill_md, findings)
     _lint_lengths(skill_md, findings)
     _lint_version(skill_md, content, findings)
     _lint_body(skill_md, findings)
+    _lint_placeholders(content, findings)
 
 
 def is_link_text(data: bytes) -> bool:
@@ -85,29 +87,6 @@ def _lint_lengths(skill_md: SkillMd, findings: Findings) -> None:
             findings.add(code, f"{field} has {len(value)} characters, at most {most}", skill_md.place(field))
 
 
-def _lint_form(skill_md: SkillMd, findings: Findings) -> None:
-    """Judge whether simpler readers, the reference validator among them, read the same frontmatter."""
-    for place in skill_md.flows:
-        findings.add("FLOW_STYLE", "a list or map stands in brackets", place)
-    for offset, line in enumerate(skill_md.head.split("\n")):
-        if "---" in line:
-            message = "some readers end the frontmatter at these three hyphens"
-            findings.add("FRONTMATTER_HYPHENS", message, _line(skill_md, line, offset, line.index("---"), 3))
-        if "\t" in line:
-            findings.add("FRONTMATTER_YAML", "a tab", _line(skill_md, line, offset, line.index("\t"), 1))
-    metadata = skill_md.fields.get("metadata")
-    for path, value in [
-        *(((key,), value) for key, value in skill_md.fields.items()),
-        *((("metadata", key), value) for key, value in (metadata.items() if isinstance(metadata, dict) else ())),
-    ]:
-        if path[-1] == "<<" or value in ("=", "<<"):
-            findings.add("FRONTMATTER_YAML", "some readers give = and << a meaning", skill_md.place(*path))
-
-
-def _line(skill_md: SkillMd, line: str, offset: int, column: int, width: int) -> Place:
-    return Place(skill_md.source, offset + 2, column + 1, column + 1 + width, excerpt(line))
-
-
 def _lint_version(skill_md: SkillMd, content: FolderContent, findings: Findings) -> None:
     version = skill_md.metadata.get("version")
     if version is not None and not is_version(version):
@@ -129,3 +108,15 @@ def _lint_body(skill_md: SkillMd, findings: Findings) -> None:
     if tokens >= limits.SKILL_MD_TOKENS:
         message = f"the body has some {tokens} tokens, fewer than {limits.SKILL_MD_TOKENS} are advised"
         findings.add("BODY_TOKENS", message, place)
+
+
+def _lint_placeholders(content: FolderContent, findings: Findings) -> None:
+    """Judge whether the words of a template are still there."""
+    for file in content.texts:
+        if file.path == SKILL_MD:
+            for words in PLACEHOLDERS:
+                start = file.text.find(words)
+                if start >= 0:
+                    findings.add(
+                        "PLACEHOLDER", "these are the words of a template", file.place(start, start + len(words))
+                    )

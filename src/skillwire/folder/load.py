@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from skillwire import limits
 from skillwire.errors import NotFoundError, Place, SkillwireError, ValidationError
 from skillwire.folder.content import FolderContent, text_files
-from skillwire.folder.fields import is_version
 from skillwire.folder.files import SKILL_MD, is_junk, read_files
 from skillwire.folder.findings import Findings
 from skillwire.folder.frontmatter import SkillMd, parse_skill_md
@@ -30,11 +29,12 @@ from skillwire.folder.lint_secrets import lint_secrets
 from skillwire.folder.lint_skill_md import lint_skill_md
 from skillwire.folder.manifest import Manifest, read_manifest
 from skillwire.model.name import is_skill_name
+from skillwire.model.semver import is_version
 from skillwire.trust.guarded_json import load_json
 from skillwire.trust.hidden_text import neutralise
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
     from pathlib import Path
 
     from skillwire.folder.rules import CheckLevel
@@ -114,6 +114,25 @@ def _find(folder: Path, depth: int, seen: set[str]) -> Iterator[Path]:
                 yield from _find(folder / entry.name, depth - 1, seen)
 
 
+def find_bare_folders(root: Path, skills: Collection[Path], *, level: CheckLevel = "strict") -> Iterator[Finding]:
+    """Yield a finding for each folder beside skills that is none: ``SKILL.md`` may have been forgotten, or misspelt.
+
+    Args:
+        root: a folder of skills. Where no skill is directly in it, it holds other things, and nothing is said.
+        skills: what :func:`find_folders` found there.
+        level: of the check.
+    """
+    if root not in {skill.parent for skill in skills}:
+        return
+    holding = {ancestor for skill in skills for ancestor in (skill, *skill.parents)}
+    findings = Findings(level)
+    for folder in sorted(root.iterdir()):
+        passed_over = folder.name.startswith(".") or is_junk(folder.name)
+        if folder not in holding and not passed_over and folder.is_dir():
+            findings.add("FOLDER_WITHOUT_SKILL", "there is no SKILL.md, here or below", Place(str(folder)))
+    yield from findings
+
+
 def load_folder(path: Path, *, level: CheckLevel = "strict") -> LoadedFolder:
     """Return the skill in the folder ``path``.
 
@@ -159,6 +178,7 @@ def examine(path: Path, *, level: CheckLevel = "strict") -> Examination:
     for family in _FAMILIES:
         family(content, findings)
     _lint_size(content, findings)
+    _lint_nested(content, findings)
     findings.redact()
     return Examination(path, _loaded(path, content, findings), tuple(findings))
 
@@ -174,6 +194,13 @@ def _lint_size(content: FolderContent, findings: Findings) -> None:
         if _ODD_PATH.search(file.path):
             message = f"clients of 0.1.0 do not take {neutralise(file.path)!r}"
             findings.add("PATH_ODD", message, content.place(file.path))
+
+
+def _lint_nested(content: FolderContent, findings: Findings) -> None:
+    """Judge whether another skill is hidden in this one: :func:`find_folders` looks into no skill."""
+    for file in content.files:
+        if file.path.lower().endswith(f"/{SKILL_MD.lower()}"):
+            findings.add("SKILL_WITHIN_SKILL", "this is no skill of its own here", content.place(file.path))
 
 
 def _rename_skill_md(files: tuple[FileContent, ...], root: str, findings: Findings) -> tuple[FileContent, ...]:

@@ -101,6 +101,13 @@ RULES: Final[dict[str, Rule]] = {
         "A tab, and the values = and <<, are refused or read as something else by some readers.",
         "Write spaces instead of tabs, and put such a value into words.",
     ),
+    "FRONTMATTER_TYPED": Rule(
+        "A value without quotes is not text to every reader",
+        "warning",
+        None,
+        "Readers of YAML take it for a number, a truth value, nothing or a date; some then drop the whole skill.",
+        "Put the value into quotes.",
+    ),
     "BYTE_ORDER_MARK": Rule(
         "The file begins with a byte order mark",
         "error",
@@ -135,6 +142,13 @@ RULES: Final[dict[str, Rule]] = {
         "note",
         "The frontmatter says when to use a skill; the body is what an agent then reads.",
         "Write the instructions below the frontmatter.",
+    ),
+    "PLACEHOLDER": Rule(
+        "Text of a template was left in place",
+        "warning",
+        "warning",
+        "Agents choose a skill by its description and follow its body; a template's words mislead them.",
+        "Replace it by what this skill does.",
     ),
     "BODY_LINES": Rule(
         "The body is long",
@@ -277,6 +291,27 @@ RULES: Final[dict[str, Rule]] = {
         None,
         "The most used installer unpacks at most 50 MiB.",
         "Leave out what the skill does not need, or have it fetched when it is needed.",
+    ),
+    "FOLDER_EMPTY": Rule(
+        "The folder is empty",
+        "note",
+        "note",
+        "A skill is its files; who installs it does not get the folder.",
+        "Put a file into it, or remove it.",
+    ),
+    "SKILL_WITHIN_SKILL": Rule(
+        "A SKILL.md stands within another skill",
+        "warning",
+        "note",
+        "It is published as a file of the skill around it; nobody can find or install it by itself.",
+        "Move its folder beside the other skill, or give the file another name.",
+    ),
+    "FOLDER_WITHOUT_SKILL": Rule(
+        "The folder beside skills is none",
+        "note",
+        None,
+        "It has no SKILL.md, here or below, so it is passed over.",
+        "Add a SKILL.md if it is to be a skill.",
     ),
     # --- links -------------------------------------------------------------------------------------------
     "LINK_BROKEN": Rule(

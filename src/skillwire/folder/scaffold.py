@@ -1,4 +1,4 @@
-"""A new skill to begin from: files that pass the strict check as they are."""
+"""A new skill to begin from: files in which the strict check finds nothing but the texts that are to be filled in."""
 
 from __future__ import annotations
 
@@ -9,6 +9,17 @@ from skillwire.folder.files import SKILL_MD
 from skillwire.model.name import is_skill_name
 from skillwire.model.skill import FileContent
 
+#: What templates say where an author is to say something: ours, and those of the installers that most people use.
+PLACEHOLDERS: Final = (
+    "Describe in one or two sentences what this skill does.",
+    "Say what the agent should do, step by step.",
+    "Say what usually fails, and what to do then.",
+    "A brief description of what this skill does",
+    "Instructions for the agent to follow when this skill is activated.",
+    "Describe when this skill should be used.",
+    "Replace with description of the skill and when Claude should use it.",
+    "# Insert instructions below",
+)
 _SKILL_MD: Final = """\
 ---
 name: {name}

@@ -22,7 +22,9 @@ def test_a_new_skill_passes_check(capsys: pytest.CaptureFixture[str], options: l
     assert said.out == "made pdf-forms  pdf-forms\n"
     assert said.err == "next: fill in pdf-forms/SKILL.md, then: skillwire check pdf-forms\n"
     assert run(["check", "pdf-forms"]) == 0
-    assert capsys.readouterr().out == "checked pdf-forms: no findings\n"
+    said = capsys.readouterr().out
+    assert said.count("warning[PLACEHOLDER]") == said.count("[") == 3
+    assert said.endswith("\nchecked pdf-forms: 3 warnings\n")
     assert Path("pdf-forms/scripts/main.py").exists() is ("--script" in options)
     assert Path("pdf-forms/skill.toml").exists() is ("--manifest" in options)
 
@@ -42,9 +44,18 @@ def test_in_another_folder(capsys: pytest.CaptureFixture[str]) -> None:
         "name": "demo",
         "path": "skills/mine/demo",
         "files": ["SKILL.md"],
+        "dry_run": False,
         "findings": [],
     }
     assert Path("skills/mine/demo/SKILL.md").exists()
+
+
+def test_a_dry_run_says_what_would_be_made(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["init", "demo", "--script", "--dry-run"]) == 0
+    assert capsys.readouterr().out == "would make demo  demo: SKILL.md, scripts/main.py\n"
+    assert run(["init", "demo", "--dry-run", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["dry_run"] is True
+    assert not Path("demo").exists()
 
 
 def test_nothing_is_overwritten(capsys: pytest.CaptureFixture[str]) -> None:

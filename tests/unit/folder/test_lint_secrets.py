@@ -65,6 +65,42 @@ def test_assignments_that_look_like_a_secret(found: Found, text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("scripts/deploy.sh", f"set -e\nexport API_KEY={RANDOM}\n"),
+        ("scripts/deploy.bash", f"  declare -r token={RANDOM}  # for the service\n"),
+        (".env.example", f"DB_PASSWORD={RANDOM}\n"),
+        ("settings.env", f"client_secret = {RANDOM}\r\n"),
+        ("assets/client.ini", f"[a]\npassword = {RANDOM}\n"),
+        ("assets/values.yaml", f"service:\n  - apiToken: {RANDOM}\n"),
+        ("Dockerfile", f"FROM a\nENV ACCESS_TOKEN={RANDOM}\n"),
+        ("api.Dockerfile", f"ARG key {RANDOM}\n"),
+    ],
+)
+def test_in_files_of_settings_a_secret_needs_no_quotes(found: Found, path: str, text: str) -> None:
+    [line] = found(**{path: text})
+    assert line.startswith(f"warning SECRET {path}:")
+    assert RANDOM not in line
+    assert found(**{path: "", "notes.md": text}) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("a.sh", "key=$(openssl rand -hex 32)\nTOKEN=${TOKEN:?not set}\nAPI_KEY=$1\n"),
+        ("a.sh", "password=correct.horse.battery.staple\necho key /usr/share/keyrings/debian-archive-12.gpg.asc\n"),
+        ("a.yaml", "key: sha256-of-the-file\nkeys: [a]\nname: metadata.name.1.2.3.4\n"),
+        ("a.yaml", f"checksum: {RANDOM}\n"),
+        ("a.yml", "secretName: my-service-secret-v2\nkeyRef: projects/p1/locations/l1/keys/k1\n"),
+        (".env.example", "API_KEY=your-key-goes-here-0000\nTOKEN=\n"),
+        ("Dockerfile", "ENV KEYRING /usr/share/keyrings/nodesource.gpg\n"),
+    ],
+)
+def test_what_is_no_secret_without_quotes(found: Found, path: str, text: str) -> None:
+    assert found(**{path: text}) == []
+
+
+@pytest.mark.parametrize(
     "text",
     [
         'api_key = "your-api-key-goes-here-123"',

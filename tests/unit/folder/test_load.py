@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from skillwire.errors import NotFoundError, ValidationError
-from skillwire.folder.load import examine, find_folders, load_folder
+from skillwire.folder.load import examine, find_bare_folders, find_folders, load_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,6 +31,32 @@ def test_skills_are_found_below_a_root_but_not_inside_each_other(write: Callable
     found = [str(path.relative_to(tmp_path)) for path in find_folders(tmp_path)]
     assert len([path for path in found if path in ("a", "again")]) == 1
     assert [path for path in found if path not in ("a", "again")] == ["1/2/3/four", "b", "group/c", "lower"]
+
+
+@pytest.mark.parametrize("path", ["more/SKILL.md", "a/b/skill.md"])
+def test_a_skill_inside_another_is_said(found: Callable[..., list[str]], path: str) -> None:
+    assert found(**{path: "x", "SKILL.md.txt": "x", "OTHERSKILL.md": "x"}) == [f"warning SKILL_WITHIN_SKILL {path}"]
+    assert found("lenient", **{path: "x"}) == [f"note SKILL_WITHIN_SKILL {path}"]
+
+
+def test_an_empty_folder_is_said(write: Callable[..., Path], found: Callable[..., list[str]]) -> None:
+    (write() / "assets" / "pictures").mkdir(parents=True)
+    assert found() == ["note FOLDER_EMPTY assets/pictures"]
+
+
+def test_what_lies_beside_skills_and_is_none_is_said(write: Callable[..., Path], tmp_path: Path) -> None:
+    for name in ("a", "group/b"):
+        write(name)
+    write("c", **{"SKILL.md": None, "SKIL.md": "x"})
+    for name in (".git", "node_modules", "group/d"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "README.md").write_text("x")
+    findings = list(find_bare_folders(tmp_path, find_folders(tmp_path)))
+    assert [(one.code, one.level, one.place.source) for one in findings] == [
+        ("FOLDER_WITHOUT_SKILL", "note", str(tmp_path / "c"))
+    ]
+    assert list(find_bare_folders(tmp_path, find_folders(tmp_path), level="lenient")) == []
+    assert list(find_bare_folders(tmp_path, [tmp_path / "group" / "b"])) == []  # here it holds other things
 
 
 def test_nothing_is_found_where_there_is_nothing(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A new skill passes the strict check as it is."""
+"""A new skill passes the strict check, which finds nothing but what is to be filled in."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from skillwire.errors import ValidationError
 from skillwire.folder.load import load_folder
-from skillwire.folder.scaffold import scaffold
+from skillwire.folder.scaffold import PLACEHOLDERS, scaffold
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 @pytest.mark.parametrize("script", [False, True])
 @pytest.mark.parametrize("manifest", [False, True])
-def test_a_new_skill_has_no_findings(write: Callable[..., Path], script: bool, manifest: bool) -> None:  # noqa: FBT001  # parameters
+def test_a_new_skill_has_placeholders_only(write: Callable[..., Path], script: bool, manifest: bool) -> None:  # noqa: FBT001  # parameters
     files = scaffold("pdf-forms", script=script, manifest=manifest)
     folder = write("pdf-forms", **{file.path: bytes(file.content) for file in files})
     for file in files:
         (folder / file.path).chmod(0o755 if file.executable else 0o644)
     loaded = load_folder(folder)
-    assert loaded.findings == ()
+    assert {finding.code for finding in loaded.findings} == {"PLACEHOLDER"}
     assert loaded.version == "0.1.0"
     assert loaded.manifest.kind == (("action" if script else "instruction") if manifest else None)
 
@@ -38,6 +38,21 @@ def test_the_script_runs(write: Callable[..., Path]) -> None:
         [folder / "scripts/main.py"], input='{"name": "you"}', capture_output=True, text=True, check=True
     )
     assert json.loads(done.stdout) == {"greeting": "Hello, you!"}
+
+
+@pytest.mark.parametrize("words", PLACEHOLDERS)
+@pytest.mark.parametrize("level", ["strict", "lenient"])
+def test_the_words_of_a_template_are_found_where_they_stand(
+    found: Callable[..., list[str]], level: str, words: str
+) -> None:
+    text = f"---\nname: demo\ndescription: d\nmetadata:\n  version: '1.0.0'\n---\n# B\n\n{words}\n"
+    assert found(level, **{"SKILL.md": text}) == ["warning PLACEHOLDER SKILL.md:9:1"]
+    assert found(level, **{"SKILL.md": text.replace(words, "Do it."), "references/notes.md": f"{words}\n"}) == []
+
+
+def test_the_template_holds_each_of_our_placeholders() -> None:
+    text = bytes(scaffold("demo")[0].content).decode()
+    assert sum(words in text for words in PLACEHOLDERS) == 3
 
 
 @pytest.mark.parametrize("name", ["", "A", "a--b", "../a", "con"])

@@ -21,6 +21,7 @@ from skillwire.adapters.files.signature import sign_folder
 from skillwire.adapters.files.site_folder import SiteFolder
 from skillwire.adapters.files.site_manifest import file_line, line_paths, skill_line
 from skillwire.adapters.files.skill_rows import unpack_skill
+from skillwire.errors import Place, UsageError
 from skillwire.folder.identify import Named, find_collisions
 from skillwire.folder.load import find_folders
 from skillwire.model.access import ANONYMOUS, Access
@@ -49,6 +50,7 @@ class SiteOptions:
         hosts: keys of :data:`~skillwire.adapters.files.host_files.HOSTS`.
         force: see :class:`~skillwire.adapters.files.site_folder.SiteFolder`.
         skip_broken: publish the others when some skills cannot be published.
+        allow_empty: also write a site in which nobody would see a skill.
         use_record: whether folders that have not changed since the last build are taken as they are.
         dry_run: load everything, write nothing.
     """
@@ -60,6 +62,7 @@ class SiteOptions:
     hosts: tuple[str, ...] = ()
     force: bool = False
     skip_broken: bool = False
+    allow_empty: bool = False
     use_record: bool = True
     dry_run: bool = False
 
@@ -68,10 +71,12 @@ class BuildReport(NamedTuple):
     """What a build found and did.
 
     Of the folders, ``loaded`` were read and ``unchanged`` taken from the record. ``changes`` is None when nothing
-    was written: in a dry run, and when ``findings`` have errors that are not to be skipped.
+    was written: in a dry run, when ``findings`` have errors that are not to be skipped, and when none of the
+    ``skills`` is ``public`` and an empty site was not allowed.
     """
 
     skills: int
+    public: int
     loaded: int
     unchanged: int
     findings: tuple[Finding, ...]
@@ -87,10 +92,14 @@ class SiteBuild:
     """One build, as ``options`` say.
 
     ``folders`` are the skill folders that were found.
+
+    Raises:
+        UsageError: ``SITE_OVERLAP``.
     """
 
     def __init__(self, options: SiteOptions) -> None:
         self.folders = sorted({str(folder) for root in options.roots for folder in find_folders(Path(root))})
+        _check_apart(options.site, options.roots, self.folders)
         self._options = options
         self._record = BuildRecord(options.site, "site", options.publisher, options.base_url)
         self._records: dict[str, FolderRecord] = {}
@@ -125,8 +134,10 @@ class SiteBuild:
         collisions = _collisions(skills)
         findings += [*collisions.values(), *doubled.values()]
         sorted_findings = tuple(sorted(findings, key=_place))
-        report = BuildReport(len(skills) - len(collisions), len(stale), unchanged, sorted_findings, None)
-        if site is None or (report.errors and not self._options.skip_broken):
+        public = sum(skill.access is Access.PUBLIC for folder, skill in skills.items() if folder not in collisions)
+        number = len(skills) - len(collisions)
+        report = BuildReport(number, public, len(stale), unchanged, sorted_findings, None)
+        if site is None or self._is_refused(report):
             return report
         for folder in collisions:
             del self._records[folder]
@@ -134,6 +145,12 @@ class SiteBuild:
         changes = site.commit(self._complete(site, skills.values()))
         self._record.write({folder: record for folder, record in self._records.items() if record.signature})
         return report._replace(changes=changes)
+
+    def _is_refused(self, report: BuildReport) -> bool:
+        """Whether the site that is there, most often a good one, is to stay as it is."""
+        if report.errors and not self._options.skip_broken:
+            return True
+        return not report.public and not self._options.allow_empty
 
     def _unchanged(self) -> dict[str, Skill]:
         """Return the skills of the folders that are as they were, and whose files are in the site."""
@@ -183,6 +200,25 @@ class _Listed:
         return skill.access is not Access.PUBLIC or (
             artifact_name(skill) in self._artifacts and skill.name in self._folders and f"@{skill.name}" in self._scopes
         )
+
+
+def _check_apart(site: Path, roots: Iterable[str], folders: Iterable[str]) -> None:
+    """Refuse a site inside a skill, and sources inside the site.
+
+    A site beside skills, such as ``build . -o site``, is right: hosts publish folders of a repository.
+    """
+    real = os.path.realpath(site)
+    for source in {*roots, *folders}:
+        if _is_within(os.path.realpath(source), real):
+            message = f"the skills in {source} lie inside the site"
+            raise UsageError("SITE_OVERLAP", message, place=Place(str(site)))
+    for folder in folders:
+        if _is_within(real, os.path.realpath(folder)):
+            raise UsageError("SITE_OVERLAP", f"the site lies inside the skill {folder}", place=Place(str(site)))
+
+
+def _is_within(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
 def _names(folder: str) -> frozenset[str]:

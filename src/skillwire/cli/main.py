@@ -43,10 +43,13 @@ SECTIONS: Final[dict[str, dict[str, str]]] = {
         "update": "Bring installed skills up to date.",
         "outdated": "Say which installed skills have changed at their origin.",
         "verify": "Compare installed skills with the lock.",
+        "origins": "List whom you agreed to install from, and take it back.",
     },
     "Understand": {
+        "doctor": "Look for what is wrong here: network, folders, settings, installed skills.",
         "explain": "Say what an error code or a lint rule means, and what to do.",
         "config": "Show the settings in force, and where each comes from.",
+        "completion": "Print the script that completes in bash, zsh or fish.",
     },
 }
 EXIT_INTERRUPTED: Final = 130
@@ -121,7 +124,12 @@ def _ended_by_signals() -> Iterator[None]:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit."""
-    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if shell := os.environ.get("_SKILLWIRE_COMPLETE"):  # the script of a shell asks
+        from skillwire.cli.complete import answer  # noqa: PLC0415  # and nobody else needs it
+
+        sys.exit(answer(cli, shell, arguments))
+    sys.exit(run(arguments))
 
 
 def run(arguments: list[str]) -> int:

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from skillwire.adapters.files.skills_folder import FileSkillsFolder
     from skillwire.model.install import Lock, Placement, StagedSkill
 
-_STAGING: Final = ".skillwire-staging"
-_KEPT: Final = ".skillwire-kept"
+STAGING: Final = ".skillwire-staging"
+KEPT: Final = ".skillwire-kept"
 
 
 class _Move(NamedTuple):
@@ -166,7 +166,7 @@ class FolderChange:
         """Keep the staging folders, under a name that no later change removes; return what to say."""
         kept = []
         for staging in self._stagings.values():
-            keep = staging.with_name(staging.name.replace(_STAGING, _KEPT))
+            keep = staging.with_name(staging.name.replace(STAGING, KEPT))
             try:
                 staging.rename(keep)
             except OSError:
@@ -187,12 +187,12 @@ class FolderChange:
         if parent not in self._stagings:
             with storage_errors(parent):
                 self._make(parent)
-                for left in parent.glob(f"{_STAGING}-*"):
+                for left in parent.glob(f"{STAGING}-*"):
                     if left.is_symlink() or not left.is_dir():
                         left.unlink()
                     else:
                         shutil.rmtree(left)
-                staging = parent / f"{_STAGING}-{secrets.token_hex(6)}"
+                staging = parent / f"{STAGING}-{secrets.token_hex(6)}"
                 self._stagings[parent] = staging
                 staging.mkdir(mode=0o700)
         return self._stagings[parent]

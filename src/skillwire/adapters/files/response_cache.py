@@ -56,3 +56,12 @@ class FileResponseCache:
         # Two users of one machine account may hold different credentials: their answers differ, so must the key.
         key = hashlib.sha256(f"{credential or ''}\n{url}".encode()).hexdigest()
         return self._directory / key[:2] / key[2:]
+
+
+def is_readable(path: Path) -> bool:
+    """Whether a file of the cache is whole, so that an answer can be read back from it."""
+    head, _, body = path.read_bytes().partition(b"\n")
+    try:
+        return bool(json.loads(head)["size"] == len(body))
+    except (ValueError, KeyError, TypeError):
+        return False  # cut off, or of another version

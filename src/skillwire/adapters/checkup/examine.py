@@ -1,0 +1,104 @@
+"""The check-up: a table of checks, all run at once, each on its own.
+
+A check is a function that gets the :class:`~skillwire.adapters.checkup.surroundings.Surroundings` and yields
+diagnoses. What it raises becomes its diagnosis, and one that takes too long is left behind, so that no check stops
+another. A new part of skillwire adds its checks as rows here.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from skillwire.adapters.checkup import folders, installed, machine, network
+from skillwire.adapters.http.threads import call_within, outcomes
+from skillwire.errors import SkillwireError
+from skillwire.resolver.checkup import Diagnosis, Section, from_error
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from skillwire.adapters.checkup.surroundings import Surroundings
+
+DEADLINE_SECONDS: Final = 5.0
+
+
+class Check(NamedTuple):
+    """One check: the section that it belongs to, what it looks at, and how; ``connects``: left out when offline."""
+
+    section: str
+    subject: str
+    look: Callable[[Surroundings], Iterator[Diagnosis]]
+    connects: bool = False
+
+
+CHECKS: Final = (
+    Check("Python", "the interpreter", machine.check_python),
+    Check("Python", "the packages that skillwire needs", machine.check_parts),
+    Check("Settings", "the settings", folders.check_settings),
+    Check("Network", "proxies", network.check_proxies),
+    Check("Network", "the address policy", network.check_policy),
+    Check("Network", "being offline", network.check_offline),
+    Check("Network", "certificate authorities", machine.check_authorities),
+    Check("Clock", "times of files", machine.check_file_times),
+    Check("Folders", "our own folders", folders.check_own_folders),
+    Check("Folders", "credentials", folders.check_secret_files),
+    Check("Cache", "the cache", folders.check_cache),
+    Check("Agents", "the agents' folders", folders.check_agents),
+    Check("Installed skills", "the lock", installed.check_installed),
+    Check("Installed skills", "what was left behind", installed.check_leftovers),
+)
+
+
+def examine(
+    surroundings: Surroundings, checks: Sequence[Check] = CHECKS, *, deadline: float = DEADLINE_SECONDS
+) -> list[Section]:
+    """Run ``checks``, and one for each configured source; return what they found, section by section, in order.
+
+    Args:
+        surroundings: where.
+        checks: rows of the table.
+        deadline: seconds that one check may take. All run at once, so this is about what the whole takes at most.
+    """
+    rows = [*checks, *_source_checks(surroundings)]
+    rows = [row for row in rows if not (row.connects and surroundings.offline)]
+    found: dict[int, list[Diagnosis]] = {}
+    calls = [partial(_run, row, surroundings, deadline) for row in rows]
+    for index, outcome in outcomes(calls, threads=len(calls)):
+        if isinstance(outcome, BaseException):
+            raise outcome
+        found[index] = outcome
+    sections: dict[str, list[Diagnosis]] = {}
+    for index, row in enumerate(rows):
+        sections.setdefault(row.section, []).extend(found[index])
+    return [Section(title, tuple(diagnoses)) for title, diagnoses in sections.items()]
+
+
+def _source_checks(surroundings: Surroundings) -> list[Check]:
+    return [
+        Check("Network", source, partial(network.check_source, source), connects=True)
+        for source in surroundings.settings.sources
+    ]
+
+
+def _run(row: Check, surroundings: Surroundings, deadline: float) -> list[Diagnosis]:
+    seen: list[Diagnosis] = []
+
+    def look() -> bool:
+        for diagnosis in row.look(surroundings):
+            seen.append(diagnosis)  # noqa: PERF402  # what was seen before an error or the deadline counts, too
+        return True
+
+    try:
+        if call_within(look, deadline) is None:
+            what = f"{row.subject}: no answer within {deadline:g} s"
+            fix = "Try again; a name server, a server or a disk hangs."
+            seen.append(Diagnosis("problem", what, "Commands that need it would wait as well.", fix))
+    except SkillwireError as error:
+        seen.append(from_error(error))
+    except Exception as error:  # noqa: BLE001  # a check that breaks is a finding of its own, and stops no other
+        what = f"{row.subject} could not be looked at: {type(error).__name__}: {error}"
+        seen.append(
+            Diagnosis("problem", what, "The check itself failed.", "skillwire explain INTERNAL says how to report it.")
+        )
+    return seen

@@ -1,0 +1,122 @@
+"""Checks of files and folders: settings, our own folders, the agents' folders, credentials, the cache."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from typing import TYPE_CHECKING, Final
+
+from skillwire.adapters.files.credentials import netrc_file
+from skillwire.adapters.files.directories import cache_directory, config_directory, state_directory
+from skillwire.adapters.files.origin_book import FileOriginBook
+from skillwire.adapters.files.response_cache import is_readable
+from skillwire.adapters.files.settings_file import find_project_file, user_file
+from skillwire.adapters.files.skills_folder import FileSkillsFolder
+from skillwire.resolver.agents import AGENTS
+from skillwire.resolver.checkup import Diagnosis, from_error, judge_secret_file
+from skillwire.resolver.place import choose_agents, place_for
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from skillwire.adapters.checkup.surroundings import Surroundings
+
+_HASHING_SECONDS: Final = 2.0  # of a check that may take five; a cache may hold gigabytes
+_MEBIBYTE: Final = 1024 * 1024
+
+
+def check_settings(surroundings: Surroundings) -> Iterator[Diagnosis]:
+    """Say which settings files are read, and what is wrong with them."""
+    if surroundings.settings_error is not None:
+        yield from_error(surroundings.settings_error)
+        return
+    own = user_file()
+    files = [path for path in (find_project_file(surroundings.root), own) if path is not None and path.is_file()]
+    yield Diagnosis(
+        "ok", f"read from {' and '.join(map(str, files))}" if files else "no settings file; the defaults hold"
+    )
+    if not surroundings.settings.sources:
+        yield Diagnosis("ok", "no sources are configured: skills are named as example.com/name")
+
+
+def check_own_folders(_: Surroundings) -> Iterator[Diagnosis]:
+    """See whether the cache and the state can be written, and what is remembered can be read."""
+    for purpose, folder in (
+        ("cache", cache_directory()),
+        ("state", state_directory()),
+        ("settings", config_directory()),
+    ):
+        yield _writable(folder, f"the folder of {purpose}, {folder}")
+    FileOriginBook(state_directory() / "origins.json").look_up("")  # raises when the file is damaged
+
+
+def check_agents(surroundings: Surroundings) -> Iterator[Diagnosis]:
+    """Say which agents are found, and see whether their folders of skills can be used."""
+    found = [name for name, agent in AGENTS.items() if (surroundings.root / agent.found_by).is_dir()]
+    listed = ", ".join(found) if found else "none; skills go into .agents/skills, which many agents read"
+    yield Diagnosis("ok", f"agents found: {listed}")
+    chosen = choose_agents(surroundings.settings.agents, found, for_user=surroundings.for_user)
+    folder = FileSkillsFolder(surroundings.root)
+    for place in place_for(chosen, for_user=surroundings.for_user, copy=True).folders:
+        real = folder.inside(place)  # raises when it leads out
+        yield _writable(real, f"{place}")
+        yield from _dangling(real, place)
+
+
+def _dangling(folder: Path, shown: str) -> Iterator[Diagnosis]:
+    if not folder.is_dir():
+        return
+    for entry in sorted(folder.iterdir()):
+        if entry.is_symlink() and not entry.exists():
+            why = "The agent finds nothing there; what the link leads to was moved or removed."
+            fix = f"skillwire add --frozen puts a locked skill back; else remove {entry}."
+            yield Diagnosis("problem", f"{shown}/{entry.name} is a link to nothing", why, fix)
+
+
+def check_secret_files(surroundings: Surroundings) -> Iterator[Diagnosis]:
+    """See whether others can read the files that hold credentials."""
+    path = netrc_file(surroundings.environment)
+    if path.is_file():
+        yield judge_secret_file(str(path), path.stat().st_mode)
+    if surroundings.environment.get("SKILLWIRE_TOKENS"):
+        yield Diagnosis("ok", "tokens come from SKILLWIRE_TOKENS; programs that you start inherit it")
+
+
+def check_cache(_: Surroundings) -> Iterator[Diagnosis]:
+    """Count what the cache holds, and find what cannot be read back."""
+    cache = cache_directory()
+    responses = _files(cache / "responses")
+    blobs = _files(cache / "blobs")
+    size = sum(path.stat().st_size for path in responses + blobs)
+    yield Diagnosis("ok", f"{len(responses)} answers and {len(blobs)} files in {size / _MEBIBYTE:,.1f} MiB, {cache}")
+    damaged = [path for path in responses if not is_readable(path)]
+    end = time.monotonic() + _HASHING_SECONDS
+    for path in blobs:
+        if time.monotonic() > end:
+            yield Diagnosis("ok", "the cache is large; only a part of it was hashed")
+            break
+        if hashlib.sha256(path.read_bytes()).hexdigest() != path.parent.name + path.name:
+            damaged.append(path)
+    if damaged:
+        what = f"{len(damaged)} of them cannot be used, such as {damaged[0]}"
+        yield Diagnosis("warning", what, "They are fetched again when needed.", f"rm -r {cache}")
+
+
+def _files(folder: Path) -> list[Path]:
+    return [path for path in sorted(folder.glob("*/*")) if path.is_file() and not path.name.startswith(".")]
+
+
+def _writable(folder: Path, shown: str) -> Diagnosis:
+    """Say whether ``folder`` can be written, or, when it does not exist yet, be made."""
+    standing = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
+    if standing.is_dir() and os.access(standing, os.W_OK | os.X_OK):
+        return Diagnosis("ok", f"{shown}: writable" if standing == folder else f"{shown}: not there yet, can be made")
+    if not standing.is_dir():
+        why = "It is a file, or a link to nothing, where a folder must be."
+        return Diagnosis("problem", f"{shown}: {standing} is not a folder", why, f"Move {standing} away.")
+    why = "Nothing can be installed or remembered there."
+    return Diagnosis(
+        "problem", f"{shown}: {standing} cannot be written", why, f"Give yourself leave to write {standing}."
+    )

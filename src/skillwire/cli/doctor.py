@@ -1,0 +1,86 @@
+"""``skillwire doctor``: look for what is wrong here, and say how to mend it."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from skillwire.cli.client_options import scope_option
+from skillwire.cli.output import bad, doubtful, faint, good, output_options, strong
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from skillwire.cli.output import Output, Styled
+    from skillwire.resolver.checkup import Diagnosis, Section
+
+_MARKS: Final[dict[str, Callable[[object], Styled]]] = {"ok": good, "warning": doubtful, "problem": bad}
+_MARK_WIDTH: Final = max(map(len, _MARKS))
+
+
+@click.command()
+@click.option("--offline", is_flag=True, help="Ask no source and no name server.")
+@scope_option
+@output_options
+def command(*, output: Output, offline: bool, for_user: bool) -> None:
+    """Look for what is wrong here: network, sources, clock, folders, settings, cache, installed skills.
+
+    Everything is looked at, nothing is changed. Each finding says what is the matter, why it matters and how to mend
+    it. Exits with 1 when there is a problem; a warning is none.
+    """
+    from skillwire.adapters.checkup.examine import examine  # noqa: PLC0415  # --help does without
+    from skillwire.adapters.checkup.surroundings import look_around  # noqa: PLC0415  # as above
+    from skillwire.resolver.checkup import count  # noqa: PLC0415  # as above
+
+    root = Path.home() if for_user else Path.cwd()
+    sections = examine(look_around(root, os.environ, time.time(), for_user=for_user, offline=offline))
+    counted = count(sections)
+    output.document(
+        "doctor/1",
+        {
+            "checks": [
+                {"section": section.title, **diagnosis._asdict()}
+                for section in sections
+                for diagnosis in section.diagnoses
+            ],
+            "counts": dict(counted),
+        },
+    )
+    _print(output, sections)
+    output.line(_summary(counted["problem"], counted["warning"]))
+    if counted["problem"]:
+        raise click.exceptions.Exit(1)
+
+
+def _print(output: Output, sections: Sequence[Section]) -> None:
+    for section in sections:
+        shown = [row for row in section.diagnoses if row.severity != "ok" or not output.quiet]
+        if shown:
+            output.line(strong(section.title))
+            for row in shown:
+                _print_diagnosis(output, row)
+            output.line()
+
+
+def _print_diagnosis(output: Output, row: Diagnosis) -> None:
+    mark = _MARKS[row.severity](row.severity)
+    output.line("  ", mark, " " * (_MARK_WIDTH - len(row.severity) + 2), row.what)
+    indent = " " * (_MARK_WIDTH + 4)
+    for label, text in (("why", row.why), ("fix", row.fix)):
+        if text:
+            output.line(indent, faint(f"{label}  "), text)
+
+
+def _summary(problems: int, warnings: int) -> Styled:
+    counted = [
+        f"{number} {word}{'' if number == 1 else 's'}"
+        for number, word in ((problems, "problem"), (warnings, "warning"))
+        if number
+    ]
+    if not counted:
+        return good("all is well")
+    return (bad if problems else doubtful)(" and ".join(counted))

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
+from skillwire.folder.rules import RULES
 from skillwire.trust.hidden_text import neutralise
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, MutableMapping
+    from collections.abc import Iterable, MutableMapping, Sequence
 
     from structlog.typing import FilteringBoundLogger, WrappedLogger
 
@@ -54,6 +55,13 @@ def log_changes(log: FilteringBoundLogger, revision: int, skills: int, changes: 
         if names
     }
     log.info("published", revision=revision, skills=skills, **told)
+
+
+def log_templates(log: FilteringBoundLogger, names: Sequence[str]) -> None:
+    """Say which skills are published with words of a template in them."""
+    if names:
+        told = ", ".join(names) if len(names) <= _NAMED else len(names)
+        log.warning("template text is published", skills=told, code="PLACEHOLDER", fix=RULES["PLACEHOLDER"].fix)
 
 
 def log_broken(log: FilteringBoundLogger, broken: Iterable[Broken]) -> None:

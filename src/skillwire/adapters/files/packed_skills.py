@@ -9,7 +9,7 @@ from skillwire.adapters.files.skill_rows import unpack_skill
 from skillwire.model.skill import Skill
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 
 class SkillChanges(NamedTuple):
@@ -39,6 +39,15 @@ class PackedSkills(Mapping[str, Skill]):
 
     def __len__(self) -> int:
         return len(self._packed)
+
+    def with_finding(self, code: str, names: Iterable[str]) -> tuple[str, ...]:
+        """Return those of ``names`` whose skill was published with a finding of this code."""
+        written = code.encode()
+        return tuple(
+            name
+            for name in names
+            if written in self._packed[name] and any(finding.code == code for finding in self[name].findings)
+        )
 
     def changes_since(self, before: PackedSkills) -> SkillChanges:
         """Return what is added, changed and removed here, compared with ``before``."""

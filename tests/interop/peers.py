@@ -26,6 +26,7 @@ _FROM_NPM: Final = {
     "astro": _NODE_MODULES / "astro" / "bin" / "astro.mjs",
     "npm_tar": FOLDER / "npm_tar.mjs",
     "readers": FOLDER / "frontmatter_readers.mjs",
+    "sharing_schema": FOLDER / "sharing_schema.mjs",
 }
 #: Name → the Debian package that has it.
 _FROM_DEBIAN: Final = {

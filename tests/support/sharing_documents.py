@@ -1,0 +1,97 @@
+"""Documents of Skill Sharing for property tests: made from the shapes of its messages, right and nearly right."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import strategies as st
+
+from skillwire.protocols.skill_sharing.messages import CONDITIONS
+from skillwire.protocols.skill_sharing.shapes import (
+    Anything,
+    Boolean,
+    ListOf,
+    MapOf,
+    Number,
+    OneOf,
+    Record,
+    Reference,
+    Text,
+    read_shapes,
+)
+
+if TYPE_CHECKING:
+    from skillwire.protocols.skill_sharing.shapes import Shape
+
+SHAPES = read_shapes()
+VERSIONS = st.sampled_from(["1.0.0", "0.1.0", "2.3.1", "1.0.0-alpha.1", "1.2.3+build.5", "10.20.30-rc.1+x-y"])
+#: 64 bits, which every reader of JSON takes for a whole number as it stands.
+WHOLE = st.integers(-(2**53), 2**53)
+PLAIN = st.none() | st.booleans() | WHOLE | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=8)
+ANYTHING = st.recursive(
+    PLAIN,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+WRONG = st.sampled_from([None, True, 3, -1.5, "", "2", "1.0", "v1.0.0", "1.0.0\n", "01.0.0", [], [1], {}, {"a": 1}])
+
+
+def documents(definition: str) -> st.SearchStrategy[Any]:
+    """Return documents that fit ``definition``."""
+    return _made(SHAPES[definition], definition)
+
+
+def _made(shape: Shape, name: str | None = None) -> st.SearchStrategy[Any]:  # noqa: PLR0911  # one return for each shape
+    match shape:
+        case Text(pattern):
+            return VERSIONS if pattern else st.text(max_size=12)
+        case Number():
+            return WHOLE | st.floats(allow_nan=False, allow_infinity=False)
+        case Boolean():
+            return st.booleans()
+        case Anything():
+            return ANYTHING
+        case OneOf(values):
+            return st.sampled_from(values)
+        case ListOf(item):
+            return st.lists(_made(item), max_size=3)
+        case MapOf(value):
+            return st.dictionaries(st.text(max_size=6), _made(value), max_size=3)
+        case Reference(other):
+            return st.deferred(lambda: _made(SHAPES[other], other))
+        case Record(fields):
+            required = {field.name: _made(field.shape) for field in fields if field.required}
+            optional = {field.name: _made(field.shape) for field in fields if not field.required}
+            made = st.fixed_dictionaries(required, optional=optional)
+            return made.filter(lambda document: _fits_conditions(document, name))
+
+
+def _fits_conditions(document: dict[str, Any], name: str | None) -> bool:
+    return all(
+        document.get(rule.field) != rule.value or rule.demanded in document for rule in CONDITIONS.get(name or "", ())
+    )
+
+
+@st.composite
+def spoiled(draw: st.DrawFn, definition: str) -> Any:
+    """Return a document in which one thing may have been removed, replaced or added."""
+    document = draw(documents(definition))
+    places = list(_places(document))
+    if not places:
+        return draw(WRONG)
+    holder, key = draw(st.sampled_from(places))
+    deed = draw(st.sampled_from(["remove", "replace", "add"]))
+    if deed == "remove":
+        del holder[key]
+    elif deed == "replace" or isinstance(holder, list):
+        holder[key] = draw(WRONG)
+    else:
+        holder[draw(st.sampled_from(["x", "changelog_url", "schema", "header", "tags", "retry"]))] = draw(WRONG)
+    return document
+
+
+def _places(value: Any) -> Any:
+    if isinstance(value, dict | list):
+        for key in list(value) if isinstance(value, dict) else range(len(value)):
+            yield value, key
+            yield from _places(value[key])

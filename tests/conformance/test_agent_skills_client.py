@@ -191,6 +191,6 @@ def test_files_under_scripts_are_installed_and_not_executed(client, publisher, t
     publisher.answer(INDEX, index(entry(type="archive", url="/one.zip", digest=Digest.of(content))))
     publisher.answer(f"{ORIGIN}/one.zip", content)
     client.add("example.com/one", consent=True)
-    client.run(client.verify([]))
+    client.verify()
     assert (client.root / ".agents/skills/one/scripts/setup.sh").is_file()
     assert not trace.exists()

@@ -276,7 +276,7 @@ class TestAdding:
         assert (folder / "SKILL.md").read_bytes() == skill_md("one")
         assert os.access(folder / "scripts/run.sh", os.X_OK)
         assert not os.access(folder / "SKILL.md", os.X_OK)
-        locked = client.folder.read_lock().skills["one"]
+        locked = client._workplace.folder.read_lock().skills["one"]
         assert locked.version == "1.2.0"
         assert locked.digest == site.entries["one"]["digest"]
         assert set(locked.files) == {"SKILL.md", "scripts/run.sh"}
@@ -316,7 +316,7 @@ class TestAdding:
         client.add("example.com/one", consent=True)
         site.put("two", skill_md("two"))
         client.add("example.com/two")
-        assert set(client.folder.read_lock().skills) == {"one", "two"}
+        assert set(client._workplace.folder.read_lock().skills) == {"one", "two"}
 
     def test_an_origin_outside_the_policy_is_refused_even_with_consent(self, client, site):
         site.put("one", skill_md("one"))
@@ -340,7 +340,7 @@ class TestAdding:
         report = client.add("example.com", consent=True)
         assert [locked.name for locked in report.installed] == ["one"]
         assert set(report.failed) == {"two"}
-        assert set(client.folder.read_lock().skills) == {"one"}
+        assert set(client._workplace.folder.read_lock().skills) == {"one"}
         assert installed(client) == [".agents/skills/one/SKILL.md", "skills.lock"]
 
     def test_a_name_that_differs_inside_is_said_and_loaded(self, client, site, findings):
@@ -361,8 +361,8 @@ class TestAdding:
         (folder / "SKILL.md").write_bytes(skill_md("one"))
         client.add(str(folder))
         (client.root / ".agents/skills/one/SKILL.md").unlink()
-        client.run(client.apply(client.run(client.plan_frozen([])), consent=False, overwrite=True))
-        assert client.run(client.verify([]))[1] == []
+        client.apply(client.plan_frozen(), overwrite=True)
+        assert client.verify().deviations == []
 
     def test_hidden_text_is_said(self, client, site, findings):
         site.put("one", skill_md("one", "Be nice.\U000e0069\U000e0067\n"))
@@ -443,7 +443,7 @@ class TestConflicts:
 
     def test_two_changes_at_once_are_kept_apart(self, client, site):
         site.put("one", skill_md("one"))
-        change = client.folder.change()
+        change = client._workplace.folder.change()
         try:
             with pytest.raises(ConflictError) as caught:
                 client.add("example.com/one", consent=True)
@@ -502,12 +502,12 @@ class TestForgedLocks:
     def test_a_remote_skill_cannot_pass_for_a_local_one(self, client, forged):
         forged(origin="path:x")
         with pytest.raises(SkillwireError) as caught:
-            client.run(client.plan_frozen([]))
+            client.plan_frozen()
         assert caught.value.code == "LOCK_FORM"
 
     def test_an_artifact_elsewhere_needs_consent_of_its_own(self, client, forged):
         forged(url="https://evil.example/one.md")
-        assert client.run(client.plan_frozen([])).unknown_origins == ("https://evil.example",)
+        assert client.plan_frozen().unknown_origins == ("https://evil.example",)
 
     def test_what_was_verified_is_not_replaced_by_what_cannot_be_on_any_machine(
         self, client, site, tmp_path, monkeypatch
@@ -575,11 +575,11 @@ class TestLater:
 
     def test_verify_finds_every_kind_of_deviation(self, two):
         folder = two.root / ".agents/skills"
-        assert two.run(two.verify([]))[1] == []
+        assert two.verify()[1] == []
         (folder / "one/SKILL.md").write_text("edited")
         (folder / "one/more.md").write_text("added")
         (folder / "two/SKILL.md").unlink()
-        deviations = {(row.name, row.path, row.problem) for row in two.run(two.verify([]))[1]}
+        deviations = {(row.name, row.path, row.problem) for row in two.verify()[1]}
         assert deviations == {
             ("one", "SKILL.md", "changed"),
             ("one", "more.md", "added"),
@@ -590,46 +590,46 @@ class TestLater:
         link = two.root / ".claude/skills/one"
         link.unlink()
         link.symlink_to(tmp_path)
-        assert two.run(two.verify(["one"]))[1]
+        assert two.verify("one")[1]
 
     def test_outdated_asks_even_where_the_cache_is_fresh(self, two, site):
         site.index(cache_control="max-age=600")
         two.index("example.com")
         site.put("one", skill_md("one", "New.\n"))
-        assert {row.state for row in two.run(two.compare([]))} == {"changed", "current"}
+        assert {row.state for row in two.compare()} == {"changed", "current"}
 
     def test_outdated_compares_by_digest_alone(self, two, site):
         site.put("one", skill_md("one", "New.\n"), version="1.1.0")
-        states = {row.locked.name: row.state for row in two.run(two.compare([]))}
+        states = {row.locked.name: row.state for row in two.compare()}
         assert states == {"one": "changed", "two": "current"}
         assert site.asked == ["agent-skills/index.json"]
 
     def test_update_fetches_what_changed_and_keeps_its_place(self, two, site):
         site.put("one", skill_md("one", "New.\n"), version="1.1.0")
-        plan = two.run(two.plan_update(two.run(two.compare([]))))
-        two.run(two.apply(plan, consent=False, overwrite=False))
+        plan = two.plan_update(two.compare())
+        two.apply(plan)
         assert site.asked == ["agent-skills/index.json", "agent-skills/one/SKILL.md"]
         assert (two.root / ".claude/skills/one/SKILL.md").read_bytes() == skill_md("one", "New.\n")
-        assert two.folder.read_lock().skills["one"].version == "1.1.0"
+        assert two._workplace.folder.read_lock().skills["one"].version == "1.1.0"
 
     def test_a_skill_that_is_gone_is_said_and_kept(self, two, site):
         del site.entries["one"]
         site.index()
-        assert {row.locked.name: row.state for row in two.run(two.compare([]))} == {"one": "gone", "two": "current"}
+        assert {row.locked.name: row.state for row in two.compare()} == {"one": "gone", "two": "current"}
 
     def test_an_origin_that_cannot_be_reached_is_said(self, two, site):
         site.publisher.fail(INDEX, FetchError("CONNECT_FAILED", "no route"))
-        assert {row.state for row in two.run(two.compare([]))} == {"unreachable"}
+        assert {row.state for row in two.compare()} == {"unreachable"}
 
     def test_remove_takes_folder_link_and_row(self, two):
-        two.run(two.remove(["one"]))
+        two.remove("one")
         assert not os.path.lexists(two.root / ".claude/skills/one")
         assert not (two.root / ".agents/skills/one").exists()
-        assert set(two.folder.read_lock().skills) == {"two"}
+        assert set(two._workplace.folder.read_lock().skills) == {"two"}
 
     def test_remove_what_is_not_installed(self, two):
         with pytest.raises(NotFoundError) as caught:
-            two.run(two.remove(["three"]))
+            two.remove("three")
         assert caught.value.code == "NOT_INSTALLED"
 
     def test_frozen_installs_exactly_the_lock_without_an_index(self, two, site, tmp_path):
@@ -639,33 +639,33 @@ class TestLater:
         fresh = Client(other)
         fresh.driver = site.publisher
         (tmp_path / "skillwire/cache/blobs").rename(tmp_path / "elsewhere")
-        fresh.run(fresh.apply(fresh.run(fresh.plan_frozen([])), consent=False, overwrite=False))
+        fresh.apply(fresh.plan_frozen())
         assert sorted(site.asked) == ["agent-skills/one/SKILL.md", "agent-skills/two/SKILL.md"]
         assert (other / "skills.lock").read_bytes() == (two.root / "skills.lock").read_bytes()
-        assert fresh.run(fresh.verify([]))[1] == []
+        assert fresh.verify()[1] == []
 
     def test_frozen_refuses_what_changed_at_the_origin(self, two, site, tmp_path):
         site.put("one", skill_md("one", "New.\n"))
         (tmp_path / "skillwire/cache/blobs").rename(tmp_path / "elsewhere")
-        two.run(two.remove(["two"]))
+        two.remove("two")
         (two.root / ".agents/skills/one/SKILL.md").unlink()
-        plan = two.run(two.plan_frozen(["one"]))
+        plan = two.plan_frozen("one")
         with pytest.raises(TrustError) as caught:
-            two.run(two.apply(plan, consent=False, overwrite=True))
+            two.apply(plan, overwrite=True)
         assert caught.value.code == "DIGEST_MISMATCH"
 
     def test_a_lock_alone_is_no_consent(self, two, site, tmp_path, monkeypatch):
         monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "other user"))
         fresh = Client(two.root)
         fresh.driver = site.publisher
-        plan = fresh.run(fresh.plan_frozen([]))
+        plan = fresh.plan_frozen()
         assert plan.unknown_origins == (ORIGIN,)
         with pytest.raises(TrustError):
-            fresh.run(fresh.apply(plan, consent=False, overwrite=False))
+            fresh.apply(plan)
 
     def test_frozen_without_a_lock(self, client):
         with pytest.raises(NotFoundError) as caught:
-            client.run(client.plan_frozen([]))
+            client.plan_frozen()
         assert caught.value.code == "LOCK_MISSING"
 
 
@@ -683,13 +683,13 @@ class TestSources:
 
     def test_search_goes_on_without_an_origin_that_fails(self, client, site, findings):
         site.put("one", skill_md("one"))
-        hits = client.run(client.search("one", ["example.net", "example.com"]))
+        hits = client.find("one", ["example.net", "example.com"])
         assert [skill.ref.name for skill, _ in hits] == ["one"]
         assert [finding.code for finding in findings] == ["INDEX_NOT_FOUND"]
 
     def test_search_fails_when_every_origin_fails(self, client):
         with pytest.raises(SkillwireError):
-            client.run(client.search("one", ["example.net"]))
+            client.find("one", ["example.net"])
 
 
 class TestCredentials:

@@ -91,15 +91,22 @@ class TestPlace:
                 assert ".." not in folder.split("/")
 
     def test_without_a_choice_the_universal_folder_and_the_agents_in_use(self):
-        assert choose_agents((), ["claude-code"]) == ("universal", "claude-code")
+        assert choose_agents((), ["claude-code"], for_user=False) == ("universal", "claude-code")
 
     def test_a_choice_is_taken_as_it_is(self):
-        assert choose_agents(["codex"], ["claude-code"]) == ("codex",)
-        assert choose_agents(["*"], []) == tuple(AGENTS)
+        assert choose_agents(["codex"], ["claude-code"], for_user=False) == ("codex",)
+        assert choose_agents(["*"], [], for_user=True) == tuple(AGENTS)
+
+    def test_all_of_them_leave_a_plain_folder_of_the_project_alone(self):
+        others = tuple(name for name in AGENTS if name != "openclaw")
+        assert choose_agents(["*"], [], for_user=False) == others
+        assert all(AGENTS[name].project.startswith(".") for name in others)
+        assert choose_agents(["*"], ["openclaw"], for_user=False) == tuple(AGENTS)
+        assert choose_agents(["openclaw"], [], for_user=False) == ("openclaw",)
 
     def test_an_unknown_agent_is_answered_with_those_that_look_alike(self):
         with pytest.raises(UsageError, match="there is no agent 'claud-code'") as caught:
-            choose_agents(["claud-code"], [])
+            choose_agents(["claud-code"], [], for_user=False)
         assert "claude-code" in caught.value.diagnostics().fix
 
     def test_one_folder_needs_no_link(self):

@@ -11,23 +11,25 @@ from skillwire.cli.client_options import (
     locked_object,
     network_options,
     open_client,
+    open_progress,
     refresh_option,
     scope_option,
 )
 from skillwire.cli.output import bad, error_object, faint, good, output_options, strong
-from skillwire.cli.progress import Progress
 from skillwire.errors import UsageError
 from skillwire.resolver.reference import reference_to
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from skillwire.cli.output import Output
+    from skillwire.cli.progress import Progress
     from skillwire.client.synchronous import Client
     from skillwire.resolver.install import Plan, Report
 
 
 _LISTED: Final = 5  # more unchanged skills than this are counted, not named
+_ASKED_ABOUT: Final = 24  # as many names help to decide whether all are meant
 
 
 @click.command()
@@ -68,6 +70,7 @@ def command(
         raise UsageError("USAGE", "nothing to add", fix="name a skill, such as example.com/name, or give --frozen")
     if frozen and (agents or copy is not None or take_all):
         raise UsageError("USAGE", "--frozen excludes --agent, --copy, --link and --all", fix="the lock says them")
+    progress = open_progress(output)
     with open_client(
         output,
         references=() if frozen else references,
@@ -75,59 +78,65 @@ def command(
         for_user=for_user,
         offline=offline,
         refresh=refresh,
+        progress=progress,
     ) as client:
-        if frozen:
-            plan = client.run(client.plan_frozen(references))
-        else:
-            plan = client.run(client.plan(references, agents, copy=copy))
-            _agree_to_number(plan, references, agreed=take_all or yes or dry_run)
-        carry_out(client, output, plan, consent=yes, overwrite=overwrite, dry_run=dry_run)
+        with progress.during("reading"):
+            plan = client.plan_frozen(*references) if frozen else client.plan(*references, agents=agents, copy=copy)
+        if dry_run:
+            tell_plan(output, plan, consent=yes, overwrite=overwrite)
+            return
+        if not frozen:
+            _agree_to_number(output, plan, references, agreed=take_all or yes)
+        if code := carry_out(client, output, progress, plan, consent=yes, overwrite=overwrite):
+            raise click.exceptions.Exit(code)
 
 
 def carry_out(
     client: Client,
     output: Output,
+    progress: Progress,
     plan: Plan,
     *,
     consent: bool,
     overwrite: bool,
-    dry_run: bool,
     document: tuple[str, dict[str, Any]] = ("add/1", {}),
-) -> None:
-    """Ask what has to be asked, do it and tell it; when a part failed, exit as the gravest error does.
+) -> int:
+    """Ask what has to be asked, do it and tell it; return the exit code: the gravest error's when a part failed.
 
     ``document`` is the schema of the JSON document, and what it holds beside what was done.
     """
-    if dry_run:
-        _tell_plan(output, plan)
-        return
     consent = consent or all(confirm(_origin_question(base)) for base in plan.unknown_origins)
     overwrite = overwrite or (
         bool(plan.conflicts)
         and all(confirm(f"{row.skill.ref.name}: {row.reason}. Replace it?") for row in plan.conflicts)
     )
-    with Progress("adding", len(plan.pending), shown=not (output.quiet or output.as_json)) as progress:
-        report = client.run(client.apply(plan, consent=consent, overwrite=overwrite, on_done=progress.advance))
+    with progress.during("adding", len(plan.pending)):
+        report = client.apply(plan, consent=consent, overwrite=overwrite, on_done=progress.advance)
     _tell_report(output, client, report, *document)
-    if report.failed:
-        raise click.exceptions.Exit(max(error.exit_code for error in report.failed.values()))
+    return max((error.exit_code for error in report.failed.values()), default=0)
 
 
 def _origin_question(base: str) -> str:
     return f"Nothing was installed from {base} yet. A skill is instructions that your agent follows. Trust it?"
 
 
-def _agree_to_number(plan: Plan, references: Sequence[str], *, agreed: bool) -> None:
+def _agree_to_number(output: Output, plan: Plan, references: Sequence[str], *, agreed: bool) -> None:
     """Adding all of an origin is rarely meant by typing its name alone."""
     if agreed or len(plan.skills) <= len(references):
         return
+    names = [row.skill.ref.name for row in plan.skills]
+    more = f" and {len(names) - _ASKED_ABOUT} more" if len(names) > _ASKED_ABOUT else ""
+    output.note(", ".join(names[:_ASKED_ABOUT]) + more)
     if not confirm(f"That means {len(plan.skills)} skills. Add them all?"):
         first = reference_to(plan.skills[0].skill.ref)
         fix = f"name one, such as {first}, or give --all"
         raise UsageError("REFERENCE", f"{' '.join(references)} means {len(plan.skills)} skills", fix=fix)
 
 
-def _tell_plan(output: Output, plan: Plan) -> None:
+def tell_plan(
+    output: Output, plan: Plan, *, consent: bool, overwrite: bool, more: Mapping[str, Any] | None = None
+) -> None:
+    """Say what would happen, with these answers to what would be asked. ``more`` is added to the JSON document."""
     rows: list[dict[str, Any]] = [
         {
             "name": row.skill.ref.name,
@@ -139,13 +148,15 @@ def _tell_plan(output: Output, plan: Plan) -> None:
         }
         for row in plan.skills
     ]
-    output.document("plan/1", {"skills": rows, "unknown_origins": list(plan.unknown_origins)})
-    verbs = {"new": "would add", "update": "would update", "unchanged": "unchanged", "conflict": "in the way of"}
+    answers = {"unknown_origins": list(plan.unknown_origins), "consent": consent, "overwrite": overwrite}
+    output.document("plan/1", {**(more or {}), "skills": rows, **answers})
+    conflict = "would replace" if overwrite else "would ask about"
+    verbs = {"new": "would add", "update": "would update", "unchanged": "unchanged", "conflict": conflict}
+    for base in plan.unknown_origins:
+        output.line(f"would {'take --yes as' if consent else 'ask for'} consent to {base}")
     for row in rows:
         places = ", ".join([*row["folders"], *row["links"]])
         output.line(f"{verbs[row['state']]} ", strong(row["name"]), faint(f"  {row['reason'] or places}"))
-    for base in plan.unknown_origins:
-        output.line(f"would ask for consent to {base}")
 
 
 def _tell_report(output: Output, client: Client, report: Report, schema: str, more: dict[str, Any]) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from skillwire.cli.client_options import network_options, open_client, refresh_option
+from skillwire.cli.client_options import network_options, open_client, open_progress, refresh_option
 from skillwire.cli.output import output_options
 from skillwire.errors import UsageError
 
@@ -29,7 +29,13 @@ def command(
     In a pipe the bytes come as they are. On a terminal hidden characters are shown as escapes, and a binary file
     is refused.
     """
-    with open_client(output, references=[reference], token=token, offline=offline, refresh=refresh) as client:
+    progress = open_progress(output)
+    with (
+        open_client(
+            output, references=[reference], token=token, offline=offline, refresh=refresh, progress=progress
+        ) as client,
+        progress.during("reading"),
+    ):
         content = client.skill(reference).open(path)
     if output.as_json:
         _print_document(output, reference, path, content)

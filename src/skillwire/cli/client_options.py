@@ -5,10 +5,12 @@ from __future__ import annotations
 import functools
 import sys
 from typing import TYPE_CHECKING, Any
+from unicodedata import east_asian_width
 
 import click
 
 from skillwire.cli.output import one_line
+from skillwire.cli.progress import Progress
 from skillwire.errors import UsageError
 from skillwire.resolver.reference import reference_to
 
@@ -51,18 +53,26 @@ def open_client(
     for_user: bool = False,
     offline: bool | None = None,
     refresh: bool = False,
+    progress: Progress | None = None,
 ) -> Client:
-    """Return a client for the current folder that tells ``output`` what it skips.
+    """Return a client for the current folder that tells ``output`` what it skips, and ``progress`` what comes.
 
     ``references`` is what the user typed; a ``token`` goes to their origin, or, where nothing was typed, to the
     origin of what is installed; that must be one.
     """
     from skillwire.client.synchronous import Client  # noqa: PLC0415  # --help does without
 
-    client = Client(for_user=for_user, offline=offline, refresh=refresh, report=output.finding)
+    progress = progress or Progress(shown=False)
+    report = progress.beside(output.finding)
+    client = Client(for_user=for_user, offline=offline, refresh=refresh, report=report, on_traffic=progress.traffic)
     if token is not None:
         client.set_token(_one_origin(client, references), token)
     return client
+
+
+def open_progress(output: Output) -> Progress:
+    """Return what shows on a terminal that the command still works; silent with ``--quiet`` and ``--json``."""
+    return Progress(shown=not (output.quiet or output.as_json))
 
 
 def _one_origin(client: Client, references: Sequence[str]) -> str:
@@ -71,7 +81,7 @@ def _one_origin(client: Client, references: Sequence[str]) -> str:
 
     urls = [lookup.location.url for reference in references for lookup in parse_reference(reference).lookups]
     if not references:
-        urls = [locked.index for locked in client.run(client.installed()) if locked.index]
+        urls = [locked.index for locked in client.installed() if locked.index]
     origins = {str(parse_url(url).origin) for url in urls}
     if len(origins) != 1:
         fix = "Name one origin, or set SKILLWIRE_TOKENS='https://a.example=... https://b.example=...'."
@@ -115,9 +125,19 @@ def locked_object(locked: LockedSkill) -> dict[str, Any]:
 
 
 def shortened(text: str, width: int) -> str:
-    """Return ``text`` as one line, cut to ``width`` characters."""
-    line = " ".join(text.split())
-    return line if len(line) <= width else line[: max(width - 1, 1)].rstrip() + "…"
+    """Return ``text`` as one line of ``width`` columns at the most, cut between two words where one ends near there."""
+    line = " ".join(one_line(text).split())
+    if _columns(line) <= width:
+        return line
+    while line and _columns(line) >= width:
+        line = line[:-1]
+    whole_words = line.rpartition(" ")[0]
+    return (whole_words if len(whole_words) > len(line) * 2 // 3 else line).rstrip(" ,;:.") + "…"
+
+
+def _columns(line: str) -> int:
+    """Return how many columns of a terminal ``line`` fills: a character of East Asia fills two."""
+    return len(line) if line.isascii() else sum(2 if east_asian_width(letter) in "WF" else 1 for letter in line)
 
 
 @functools.cache
@@ -125,4 +145,4 @@ def terminal_width() -> int:
     """Return how wide a line may be; wide in a pipe, where nothing is cut for looks."""
     import shutil  # noqa: PLC0415  # only for lines that are cut
 
-    return shutil.get_terminal_size((100, 24)).columns if sys.stdout.isatty() else 1_000
+    return shutil.get_terminal_size((100, 24)).columns if sys.stdout.isatty() else 10_000

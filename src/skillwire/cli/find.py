@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from skillwire.cli.client_options import (
     network_options,
     open_client,
+    open_progress,
     ref_object,
     refresh_option,
     shortened,
@@ -18,7 +19,12 @@ from skillwire.cli.output import faint, output_options, strong
 from skillwire.resolver.reference import reference_to
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from skillwire.cli.output import Output
+    from skillwire.model.ref import SkillRef
+
+_ROOM: Final = 24  # columns that a description needs to say anything
 
 
 @click.command()
@@ -43,8 +49,14 @@ def command(
     Searches the origins given with --from, or the configured sources.
     """
     words = " ".join(query)
-    with open_client(output, references=origins, token=token, offline=offline, refresh=refresh) as client:
-        hits = client.run(client.search(words, origins))
+    progress = open_progress(output)
+    with (
+        open_client(
+            output, references=origins, token=token, offline=offline, refresh=refresh, progress=progress
+        ) as client,
+        progress.during("reading"),
+    ):
+        hits = client.find(words, origins)
     shown = hits[:limit]
     output.document(
         "find/1",
@@ -54,15 +66,24 @@ def command(
             "hits": [{**ref_object(skill.ref), "score": round(score, 3)} for skill, score in shown],
         },
     )
-    width = max((len(skill.ref.name) for skill, _ in shown), default=0)
-    room = terminal_width() - width - 12
-    output.table(
-        [strong(skill.ref.name), faint(skill.ref.version or "-"), shortened(skill.ref.description, room)]
-        for skill, _ in shown
-    )
+    _print(output, [skill.ref for skill, _ in shown])
     if len(hits) > limit:
         output.note(faint(f"{len(hits) - limit} more; see them with --limit {len(hits)}"))
     if shown:
         output.note(faint(f"look at one: skillwire show {reference_to(shown[0][0].ref)}"))
     else:
         output.note(f"no skill matches {words!r}" if words else "no skills are published there")
+
+
+def _print(output: Output, refs: Sequence[SkillRef]) -> None:
+    """Print a table; where it would leave no room for a description, a line for that below each name."""
+    columns = [
+        max(map(len, column)) + 2 for column in zip(*((ref.name, ref.version or "-") for ref in refs), strict=True)
+    ]
+    room = terminal_width() - sum(columns)
+    if room >= _ROOM:
+        output.table([strong(ref.name), faint(ref.version or "-"), shortened(ref.description, room)] for ref in refs)
+        return
+    for ref in refs:
+        output.line(strong(ref.name), faint(f"  {ref.version}" if ref.version else ""))
+        output.line("  ", shortened(ref.description, terminal_width() - 2))

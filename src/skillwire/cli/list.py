@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def command(*, output: Output, for_user: bool) -> None:
     """List installed skills."""
     with open_client(output, for_user=for_user) as client:
-        installed = client.run(client.installed())
+        installed = client.installed()
     output.document("list/1", {"root": str(client.root), "skills": [locked_object(locked) for locked in installed]})
     output.table(
         [

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from skillwire.cli.client_options import network_options, open_client, scope_option
+from skillwire.cli.client_options import network_options, open_client, open_progress, scope_option
 from skillwire.cli.output import bad, doubtful, faint, good, output_options, strong
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from skillwire.cli.output import Output, Part
-    from skillwire.resolver.installed import Comparison
+    from skillwire.resolver.compare import Comparison
+
+_LISTED: Final = 5  # more skills than this that cannot be compared for one reason are counted, not named
 
 
 @click.command()
@@ -29,16 +33,28 @@ def command(
 ) -> None:
     """Say which installed skills, these or all, have changed at their origin.
 
-    Exits with 1 when one has changed, is gone or cannot be reached, and with 0 when all are current.
+    Exits with 0 when all are current, with 1 when one has changed or is gone, and with what the error says (5 for the
+    network) when an origin cannot be read.
     """
-    with open_client(output, token=token, for_user=for_user, offline=offline) as client:
-        comparisons = client.run(client.compare(names))
+    progress = open_progress(output)
+    with (
+        open_client(output, token=token, for_user=for_user, offline=offline, progress=progress) as client,
+        progress.during("reading"),
+    ):
+        comparisons = client.compare(*names)
     output.document("outdated/1", {"skills": [comparison_object(comparison) for comparison in comparisons]})
     tell_comparisons(output, [row for row in comparisons if row.state != "current"])
     if all(row.state == "current" for row in comparisons):
         output.note(good("all are current") if comparisons else "no skills are installed here")
-    elif any(row.state in {"changed", "gone", "unreachable"} for row in comparisons):
-        raise click.exceptions.Exit(1)
+    elif code := max(exit_code(row) for row in comparisons):
+        raise click.exceptions.Exit(code)
+
+
+def exit_code(comparison: Comparison) -> int:
+    """Return what a comparison makes a command exit with."""
+    if comparison.state == "unreachable" and comparison.error is not None:
+        return comparison.error.exit_code
+    return 1 if comparison.state in {"changed", "gone"} else 0
 
 
 def comparison_object(comparison: Comparison) -> dict[str, Any]:
@@ -53,14 +69,23 @@ def comparison_object(comparison: Comparison) -> dict[str, Any]:
     }
 
 
-def tell_comparisons(output: Output, comparisons: list[Comparison]) -> None:
-    """Print a line for each."""
+def tell_comparisons(output: Output, comparisons: Sequence[Comparison]) -> None:
+    """Print a line for each; one for all that cannot be read for the same reason."""
+    unreadable: dict[str, list[Comparison]] = {}
     for row in comparisons:
+        if row.state == "unreachable":
+            unreadable.setdefault(str(row.error), []).append(row)
+    for error, rows in unreadable.items():
+        names = [row.locked.name for row in rows]
+        more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+        output.line(bad("unreachable"), "  ", strong(", ".join(names[:_LISTED]) + more), "  ", faint(error))
+    for row in comparisons:
+        if row.state == "unreachable":
+            continue
         marks: dict[str, Part] = {
             "changed": doubtful("changed"),
             "unverifiable": doubtful("no digests"),
             "gone": bad("gone"),
-            "unreachable": bad("unreachable"),
         }
         output.line(strong(row.locked.name), "  ", marks[row.state], "  ", faint(_detail(row)))
 

@@ -1,54 +1,138 @@
-"""Progress for anything that takes more than a second: a bar on a terminal, silence elsewhere."""
+"""Progress for anything that takes more than a second: a line on a terminal, silence elsewhere.
+
+The line is drawn by a timer and not by what happens, so that it also appears while nothing does: a server that keeps
+us waiting is said to. It holds only what is known: a bar and the time left where the number of steps is known, bytes
+and their rate once some came. It is gone before anything else is printed, and in the end.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
+import threading
 import time
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final, Self, TypeVar
 
-import click
+from skillwire.cli.output import one_line
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import TracebackType
 
-    from click._termui_impl import ProgressBar
+T = TypeVar("T")
 
-_PATIENCE: Final = 1.0  # seconds before a bar appears
+_PATIENCE: Final = 1.0  # seconds before the line appears
+_INTERVAL: Final = 0.2  # seconds between two drawings of it
+_BAR: Final = 20  # characters
+_CLEAR: Final = "\r\x1b[K"
+_KILO: Final = 1000
 
 
 class Progress:
-    """Counts steps of work; shows a bar with rate and time left once a second has passed.
+    """Counts steps of work and bytes; a context manager that may be entered again, for other work, by :meth:`during`.
 
     Args:
         label: what is being done, such as ``"building"``.
-        total: how many steps there are.
+        total: how many steps there are; 0 when nobody knows.
         shown: False with ``--quiet`` or ``--json``.
     """
 
-    def __init__(self, label: str, total: int, *, shown: bool = True) -> None:
-        self._label = label
-        self._total = total
-        self._shown = shown and sys.stderr.isatty()
-        self._done = 0
-        self._started = time.monotonic()
-        self._bar: ProgressBar[int] | None = None
+    def __init__(self, label: str = "", total: int = 0, *, shown: bool = True) -> None:
+        self._shown = shown and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+        self._lock = threading.Lock()
+        self._timer: threading.Thread | None = None
+        self._ended = threading.Event()
+        self._drawn = False
+        self._begin(label, total)
 
-    def __enter__(self) -> Self:
+    def _begin(self, label: str, total: int) -> None:
+        self._label, self._total = label, total
+        self._done, self._bytes, self._host = 0, 0, ""
+        self._started = time.monotonic()
+
+    def during(self, label: str, total: int = 0) -> Self:
+        """Return this progress, to be entered for ``total`` steps of something else."""
+        self._begin(label, total)
         return self
 
-    def advance(self, steps: int = 1) -> None:
-        """Count ``steps`` as done."""
-        self._done += steps
-        if self._bar is not None:
-            self._bar.update(steps)
-        elif self._shown and time.monotonic() - self._started > _PATIENCE:
-            bar = click.progressbar(length=self._total, label=self._label, show_pos=True, file=sys.stderr)
-            bar.__enter__()
-            bar.update(self._done)
-            self._bar = bar
+    def __enter__(self) -> Self:
+        if self._shown:
+            self._ended = threading.Event()
+            self._timer = threading.Thread(target=self._draw_until, args=(self._ended,), daemon=True)
+            self._timer.start()
+        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._bar is not None:
-            self._bar.__exit__(kind, error, trace)
+        if self._timer is not None:
+            self._ended.set()
+            self._timer.join()
+            self._timer = None
+            self._clear()
+
+    def advance(self, steps: int = 1) -> None:
+        """Count ``steps`` as done."""
+        with self._lock:
+            self._done += steps
+
+    def traffic(self, host: str, size: int) -> None:
+        """Count ``size`` bytes from ``host``; 0 for a request that is made. May be called from any thread."""
+        with self._lock:
+            self._host = host
+            self._bytes += size
+
+    def beside(self, tell: Callable[[T], object]) -> Callable[[T], object]:
+        """Return ``tell``, which prints something, so that it does not print into the line."""
+
+        def told(value: T) -> object:
+            with self._lock:
+                self._clear()
+                return tell(value)
+
+        return told
+
+    def _draw_until(self, ended: threading.Event) -> None:
+        wait = _PATIENCE
+        while not ended.wait(wait):
+            wait = _INTERVAL
+            with self._lock:
+                line = self._line(time.monotonic() - self._started, _columns() - 1)
+                sys.stderr.write(_CLEAR + line)
+                sys.stderr.flush()
+                self._drawn = True
+
+    def _clear(self) -> None:
+        if self._drawn:
+            sys.stderr.write(_CLEAR)
+            sys.stderr.flush()
+            self._drawn = False
+
+    def _line(self, seconds: float, width: int) -> str:
+        """Return what is known after ``seconds``, in ``width`` characters at the most."""
+        what = one_line(f"{self._label} {self._host}" if self._host and not self._total else self._label)
+        parts = [f"{what} … {seconds:.0f} s"]
+        if self._total:
+            filled = _BAR * min(self._done, self._total) // self._total
+            parts = [f"{what} [{'#' * filled}{'-' * (_BAR - filled)}] {self._done}/{self._total}"]
+        if self._bytes:
+            parts += [_size(self._bytes), f"{_size(self._bytes / seconds)}/s"]
+        if self._total and 0 < self._done < self._total:
+            parts.append(f"{seconds / self._done * (self._total - self._done):.0f} s left")
+        elif self._total:
+            parts.append(f"{seconds:.0f} s")
+        return "  ".join(parts)[:width]
+
+
+def _size(count: float) -> str:
+    for unit in ("B", "kB", "MB"):
+        if count < _KILO:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= _KILO
+    return f"{count:.1f} GB"
+
+
+def _columns() -> int:
+    import shutil  # noqa: PLC0415  # only for what takes long
+
+    return shutil.get_terminal_size((80, 24)).columns

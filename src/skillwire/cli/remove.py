@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from skillwire.cli.client_options import confirm, locked_object, open_client, scope_option
-from skillwire.cli.output import good, output_options, strong
+from skillwire.cli.output import doubtful, faint, good, output_options, strong
 from skillwire.errors import ConflictError
 
 if TYPE_CHECKING:
@@ -26,14 +26,20 @@ def command(*, output: Output, names: tuple[str, ...], overwrite: bool, dry_run:
     A skill whose files were changed since it was installed is kept unless you agree.
     """
     with open_client(output, for_user=for_user) as client:
-        skills, deviations = client.run(client.verify(names))
+        skills, deviations = client.verify(*names)
         changed = sorted({row.name for row in deviations if row.problem != "missing"})
-        if changed and not (
-            overwrite or dry_run or confirm(f"{', '.join(changed)}: files were changed. Remove anyway?")
-        ):
-            fix = "keep a copy, or give --overwrite"
-            raise ConflictError("SKILL_CONFLICT", f"{', '.join(changed)}: files were changed here", fix=fix)
-        removed = skills if dry_run else client.run(client.remove(names))
-    output.document("remove/1", {"dry_run": dry_run, "skills": [locked_object(locked) for locked in removed]})
-    for locked in removed:
-        output.line(good("would remove " if dry_run else "removed "), strong(locked.name))
+        if not dry_run:
+            if changed and not (overwrite or confirm(f"{', '.join(changed)}: files were changed. Remove anyway?")):
+                fix = "keep a copy, or give --overwrite"
+                raise ConflictError("SKILL_CONFLICT", f"{', '.join(changed)}: files were changed here", fix=fix)
+            skills = client.remove(*names)
+    output.document(
+        "remove/1",
+        {"dry_run": dry_run, "skills": [locked_object(locked) for locked in skills], "changed": changed},
+    )
+    for locked in skills:
+        places = ", ".join([*locked.placement.folders, *locked.placement.links])
+        if dry_run and locked.name in changed and not overwrite:
+            output.line(doubtful("would ask about "), strong(locked.name), faint("  its files were changed here"))
+        else:
+            output.line(good("would remove " if dry_run else "removed "), strong(locked.name), faint(f"  {places}"))

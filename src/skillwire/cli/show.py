@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from skillwire.cli.client_options import network_options, open_client, ref_object, refresh_option
+from skillwire.cli.client_options import network_options, open_client, open_progress, ref_object, refresh_option
 from skillwire.cli.output import faint, output_options, strong
 from skillwire.resolver.reference import reference_to
 
 if TYPE_CHECKING:
     from skillwire.cli.output import Output
-    from skillwire.client.remote import RemoteSkill
+    from skillwire.client.synchronous import RemoteSkill
 
 
 @click.command()
@@ -37,9 +37,15 @@ def command(
     Level 1, the default, is what the index says and fetches nothing else. With --body or --files the artifact is
     fetched, verified against its digest, and shown; nothing is installed.
     """
-    with open_client(output, references=[reference], token=token, offline=offline, refresh=refresh) as client:
-        skill = client.skill(reference)
-        content: dict[str, Any] = {"skill": ref_object(skill.ref), "type": skill.located.entry.artifact_type}
+    progress = open_progress(output)
+    with open_client(
+        output, references=[reference], token=token, offline=offline, refresh=refresh, progress=progress
+    ) as client:
+        with progress.during("reading"):
+            skill = client.skill(reference)
+            if body or files:
+                skill.files()
+        content: dict[str, Any] = {"skill": ref_object(skill.ref), "type": skill.artifact_type}
         if body:
             content["body"] = skill.body()
         if files:
@@ -68,8 +74,8 @@ def _print_entry(output: Output, skill: RemoteSkill) -> None:
     output.line()
     rows = [
         ("origin", skill.ref.origin),
-        ("type", skill.located.entry.artifact_type),
-        ("url", skill.located.entry.url),
+        ("type", skill.artifact_type),
+        ("url", skill.url),
         ("digest", skill.digest or "none: what is downloaded cannot be verified"),
         ("found via", skill.ref.found_via),
     ]

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from skillwire.cli.add import carry_out
-from skillwire.cli.client_options import network_options, open_client, scope_option
-from skillwire.cli.outdated import comparison_object, tell_comparisons
+from skillwire.cli.add import carry_out, tell_plan
+from skillwire.cli.client_options import network_options, open_client, open_progress, scope_option
+from skillwire.cli.outdated import comparison_object, exit_code, tell_comparisons
 from skillwire.cli.output import good, output_options
 
 if TYPE_CHECKING:
@@ -37,18 +37,26 @@ def command(
     """Bring installed skills, these or all, up to date with their origins.
 
     Each index is asked for with its validators, and only what changed is fetched. Files that were changed here are
-    never overwritten without leave.
+    never overwritten without leave. What is gone or cannot be read stays as it is; the exit code is then 1, or what
+    the error says (5 for the network).
     """
-    with open_client(output, token=token, for_user=for_user, offline=offline) as client:
-        comparisons = client.run(client.compare(names))
+    progress = open_progress(output)
+    code = 0
+    with open_client(output, token=token, for_user=for_user, offline=offline, progress=progress) as client:
+        with progress.during("reading"):
+            comparisons = client.compare(*names)
+            plan = client.plan_update(comparisons)
         lost = [row for row in comparisons if row.state in {"gone", "unreachable"}]
-        plan = client.run(client.plan_update(comparisons))
-        if plan.skills or output.as_json:
-            document = ("update/1", {"compared": [comparison_object(row) for row in comparisons]})
-            carry_out(client, output, plan, consent=yes, overwrite=overwrite, dry_run=dry_run, document=document)
-        elif not lost:
-            output.note(good("all are current") if comparisons else "no skills are installed here")
-    if not output.as_json:
-        tell_comparisons(output, lost)
-    if lost:
-        raise click.exceptions.Exit(1)
+        compared = [comparison_object(row) for row in comparisons]
+        if dry_run:
+            tell_plan(output, plan, consent=yes, overwrite=overwrite, more={"compared": compared})
+        elif plan.skills or output.as_json:
+            more = {"compared": compared}
+            code = carry_out(
+                client, output, progress, plan, consent=yes, overwrite=overwrite, document=("update/1", more)
+            )
+    if not plan.skills and not lost:
+        output.note(good("all are current") if comparisons else "no skills are installed here")
+    tell_comparisons(output, lost)
+    if code := max([code, *map(exit_code, lost)]):
+        raise click.exceptions.Exit(code)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from skillwire.cli.client_options import open_client, scope_option
+from skillwire.cli.client_options import open_client, open_progress, scope_option
 from skillwire.cli.output import bad, faint, good, output_options, strong
 from skillwire.errors import TrustError
 
@@ -23,8 +23,8 @@ def command(*, output: Output, names: tuple[str, ...], for_user: bool) -> None:
 
     Works without a network. Exits with 4 when a file is missing, was changed or was added.
     """
-    with open_client(output, for_user=for_user) as client:
-        skills, deviations = client.run(client.verify(names))
+    with open_client(output, for_user=for_user) as client, open_progress(output).during("verifying"):
+        skills, deviations = client.verify(*names)
     if output.as_json and not deviations:
         output.document("verify/1", {"skills": [locked.name for locked in skills], "deviations": []})
     broken = {row.name for row in deviations}

@@ -1,8 +1,9 @@
 """The SDK's face: :class:`Client` and :class:`AsyncClient`.
 
-Both offer the same verbs over the same flows (:mod:`skillwire.resolver.flow`); they differ only in how a step
-is done. Loading is progressive: an index gives names and descriptions, ``body()`` the instructions of one
-skill, ``open()`` one of its files. An artifact is fetched once, when the first of its files is asked for::
+Both offer the same verbs over the same flows (:mod:`skillwire.client.workplace`); they differ only in how a step is
+done (:mod:`skillwire.client.steps`), so the one is written from the other by ``tools/generate_client.py``. Loading is
+progressive: an index gives names and descriptions, ``body()`` the instructions of one skill, ``open()`` one of its
+files. An artifact is fetched once, when the first of its files is asked for::
 
     with Client() as client:
         for skill in client.index("example.com"):
@@ -11,8 +12,7 @@ skill, ``open()`` one of its files. An artifact is fetched once, when the first 
         client.add("example.com/code-review", consent=True)
 """
 
-from skillwire.client.asynchronous import AsyncClient
-from skillwire.client.remote import AsyncRemoteSkill, RemoteSkill
-from skillwire.client.synchronous import Client
+from skillwire.client.asynchronous import AsyncClient, AsyncRemoteSkill
+from skillwire.client.synchronous import Client, RemoteSkill
 
 __all__ = ["AsyncClient", "AsyncRemoteSkill", "Client", "RemoteSkill"]

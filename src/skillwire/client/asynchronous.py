@@ -2,28 +2,71 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Self
 
-from skillwire.client.remote import AsyncRemoteSkill
+from skillwire.client.remote import IndexedSkill, read_body, read_file
+from skillwire.client.steps import AwaitedSteps
 from skillwire.client.workplace import Workplace
-from skillwire.resolver.flow import Fetch, FetchAll
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
     from types import TracebackType
 
-    from skillwire.adapters.http.asynchronous import AsyncDriver
-    from skillwire.resolver.flow import Flow, Work
-    from skillwire.resolver.install import Report
+    from skillwire.client.steps import AwaitedDriver
+    from skillwire.model.finding import Finding
+    from skillwire.model.install import LockedSkill
+    from skillwire.model.origin_record import OriginRecord
+    from skillwire.resolver.compare import Comparison
+    from skillwire.resolver.install import Plan, Report
+    from skillwire.resolver.installed import Verification
+    from skillwire.resolver.locate import Files, LocatedSkill
+    from skillwire.resolver.policy import InstallPolicy
+    from skillwire.resolver.settings import Settings
+    from skillwire.resolver.which import Resolution
 
-T = TypeVar("T")
 
+class AsyncClient:
+    """Finds, verifies and installs skills. An asynchronous context manager; connections are kept between calls.
 
-class AsyncClient(Workplace):
-    """The asynchronous client: the same verbs, awaited. An asynchronous context manager."""
+    Args:
+        project: the folder whose ``skills.lock`` and agents' folders are meant.
+        for_user: the user's own skills instead of a project's.
+        tokens: origin (``https://example.com``) → token; beside those of the environment and ``~/.netrc``.
+        settings: in place of those of the environment and the settings files.
+        policy: what may be installed from where, in place of what the settings say.
+        offline: use only what the cache holds.
+        refresh: ask even where the cache holds a fresh answer.
+        report: told of each finding: what was skipped and is doubtful, with place and fix.
+        on_traffic: told a host and 0 when a request is made, a host and the bytes of each piece that comes. It may
+            be called from several threads.
+    """
 
-    #: Drives the conversations; opened when the first one is held.
-    driver: AsyncDriver | None = None
+    def __init__(
+        self,
+        project: Path | str = ".",
+        *,
+        for_user: bool = False,
+        tokens: Mapping[str, str] | None = None,
+        settings: Settings | None = None,
+        policy: InstallPolicy | None = None,
+        offline: bool | None = None,
+        refresh: bool = False,
+        report: Callable[[Finding], object] = lambda _: None,
+        on_traffic: Callable[[str, int], object] = lambda *_: None,
+    ) -> None:
+        self._workplace = Workplace(
+            project,
+            for_user=for_user,
+            tokens=tokens or {},
+            settings=settings,
+            policy=policy,
+            offline=offline,
+            refresh=refresh,
+            report=report,
+            on_traffic=on_traffic,
+        )
+        self._steps = AwaitedSteps(self._workplace)
 
     async def __aenter__(self) -> Self:
         """Return the client."""
@@ -35,19 +78,124 @@ class AsyncClient(Workplace):
         """Close the connections."""
         await self.close()
 
+    @property
+    def root(self) -> Path:
+        """The project, or the user's home: what the paths of an installed skill are relative to."""
+        return self._workplace.root
+
+    @property
+    def driver(self) -> AwaitedDriver | None:
+        """What holds the conversations; None until the first one. Tests set a simulated publisher."""
+        return self._steps.driver
+
+    @driver.setter
+    def driver(self, driver: AwaitedDriver | None) -> None:
+        self._steps.driver = driver
+
+    def set_token(self, origin: str, token: str) -> None:
+        """Send ``token`` with every request to ``origin`` from now on, and to no other.
+
+        Raises:
+            ValidationError: ``origin`` is not a URL such as ``https://example.com``.
+            UsageError: ``token`` holds what no header may hold.
+        """
+        self._workplace.set_token(origin, token)
+
     async def close(self) -> None:
-        """Close the connections."""
-        if self.driver is not None:
-            await self.driver.close()
-            self.driver = None
+        """Close the connections. The client may be used again, and then opens new ones."""
+        await self._steps.close()
 
     async def index(self, origin: str) -> list[AsyncRemoteSkill]:
-        """Return the skills of an origin, or of whatever index ``origin`` leads to."""
-        return [AsyncRemoteSkill(self, skill) for skill in await self.run(self.locate(origin))]
+        """Return the skills of an origin, or of whatever index or folder ``origin`` leads to.
+
+        Raises:
+            NotFoundError: ``INDEX_NOT_FOUND``, ``SKILL_NOT_FOUND``. TrustError: ``DOWNGRADE``.
+            FetchError: the network or the server failed. DecodeError, ValidationError: the index is malformed.
+        """
+        return self._remote(await self._steps.run(self._workplace.locate(origin)))
 
     async def skill(self, reference: str) -> AsyncRemoteSkill:
-        """Return the one skill that ``reference`` means."""
-        return AsyncRemoteSkill(self, await self.run(self.locate_one(reference)))
+        """Return the one skill that ``reference`` means: ``example.com/name``, a URL, ``./folder`` or a bare name.
+
+        Raises:
+            UsageError: ``REFERENCE`` when it means several, ``NO_SOURCES`` for a bare name without sources.
+            NotFoundError: ``SKILL_NOT_FOUND`` with names that look alike; as :meth:`index` otherwise.
+        """
+        return self._remote([await self._steps.run(self._workplace.locate_one(reference))])[0]
+
+    async def which(self, reference: str) -> Resolution:
+        """Find what ``reference`` means and how: every index that was asked, trust, what is installed, why it won.
+
+        What goes wrong on the way is part of the answer.
+
+        Raises:
+            UsageError: ``REFERENCE``.
+        """
+        return await self._steps.run(self._workplace.which(reference))
+
+    async def find(self, query: str = "", origins: Sequence[str] = ()) -> list[tuple[AsyncRemoteSkill, float]]:
+        """Search the indexes of ``origins``, or of the configured sources; return skills and scores, best first.
+
+        All skills, with the score 0, for an empty query. An origin that cannot be read is reported; when none can
+        be, the first error is raised.
+
+        Raises:
+            UsageError: ``NO_SOURCES``.
+        """
+        hits = await self._steps.run(self._workplace.search(query, origins))
+        skills = self._remote([skill for skill, _ in hits])
+        return [(skill, score) for skill, (_, score) in zip(skills, hits, strict=True)]
+
+    async def plan(self, *references: str, agents: Sequence[str] = (), copy: bool | None = None) -> Plan:
+        """Decide what :meth:`add` would do, and change nothing.
+
+        Args:
+            references: as a user would type them.
+            agents: keys of :data:`skillwire.resolver.agents.AGENTS`, or ``*``; by default those of the settings,
+                else the universal folder and the agents in use.
+            copy: copies instead of links in the folders of several agents; by default as the settings say.
+
+        Raises:
+            UsageError: ``USAGE`` for an unknown agent, or two skills of one name. TrustError: ``ORIGIN_REFUSED``,
+            ``DOWNGRADE``. As :meth:`index` otherwise.
+        """
+        return await self._steps.run(self._workplace.plan(references, agents, copy=copy))
+
+    async def plan_frozen(self, *names: str) -> Plan:
+        """Plan to install exactly what ``skills.lock`` says: these skills, or all. No index is asked.
+
+        Raises:
+            NotFoundError: ``LOCK_MISSING``; ``NOT_INSTALLED`` for a name that the lock does not have.
+        """
+        return await self._steps.run(self._workplace.plan_frozen(names))
+
+    async def plan_update(self, comparisons: Sequence[Comparison]) -> Plan:
+        """Plan to install what has changed, by the answer of :meth:`compare`, where it stands now."""
+        return await self._steps.run(self._workplace.plan_update(comparisons))
+
+    async def apply(
+        self,
+        plan: Plan,
+        *,
+        consent: bool = False,
+        overwrite: bool = False,
+        on_done: Callable[[], object] = lambda: None,
+    ) -> Report:
+        """Do what a plan says: everything, or nothing.
+
+        Args:
+            plan: from :meth:`plan`, :meth:`plan_frozen` or :meth:`plan_update`.
+            consent: agree to ``plan.unknown_origins``, now and from now on.
+            overwrite: replace ``plan.conflicts``.
+            on_done: called after each skill that was fetched.
+
+        Raises:
+            TrustError: ``ORIGIN_UNKNOWN`` when consent is needed and not given; ``DIGEST_MISMATCH``,
+            ``LOCK_MISMATCH``, and whatever is wrong with an archive.
+            ConflictError: ``SKILL_CONFLICT`` unless ``overwrite``. StorageError: the disk failed.
+        """
+        flow = self._workplace.apply(plan, consent=consent, overwrite=overwrite, on_done=on_done)
+        return await self._steps.run(flow)
 
     async def add(
         self,
@@ -57,37 +205,104 @@ class AsyncClient(Workplace):
         overwrite: bool = False,
         copy: bool | None = None,
     ) -> Report:
-        """Install skills, as :meth:`Client.add` does."""
-        plan = await self.run(self.plan(references, agents, copy=copy))
-        return await self.run(self.apply(plan, consent=consent, overwrite=overwrite))
+        """Install skills: verified, all or nothing, recorded in ``skills.lock``.
 
-    async def run(self, flow: Flow[T]) -> T:
-        """Drive a flow: conversations are awaited, work goes to a thread."""
-        try:
-            step = next(flow)
-            while True:
-                try:
-                    result = await self._do(step)
-                except BaseException as error:  # noqa: BLE001  # an interruption, too, is for the flow to clean up after
-                    step = flow.throw(error)
-                else:
-                    step = flow.send(result)
-        except StopIteration as stop:
-            return stop.value  # type: ignore[no-any-return]  # StopIteration.value is typed Any
+        Arguments and errors are those of :meth:`plan` and :meth:`apply`, one after the other.
+        """
+        plan = await self.plan(*references, agents=agents, copy=copy)
+        return await self.apply(plan, consent=consent, overwrite=overwrite)
 
-    async def _do(self, step: Fetch | FetchAll | Work) -> Any:
-        if isinstance(step, Fetch):
-            return await self._http().run(step.exchange)
-        if isinstance(step, FetchAll):
-            return await self._http().run_all(step.exchanges, on_done=step.on_done)
-        import asyncio  # noqa: PLC0415  # the synchronous client does without
+    async def installed(self) -> list[LockedSkill]:
+        """Return what ``skills.lock`` says is installed, by name."""
+        return await self._steps.run(self._workplace.installed())
 
-        return await asyncio.to_thread(step.call)
+    async def verify(self, *names: str) -> Verification:
+        """Compare what stands on disk, these skills or all, with ``skills.lock``, byte for byte.
 
-    def _http(self) -> AsyncDriver:
-        if self.driver is None:
-            from skillwire.adapters.http.asynchronous import AsyncDriver  # noqa: PLC0415  # asyncio is heavy
+        Raises:
+            NotFoundError: ``NOT_INSTALLED``.
+        """
+        return await self._steps.run(self._workplace.verify(names))
 
-            self.driver = AsyncDriver(self.addresses)
-        self.driver.policy = self.addresses
-        return self.driver
+    async def remove(self, *names: str) -> list[LockedSkill]:
+        """Take skills away, whether or not their files were changed, and out of the lock; return what they were.
+
+        Raises:
+            NotFoundError: ``NOT_INSTALLED``; nothing is removed then.
+        """
+        return await self._steps.run(self._workplace.remove(names))
+
+    async def compare(self, *names: str) -> list[Comparison]:
+        """Compare installed skills, these or all, with what their origins have now. Each index is asked once.
+
+        An origin that cannot be read is a state of its skills, ``unreachable``, and no error.
+
+        Raises:
+            NotFoundError: ``NOT_INSTALLED``.
+        """
+        return await self._steps.run(self._workplace.compare(names))
+
+    async def outdated(self, *names: str) -> list[Comparison]:
+        """Return those comparisons that are not ``current``; otherwise as :meth:`compare`."""
+        return [row for row in await self.compare(*names) if row.state != "current"]
+
+    async def update(self, *names: str, consent: bool = False, overwrite: bool = False) -> Report:
+        """Bring installed skills, these or all, up to date with their origins.
+
+        What is gone or cannot be reached stays as it is; :meth:`outdated` says which. Arguments and errors are those
+        of :meth:`compare` and :meth:`apply`.
+        """
+        plan = await self.plan_update(await self.compare(*names))
+        return await self.apply(plan, consent=consent, overwrite=overwrite)
+
+    async def origins(self) -> dict[str, OriginRecord]:
+        """Return the origins that someone agreed to install from, with what is remembered of each."""
+        return await self._steps.run(self._workplace.accepted_origins())
+
+    async def forget_origin(self, origin: str, *, dry_run: bool = False) -> list[str]:
+        """Take back the consent to ``origin``, as a user would type it; return which origins that were.
+
+        With ``dry_run`` nothing is changed. What is installed stays, and so does the memory that an origin gives
+        digests.
+
+        Raises:
+            NotFoundError: ``ORIGIN_NOT_ACCEPTED``.
+        """
+        return await self._steps.run(self._workplace.forget_origin(origin, dry_run=dry_run))
+
+    def _remote(self, skills: Sequence[LocatedSkill]) -> list[AsyncRemoteSkill]:
+        return [AsyncRemoteSkill(skill, self._workplace, self._steps) for skill in skills]
+
+
+class AsyncRemoteSkill(IndexedSkill):
+    """A skill at its origin: level 1 is at hand, ``body`` is level 2, ``open`` level 3.
+
+    Spec: ASD Progressive Disclosure.
+    """
+
+    def __init__(self, located: LocatedSkill, workplace: Workplace, steps: AwaitedSteps) -> None:
+        super().__init__(located)
+        self._workplace, self._steps = workplace, steps
+        self._files: Files | None = None
+
+    async def files(self) -> Files:
+        """Return all files with their bytes, sorted by path; fetched and verified once.
+
+        Raises:
+            FetchError, TrustError, DecodeError: it cannot be had, is not what was promised, is malformed.
+        """
+        if self._files is None:
+            self._files = await self._steps.run(self._workplace.files(self._located))
+        return self._files
+
+    async def body(self) -> str:
+        """Return the instructions: ``SKILL.md`` without its frontmatter. Raises what :meth:`files` does."""
+        return read_body(self.name, await self.files())
+
+    async def open(self, path: str) -> bytes:
+        """Return the bytes of one file.
+
+        Raises:
+            TrustError: a path that leads out. NotFoundError: ``FILE_NOT_FOUND``. What :meth:`files` raises.
+        """
+        return read_file(self.name, path, await self.files())

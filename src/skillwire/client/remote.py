@@ -1,4 +1,4 @@
-"""A skill at its origin, loaded progressively: what the index says, the instructions, single files."""
+"""What is known of a skill at its origin, and what is read out of its files once they are here."""
 
 from __future__ import annotations
 
@@ -9,25 +9,22 @@ from skillwire.folder.frontmatter import parse_skill_md
 from skillwire.trust.paths import check_path
 
 if TYPE_CHECKING:
-    from skillwire.client.asynchronous import AsyncClient
-    from skillwire.client.synchronous import Client
     from skillwire.model.ref import SkillRef
     from skillwire.resolver.locate import Files, LocatedSkill
 
 _SKILL_MD: Final = "SKILL.md"
 
 
-class _Remote:
-    """What is known of a skill without loading it."""
+class IndexedSkill:
+    """Level 1: what the index says of a skill. Nothing else was fetched."""
 
     def __init__(self, located: LocatedSkill) -> None:
-        self.located = located
-        self._files: Files | None = None
+        self._located = located
 
     @property
     def ref(self) -> SkillRef:
-        """Everything that the index says."""
-        return self.located.ref
+        """Name, origin, description, version and digest as one value."""
+        return self._located.ref
 
     @property
     def name(self) -> str:
@@ -49,63 +46,30 @@ class _Remote:
         """Its artifact's digest; None where the index has none."""
         return self.ref.digest
 
-    def _open(self, path: str, files: Files) -> bytes:
-        checked = check_path(path)
-        for file in files:
-            if file.path == checked:
-                return bytes(file.content)
-        raise NotFoundError("FILE_NOT_FOUND", f"{self.name} has no file {checked}")
+    @property
+    def artifact_type(self) -> str:
+        """``skill-md``, ``archive`` or ``files``."""
+        return self._located.entry.artifact_type
 
-    def _body(self, files: Files) -> str:
-        return parse_skill_md(self._open(_SKILL_MD, files), source=f"{self.name}/{_SKILL_MD}").body
+    @property
+    def url(self) -> str:
+        """Where its artifact, or its ``SKILL.md``, is fetched from."""
+        return self._located.entry.url
 
 
-class RemoteSkill(_Remote):
-    """A skill at its origin: level 1 is at hand, ``body`` is level 2, ``open`` level 3.
+def read_file(name: str, path: str, files: Files) -> bytes:
+    """Return the bytes of the file at ``path`` of the skill ``name``.
 
-    Spec: ASD Progressive Disclosure.
+    Raises:
+        TrustError: a path that leads out. NotFoundError: ``FILE_NOT_FOUND``.
     """
-
-    def __init__(self, client: Client, located: LocatedSkill) -> None:
-        super().__init__(located)
-        self._client = client
-
-    def files(self) -> Files:
-        """Return all files with their bytes, sorted by path; fetched and verified once."""
-        if self._files is None:
-            self._files = self._client.run(self._client.files(self.located))
-        return self._files
-
-    def body(self) -> str:
-        """Return the instructions: ``SKILL.md`` without its frontmatter."""
-        return self._body(self.files())
-
-    def open(self, path: str) -> bytes:
-        """Return the bytes of one file.
-
-        Raises:
-            TrustError: a path that leads out. NotFoundError: ``FILE_NOT_FOUND``.
-        """
-        return self._open(path, self.files())
+    checked = check_path(path)
+    for file in files:
+        if file.path == checked:
+            return bytes(file.content)
+    raise NotFoundError("FILE_NOT_FOUND", f"{name} has no file {checked}")
 
 
-class AsyncRemoteSkill(_Remote):
-    """A skill at its origin, as :class:`RemoteSkill`, awaited."""
-
-    def __init__(self, client: AsyncClient, located: LocatedSkill) -> None:
-        super().__init__(located)
-        self._client = client
-
-    async def files(self) -> Files:
-        """Return all files with their bytes, sorted by path; fetched and verified once."""
-        if self._files is None:
-            self._files = await self._client.run(self._client.files(self.located))
-        return self._files
-
-    async def body(self) -> str:
-        """Return the instructions: ``SKILL.md`` without its frontmatter."""
-        return self._body(await self.files())
-
-    async def open(self, path: str) -> bytes:
-        """Return the bytes of one file, as :meth:`RemoteSkill.open` does."""
-        return self._open(path, await self.files())
+def read_body(name: str, files: Files) -> str:
+    """Return the instructions of the skill ``name``: ``SKILL.md`` without its frontmatter."""
+    return parse_skill_md(read_file(name, _SKILL_MD, files), source=f"{name}/{_SKILL_MD}").body

@@ -1,4 +1,4 @@
-"""What both clients share: one project's files, the settings, and every use case as a flow."""
+"""What both clients hold and neither shows: one project's files, the settings, and every use case as a flow."""
 
 from __future__ import annotations
 
@@ -20,10 +20,12 @@ from skillwire.errors import NotFoundError, Place, SkillwireError, TrustError, U
 from skillwire.model.finding import Finding
 from skillwire.model.url import parse_url
 from skillwire.resolver.agents import AGENTS
+from skillwire.resolver.compare import compare
 from skillwire.resolver.content import fetch_contents, open_content
 from skillwire.resolver.flow import work
+from skillwire.resolver.frozen import plan_frozen
 from skillwire.resolver.install import Target, apply_install, plan_install
-from skillwire.resolver.installed import compare, plan_frozen, remove, select, verify
+from skillwire.resolver.installed import did_you_mean, remove, select, verify
 from skillwire.resolver.local import load_local, locate_folders
 from skillwire.resolver.locate import Session, locate, read_index
 from skillwire.resolver.place import choose_agents, place_for
@@ -36,56 +38,54 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from skillwire.model.install import LockedSkill
+    from skillwire.model.origin_record import OriginRecord
+    from skillwire.resolver.compare import Comparison
     from skillwire.resolver.flow import Flow
     from skillwire.resolver.install import Plan, Report
-    from skillwire.resolver.installed import Comparison, Deviation
+    from skillwire.resolver.installed import Verification
     from skillwire.resolver.locate import Files, LocatedSkill
     from skillwire.resolver.reference import Reference
     from skillwire.resolver.settings import Settings
+    from skillwire.resolver.which import Resolution
 
 
 class Workplace:
-    """What both clients share: the files of one project, the settings, and every use case as a flow.
+    """The files of one project, the settings, and every use case as a flow.
 
-    Args:
-        project: the folder whose ``skills.lock`` and agents' folders are meant.
-        for_user: the user's own skills instead of a project's.
-        tokens: origin (``https://example.com``) → token; beside those of the environment and ``~/.netrc``.
-        settings: in place of those of the environment and the settings files.
-        policy: what may be installed from where, in place of what the settings say.
-        offline: use only what the cache holds.
-        refresh: ask even where the cache holds a fresh answer.
-        report: told of each finding: what was skipped and is doubtful, with place and fix.
+    The arguments are those of :class:`skillwire.AsyncClient`.
     """
 
     def __init__(
         self,
-        project: Path | str = ".",
+        project: Path | str,
         *,
-        for_user: bool = False,
-        tokens: Mapping[str, str] | None = None,
-        settings: Settings | None = None,
-        policy: InstallPolicy | None = None,
-        offline: bool | None = None,
-        refresh: bool = False,
-        report: Callable[[Finding], object] = lambda _: None,
+        for_user: bool,
+        tokens: Mapping[str, str],
+        settings: Settings | None,
+        policy: InstallPolicy | None,
+        offline: bool | None,
+        refresh: bool,
+        report: Callable[[Finding], object],
+        on_traffic: Callable[[str, int], object],
     ) -> None:
         project = Path(project)
         self.settings = settings if settings is not None else load_settings(project, os.environ)
         self.for_user = for_user
+        self.on_traffic = on_traffic
         self.root = Path.home() if for_user else project
         self.folder = FileSkillsFolder(self.root, self.root / ".agents/skills.lock" if for_user else None)
         self.policy = policy or InstallPolicy(frozenset(self.settings.trusted_origins), self.settings.only_trusted)
         self.addresses = AddressPolicy(allow=self.settings.allow)
         self._tokens: dict[str, str] = {}
-        for origin, token in (tokens or {}).items():
+        for origin, token in tokens.items():
             self.set_token(origin, token)
         self._credentials: dict[str, str] = {}
         cache = cache_directory()
+        self._book = FileOriginBook(state_directory() / "origins.json")
         self.session = Session(
             cache=FileResponseCache(cache / "responses"),
             blobs=FileBlobs(cache / "blobs"),
-            origins=FileOriginBook(state_directory() / "origins.json"),
+            origins=self._book,
             credentials=self._credentials,
             clock=time.time,
             report=report,
@@ -123,6 +123,16 @@ class Workplace:
             raise UsageError("REFERENCE", f"{text} means {len(found)} skills", fix=f"name one, such as {example}")
         return found[0]
 
+    def which(self, text: str) -> Flow[Resolution]:
+        """Find what a reference means, and how it was found; what went wrong is part of the answer."""
+        from skillwire.resolver.which import which  # noqa: PLC0415  # one command alone asks
+
+        reference = parse_reference(text)
+        yield from work(partial(self._name, reference))
+        return (
+            yield from which(reference, self.session, policy=self.policy, addresses=self.addresses, folder=self.folder)
+        )
+
     def files(self, skill: LocatedSkill) -> Flow[Files]:
         """Return the verified files of a skill."""
         (fetched,) = yield from fetch_contents([skill], self.session)
@@ -130,14 +140,14 @@ class Workplace:
 
     def plan(self, references: Sequence[str], agents: Sequence[str], *, copy: bool | None) -> Flow[Plan]:
         """Decide what adding would do, by indexes that are asked about anew."""
+        in_use = yield from work(self.agents_in_use)
+        chosen = choose_agents(agents or self.settings.agents, in_use, for_user=self.for_user)
         skills: dict[str, LocatedSkill] = {}
         for reference in references:
             for skill in (yield from self.locate(reference, refresh=True)):
                 if skill.ref.name in skills and skills[skill.ref.name].ref != skill.ref:
                     raise UsageError("USAGE", f"two references mean a skill named {skill.ref.name}")
                 skills[skill.ref.name] = skill
-        in_use = yield from work(self.agents_in_use)
-        chosen = choose_agents(agents or self.settings.agents, in_use)
         as_copy = self.settings.install == "copy" if copy is None else copy
         target = Target(place_for(chosen, for_user=self.for_user, copy=as_copy), chosen)
         return (yield from self._plan([(skill, target) for skill in skills.values()]))
@@ -184,13 +194,34 @@ class Workplace:
         lock = yield from work(self.folder.read_lock)
         return select(lock, ())
 
-    def verify(self, names: Sequence[str]) -> Flow[tuple[list[LockedSkill], list[Deviation]]]:
+    def verify(self, names: Sequence[str]) -> Flow[Verification]:
         """Compare what stands on disk, these skills or all, with the lock."""
         return verify(self.folder, names)
 
     def remove(self, names: Sequence[str]) -> Flow[list[LockedSkill]]:
         """Take the skills of these names away, and out of the lock."""
         return remove(self.folder, names)
+
+    def accepted_origins(self) -> Flow[dict[str, OriginRecord]]:
+        """Return what is remembered of the origins that someone agreed to."""
+        records = yield from work(self._book.records)
+        return {base: record for base, record in records.items() if record.accepted}
+
+    def forget_origin(self, text: str, *, dry_run: bool) -> Flow[list[str]]:
+        """Take back the consent to the origin that ``text`` names, with or without its scheme.
+
+        Raises:
+            NotFoundError: ``ORIGIN_NOT_ACCEPTED``, with those that look alike.
+        """
+        accepted = yield from self.accepted_origins()
+        meant = {text, *(lookup.location.base for lookup in parse_reference(text).lookups if lookup.name is None)}
+        found = [base for base in accepted if base in meant or base.partition("://")[2] in meant]
+        if not found:
+            message = f"nobody has agreed to install from {ascii(text)[1:-1][:120]}"
+            raise NotFoundError("ORIGIN_NOT_ACCEPTED", message, fix=did_you_mean(text, accepted))
+        for base in () if dry_run else found:
+            yield from work(partial(self._book.withdraw, base))
+        return found
 
     def search(self, query: str, origins: Sequence[str]) -> Flow[list[tuple[LocatedSkill, float]]]:
         """Search the indexes of ``origins``, or of the configured sources; best first.
@@ -199,7 +230,7 @@ class Workplace:
         """
         places = list(origins or self.settings.sources)
         if not places:
-            raise UsageError("NO_SOURCES", "there is nothing to search", fix="give --from ORIGIN, or set sources")
+            raise UsageError("NO_SOURCES", "no place to search is named, and no sources are configured")
         skills: list[LocatedSkill] = []
         failures: list[SkillwireError] = []
         for place in places:

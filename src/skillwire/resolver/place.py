@@ -7,13 +7,17 @@ from typing import TYPE_CHECKING
 from skillwire.errors import UsageError
 from skillwire.model.install import Placement
 from skillwire.resolver.agents import AGENTS, UNIVERSAL
+from skillwire.resolver.installed import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-def choose_agents(wanted: Sequence[str], in_use: Sequence[str]) -> tuple[str, ...]:
+def choose_agents(wanted: Sequence[str], in_use: Sequence[str], *, for_user: bool) -> tuple[str, ...]:
     """Return the agents to install for: those named, else the universal folder and the agents in use.
+
+    ``*`` means all, except those that are not in use and whose folder would show: a plain ``skills`` folder may be
+    anything of the project's, so nothing is put there for an agent that nobody uses.
 
     Raises:
         UsageError: ``USAGE`` for an agent that is not in the table, with those that look alike.
@@ -22,7 +26,7 @@ def choose_agents(wanted: Sequence[str], in_use: Sequence[str]) -> tuple[str, ..
         if name not in AGENTS and name != "*":
             raise _unknown(name)
     if "*" in wanted:
-        return tuple(AGENTS)
+        return tuple(name for name in AGENTS if name in in_use or _folder(name, for_user=for_user).startswith("."))
     return tuple(dict.fromkeys(wanted or ("universal", *in_use)))
 
 
@@ -33,15 +37,16 @@ def place_for(agents: Sequence[str], *, for_user: bool, copy: bool) -> Placement
     folder of a single other agent, and the others hold a link to it. ``for_user`` means the user's folders
     instead of a project's.
     """
-    folders = list(dict.fromkeys(AGENTS[name].home if for_user else AGENTS[name].project for name in agents))
+    folders = list(dict.fromkeys(_folder(name, for_user=for_user) for name in agents))
     if copy or len(folders) == 1:
         return Placement(tuple(folders))
     return Placement((UNIVERSAL,), tuple(folder for folder in folders if folder != UNIVERSAL))
 
 
-def _unknown(name: str) -> UsageError:
-    import difflib  # noqa: PLC0415  # only an error needs it
+def _folder(name: str, *, for_user: bool) -> str:
+    return AGENTS[name].home if for_user else AGENTS[name].project
 
-    close = difflib.get_close_matches(name, AGENTS, n=3)
-    fix = f"Did you mean {' or '.join(close)}?" if close else f"Known agents: {', '.join(AGENTS)}."
+
+def _unknown(name: str) -> UsageError:
+    fix = did_you_mean(name, AGENTS) or f"Known agents: {', '.join(AGENTS)}."
     return UsageError("USAGE", f"there is no agent {ascii(name)[:60]}", fix=fix)

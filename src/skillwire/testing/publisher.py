@@ -27,11 +27,12 @@ T = TypeVar("T")
 class SimulatedPublisher:
     """Stands where :class:`skillwire.adapters.http.sync.SyncDriver` would.
 
-    ``requests`` are all that came, in order. ``policy`` is what a client sets, and is not enforced.
+    ``requests`` are all that came, in order. ``policy`` and ``on_traffic`` are what a client sets, and are not used.
     """
 
     def __init__(self) -> None:
         self.policy = AddressPolicy()
+        self.on_traffic: Callable[[str, int], object] = lambda *_: None
         self.requests: list[HttpRequest] = []
         self._answers: dict[str, HttpResponse | SkillwireError] = {}
 

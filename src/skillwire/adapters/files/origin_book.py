@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, cast
 
 from skillwire.adapters.files.atomic import storage_error, write_atomically
@@ -13,8 +14,8 @@ from skillwire.model.origin_record import OriginRecord
 from skillwire.trust.guarded_json import load_json
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
-
 
 _VERIFIED: Final = "0.2.0"  # the generation that has digests, and from which there is no going back
 _GLANCED_AT: Final = 2_000  # origins that were only looked at: the oldest are forgotten beyond this number
@@ -34,31 +35,51 @@ class FileOriginBook:
         Raises:
             DecodeError: the file is damaged. Forgetting it silently would forget every downgrade check.
         """
-        fields = self._read().get(base)
-        if fields is None:
-            return None
-        try:
-            generation = fields["generation"]
-            text = generation if isinstance(generation, str) else None
-            return OriginRecord(str(fields["first_seen"]), fields["accepted"] is True, text)
-        except (KeyError, TypeError) as error:
-            raise self._damaged() from error
+        return self.records().get(base)
+
+    def records(self) -> dict[str, OriginRecord]:
+        """Return what is remembered, by origin in alphabetical order.
+
+        Raises:
+            DecodeError: as :meth:`look_up` does.
+        """
+        return {base: self._decode(fields) for base, fields in sorted(self._read().items())}
+
+    def withdraw(self, base: str) -> None:
+        """Forget that someone agreed to ``base``, and nothing else: a promise of digests outlives a consent."""
+        with self._changing() as origins:
+            if base in origins:
+                origins[base]["accepted"] = False
 
     def record(self, base: str, record: OriginRecord) -> None:
         """Remember ``record`` for ``base``; what was agreed to or verified before is not forgotten by it."""
-        lock = self._path.with_suffix(".lock")
-        handle = take_lock(lock, wait=True)
-        try:
-            origins = self._read()
+        with self._changing() as origins:
             before = origins.get(base, {})
             origins[base] = {
                 "first_seen": before.get("first_seen", record.first_seen),
                 "accepted": record.accepted or before.get("accepted") is True,
                 "generation": _VERIFIED if before.get("generation") == _VERIFIED else record.generation,
             }
+
+    @contextmanager
+    def _changing(self) -> Iterator[dict[str, Fields]]:
+        """Give what is remembered, to be changed while no other process does; write it afterwards."""
+        lock = self._path.with_suffix(".lock")
+        handle = take_lock(lock, wait=True)
+        try:
+            origins = self._read()
+            yield origins
             write_atomically(self._path, json.dumps(_bounded(origins), indent=2, sort_keys=True).encode(), mode=0o600)
         finally:
             release_lock(handle, lock)
+
+    def _decode(self, fields: Fields) -> OriginRecord:
+        try:
+            generation = fields["generation"]
+            text = generation if isinstance(generation, str) else None
+            return OriginRecord(str(fields["first_seen"]), fields["accepted"] is True, text)
+        except (KeyError, TypeError) as error:
+            raise self._damaged() from error
 
     def _read(self) -> dict[str, Fields]:
         try:

@@ -5,13 +5,15 @@ that what one refuses the other refuses: read that module for the way of a reque
 transports alone and runs on any loop. Beside a general HTTP library it is faster where each host is a new
 connection, and has no second reading of HTTP (docs/decisions/0009).
 
-Names are looked up in the loop's executor, large bodies are decompressed in a thread, and one timeout spans the
+A large body goes into the sink of its request as it arrives, in the loop: each piece is one write to the system's
+cache, which takes less than parsing it. Names are looked up in the loop's executor, large bodies are decompressed in a thread, and one timeout spans the
 whole request, so neither a slow name server nor a slow peer holds up anything else.
 """
 
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Final, Self, TypeVar, cast
 
 from skillwire import limits
@@ -47,10 +49,13 @@ class AsyncDriver:
         policy: where connections may lead. It may be replaced at any time; each request asks the current one.
         user_agent: of the requests that name none.
         resolve: asked for the addresses of names, in a thread.
+
+    ``on_traffic`` may be set: it is told a host and 0 when a request is made, and the bytes of each piece that comes.
     """
 
     def __init__(self, policy: AddressPolicy, *, user_agent: str = USER_AGENT, resolve: Resolver = look_up) -> None:
         self.policy = policy
+        self.on_traffic: Callable[[str, int], object] = lambda *_: None
         self._defaults = {"user-agent": user_agent, "accept-encoding": ", ".join(_CODINGS)}
         self._resolve = resolve
         self._kept: Kept[Stream] = Kept()
@@ -119,7 +124,10 @@ class AsyncDriver:
         """Make one request and return its answer, content-decoded."""
         url = parse_url(request.url)
         self.policy.check_url(url)
+        self.on_traffic(url.authority, 0)
         message = encode_request(request, url, self._defaults)
+        if request.delay:
+            await asyncio.sleep(request.delay)
         try:
             async with asyncio.timeout(request.timeout):
                 response = await self._ask_kept(request, url, message)
@@ -147,7 +155,7 @@ class AsyncDriver:
 
     async def _converse(self, stream: Stream, url: Url, message: bytes, reader: ResponseReader) -> HttpResponse:
         try:
-            response = await stream.converse(message, reader)
+            response = await stream.converse(message, reader, partial(self.on_traffic, url.authority))
         except BaseException:
             stream.close()
             raise

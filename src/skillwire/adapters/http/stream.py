@@ -31,6 +31,7 @@ class Stream(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._reader: ResponseReader | None = None
         self._answer: asyncio.Future[HttpResponse] | None = None
+        self._on_bytes: Callable[[int], object] = lambda _: None
 
     def is_quiet(self) -> bool:
         """Whether it is open and nothing came since the last answer, not even to the loop."""
@@ -43,15 +44,19 @@ class Stream(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
-    async def converse(self, message: bytes, reader: ResponseReader) -> HttpResponse:
+    async def converse(
+        self, message: bytes, reader: ResponseReader, on_bytes: Callable[[int], object] = lambda _: None
+    ) -> HttpResponse:
         """Send a request and return its answer, its body not yet content-decoded.
+
+        ``on_bytes`` is told the size of each piece that comes.
 
         Raises:
             FetchError: as ``reader`` does; ``CONNECTION_LOST``.
         """
         if self._transport is None or self._transport.is_closing():
             raise reader.lost("it was closed")
-        self._reader, self._answer = reader, self._loop.create_future()
+        self._reader, self._answer, self._on_bytes = reader, self._loop.create_future(), on_bytes
         self._transport.write(message)
         try:
             return await self._answer
@@ -67,6 +72,7 @@ class Stream(asyncio.Protocol):
         if self._reader is None:
             self.close()  # bytes that nobody asked for would pass for the next answer
         else:
+            self._on_bytes(len(data))
             self._settle(self._reader.feed, data)
 
     def eof_received(self) -> None:

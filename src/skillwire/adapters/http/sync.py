@@ -9,7 +9,8 @@ The way of a request: the policy checks the URL; a kept connection of its origin
 and the policy checks each address right before it is connected to; the request goes out in one piece; the answer
 is read within its bounds. A kept connection is checked against the policy again, which may have changed, and is
 used only when nothing has arrived on it. When a server closes a kept connection just as the request is sent, a
-``GET`` is sent once more on a new one. Nothing else is tried twice.
+``GET`` is sent once more on a new one. Nothing else is tried twice here; :mod:`skillwire.wire.download` decides
+on that.
 
 No proxy is used, also none that the environment names: a proxy looks names up itself, so the address policy
 could not hold through it. No cookie is kept, no credential added, no ``~/.netrc`` read.
@@ -53,10 +54,13 @@ class SyncDriver:
         policy: where connections may lead. It may be replaced at any time; each request asks the current one.
         user_agent: of the requests that name none.
         resolve: asked for the addresses of names.
+
+    ``on_traffic`` may be set: it is told a host and 0 when a request is made, and the bytes of each piece that comes.
     """
 
     def __init__(self, policy: AddressPolicy, *, user_agent: str = USER_AGENT, resolve: Resolver = look_up) -> None:
         self.policy = policy
+        self.on_traffic: Callable[[str, int], object] = lambda *_: None
         self._defaults = {"user-agent": user_agent, "accept-encoding": "gzip"}
         self._resolve = resolve
         self._kept: Kept[Connection] = Kept()
@@ -124,7 +128,10 @@ class SyncDriver:
         """Make one request and return its answer, content-decoded."""
         url = parse_url(request.url)
         self.policy.check_url(url)
+        self.on_traffic(url.authority, 0)
         message = encode_request(request, url, self._defaults)
+        if request.delay:
+            time.sleep(request.delay)
         deadline = Deadline(request)
         response = self._ask_kept(request, url, message, deadline)
         if response is None:
@@ -153,6 +160,7 @@ class SyncDriver:
             connection.send(message, deadline)
             while response is None:
                 data = connection.receive(deadline)
+                self.on_traffic(url.authority, len(data))
                 response = reader.feed(data) if data else reader.end()
         except BaseException as error:
             connection.close()

@@ -1,0 +1,113 @@
+"""How the steps of a flow are done: in place, or awaited. All that the two clients differ in stands here.
+
+A flow (:mod:`skillwire.resolver.flow`) decides; these drive it. The connections are opened with the first
+conversation, under the address policy that the workplace has at that moment.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+from skillwire.resolver.flow import Fetch, FetchAll
+
+if TYPE_CHECKING:
+    from skillwire.adapters.http.asynchronous import AsyncDriver
+    from skillwire.adapters.http.sync import SyncDriver
+    from skillwire.client.workplace import Workplace
+    from skillwire.resolver.flow import Flow, Work
+    from skillwire.testing.publisher import SimulatedPublisher
+
+BlockingDriver: TypeAlias = "SyncDriver | SimulatedPublisher"
+AwaitedDriver: TypeAlias = "AsyncDriver"
+
+T = TypeVar("T")
+
+
+class BlockingSteps:
+    """Each step in place, with the standard library only."""
+
+    def __init__(self, workplace: Workplace) -> None:
+        self._workplace = workplace
+        self.driver: BlockingDriver | None = None
+
+    def run(self, flow: Flow[T]) -> T:
+        """Drive ``flow`` to its end and return its result."""
+        try:
+            step = next(flow)
+            while True:
+                try:
+                    result = self._do(step)
+                except BaseException as error:  # noqa: BLE001  # an interruption, too, is for the flow to clean up after
+                    step = flow.throw(error)
+                else:
+                    step = flow.send(result)
+        except StopIteration as stop:
+            return stop.value  # type: ignore[no-any-return]  # StopIteration.value is typed Any
+
+    def close(self) -> None:
+        """Close the connections. The next conversation opens new ones."""
+        if self.driver is not None:
+            self.driver.close()
+            self.driver = None
+
+    def _do(self, step: Fetch | FetchAll | Work) -> Any:
+        if isinstance(step, Fetch):
+            return self._http().run(step.exchange)
+        if isinstance(step, FetchAll):
+            return self._http().run_all(step.exchanges, on_done=step.on_done)
+        return step.call()
+
+    def _http(self) -> BlockingDriver:
+        if self.driver is None:
+            from skillwire.adapters.http.sync import SyncDriver  # noqa: PLC0415  # not every command connects
+
+            self.driver = SyncDriver(self._workplace.addresses)
+        self.driver.policy = self._workplace.addresses
+        self.driver.on_traffic = self._workplace.on_traffic
+        return self.driver
+
+
+class AwaitedSteps:
+    """Conversations on the event loop, work on files in threads."""
+
+    def __init__(self, workplace: Workplace) -> None:
+        self._workplace = workplace
+        self.driver: AwaitedDriver | None = None
+
+    async def run(self, flow: Flow[T]) -> T:
+        """Drive ``flow`` to its end and return its result."""
+        try:
+            step = next(flow)
+            while True:
+                try:
+                    result = await self._do(step)
+                except BaseException as error:  # noqa: BLE001  # an interruption, too, is for the flow to clean up after
+                    step = flow.throw(error)
+                else:
+                    step = flow.send(result)
+        except StopIteration as stop:
+            return stop.value  # type: ignore[no-any-return]  # StopIteration.value is typed Any
+
+    async def close(self) -> None:
+        """Close the connections. The next conversation opens new ones."""
+        if self.driver is not None:
+            await self.driver.close()
+            self.driver = None
+
+    async def _do(self, step: Fetch | FetchAll | Work) -> Any:
+        if isinstance(step, Fetch):
+            return await self._http().run(step.exchange)
+        if isinstance(step, FetchAll):
+            return await self._http().run_all(step.exchanges, on_done=step.on_done)
+        import asyncio  # noqa: PLC0415  # the synchronous client does without
+
+        return await asyncio.to_thread(step.call)
+
+    def _http(self) -> AwaitedDriver:
+        if self.driver is None:
+            from skillwire.adapters.http.asynchronous import AsyncDriver  # noqa: PLC0415  # asyncio is heavy
+
+            self.driver = AsyncDriver(self._workplace.addresses)
+        self.driver.policy = self._workplace.addresses
+        self.driver.on_traffic = self._workplace.on_traffic
+        return self.driver

@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from skillwire.adapters.files.packed_skills import PackedSkills
+from skillwire.adapters.sqlite.search import SearchIndex
 from skillwire.errors import SkillwireError
 from skillwire.model.catalog import Catalog
-from skillwire.server.log import log_broken, log_changes
+from skillwire.server.log import log_broken, log_changes, log_templates
 from skillwire.server.memory import trim_memory
 from skillwire.server.revision import make_revision
 from skillwire.server.watch import watch_folders
@@ -59,6 +60,7 @@ class Publication:
         self._number = 0
         self._skills = PackedSkills({})
         self._superseded: dict[Artifact, tuple[str, float]] = {}
+        self._index: SearchIndex | None = None
         self._log = structlog.get_logger("skillwire")
         self._thread: threading.Thread | None = None
         self._stop = threading.Event()
@@ -133,12 +135,16 @@ class Publication:
         self._number += 1
         broken = tuple(self.folders.broken())
         catalog = Catalog(self._number, skills)
-        self.current = make_revision(catalog, self._base_url, self._superseded.keys(), broken)
+        if self._index is None:
+            self._index = SearchIndex(self.blobs.directory)
+        search = self._index.update(skills, (*changes.added, *changes.changed), changes.removed)
+        self.current = make_revision(catalog, search, self._base_url, self._superseded.keys(), broken)
         for loop, event in self._waiting:
             with suppress(RuntimeError):  # a loop that was closed; nobody waits there any more
                 loop.call_soon_threadsafe(event.set)
         self._waiting.clear()
         log_changes(self._log, self._number, len(skills), changes)
+        log_templates(self._log, skills.with_finding("PLACEHOLDER", (*changes.added, *changes.changed)))
         log_broken(self._log, broken)
 
     def _supersede(self, skills: PackedSkills, changes: SkillChanges) -> None:

@@ -1,0 +1,1 @@
+"""What SQLite fills: the search index."""

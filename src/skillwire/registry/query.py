@@ -1,0 +1,116 @@
+"""What a search asks for, read from a stranger's text: words, bounded, and the place to go on from.
+
+A cursor is the name of the last skill of the page before, behind a fingerprint of what was searched. Sorted by
+name, a name is a place in every revision. Ranked, it is one only among the same skills, so a cursor of ranked hits
+is refused as soon as they have changed, where going on would skip skills or show them twice.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from skillwire import limits
+from skillwire.errors import UsageError
+from skillwire.model.name import is_skill_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from skillwire.model.search import SearchQuery
+
+_WORD: Final = re.compile(r"[^\W_]+")
+#: Words that say how a request is put and not what is looked for. A third of all skills has each of them.
+_STOP_WORDS: Final = frozenset(
+    """
+    a about an and any are as at be by can do does for from get has have how i if in into is it its let like me
+    my no not of on or our please should skill skills so some that the their them then there these they this to
+    up us use used using want was we what when where which who will with would you your
+    """.split()  # noqa: SIM905  # a list would stand over seventy lines
+)
+_MARK_BYTES: Final = 9  # fills base64 without padding
+_CURSOR: Final = re.compile(r"[A-Za-z0-9_-]{12,100}", re.ASCII)
+
+
+class Words(NamedTuple):
+    """The words of a query, in lower case, each once; ``is_open`` when the last one may still be being typed."""
+
+    words: tuple[str, ...]
+    is_open: bool
+
+    @property
+    def name(self) -> str:
+        """The name of the skill that is meant, if one is."""
+        return "-".join(self.words)
+
+
+def check_query(query: SearchQuery) -> None:
+    """Refuse what is beyond the bounds.
+
+    Raises:
+        UsageError: ``QUERY``.
+    """
+    if not 1 <= query.limit <= limits.SEARCH_HITS:
+        raise UsageError("QUERY", f"limit is a whole number from 1 to {limits.SEARCH_HITS}")
+    if len(query.text) > limits.SEARCH_TEXT_LENGTH:
+        raise UsageError("QUERY", f"the text is longer than {limits.SEARCH_TEXT_LENGTH} characters")
+
+
+def read_words(text: str) -> Words:
+    """Return the words of ``text``, all of them; :func:`telling_words` are those to look for.
+
+    Trust: ``text`` is a stranger's. What is no letter or digit separates words, so that nothing of a query
+    language is left.
+    """
+    words = tuple(dict.fromkeys(_WORD.findall(text.lower())))
+    return Words(words, is_open=bool(words) and _is_word(text[-1]))
+
+
+def telling_words(words: Words) -> Words:
+    """Return ``words`` without those that tell nothing, unless there are no others, and no more than are looked for.
+
+    Raises:
+        UsageError: ``QUERY`` when there are too many.
+    """
+    told = tuple(word for word in words.words if word not in _STOP_WORDS) or words.words
+    if len(told) > limits.SEARCH_WORDS:
+        raise UsageError("QUERY", f"the text has more than {limits.SEARCH_WORDS} words")
+    return Words(told, is_open=words.is_open and told[-1:] == words.words[-1:])
+
+
+def make_cursor(name: str, mark: bytes) -> str:
+    """Return the cursor behind the skill ``name`` of the search with this ``mark``, see :func:`mark_search`."""
+    return base64.urlsafe_b64encode(mark + name.encode("ascii")).rstrip(b"=").decode("ascii")
+
+
+def read_cursor(cursor: str, mark: bytes) -> str:
+    """Return the name that ``cursor`` goes on behind.
+
+    Trust: ``cursor`` is a stranger's.
+
+    Raises:
+        UsageError: ``CURSOR`` when it is none of ours, or of another search.
+    """
+    try:
+        raw = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)) if _CURSOR.fullmatch(cursor) else b""
+    except binascii.Error:
+        raw = b""  # as good as a cursor of another search
+    name = raw[_MARK_BYTES:].decode("latin-1")
+    if not is_skill_name(name):
+        raise UsageError("CURSOR", "this is no cursor of a search here")
+    if raw[:_MARK_BYTES] != mark:
+        raise UsageError("CURSOR", "the cursor belongs to another search, or the skills have changed since")
+    return name
+
+
+def mark_search(query: SearchQuery, order: Iterable[str]) -> bytes:
+    """Return a fingerprint of what ``query`` searches; ``order`` is what its order depends on beside the names."""
+    chosen = sorted((facet, *sorted(values)) for facet, values in query.facets.items())
+    return hashlib.blake2b(repr((tuple(order), chosen)).encode(), digest_size=_MARK_BYTES).digest()
+
+
+def _is_word(character: str) -> bool:
+    return _WORD.fullmatch(character) is not None

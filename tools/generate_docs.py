@@ -7,12 +7,15 @@ A page is prose with generated blocks between markers::
     <!-- end of generated -->
 
 Only what stands between the markers is replaced. A command without a page gets one with its title and its
-block; the prose around it is for people to write. ``--check`` writes nothing and fails when a page is stale.
+block; the prose around it is for people to write. The other way round, what ``skillwire explain`` shows of the
+pages (the sections of the codes, the examples of the lint rules) is written into the package, where no page is.
+``--check`` writes nothing and fails when a page is stale.
 """
 
 from __future__ import annotations
 
 import importlib
+import json
 import re
 import sys
 from pathlib import Path
@@ -22,12 +25,14 @@ import click
 
 from skillwire import codes, errors, limits
 from skillwire.cli import main as command_line
+from skillwire.folder import rules
 from skillwire.resolver.agents import AGENTS
 from skillwire.resolver.settings import SETTINGS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+EXPLANATIONS: Final = Path(command_line.__file__).with_name("explanations.json")
 REFERENCE: Final = Path(__file__).parent.parent / "docs" / "reference"
 _BLOCK: Final = re.compile(r"(<!-- generated: (?P<name>[\w-]+) -->\n).*?(<!-- end of generated -->)", re.DOTALL)
 
@@ -54,6 +59,7 @@ def generated_pages() -> Iterator[tuple[Path, str]]:
     yield _filled(REFERENCE / "limits.md", "Limits", {"limits": bounds()})
     yield _filled(REFERENCE / "settings.md", "Settings", {"settings": settings()})
     yield _filled(REFERENCE / "agents.md", "Agents", {"agents": agents()})
+    yield EXPLANATIONS, explanations()
     yield _filled(REFERENCE / "commands" / "index.md", "Commands", {"commands": list_of_commands()})
     for name in (name for section in command_line.SECTIONS.values() for name in section):
         command = importlib.import_module(f"skillwire.cli.{name}").command
@@ -68,6 +74,23 @@ def _filled(page: Path, title: str, blocks: dict[str, str]) -> tuple[Path, str]:
     if found != blocks.keys():
         raise SystemExit(f"{page} has the generated blocks {sorted(found)}, expected {sorted(blocks)}")
     return page, _BLOCK.sub(lambda match: f"{match[1]}\n{blocks[match['name']]}\n\n{match[3]}", text)
+
+
+def explanations() -> str:
+    """Return, as JSON, the section that each code stands in and an example of what each lint rule finds."""
+    sections: dict[str, str] = {}
+    for module in (codes, rules):
+        title = ""
+        source = Path(str(module.__file__)).read_text()
+        for section, code in re.findall(r"^    (?:# --- (.+?) -*$|\"([A-Z_0-9]+)\": \w+\()", source, re.MULTILINE):
+            title = section or title
+            if code:
+                sections[code] = title
+    examples: dict[str, str] = {}
+    for part in re.split(r"^### ", (REFERENCE / "lint-rules.md").read_text(), flags=re.MULTILINE)[1:]:
+        if block := re.search(r"^```\w*\n(.*?)\n```$", part, re.MULTILINE | re.DOTALL):
+            examples[part.partition("\n")[0]] = block[1]
+    return json.dumps({"sections": sections, "examples": examples}, indent=2) + "\n"
 
 
 def error_codes() -> str:

@@ -730,11 +730,13 @@ CODES: dict[str, CodeInfo] = {
         "The search cannot be read",
         "A parameter has the wrong form, or is beyond the bounds of docs/reference/limits.md.",
         "Write the parameters as docs/reference/http.md describes them.",
+        exit_code=2,
     ),
     "CURSOR": CodeInfo(
         "The place to go on from is unknown",
         "A cursor goes on in the same search among the same skills; it is of another search, or they have changed.",
         "Search again without after, and go on with the next of that answer.",
+        exit_code=2,
     ),
     # --- answers of the server ---------------------------------------------------------------------------
     "NOT_FOUND": CodeInfo(

@@ -6,6 +6,8 @@ Two tables are explained: the error codes (:data:`skillwire.codes.CODES`) and th
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
@@ -16,35 +18,12 @@ from skillwire.errors import UsageError
 from skillwire.folder.rules import RULES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from skillwire.cli.output import Output, Part
 
-#: First code of a group → its title; the groups are the sections of the two tables, in their order.
-ERROR_GROUPS: Final = {
-    "USAGE": "The call",
-    "JSON_SYNTAX": "Decoding: JSON",
-    "LIMIT_SIZE": "Decoding: any document",
-    "YAML_SYNTAX": "Decoding: YAML and TOML",
-    "FRONTMATTER": "The skill folder",
-    "INDEX_SHAPE": "Decoding: Agent Skills Discovery",
-    "PATH_TRAVERSAL": "Paths of files",
-    "ARCHIVE_MALFORMED": "Archives",
-    "URL": "Addresses",
-    "HEADER": "The network",
-    "LOCK_FORM": "Resolving and installing",
-    "QUERY": "Searching",
-    "FOLDER_MISSING": "Publishing",
-    "NOT_FOUND": "Answers of the server",
-}
-RULE_GROUPS: Final = {
-    "NAME_FOLDER": "SKILL.md",
-    "MANIFEST_UNKNOWN": "skill.toml and descriptor.json",
-    "FILE_EXCLUDED": "Files",
-    "LINK_BROKEN": "Links",
-    "HIDDEN_CHARACTERS": "What is hidden or dangerous",
-    "INDEX_SCHEMA": "A built site, an index",
-}
+#: Sections and examples, written by ``tools/generate_docs.py`` from the tables' sections and the docs' pages.
+_GENERATED: Final = Path(__file__).with_name("explanations.json")
 _RULES_PAGE: Final = "docs/reference/lint-rules.md"
 _CHECK_FAILED: Final = 1  # what check exits with when a finding is an error
 
@@ -88,33 +67,25 @@ def command(*, output: Output, codes: tuple[str, ...]) -> None:
 
 def explanations() -> dict[str, Explanation]:
     """Return every code, in the order of the tables."""
-    from skillwire.folder.rule_examples import EXAMPLES  # noqa: PLC0415  # --help does without
-
+    generated = json.loads(_GENERATED.read_bytes())
+    sections, examples = generated["sections"], generated["examples"]
     errors = {
-        code: Explanation(code, "error", group, *CODES[code][:5], f"{DOCS_PAGE}#{code.lower()}")
-        for code, group in _grouped(CODES, ERROR_GROUPS)
+        code: Explanation(code, "error", sections.get(code, ""), *row, f"{DOCS_PAGE}#{code.lower()}")
+        for code, row in CODES.items()
     }
     rules = {
         code: Explanation(
-            code, "lint rule", group, row.summary, row.cause, row.fix,
+            code, "lint rule", sections.get(code, ""), row.summary, row.cause, row.fix,
             retryable=False,
             exit_code=_CHECK_FAILED if "error" in {row.level_strict, row.level_lenient} else None,
             documentation=f"{_RULES_PAGE}#{code.lower()}",
             strict=row.level_strict,
             lenient=row.level_lenient,
-            example=EXAMPLES.get(code),
+            example=examples.get(code),
         )
-        for code, group in _grouped(RULES, RULE_GROUPS)
-        for row in [RULES[code]]
+        for code, row in RULES.items()
     }  # fmt: skip
     return errors | rules
-
-
-def _grouped(table: Mapping[str, object], groups: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    title = ""
-    for code in table:
-        title = groups.get(code, title)
-        yield code, title
 
 
 def _find(text: str, known: Mapping[str, Explanation]) -> str:
@@ -135,7 +106,7 @@ def _list(output: Output, chosen: list[Explanation]) -> None:
     for number, ((kind, group), rows) in enumerate(groups.items()):
         if number:
             output.line()
-        output.line(strong(group), faint(f"  {kind}s"))
+        output.line(strong(_titled(group)), faint(f"  {kind}s"))
         for row in rows:
             output.line(f"  {row.code.ljust(width)}  ", faint(row.summary))
     output.note()
@@ -159,6 +130,10 @@ def _tell(output: Output, row: Explanation) -> None:
         output.line()
         output.line(faint("for example"))
         output.text("\n".join(f"  {line}" for line in row.example.split("\n")))
+
+
+def _titled(group: str) -> str:
+    return group if group.startswith(("SKILL", "skill")) else group[:1].upper() + group[1:]
 
 
 def _level(level: str | None) -> Part:

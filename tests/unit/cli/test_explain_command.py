@@ -1,0 +1,96 @@
+"""``skillwire explain``: every code, in its group, with what its error really does."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+import skillwire
+from skillwire import errors
+from skillwire.cli.explain import explanations
+from skillwire.cli.main import run
+from skillwire.codes import CODES
+from skillwire.folder.rules import RULES
+
+SOURCE = Path(str(skillwire.__file__)).parent
+EXIT_CODES = {
+    name: kind.exit_code
+    for name, kind in vars(errors).items()
+    if isinstance(kind, type) and issubclass(kind, errors.SkillwireError)
+}
+
+
+def _exit_codes_in_the_source():
+    """Return code → the exit codes of the errors that are made with it, as far as the text shows."""
+    found: dict[str, set[int]] = {}
+    for path in SOURCE.rglob("*.py"):
+        for call in (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)):
+            name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+            first = call.args[0] if call.args else None
+            if name in EXIT_CODES and isinstance(first, ast.Constant) and first.value in CODES:
+                found.setdefault(first.value, set()).add(EXIT_CODES[name])
+    return found
+
+
+def test_the_exit_code_of_a_row_is_that_of_the_error_it_is_raised_with():
+    found = _exit_codes_in_the_source()
+    assert len(found) > 60
+    del found["INTERNAL"]  # whatever raises it is caught by the entry point, which has an exit code for it
+    assert not {code: kinds for code, kinds in found.items() if CODES[code].exit_code not in kinds}
+
+
+def test_every_code_stands_in_a_section_and_every_rule_has_an_example():
+    known = explanations()
+    assert not [code for code, row in known.items() if not row.group]
+    assert not [code for code in RULES if not known[code].example]
+    assert known["URL"].group == "addresses"
+    assert known["FIELD_UNKNOWN"].example == "licence: MIT"
+
+
+def test_no_code_is_both_an_error_and_a_rule_and_none_is_forgotten():
+    known = explanations()
+    assert not CODES.keys() & RULES.keys()
+    assert list(known) == [*CODES, *RULES]
+
+
+@pytest.mark.parametrize("typed", ["digest_mismatch", "DIGEST-MISMATCH", "[DIGEST_MISMATCH]"])
+def test_a_code_is_found_however_it_is_written(capsys, typed):
+    assert run(["explain", typed]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("DIGEST_MISMATCH  error: resolving and installing\n")
+    assert "\nexit code  4\n" in said
+
+
+def test_a_rule_says_its_levels_and_shows_an_example(capsys):
+    assert run(["explain", "FLOW_STYLE", "HIDDEN_TEXT"]) == 0
+    rule, _, error = capsys.readouterr().out.partition("\nHIDDEN_TEXT")
+    assert re.search(r"^strict +error\nlenient +not applied\n", rule, re.MULTILINE)
+    assert rule.endswith('for example\n  metadata: {author: example-corp, version: "1.0.0"}\n')
+    assert "exit code  none" in error
+
+
+def test_an_unknown_code_is_answered_with_the_closest(capsys):
+    assert run(["explain", "digest_mismach"]) == 2
+    assert "fix: Did you mean DIGEST_MISMATCH?" in capsys.readouterr().err
+
+
+def test_without_a_code_all_are_listed_by_group(capsys):
+    assert run(["explain"]) == 0
+    said = capsys.readouterr().out
+    assert [line for line in said.splitlines() if line.startswith("Resolving and installing")]
+    assert all(f"\n  {code} " in said for code in [*CODES, *RULES])
+
+
+def test_the_document_holds_everything(capsys):
+    assert run(["explain", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["schema"] == "skillwire/explain/1"
+    rows = {row["code"]: row for row in document["codes"]}
+    assert rows.keys() == CODES.keys() | RULES.keys()
+    assert rows["TIMEOUT"]["retryable"] is True
+    assert rows["NOT_READY"]["exit_code"] is None
+    assert rows["FLOW_STYLE"]["documentation"] == "docs/reference/lint-rules.md#flow_style"

@@ -85,6 +85,14 @@ HTTP_CONNECT_SECONDS = Bound(10, "seconds", "to be connected, TLS included")
 HTTP_REQUEST_SECONDS = Bound(60, "seconds", "for one whole request, body included")
 HTTP_KEPT = Bound(32, "connections", "that wait for their next request, to all origins")
 HTTP_CONCURRENCY = Bound(6, "connections", "to one origin at once")
+DOWNLOAD_TRIES = Bound(4, "tries", "of one download that bring nothing new, one after the other")
+DOWNLOAD_REQUESTS = Bound(20, "requests", "for one download in all, however much each brings")
+DOWNLOAD_WAIT_SECONDS = Bound(30, "seconds", "before the next try; a server that asks for more is asked another day")
+DOWNLOAD_SECONDS = Bound(900, "seconds", "for one skill with all tries; 32 MiB at 40 kB/s")
+DOWNLOAD_PIECE_BYTES = Bound(256 * KIB, "bytes", "of a download in memory; smaller ones never lie in a file")
+DOWNLOADS_KEPT = Bound(16, "downloads", "that broke off and are kept to be continued")
+DOWNLOADS_KEPT_BYTES = Bound(128 * MIB, "bytes", "of all downloads that broke off")
+DOWNLOADS_KEPT_SECONDS = Bound(7 * 24 * 3600, "seconds", "that a download that broke off is kept")
 
 # --- the server ------------------------------------------------------------------------------------------
 SERVER_HEAD_BYTES = Bound(32 * KIB, "bytes", "request line and header fields; browsers send 2 KiB")
@@ -96,3 +104,20 @@ SERVER_CONNECTIONS = Bound(2_000, "connections", "each costs memory; half of the
 SERVER_PIECE_BYTES = Bound(256 * KIB, "bytes", "of a file in memory for one client, however slow it is")
 SERVER_BLOB_CACHE_BYTES = Bound(4 * MIB, "bytes", "of files and artifacts that were asked for lately")
 SERVER_LISTING_CACHE_BYTES = Bound(4 * MIB, "bytes", "of the indexes of scopes that were asked for lately")
+
+# --- searching -------------------------------------------------------------------------------------------
+SEARCH_HITS = Bound(100, "skills", "on one page of hits")
+SEARCH_TEXT_LENGTH = Bound(1024, "characters", "of a query; as long as a description")
+SEARCH_WORDS = Bound(64, "words", "of a query that are looked for; each costs a look into the index")
+SEARCH_TAGS = Bound(24, "tags", "of one skill that are counted")
+SEARCH_FACET_VALUES = Bound(50, "values", "of one facet that are told, the most frequent ones")
+SEARCH_FILES_LENGTH = Bound(4096, "characters", "of a skill's file names that are searched")
+SEARCH_CACHE_BYTES = Bound(1 * MIB, "bytes", "of answers to searches that were asked for lately")
+
+# --- the pages -------------------------------------------------------------------------------------------
+PAGE_SKILLS = Bound(50, "skills", "on one page of the list; keeps its HTML below 60 kB")
+PAGE_MARKDOWN = Bound(128 * KIB, "characters", "rendered, a second at worst; longer texts are shown as written")
+PAGE_PARAGRAPH = Bound(8 * KIB, "characters", "of one paragraph that are read for links; hostile ones cost squares")
+PAGE_FILE_BYTES = Bound(512 * KIB, "bytes", "of a file that are shown; a larger one can be downloaded")
+PAGE_FILE_LINES = Bound(10_000, "lines", "of a file that are shown; each is an element of the page")
+PAGE_TEXT_CACHE_BYTES = Bound(2 * MIB, "bytes", "of rendered texts that were asked for lately")

@@ -27,6 +27,38 @@ class BlobStore(Protocol):
     def path(self, digest: Digest) -> Path | None:
         """Return a file that holds the bytes, or None when they are not in a file."""
 
+    def download(self, digest: Digest) -> Download:
+        """Return the download of the bytes with this digest, as far as it came."""
+
+
+class Download(Protocol):
+    """One artifact on its way into a blob store, which may have broken off earlier; a ``Sink`` of the wire, and more.
+
+    Nothing in it is trusted before its digest is the expected one.
+    """
+
+    @property
+    def size(self) -> int:
+        """How many bytes it holds."""
+
+    def begin(self, position: int) -> bool:
+        """Go on at ``position``, forgetting what was behind it; False when it cannot take anything."""
+
+    def append(self, data: bytes | bytearray) -> None:
+        """Take the next bytes."""
+
+    def digest(self) -> str:
+        """Return the digest of what it holds."""
+
+    def discard(self) -> None:
+        """Forget everything."""
+
+    def keep(self) -> None:
+        """Make it a blob, now that it is whole."""
+
+    def close(self) -> None:
+        """Let go of it; what it holds stays, to be continued."""
+
 
 class SkillSearch(Protocol):
     """A search over one revision of the published skills that everybody may see."""

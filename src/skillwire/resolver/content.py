@@ -1,14 +1,17 @@
 """From located skills to their files: out of the blob store, or fetched, verified, unpacked in memory.
 
 Only what was chosen is fetched. An artifact whose digest is known is looked up first, so a skill that was
-seen once is never downloaded again, and ``offline`` works for it.
+seen once is never downloaded again, and ``offline`` works for it. A large artifact goes into the store as it comes,
+and what breaks off is continued the next time.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from skillwire import limits
 from skillwire.errors import FetchError, Place, SkillwireError, StorageError
+from skillwire.model.digest import Digest
 from skillwire.model.skill import FileContent
 from skillwire.protocols.agent_skills.client import fetch_artifact, fetch_files
 from skillwire.resolver.flow import fetch_all, work
@@ -18,13 +21,15 @@ from skillwire.trust.archive import plan_files, read_archive
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from skillwire.ports import Download
     from skillwire.protocols.agent_skills.messages import IndexEntry
     from skillwire.resolver.flow import Flow
     from skillwire.resolver.locate import Files, LocatedSkill, Session
     from skillwire.wire.exchange import Exchange
 
-#: What came for a skill: an artifact's verified bytes, single files, or why it cannot be had.
-Fetched = bytes | list[FileContent] | SkillwireError
+#: What came for a skill: an artifact's verified bytes, the digest of a large one that lies in the blob store, single
+#: files, or why it cannot be had.
+Fetched = bytes | Digest | list[FileContent] | SkillwireError
 _SKILL_MD: Final = "SKILL.md"
 
 
@@ -37,8 +42,7 @@ def fetch_contents(
     """
     known: list[Fetched | None] = yield from work(lambda: [_look_up(skill, session, on_done) for skill in skills])
     missing = [skill for skill, content in zip(skills, known, strict=True) if content is None]
-    exchanges = [_exchange(skill, session) for skill in missing]
-    fetched = iter((yield from fetch_all(exchanges, on_done)) if exchanges else ())
+    fetched = iter((yield from _fetch_missing(missing, session, on_done)) if missing else ())
     return [content if content is not None else next(fetched) for content in known]
 
 
@@ -46,6 +50,8 @@ def _look_up(skill: LocatedSkill, session: Session, on_done: Callable[[], object
     content: Fetched | None = list(skill.files) if skill.files is not None else None
     if content is None and skill.entry.digest is not None:
         content = session.blobs.read(skill.entry.digest)
+        if content is not None and len(content) > limits.DOWNLOAD_PIECE_BYTES:
+            content = skill.entry.digest  # read again when its turn comes, so that several are not in memory at once
     if content is None and session.offline:
         content = FetchError("OFFLINE", f"{skill.ref.name} is not in the cache", place=Place(skill.entry.url))
     if content is not None:
@@ -53,11 +59,50 @@ def _look_up(skill: LocatedSkill, session: Session, on_done: Callable[[], object
     return content
 
 
-def _exchange(skill: LocatedSkill, session: Session) -> Exchange[bytes | list[FileContent]]:
+def _fetch_missing(
+    skills: Sequence[LocatedSkill], session: Session, on_done: Callable[[], object]
+) -> Flow[list[Fetched]]:
+    downloads: list[Download | None] = yield from work(lambda: [_download(skill, session) for skill in skills])
+    try:
+        exchanges = [_exchange(*row, session) for row in zip(skills, downloads, strict=True)]
+        fetched = yield from fetch_all(exchanges, on_done)
+        rows = list(zip(skills, downloads, fetched, strict=True))
+        if None in fetched:
+            return (yield from work(lambda: [_keep(*row) for row in rows]))
+        return [_keep(*row) for row in rows]
+    finally:
+        for download in downloads:
+            if download is not None:
+                download.close()
+
+
+def _download(skill: LocatedSkill, session: Session) -> Download | None:
+    digest = skill.entry.digest
+    return None if digest is None or skill.entry.artifact_type != "archive" else session.blobs.download(digest)
+
+
+def _exchange(
+    skill: LocatedSkill, download: Download | None, session: Session
+) -> Exchange[bytes | None] | Exchange[list[FileContent]]:
     authorization = session.credential_for(skill.entry.url)
     if skill.entry.artifact_type == "files":
         return fetch_files(skill.entry, authorization=authorization)
-    return fetch_artifact(skill.entry, authorization=authorization)
+    return fetch_artifact(skill.entry, authorization=authorization, sink=download)
+
+
+def _keep(
+    skill: LocatedSkill, download: Download | None, fetched: bytes | list[FileContent] | SkillwireError | None
+) -> Fetched:
+    """Return what was fetched; what went into ``download`` is made a blob."""
+    if fetched is not None:
+        return fetched
+    assert download is not None  # noqa: S101  # an exchange without one ends with bytes
+    assert skill.entry.digest is not None  # noqa: S101  # same
+    try:
+        download.keep()
+    except StorageError as error:
+        return error
+    return skill.entry.digest
 
 
 def open_content(skill: LocatedSkill, fetched: Fetched, session: Session) -> Files:
@@ -65,9 +110,15 @@ def open_content(skill: LocatedSkill, fetched: Fetched, session: Session) -> Fil
 
     Raises:
         SkillwireError: what ``fetched`` is instead of content; from the archive reader.
+        StorageError: ``STORAGE`` when the blob store has lost what it was given.
     """
     if isinstance(fetched, SkillwireError):
         raise fetched
+    if isinstance(fetched, Digest):
+        content = session.blobs.read(fetched)
+        if content is None:
+            raise StorageError("STORAGE", "the artifact is not in the cache any more", place=Place(skill.entry.url))
+        return open_artifact(skill.entry, content)
     if not isinstance(fetched, bytes):
         return plan_files(fetched).files
     files = open_artifact(skill.entry, fetched)

@@ -6,7 +6,8 @@ driver (the command line), the asynchronous one (:class:`skillwire.AsyncClient`)
 (the tests). A driver makes exactly one request for each yield: it follows no redirect, keeps no cookie
 and sends no header of its own that identifies the user. What a driver must enforce: the address policy at
 connect, ``max_bytes`` on the body as it arrives and after content decoding, ``timeout`` over the whole
-request. A driver throws :class:`~skillwire.errors.FetchError` or ``TrustError`` into the generator.
+request, which begins after ``delay``. A driver throws :class:`~skillwire.errors.FetchError`, ``TrustError`` or
+``StorageError`` into the generator.
 
 Most exchanges do not yield requests themselves but ``yield from`` :func:`skillwire.wire.fetch.fetch`, which
 follows redirects.
@@ -16,11 +17,31 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from skillwire import limits
 
 T = TypeVar("T")
+
+
+class Sink(Protocol):
+    """Where a large body goes as it comes, so that it is nowhere in memory whole, and can be continued."""
+
+    @property
+    def size(self) -> int:
+        """How many bytes it holds."""
+
+    def begin(self, position: int) -> bool:
+        """Go on at ``position``, forgetting what was behind it; False when it cannot take anything."""
+
+    def append(self, data: bytes | bytearray) -> None:
+        """Take the next bytes."""
+
+    def digest(self) -> str:
+        """Return the digest of what it holds, ``sha256:`` and 64 hexadecimal characters."""
+
+    def discard(self) -> None:
+        """Forget everything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +55,8 @@ class HttpRequest:
         body: what is sent; None for nothing.
         max_bytes: how large the body may be, in bytes, before and after content decoding.
         timeout: seconds for the whole request: lookup, connecting, and the last byte of the body.
+        delay: seconds to wait before it is made; they do not count as its time.
+        sink: where a large body may go instead of :attr:`HttpResponse.body`.
     """
 
     url: str
@@ -42,6 +65,8 @@ class HttpRequest:
     body: bytes | None = None
     max_bytes: int = limits.INDEX_BYTES
     timeout: float = limits.HTTP_REQUEST_SECONDS
+    delay: float = 0.0
+    sink: Sink | None = None
 
     def header(self, name: str) -> str | None:
         """Return the value of a header by its lower-case name."""
@@ -52,13 +77,15 @@ class HttpRequest:
 class HttpResponse:
     """One answer: status, header fields by lower-case name (repeated ones joined with ``, ``), whole body.
 
-    ``body`` is content-decoded. ``url`` is the URL that answered (never another one's).
+    ``body`` is content-decoded; it is empty when ``in_sink`` says that it went there. ``url`` is the URL that answered
+    (never another one's).
     """
 
     url: str
     status: int
     headers: Mapping[str, str]
     body: bytes
+    in_sink: bool = False
 
 
 Exchange = Generator[HttpRequest, HttpResponse, T]

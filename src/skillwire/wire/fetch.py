@@ -11,7 +11,7 @@
   a ``GET`` and lose the body, so they are refused.
 
 Where a redirect may lead is the driver's address policy to decide, for each request anew. No status is retried
-here, and each but a redirect is the caller's to judge.
+here (:mod:`skillwire.wire.download` does), and each but a redirect is the caller's to judge.
 
 :func:`expect_json` and :func:`expect_archive` judge content types. Servers label files carelessly, so what is
 merely vague (``application/octet-stream``, ``text/plain``, no type at all) passes, and what says that it is
@@ -136,7 +136,7 @@ def expect_archive(response: HttpResponse) -> None:
         return
     for types, magic, name in _MAGIC:
         if found in types:
-            if not response.body.startswith(magic):
+            if not response.in_sink and not response.body.startswith(magic):
                 message = f"the answer says that it is {name} and is not"
                 raise FetchError("CONTENT_TYPE", message, place=Place(response.url))
             return

@@ -7,6 +7,10 @@ grammar. It is strict where leniency lets two readers see two answers (RFC 9112 
 characters, no space before a colon; nothing after the announced end. It is bounded wherever a stranger decides
 how much comes: header bytes, header lines, interim answers, body bytes, chunks.
 
+A body stays in memory until it has :data:`~skillwire.limits.DOWNLOAD_PIECE_BYTES`; from then on it goes piece by
+piece into the sink of the request, when it has one and the body is not content-encoded. A part (206) goes there
+from its first byte, and must be the one that continues what is there.
+
 An answer without a length ends where the connection ends, as HTTP allows; such a connection is not used again.
 """
 
@@ -24,7 +28,7 @@ if TYPE_CHECKING:
     from typing import TypeVar
 
     from skillwire.model.url import Url
-    from skillwire.wire.exchange import HttpRequest
+    from skillwire.wire.exchange import HttpRequest, Sink
 
     T = TypeVar("T")
     Parsing = Generator[None, None, T]
@@ -33,7 +37,9 @@ _STATUS: Final = re.compile(rb"HTTP/1\.([01]) ([1-5][0-9]{2})(?: [\t\x20-\x7e\x8
 _FIELD: Final = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[\t ]*([\t\x20-\x7e\x80-\xff]*?)[\t ]*")
 _CHUNK: Final = re.compile(rb"([0-9A-Fa-f]{1,16})[\t ]*(?:;[\t\x20-\x7e\x80-\xff]*)?")
 _LENGTH: Final = re.compile(r"[0-9]{1,18}", re.ASCII)
+_PART: Final = re.compile(r"bytes ([0-9]{1,18})-([0-9]{1,18})/(?:[0-9]{1,18}|\*)", re.ASCII | re.IGNORECASE)
 _VERSION: Final = b"HTTP/1."
+_LINE_END: Final = b"\r\n"
 _LINE_BYTES: Final = 1024  # of a chunk's size line or a trailer, both of which we have no use for
 
 #: Fields that mean one thing; two of them are two answers.
@@ -45,6 +51,8 @@ _OURS: Final = frozenset({"connection", "content-length", "expect", "host", "te"
 
 _FINAL: Final = 200
 _SWITCHING: Final = 101
+_OK: Final = 200
+_PARTIAL: Final = 206
 _BODILESS: Final = frozenset({204, 304})
 
 
@@ -68,6 +76,44 @@ def encode_request(request: HttpRequest, url: Url, defaults: Mapping[str, str]) 
     if request.body is not None:
         lines.append(f"content-length: {len(request.body)}")
     return "\r\n".join([*lines, "", ""]).encode("latin-1") + (request.body or b"")
+
+
+class _Body:
+    """The body as it comes: in memory, and from its first whole piece on in the sink.
+
+    Args:
+        sink: None when it stays in memory whatever its size.
+        start: where it belongs in the whole.
+    """
+
+    def __init__(self, sink: Sink | None, start: int) -> None:
+        self.pending = bytearray()
+        self.size = start
+        self._sink = sink
+        self._start = start
+        self._has_begun = False
+
+    def take(self, data: bytes) -> None:
+        self.pending += data
+        self.size += len(data)
+        if self._sink is not None and len(self.pending) >= limits.DOWNLOAD_PIECE_BYTES:
+            self._move()
+
+    def finish(self) -> bool:
+        """Move the rest after what went before; return whether the body is in the sink."""
+        if self._has_begun or self._start:
+            self._move()
+        return self._has_begun
+
+    def _move(self) -> None:
+        if self._sink is None:
+            return
+        if not self._has_begun and not self._sink.begin(self._start):
+            self._sink = None
+            return
+        self._has_begun = True
+        self._sink.append(self.pending)
+        self.pending = bytearray()
 
 
 class ResponseReader:
@@ -123,10 +169,12 @@ class ResponseReader:
                 self._refuse("it switches to another protocol")
         else:
             self._refuse("it announces itself too many times (1xx)")
-        body = yield from self._body(status, headers)
+        body = _Body(self._sink(status, headers), self._start_of(status, headers))
+        yield from self._read_body(status, headers, body)
         if self._buffer:
             self._refuse("more bytes came than it announced")
-        return HttpResponse(self._request.url, status, headers, body)
+        in_sink = body.finish()
+        return HttpResponse(self._request.url, status, headers, bytes(body.pending), in_sink)
 
     def _head(self) -> Parsing[tuple[int, dict[str, str]]]:
         searched = 0
@@ -163,7 +211,21 @@ class ResponseReader:
             headers[name] = value
         return headers
 
-    def _body(self, status: int, headers: Mapping[str, str]) -> Parsing[bytes]:
+    def _sink(self, status: int, headers: Mapping[str, str]) -> Sink | None:
+        """Return the sink, when the answer is one that may go there."""
+        is_plain = headers.get("content-encoding", "identity").lower() == "identity"
+        return self._request.sink if is_plain and status in {_OK, _PARTIAL} else None
+
+    def _start_of(self, status: int, headers: Mapping[str, str]) -> int:
+        """Return where the body belongs in the whole."""
+        if status != _PARTIAL or self._request.sink is None:
+            return 0
+        part = _PART.fullmatch(headers.get("content-range", ""))
+        if part is None or int(part[1]) != self._request.sink.size or int(part[2]) < int(part[1]):
+            self._refuse("its part is not the one that was asked for")
+        return int(part[1])
+
+    def _read_body(self, status: int, headers: Mapping[str, str], body: _Body) -> Parsing[None]:
         coding, length = headers.get("transfer-encoding"), headers.get("content-length")
         if coding is not None and length is not None:
             self._refuse("it is chunked and has a length")
@@ -172,16 +234,15 @@ class ResponseReader:
         if coding is not None and coding.lower() != "chunked":
             self._refuse("it has an unknown transfer encoding")
         if self._request.method == "HEAD" or status in _BODILESS:
-            return b""
+            return
         if coding is not None:
-            return (yield from self._chunked())
-        if length is not None:
-            self._check_size(int(length))
-            return (yield from self._exactly(int(length)))
-        return (yield from self._until_end())
+            yield from self._chunked(body)
+        elif length is not None:
+            yield from self._gather(int(length), body)
+        else:
+            yield from self._until_end(body)
 
-    def _chunked(self) -> Parsing[bytes]:
-        body = bytearray()
+    def _chunked(self, body: _Body) -> Parsing[None]:
         for _ in range(limits.HTTP_CHUNKS):
             match = _CHUNK.fullmatch((yield from self._line()))
             if match is None:
@@ -189,10 +250,11 @@ class ResponseReader:
             size = int(match[1], 16)
             if size == 0:
                 yield from self._trailers()
-                return bytes(body)
-            self._check_size(len(body) + size)
-            body += yield from self._exactly(size)
-            if (yield from self._exactly(2)) != b"\r\n":
+                return
+            yield from self._gather(size, body)
+            while len(self._buffer) < len(_LINE_END):
+                yield from self._more()
+            if self._take(len(_LINE_END)) != _LINE_END:
                 self._refuse("a chunk is longer than its size")
         self._refuse("it has too many chunks")
 
@@ -205,12 +267,25 @@ class ResponseReader:
                 self._refuse("a trailer is malformed")
         self._refuse("it has too many trailers")
 
-    def _until_end(self) -> Parsing[bytes]:
+    def _until_end(self, body: _Body) -> Parsing[None]:
         self.reusable = False
-        while not self._ended:
-            self._check_size(len(self._buffer))
+        while True:
+            self._check_size(body.size + len(self._buffer))
+            body.take(self._take(len(self._buffer)))
+            if self._ended:
+                return
             yield
-        return self._take(len(self._buffer))
+
+    def _gather(self, size: int, body: _Body) -> Parsing[None]:
+        """Move the next ``size`` bytes to ``body``."""
+        self._check_size(body.size + size)
+        left = size
+        while left:
+            if not self._buffer:
+                yield from self._more()
+            piece = self._take(min(left, len(self._buffer)))
+            left -= len(piece)
+            body.take(piece)
 
     def _line(self) -> Parsing[bytes]:
         while (end := self._buffer.find(b"\r\n")) < 0 and len(self._buffer) <= _LINE_BYTES:
@@ -218,11 +293,6 @@ class ResponseReader:
         if not 0 <= end <= _LINE_BYTES:
             self._refuse("a line in its body is too long")
         return self._take(end + 2)[:-2]
-
-    def _exactly(self, size: int) -> Parsing[bytes]:
-        while len(self._buffer) < size:
-            yield from self._more()
-        return self._take(size)
 
     def _take(self, size: int) -> bytes:
         taken = bytes(self._buffer[:size])

@@ -16,6 +16,7 @@ import os
 from typing import TYPE_CHECKING, Final
 
 from skillwire.adapters.files.atomic import write_atomically
+from skillwire.adapters.files.downloads import FileDownload
 from skillwire.model.digest import Digest
 
 if TYPE_CHECKING:
@@ -66,6 +67,10 @@ class FileBlobs:
         """Return the file that holds the bytes, or None."""
         path = self._place(digest)
         return path if path.is_file() else None
+
+    def download(self, digest: Digest) -> FileDownload:
+        """Return the download of a blob, as far as it came; it is beside the blobs until it is whole."""
+        return FileDownload(self.directory / "partial" / digest.hex, self._place(digest))
 
     def lock(self) -> None:
         """Hold the folder, together with others, until :meth:`unlock`: nothing in it is removed meanwhile."""

@@ -5,9 +5,9 @@ that what one refuses the other refuses: read that module for the way of a reque
 transports alone and runs on any loop. Beside a general HTTP library it is faster where each host is a new
 connection, and has no second reading of HTTP (docs/decisions/0009).
 
-A large body goes into the sink of its request as it arrives, in the loop: each piece is one write to the system's
-cache, which takes less than parsing it. Names are looked up in the loop's executor, large bodies are decompressed in a thread, and one timeout spans the
-whole request, so neither a slow name server nor a slow peer holds up anything else.
+Names are looked up in the loop's executor, large bodies are decompressed in a thread, and one timeout spans the
+whole request, so neither a slow name server nor a slow peer holds up anything else. A large body goes into the sink
+of its request as it arrives, in the loop: each piece is one write to the system's cache.
 """
 
 from __future__ import annotations

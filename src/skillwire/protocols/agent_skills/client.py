@@ -6,23 +6,26 @@ matches, and an index is only ever a promise.
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Final
 
 from skillwire import limits
-from skillwire.errors import FetchError, NotFoundError, Place, TrustError
+from skillwire.errors import FetchError, NotFoundError, Place, SkillwireError, TrustError
 from skillwire.model.digest import Digest
 from skillwire.model.skill import FileContent
+from skillwire.wire.download import download
 from skillwire.wire.exchange import HttpRequest
 from skillwire.wire.fetch import conditional_headers, expect_archive, expect_json, fetch
 
 if TYPE_CHECKING:
     from skillwire.model.cached_response import CachedResponse
     from skillwire.protocols.agent_skills.messages import IndexedFile, IndexEntry
-    from skillwire.wire.exchange import Exchange, HttpResponse
+    from skillwire.wire.exchange import Exchange, HttpResponse, Sink
 
 _ABSENT: Final = frozenset({404, 410})
 _DENIED: Final = frozenset({401, 403})
 _OK: Final = 200
+_PARTIAL: Final = 206
 _NOT_MODIFIED: Final = 304
 
 
@@ -53,59 +56,88 @@ def fetch_index(
     return response
 
 
-def fetch_artifact(entry: IndexEntry, *, authorization: str | None = None) -> Exchange[bytes]:
-    """Ask for the artifact of ``entry`` and verify it; return its bytes.
+def fetch_artifact(
+    entry: IndexEntry, *, authorization: str | None = None, sink: Sink | None = None
+) -> Exchange[bytes | None]:
+    """Ask for the artifact of ``entry`` and verify it; return its bytes, or None when they are in ``sink``.
+
+    ``sink`` takes a large artifact as it comes and may hold the first part already. When the whole is not what the
+    digest says, the first part may be why: then it is fetched once from the start.
 
     Raises:
         TrustError: ``DIGEST_MISMATCH``. Spec: ASD Verification, "clients MUST NOT use unverified content".
         NotFoundError: the artifact is not where the index says.
     """
+    end = time.monotonic() + limits.DOWNLOAD_SECONDS
+    if sink is not None and sink.size and sink.digest() == entry.digest:
+        return None
     is_archive = entry.artifact_type == "archive"
-    max_bytes = limits.ARCHIVE_BYTES if is_archive else limits.SKILL_MD_BYTES
-    response = yield from _fetch(_request(entry.url, {"Accept": "*/*"}, authorization, max_bytes))
-    if is_archive:
-        expect_archive(response)
-    verify_digest(response.body, entry.digest, entry.url)
-    return response.body
+    request = _request(
+        entry.url, {"Accept": "*/*"}, authorization, limits.ARCHIVE_BYTES if is_archive else limits.SKILL_MD_BYTES
+    )
+    response = yield from _fetch(request, sink, end)
+    if sink is not None and response.in_sink and response.status == _PARTIAL and sink.digest() != entry.digest:
+        sink.discard()
+        response = yield from _fetch(request, sink, end)
+    try:
+        if is_archive:
+            expect_archive(response)
+        verify_digest(
+            sink.digest() if sink is not None and response.in_sink else response.body, entry.digest, entry.url
+        )
+    except SkillwireError:
+        if sink is not None:
+            sink.discard()
+        raise
+    return None if response.in_sink else response.body
 
 
 def fetch_files(entry: IndexEntry, *, authorization: str | None = None) -> Exchange[list[FileContent]]:
     """Ask for the files of an ``entry`` that has no artifact, one after the other, within the same bounds."""
+    end = time.monotonic() + limits.DOWNLOAD_SECONDS
     contents: list[FileContent] = []
     left = int(limits.ARCHIVE_TOTAL_BYTES)
     for file in entry.files:
         content = yield from fetch_file(
-            file, max_bytes=min(left, limits.ARCHIVE_FILE_BYTES), authorization=authorization
+            file, max_bytes=min(left, limits.ARCHIVE_FILE_BYTES), authorization=authorization, end=end
         )
         left -= len(content)
         contents.append(FileContent(file.path, content))
     return contents
 
 
-def fetch_file(file: IndexedFile, *, max_bytes: int, authorization: str | None = None) -> Exchange[bytes]:
-    """Ask for one file, and verify it when the index gives its digest."""
-    response = yield from _fetch(_request(file.url, {"Accept": "*/*"}, authorization, max_bytes))
+def fetch_file(
+    file: IndexedFile, *, max_bytes: int, authorization: str | None = None, end: float | None = None
+) -> Exchange[bytes]:
+    """Ask for one file, and verify it when the index gives its digest.
+
+    ``end`` is when to give up, as the monotonic clock counts.
+    """
+    if end is None:
+        end = time.monotonic() + limits.DOWNLOAD_SECONDS
+    response = yield from _fetch(_request(file.url, {"Accept": "*/*"}, authorization, max_bytes), None, end)
     verify_digest(response.body, file.digest, file.url)
     return response.body
 
 
-def _fetch(request: HttpRequest) -> Exchange[HttpResponse]:
-    response = yield from fetch(request)
+def _fetch(request: HttpRequest, sink: Sink | None, end: float) -> Exchange[HttpResponse]:
+    response = yield from download(request, sink, end=end)
     if response.status in _ABSENT:
         raise NotFoundError("SKILL_NOT_FOUND", "the index names a file that is not there", place=Place(request.url))
-    _expect_ok(response)
+    if not (response.status == _PARTIAL and response.in_sink):
+        _expect_ok(response)
     return response
 
 
-def verify_digest(content: bytes, digest: Digest | str | None, source: str) -> None:
-    """Check ``content`` against ``digest``; nothing to check when the index has none.
+def verify_digest(content: bytes | str, digest: Digest | str | None, source: str) -> None:
+    """Check ``content``, or the digest that it was found to have; nothing to check when the index has none.
 
     Raises:
         TrustError: ``DIGEST_MISMATCH``, with both digests.
     """
     if digest is None:
         return
-    actual = Digest.of(content)
+    actual = Digest(content) if isinstance(content, str) else Digest.of(content)
     if actual != digest:
         details = {"expected": str(digest), "actual": str(actual)}
         message = f"expected {digest}, got {actual}"

@@ -1,0 +1,139 @@
+from __future__ import annotations
+
+import os
+import time
+
+import pytest
+
+from skillwire import limits
+from skillwire.adapters.files.blobs import FileBlobs
+from skillwire.adapters.files.downloads import prune
+from skillwire.errors import StorageError
+from skillwire.model.digest import Digest
+
+CONTENT = b"0123456789"
+DIGEST = Digest.of(CONTENT)
+
+
+@pytest.fixture
+def blobs(tmp_path):
+    return FileBlobs(tmp_path / "blobs")
+
+
+def partial(blobs):
+    return blobs.directory / "partial" / DIGEST.hex
+
+
+def begun(blobs, content=CONTENT[:4]):
+    download = blobs.download(DIGEST)
+    assert download.begin(0)
+    download.append(content)
+    return download
+
+
+def test_nothing_is_made_before_bytes_come(blobs):
+    blobs.download(DIGEST).close()
+    assert not blobs.directory.exists()
+
+
+def test_what_broke_off_is_taken_up_and_becomes_a_blob_when_it_is_whole(blobs):
+    begun(blobs).close()
+    download = blobs.download(DIGEST)
+    assert download.size == 4
+    assert download.begin(4)
+    download.append(CONTENT[4:])
+    assert download.digest() == DIGEST
+    download.keep()
+    assert blobs.read(DIGEST) == CONTENT
+    assert not partial(blobs).exists()
+    assert blobs.path(DIGEST).stat().st_mode & 0o777 == 0o600
+
+
+def test_beginning_anew_forgets_what_came(blobs):
+    begun(blobs, b"garbage").close()
+    download = blobs.download(DIGEST)
+    assert download.begin(0)
+    download.append(CONTENT)
+    assert download.digest() == DIGEST
+    download.keep()
+    assert blobs.read(DIGEST) == CONTENT
+
+
+def test_one_writes_at_a_time(blobs):
+    first = begun(blobs)
+    second = blobs.download(DIGEST)
+    assert second.size == 0
+    assert not second.begin(0)
+    second.discard()
+    assert partial(blobs).exists()
+    first.close()
+    second.close()
+
+
+def test_what_is_discarded_is_gone_and_may_begin_again(blobs):
+    download = begun(blobs)
+    download.discard()
+    assert not partial(blobs).exists()
+    assert download.size == 0
+    assert download.begin(0)
+    download.append(CONTENT)
+    assert download.digest() == DIGEST
+    download.close()
+
+
+def test_after_letting_go_no_byte_reaches_a_file_that_got_the_same_descriptor(blobs, tmp_path):
+    download = begun(blobs)
+    download.close()
+    with (tmp_path / "other").open("wb"):
+        with pytest.raises(StorageError):
+            download.append(b"stray")
+        assert not download.begin(0)
+    assert (tmp_path / "other").read_bytes() == b""
+
+
+def test_a_link_in_its_place_is_not_followed(blobs, tmp_path):
+    victim = tmp_path / "victim"
+    victim.write_bytes(b"mine")
+    partial(blobs).parent.mkdir(parents=True)
+    partial(blobs).symlink_to(victim)
+    download = blobs.download(DIGEST)
+    assert not download.begin(0)
+    download.close()
+    assert victim.read_bytes() == b"mine"
+
+
+def test_a_folder_that_cannot_be_made_costs_only_the_continuing(tmp_path):
+    (tmp_path / "blobs").write_bytes(b"a file")
+    download = FileBlobs(tmp_path / "blobs").download(DIGEST)
+    assert not download.begin(0)
+    download.close()
+
+
+def fill(folder, number, size=1, age=0.0):
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{number:064x}"
+    path.touch()
+    os.truncate(path, size)
+    os.utime(path, (time.time() - age - number, time.time() - age - number))
+    return path
+
+
+def test_old_and_surplus_downloads_go_the_oldest_first(tmp_path):
+    kept = [fill(tmp_path, number) for number in range(limits.DOWNLOADS_KEPT + 3)]
+    prune(tmp_path)
+    assert sorted(tmp_path.iterdir()) == sorted(kept[: limits.DOWNLOADS_KEPT - 1])
+    for path in tmp_path.iterdir():
+        path.unlink()
+    old = fill(tmp_path, 1, age=limits.DOWNLOADS_KEPT_SECONDS)
+    large = [fill(tmp_path, number, limits.DOWNLOADS_KEPT_BYTES // 2) for number in (2, 3, 4)]
+    prune(tmp_path)
+    assert not old.exists()
+    assert [path.exists() for path in large] == [True, True, False]
+
+
+def test_one_that_is_being_written_is_not_removed(blobs):
+    download = begun(blobs)
+    os.utime(partial(blobs), (0, 0))
+    prune(partial(blobs).parent)
+    assert partial(blobs).exists()
+    download.close()

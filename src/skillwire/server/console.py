@@ -1,0 +1,230 @@
+"""The pages, mounted: which page a path means, made off the event loop, compressed, with its header fields.
+
+What pages are made with (templates, Markdown, a sanitiser) costs 7 MiB and a tenth of a second to import, so that
+happens with the first request for one; a server that only agents talk to never pays.
+
+A page takes a few milliseconds, one with a long text up to a second. Pages are made in threads, two at a time, so
+that agents are answered meanwhile; the rendered texts are kept by artifact, within a bound.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import threading
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import brotli
+import structlog
+
+from skillwire import limits
+from skillwire.model.digest import Digest
+from skillwire.server.byte_cache import ByteCache
+from skillwire.server.headers import encode_fields, read_fields
+from skillwire.server.negotiation import choose_coding, matching_tag
+from skillwire.server.problems import method_not_allowed
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from starlette.types import Receive, Scope, Send
+
+    from skillwire.ports import BlobStore
+    from skillwire.server.revision import Revision
+    from skillwire.web.environment import Frame
+    from skillwire.web.notice_page import Notice
+    from skillwire.web.skill_page import SkillText
+
+_SKILLS: Final = "/skills/"
+_ASSETS: Final = "/assets/"
+_LIST: Final = "/"
+_HITS: Final = "/hits"
+_READ: Final = ("GET", "HEAD")
+_AT_ONCE: Final = 2
+#: Dynamic text is sent once, so it is compressed quickly: 0.4 ms for a list.
+_BROTLI_QUALITY: Final = 4
+_GZIP_LEVEL: Final = 4
+_WORTH_CODING: Final = 1024
+#: How long a browser waits for the first catalog before it is told that it is being loaded.
+_PATIENCE: Final = 1.0
+_FIELDS: Final = {"Content-Type": "text/html; charset=utf-8", "Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
+
+
+class Page(NamedTuple):
+    """A page: its status, its HTML, and fields that only it has."""
+
+    status: int
+    html: str
+    fields: Mapping[str, str] = {}
+
+
+class Console:
+    """Answers browsers.
+
+    Args:
+        current: returns the revision that is served, or None before the first.
+        first: waits for the first revision, at most so many seconds.
+        blobs: where the files of skills are.
+        base_url: of the site, as the publisher set it; empty when not.
+    """
+
+    def __init__(
+        self,
+        current: Callable[[], Revision | None],
+        first: Callable[[float], Awaitable[Revision | None]],
+        blobs: BlobStore,
+        base_url: str,
+    ) -> None:
+        self._current = current
+        self._first = first
+        self._blobs = blobs
+        self._base_url = base_url
+        self._texts: ByteCache[Digest, SkillText] = ByteCache(limits.PAGE_TEXT_CACHE_BYTES)
+        self._texts_lock = threading.Lock()
+        self._turn = asyncio.Semaphore(_AT_ONCE)
+
+    @staticmethod
+    def owns(path: str) -> bool:
+        """Whether ``path``, from the root of the site, is one of a page or of what pages need."""
+        return path in {"", _LIST, _HITS} or path.startswith((_SKILLS, _ASSETS))
+
+    async def answer(self, path: str, scope: Scope, send: Send) -> None:
+        """Answer a request for a path that :meth:`owns` accepted."""
+        if scope["method"] not in _READ:
+            await method_not_allowed(scope["method"], ", ".join(_READ)).send(send)
+        elif path.startswith(_ASSETS):
+            await self._send_asset(path.removeprefix(_ASSETS), scope, send)
+        elif not path or path == scope.get("root_path"):
+            await _redirect(scope, send)
+        else:
+            await self._send_page(path, scope, send)
+
+    async def absent(self, scope: Scope, _: Receive, send: Send) -> None:
+        """Answer that there is no such page."""
+        await self._send_notice("absent", scope, send)
+
+    async def _send_notice(self, notice: Notice, scope: Scope, send: Send) -> None:
+        await _send(await asyncio.to_thread(self._notice, notice, scope), scope, send)
+
+    async def _send_page(self, path: str, scope: Scope, send: Send) -> None:
+        revision = self._current() or await self._first(_PATIENCE)
+        async with self._turn:
+            try:
+                page = await asyncio.to_thread(self._page, path, revision, scope)
+            except Exception:  # noqa: BLE001  # whatever it is, the reader gets a page and the log the reason
+                structlog.get_logger("skillwire").exception("a page could not be made", path=path)
+                await self._send_notice("failed", scope, send)
+                return
+        await _send(page, scope, send)
+
+    async def _send_asset(self, name: str, scope: Scope, send: Send) -> None:
+        from skillwire.web.assets import assets  # noqa: PLC0415  # with the first page, see above
+        from skillwire.web.policy import ASSET_FIELDS  # noqa: PLC0415  # same
+
+        asset = (await asyncio.to_thread(assets)).get(name)
+        if asset is None:
+            await self._send_notice("absent", scope, send)
+            return
+        coding = choose_coding(read_fields(scope["headers"], b"accept-encoding").get(b"accept-encoding", ""))
+        body = asset.bodies[coding]
+        own = {"Content-Type": asset.media_type, "Content-Length": str(len(body))}
+        if coding != "identity":
+            own["Content-Encoding"] = coding
+        await send({"type": "http.response.start", "status": 200, "headers": encode_fields(own, ASSET_FIELDS)})
+        await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
+
+    def _page(self, path: str, revision: Revision | None, scope: Scope) -> Page:
+        """Make the page at ``path``; in a thread."""
+        if revision is None:
+            return self._notice("loading", scope)
+        if path in {_LIST, _HITS}:
+            return self._list(revision, scope, part=path == _HITS)
+        name, _, rest = path.removeprefix(_SKILLS).partition("/")
+        folder, slash, file = rest.partition("/")
+        if name not in revision.catalog.skills or (rest and not (folder == "files" and slash)):
+            return self._notice("absent", scope)
+        return self._file(revision, name, file, scope) if rest else self._skill(revision, name, path, scope)
+
+    def _list(self, revision: Revision, scope: Scope, *, part: bool) -> Page:
+        from skillwire.web.list_page import list_page  # noqa: PLC0415  # with the first page, see above
+        from skillwire.web.query import read_query  # noqa: PLC0415  # same
+
+        query = read_query(scope["query_string"])
+        html, is_good = list_page(revision.catalog.skills, revision.search, query, self._frame(scope), part=part)
+        return Page(HTTPStatus.OK if is_good else HTTPStatus.BAD_REQUEST, html)
+
+    def _skill(self, revision: Revision, name: str, path: str, scope: Scope) -> Page:
+        from skillwire.web.skill_page import read_text, skill_page  # noqa: PLC0415  # with the first page, see above
+
+        if path.endswith("/"):
+            return self._notice("absent", scope)
+        skill = revision.catalog.skills[name]
+        with self._texts_lock:
+            text = self._texts.get(skill.artifact.digest)
+        if text is None:
+            text = read_text(skill, self._blobs)
+            with self._texts_lock:
+                self._texts.put(skill.artifact.digest, text, text.size)
+        return Page(HTTPStatus.OK, skill_page(skill, text, self._frame(scope)))
+
+    def _file(self, revision: Revision, name: str, path: str, scope: Scope) -> Page:
+        from skillwire.web.file_page import file_page  # noqa: PLC0415  # with the first page, see above
+
+        skill = revision.catalog.skills[name]
+        file = next((file for file in skill.files if file.path == path), None)
+        if file is None:
+            return self._notice("absent", scope)
+        return Page(HTTPStatus.OK, file_page(skill, file, self._blobs, self._frame(scope)))
+
+    def _notice(self, notice: Notice, scope: Scope) -> Page:
+        from skillwire.web.notice_page import notice_page  # noqa: PLC0415  # with the first page, see above
+
+        status = {"absent": HTTPStatus.NOT_FOUND, "loading": HTTPStatus.SERVICE_UNAVAILABLE}
+        fields = {"Retry-After": "2"} if notice == "loading" else {}
+        return Page(
+            status.get(notice, HTTPStatus.INTERNAL_SERVER_ERROR), notice_page(notice, self._frame(scope)), fields
+        )
+
+    def _frame(self, scope: Scope) -> Frame:
+        from skillwire.web.address import site_address, way_up  # noqa: PLC0415  # with the first page, see above
+        from skillwire.web.environment import Frame  # noqa: PLC0415  # same
+
+        host = read_fields(scope["headers"], b"host").get(b"host", "")
+        root = scope.get("root_path", "")
+        address = site_address(self._base_url, scope["scheme"], host, root, scope.get("server"))
+        return Frame(address, way_up(scope.get("raw_path") or scope["path"].encode(), root))
+
+
+async def _send(page: Page, scope: Scope, send: Send) -> None:
+    from skillwire.web.policy import PAGE_FIELDS  # noqa: PLC0415  # with the first page, see above
+
+    asked = read_fields(scope["headers"], b"accept-encoding", b"if-none-match")
+    body = page.html.encode("utf-8", "replace")
+    coding = choose_coding(asked.get(b"accept-encoding", "")) if len(body) >= _WORTH_CODING else "identity"
+    tag = f'"{Digest.of(body).hex[:32]}-{coding}"'
+    own = {**_FIELDS, **page.fields, "ETag": tag}
+    if page.status == HTTPStatus.OK and matching_tag(asked.get(b"if-none-match", ""), (tag,)):
+        del own["Content-Type"]
+        await send({"type": "http.response.start", "status": 304, "headers": encode_fields(own, PAGE_FIELDS)})
+        await send({"type": "http.response.body", "body": b""})
+        return
+    if coding == "br":
+        body = await asyncio.to_thread(brotli.compress, body, mode=brotli.MODE_TEXT, quality=_BROTLI_QUALITY)
+    elif coding == "gzip":
+        body = await asyncio.to_thread(gzip.compress, body, _GZIP_LEVEL, mtime=0)
+    if coding != "identity":
+        own["Content-Encoding"] = coding
+    own["Content-Length"] = str(len(body))
+    await send({"type": "http.response.start", "status": page.status, "headers": encode_fields(own, PAGE_FIELDS)})
+    await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
+
+
+async def _redirect(scope: Scope, send: Send) -> None:
+    """Lead from the path that the site is mounted at to its root, where relative links begin."""
+    from urllib.parse import quote  # noqa: PLC0415  # hardly ever needed
+
+    location = f"{quote(scope.get('root_path', ''))}/"
+    fields = encode_fields({"Location": location, "Content-Length": "0"})
+    await send({"type": "http.response.start", "status": 308, "headers": fields})
+    await send({"type": "http.response.body", "body": b""})

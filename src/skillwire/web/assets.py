@@ -1,0 +1,55 @@
+"""The stylesheet, the script and the icon: each at an address that holds its digest, so it never changes there.
+
+They are read and compressed once, when the first page is asked for.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import brotli
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+#: Where assets are, from the site's root.
+FOLDER: Final = "assets"
+_HOME: Final = Path(__file__).parent / "static"
+_TYPES: Final = {
+    "page.css": "text/css; charset=utf-8",
+    "page.js": "text/javascript; charset=utf-8",
+    "icon.svg": "image/svg+xml",
+}
+_DIGITS: Final = 16
+
+
+class Asset(NamedTuple):
+    """One file that pages need: its name with the digest, its media type, its bytes in each coding."""
+
+    name: str
+    media_type: str
+    bodies: Mapping[str, bytes]
+
+
+@cache
+def assets() -> Mapping[str, Asset]:
+    """Return the assets by the name that stands in URLs."""
+    return {asset.name: asset for asset in map(_read, _TYPES)}
+
+
+@cache
+def asset_urls() -> Mapping[str, str]:
+    """Return plain name → URL, relative to the site's root."""
+    return {plain: f"{FOLDER}/{asset.name}" for plain, asset in zip(_TYPES, assets().values(), strict=True)}
+
+
+def _read(plain: str) -> Asset:
+    content = (_HOME / plain).read_bytes()
+    stem, _, ending = plain.partition(".")
+    name = f"{stem}.{hashlib.sha256(content).hexdigest()[:_DIGITS]}.{ending}"
+    bodies = {"br": brotli.compress(content), "gzip": gzip.compress(content, mtime=0), "identity": content}
+    return Asset(name, _TYPES[plain], bodies)

@@ -1,0 +1,113 @@
+"""The list of skills, and the part of it that changes while somebody types."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from skillwire.errors import UsageError
+from skillwire.model.search import SearchPage
+from skillwire.registry.facets import FACETS, skill_kind
+from skillwire.web.address import short_address
+from skillwire.web.environment import render
+from skillwire.web.query import query_url
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from skillwire.model.search import SearchQuery
+    from skillwire.model.skill import Skill
+    from skillwire.ports import SkillSearch
+    from skillwire.web.environment import Frame
+
+#: What is shown of a description; the skill's page has all of it.
+_DESCRIPTION: Final = 260
+#: Values of a facet that are shown.
+_VALUES: Final = 8
+_LABELS: Final = {"kind": "Kind", "license": "Licence", "tag": "Tag"}
+KINDS: Final = {
+    "callable": "Callable",
+    "scripts": "With scripts",
+    "instructions": "Instructions",
+}
+
+
+class Choice(NamedTuple):
+    """A value of a facet: what it is called, how many hits have it, where choosing it or letting it go leads."""
+
+    label: str
+    skills: int
+    url: str
+    is_chosen: bool
+
+
+class Facet(NamedTuple):
+    """A facet and its values."""
+
+    name: str
+    label: str
+    choices: tuple[Choice, ...]
+
+
+class Hit(NamedTuple):
+    """A line of the list."""
+
+    name: str
+    version: str
+    description: str
+    kind: str
+    license: str | None
+
+
+def list_page(
+    skills: Mapping[str, Skill], search: SkillSearch, query: SearchQuery, frame: Frame, *, part: bool = False
+) -> tuple[str, bool]:
+    """Return the list as HTML, and whether the query could be understood.
+
+    Args:
+        skills: those that everyone may see, by name.
+        search: over the same skills.
+        query: what is looked for.
+        frame: see there.
+        part: only what depends on the query, for the script.
+    """
+    problem = ""
+    try:
+        page = search.search(query)
+    except UsageError as error:
+        page, problem = SearchPage((), 0), error.message
+    values: dict[str, Any] = {
+        "query": query,
+        "chosen": [(facet, value) for facet in FACETS for value in sorted(query.facets.get(facet, ()))],
+        "facets": list(_facets(page, query)),
+        "hits": [_hit(skills[name]) for name in page.names],
+        "total": page.total,
+        "all": len(skills),
+        "problem": problem,
+        "next": query_url(query.text, query.facets, page.next) if page.next else None,
+        "first": query_url(query.text, query.facets),
+        "host": short_address(frame.address).removeprefix("http://"),
+    }
+    return render("hits.html" if part else "list.html", frame, values), not problem
+
+
+def _facets(page: SearchPage, query: SearchQuery) -> Iterator[Facet]:
+    for name in FACETS:
+        counted = {found.value: found.skills for found in page.facets.get(name, ())}
+        chosen = query.facets.get(name, frozenset())
+        shown = sorted(chosen) + [value for value in counted if value not in chosen][:_VALUES]
+        choices = tuple(_choice(name, value, counted.get(value, 0), query) for value in shown)
+        if len(choices) > 1 or chosen:
+            yield Facet(name, _LABELS.get(name, name), choices)
+
+
+def _choice(facet: str, value: str, skills: int, query: SearchQuery) -> Choice:
+    chosen = query.facets.get(facet, frozenset())
+    url = query_url(query.text, {**query.facets, facet: chosen ^ {value}})
+    return Choice(KINDS.get(value, value) if facet == "kind" else value, skills, url, value in chosen)
+
+
+def _hit(skill: Skill) -> Hit:
+    text = " ".join(skill.description.split())
+    if len(text) > _DESCRIPTION:
+        text = text[:_DESCRIPTION].rsplit(" ", 1)[0] + " …"
+    return Hit(skill.name, skill.version, text, KINDS[skill_kind(skill)], skill.license)

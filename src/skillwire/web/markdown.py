@@ -1,0 +1,200 @@
+"""Markdown of a stranger as HTML that is safe to show within a page of ours.
+
+Three things make it so, and each would do alone for scripts: the parser knows no raw HTML (it is shown as the
+text that it is), every link and image is taken apart and written anew or dropped, and what comes out passes a
+sanitiser with a short list of tags.
+
+Its headings go below those of the page, without a gap: a text that begins at ``##`` and goes on with ``####`` is
+shown as two neighbouring levels. Their anchors have a prefix of their own, so no text can take the place of an
+element of the page.
+
+Trust: the text is hostile. Nesting is bounded by the parser. A few constructions cost quadratic time within one
+paragraph, so a longer one than :data:`~skillwire.limits.PAGE_PARAGRAPH` is shown as plain text, and so is a whole
+text of more than :data:`~skillwire.limits.PAGE_MARKDOWN`. Callers run it off the event loop all the same.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from html import escape
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import nh3
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+from skillwire import limits
+from skillwire.trust.hidden_text import neutralise
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from markdown_it.rules_core import StateCore
+
+    from skillwire.web.links import SkillLinks
+
+#: Before each anchor of a skill's text.
+ANCHOR: Final = "md-"
+_FIRST_LEVEL: Final = 3  # below the page's h1 and the section's h2
+_LAST_LEVEL: Final = 6
+_NESTING: Final = 20
+_NOT_SLUG: Final = re.compile(r"[^\w-]+")
+_ALIGNED: Final = {"text-align:left": "left", "text-align:center": "center", "text-align:right": "right"}
+_TAGS: Final = {
+    "a", "blockquote", "br", "code", "div", "em", "h3", "h4", "h5", "h6", "hr", "img", "li", "ol", "p", "pre", "s",
+    "span", "strong", "table", "tbody", "td", "th", "thead", "tr", "ul",
+}  # fmt: skip
+_ATTRIBUTES: Final = {
+    "a": {"href", "title"},
+    "img": {"src", "alt", "title"},
+    "ol": {"start"},
+    "h3": {"id"}, "h4": {"id"}, "h5": {"id"}, "h6": {"id"},
+}  # fmt: skip
+_CLASSES: Final = {
+    "a": {"external"},
+    "div": {"scroll"},
+    "span": {"dead"},
+    "td": set(_ALIGNED.values()),
+    "th": set(_ALIGNED.values()),
+}
+#: What scrolls is reached by the keyboard; pictures are fetched when they come into view.
+_SET: Final = {"pre": {"tabindex": "0"}, "div": {"tabindex": "0"}, "img": {"loading": "lazy"}}
+
+
+class Heading(NamedTuple):
+    """A heading of the first two levels: its anchor and its text."""
+
+    anchor: str
+    text: str
+
+
+class Rendered(NamedTuple):
+    """A text as HTML, and its headings. ``is_plain`` when it was too long to be read as Markdown."""
+
+    html: str
+    headings: tuple[Heading, ...] = ()
+    is_plain: bool = False
+
+
+def render_markdown(text: str, links: SkillLinks) -> Rendered:
+    """Return ``text`` as HTML; its relative links and images lead where ``links`` says, or nowhere."""
+    text = neutralise(text)
+    if len(text) > limits.PAGE_MARKDOWN:
+        return Rendered(f'<pre tabindex="0">{escape(text)}</pre>', is_plain=True)
+    parser = _parser()
+    tokens = parser.parse(text)
+    headings = tuple(_number_headings(tokens))
+    for token in tokens:
+        if token.children:
+            token.children = list(_rewrite(token.children, links))
+        style = token.attrs.pop("style", None)
+        if style in _ALIGNED:
+            token.attrs["class"] = _ALIGNED[style]
+    return Rendered(_clean(parser.renderer.render(tokens, parser.options, {})), headings)
+
+
+@cache
+def _parser() -> MarkdownIt:
+    parser = MarkdownIt("commonmark", {"html": False, "maxNesting": _NESTING}).enable(["table", "strikethrough"])
+    parser.core.ruler.at("inline", _read_paragraphs)
+    parser.add_render_rule("table_open", lambda *_: '<div class="scroll"><table>')
+    parser.add_render_rule("table_close", lambda *_: "</table></div>")
+    return parser
+
+
+def _read_paragraphs(state: StateCore) -> None:
+    """Read what stands within each block; what is longer than the bound is text and nothing else."""
+    for token in state.tokens:
+        if token.type != "inline":
+            continue
+        token.children = []
+        if len(token.content) > limits.PAGE_PARAGRAPH:
+            token.children.append(Token("text", "", 0, content=token.content))
+        else:
+            state.md.inline.parse(token.content, state.md, state.env, token.children)
+
+
+def _clean(html: str) -> str:
+    return nh3.clean(
+        html,
+        tags=_TAGS,
+        attributes=_ATTRIBUTES,
+        allowed_classes=_CLASSES,
+        set_tag_attribute_values=_SET,
+        url_schemes={"http", "https", "mailto"},
+        link_rel="noopener nofollow",
+    )
+
+
+def _number_headings(tokens: Sequence[Token]) -> Iterator[Heading]:
+    """Give each heading its level on the page and its anchor; yield those of the first two levels."""
+    above: list[int] = []
+    seen: dict[str, int] = {}
+    for index, token in enumerate(tokens):
+        if token.type == "heading_close":
+            token.tag = tokens[index - 2].tag
+        if token.type != "heading_open":
+            continue
+        written = int(token.tag[1:])
+        while above and above[-1] >= written:
+            above.pop()
+        above.append(written)
+        token.tag = f"h{min(_FIRST_LEVEL + len(above) - 1, _LAST_LEVEL)}"
+        text = _plain(tokens[index + 1].children or [])
+        anchor = _anchor(text, seen)
+        token.attrs["id"] = anchor
+        if len(above) <= 2:  # noqa: PLR2004  # the first two
+            yield Heading(anchor, text)
+
+
+def _anchor(text: str, seen: dict[str, int]) -> str:
+    slug = anchor_of(text)
+    number = seen[slug] = seen.get(slug, 0) + 1
+    return slug if number == 1 else f"{slug}-{number}"
+
+
+def anchor_of(text: str) -> str:
+    """Return the anchor of a heading, as most renderers of Markdown name it, behind our prefix."""
+    return ANCHOR + (_NOT_SLUG.sub("", text.lower().replace(" ", "-"))[:80] or "section")
+
+
+def _plain(tokens: Sequence[Token]) -> str:
+    return "".join(
+        " " if token.type in {"softbreak", "hardbreak"} else token.content
+        for token in tokens
+        if token.type in {"text", "code_inline", "softbreak", "hardbreak", "image"}
+    )
+
+
+def _rewrite(tokens: Sequence[Token], links: SkillLinks) -> Iterator[Token]:
+    """Yield inline tokens with their links and images made ours."""
+    open_tags: list[str] = []
+    for token in tokens:
+        if token.type == "image":
+            yield _image(token, links)
+        elif token.type == "link_open":
+            href = str(token.attrs.get("href", ""))
+            target = links.target(href)
+            if target is None:
+                token.tag, token.attrs = "span", {"class": "dead"}
+            else:
+                token.attrs["href"] = target.url
+                if target.is_external:
+                    token.attrs["class"] = "external"
+            open_tags.append(token.tag)
+            yield token
+        else:
+            if token.type == "link_close":
+                token.tag = open_tags.pop()
+            yield token
+
+
+def _image(token: Token, links: SkillLinks) -> Token:
+    """Return the picture when it is a file of the skill, else its description as text."""
+    source = links.picture(str(token.attrs.get("src", "")))
+    if source is None:
+        described = token.content or "picture"
+        return Token("text", "", 0, content=f"[{described}]")
+    token.attrs["src"] = source
+    return token

@@ -1,0 +1,126 @@
+"""A skill's page: what it is, how to add it, what it asks for, what it says, which files it has."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from markupsafe import Markup
+
+from skillwire.errors import SkillwireError
+from skillwire.folder.frontmatter import parse_skill_md
+from skillwire.folder.manifest import Manifest, read_manifest
+from skillwire.protocols.agent_skills.messages import WELL_KNOWN
+from skillwire.protocols.agent_skills.server import artifact_name
+from skillwire.registry.facets import skill_kind
+from skillwire.web.address import short_address
+from skillwire.web.environment import render
+from skillwire.web.links import SkillLinks, file_url
+from skillwire.web.list_page import KINDS
+from skillwire.web.markdown import ANCHOR, Rendered, render_markdown
+
+if TYPE_CHECKING:
+    from skillwire.model.finding import Finding
+    from skillwire.model.skill import Skill, SkillFile
+    from skillwire.ports import BlobStore
+    from skillwire.web.environment import Frame
+
+_SKILL_MD: Final = "SKILL.md"
+_MANIFEST: Final = "skill.toml"
+
+
+class SkillText(NamedTuple):
+    """What had to be read from a skill's files for its page; it depends on the artifact alone."""
+
+    body: Rendered
+    manifest: Manifest
+
+    @property
+    def size(self) -> int:
+        """About how many bytes it takes."""
+        return len(self.body.html) + sum(len(part) for heading in self.body.headings for part in heading)
+
+
+class Row(NamedTuple):
+    """A file in the table: where its page is, and the file."""
+
+    url: str
+    file: SkillFile
+
+
+class Command(NamedTuple):
+    """A way to add the skill: for which tool, and the lines to type."""
+
+    tool: str
+    lines: str
+
+
+def read_text(skill: Skill, blobs: BlobStore) -> SkillText:
+    """Read and render what the page shows of a skill's files. May take a second: not for the event loop."""
+    links = SkillLinks(skill.name, [file.path for file in skill.files], ANCHOR)
+    return SkillText(render_markdown(_body(skill, blobs), links), _manifest(skill, blobs))
+
+
+def skill_page(skill: Skill, text: SkillText, frame: Frame) -> str:
+    """Return the page as HTML."""
+    values: dict[str, Any] = {
+        "skill": skill,
+        "kind": KINDS[skill_kind(skill)],
+        "body": Markup(text.body.html),  # noqa: S704  # it comes from the sanitiser
+        "headings": text.body.headings,
+        "is_plain": text.body.is_plain,
+        "manifest": text.manifest,
+        "rows": [Row(file_url(skill.name, file.path), file) for file in skill.files],
+        "total": sum(file.size for file in skill.files),
+        "commands": commands(skill, frame.address),
+        "artifact": _artifact(skill),
+        "findings": [(finding, _place(finding, skill)) for finding in skill.findings],
+    }
+    return render("skill.html", frame, values)
+
+
+def commands(skill: Skill, address: str) -> tuple[Command, ...]:
+    """Return the commands that add ``skill`` from the site at ``address``, ready to paste."""
+    file = f"{skill.name}{skill.artifact.extension}"
+    return (
+        Command("skillwire", f"skillwire add {short_address(address)}/{skill.name}"),
+        Command("npx", f"npx skills add {address}/@{skill.name}"),
+        Command(
+            "curl",
+            f"curl -fsSL -o {file} {address}/{_artifact(skill)}\n"
+            f'echo "{skill.artifact.digest.hex}  {file}" | sha256sum -c',
+        ),
+    )
+
+
+def _place(finding: Finding, skill: Skill) -> str:
+    """Return where a finding is, within the skill: where its folder is on this machine is nobody's business."""
+    source = finding.place.source
+    own = max((file.path for file in skill.files if source.endswith(f"/{file.path}")), key=len, default="")
+    path = own or source.rpartition("/")[2]
+    return f"{path}:{finding.place.line}" if finding.place.line else path
+
+
+def _artifact(skill: Skill) -> str:
+    return f"{WELL_KNOWN[1:]}/sha256/{artifact_name(skill)}"
+
+
+def _body(skill: Skill, blobs: BlobStore) -> str:
+    data = _read(skill, _SKILL_MD, blobs)
+    try:
+        return parse_skill_md(data).body
+    except SkillwireError:  # it was published, so it was read before; if it cannot be now, it is shown as it is
+        return data.decode("utf-8", "replace")
+
+
+def _manifest(skill: Skill, blobs: BlobStore) -> Manifest:
+    data = _read(skill, _MANIFEST, blobs)
+    try:
+        return read_manifest(data)[0] if data else Manifest()
+    except SkillwireError:  # as above; what it grants is not clear, so nothing is shown as granted
+        return Manifest()
+
+
+def _read(skill: Skill, path: str, blobs: BlobStore) -> bytes:
+    """Return a file's bytes; nothing when the skill, or just now the store, does not have it."""
+    digest = next((file.digest for file in skill.files if file.path == path), None)
+    return (blobs.read(digest) or b"") if digest else b""

@@ -1,0 +1,203 @@
+"""The tutorial does what it shows, at a terminal, from its first line to its last.
+
+Each box is run where its title says: ``publisher`` or ``project``. A box of Markdown is saved under the path in its
+title, as a reader saves it. In an output ``...`` stands for any text within a line, or, alone on a line, for any lines.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import select
+import socket
+import struct
+import subprocess
+import sys
+import termios
+import time
+import urllib.request
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+PAGE = Path(__file__).parents[2] / "docs" / "tutorial" / "index.md"
+WRITTEN_ORIGIN = "127.0.0.1:8000"
+PATIENCE = 20.0  # seconds for the server to be ready, or to notice a change
+ROWS, COLUMNS = 40, 120
+SKILL = "publisher/skills/standup-notes/SKILL.md"
+
+pytestmark = pytest.mark.xdist_group("doc_examples")
+
+
+class Box(NamedTuple):
+    """A box of the page: ``title`` is a side for console boxes, a path for files."""
+
+    kind: str
+    title: str
+    text: str
+
+
+def boxes(page):
+    """Return the boxes of the page that have a title, in order."""
+    found = re.findall(r'^```(\w+) title="([^"]+)"\n(.*?)^```', page.read_text(), re.MULTILINE | re.DOTALL)
+    return [Box(*one) for one in found]
+
+
+def examples(text):
+    """Yield each command with the output that follows it."""
+    return re.findall(r"^\$ (.+)\n((?:(?!\$ ).*\n)*)", text, re.MULTILINE)
+
+
+def pattern(output):
+    """Return the expression that an output must match."""
+    lines = (
+        r"(?:.*\n)*?" if line.strip() == "..." else re.escape(line.rstrip()).replace(r"\.\.\.", ".*") + r" *\n"
+        for line in output.splitlines()
+    )
+    return re.compile("".join(lines))
+
+
+class Sides:
+    """Two terminals and the server that runs in one of them; a context manager that ends it."""
+
+    def __init__(self, home):
+        self.home = home
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.origin = f"127.0.0.1:{probe.getsockname()[1]}"
+        self._folders = {}
+        self._server = None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self._server is not None:
+            self._server.terminate()
+            self._server.wait(PATIENCE)
+
+    def run(self, side, command):
+        """Run one command as the reader types it; return what the terminal shows."""
+        folder = self._folders.get(side, self.home)
+        if command.startswith("cd "):
+            self._folders[side] = Path(command.removeprefix("cd ").replace("~", str(self.home)))
+            assert self._folders[side].is_dir()
+            return ""
+        if command.startswith("skillwire serve"):
+            return self._serve(command, folder)
+        shown = self._at_a_terminal(command.replace(WRITTEN_ORIGIN, self.origin), folder)
+        return shown.replace(self.origin, WRITTEN_ORIGIN)
+
+    def save(self, path, text):
+        """Save a file of the publisher, and wait for the server to have seen it."""
+        before = self.index()
+        (self._folders["publisher"] / path).write_text(text)
+        if self._server is not None:
+            self._wait_for_other(before)
+
+    def get(self, path):
+        """Return what the server answers, as a browser asks."""
+        request = urllib.request.Request(f"http://{self.origin}{path}", headers={"Accept": "text/html"})  # noqa: S310  # ours
+        with urllib.request.urlopen(request, timeout=5) as answer:
+            return answer.read()
+
+    def index(self):
+        """Return the index; nothing while there is no server."""
+        try:
+            return self.get("/.well-known/agent-skills/index.json")
+        except OSError:
+            return b""
+
+    def _environment(self):
+        programs = f"{Path(sys.executable).parent}:/usr/bin:/bin"
+        home = {"HOME": str(self.home), "SKILLWIRE_HOME": str(self.home / "skillwire")}
+        return {"PATH": programs, "TERM": "xterm", "NO_COLOR": "1", **home}
+
+    def _at_a_terminal(self, command, folder):
+        """Run a command at a terminal; a question is answered with yes."""
+        ours, theirs = pty.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
+        process = subprocess.Popen(
+            ["sh", "-c", command],
+            cwd=folder,
+            env=self._environment(),
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            start_new_session=True,
+        )
+        os.close(theirs)
+        shown = b""
+        answered = False
+        while select.select([ours], [], [], PATIENCE)[0]:
+            try:
+                part = os.read(ours, 65536)
+            except OSError:  # nobody has the other end open any more
+                break
+            shown += part
+            if not answered and shown.endswith(b"[y/N]: "):
+                os.write(ours, b"y\n")
+                answered = True
+        process.wait(PATIENCE)
+        os.close(ours)
+        return shown.decode().replace("\r\n", "\n")
+
+    def _serve(self, command, folder):
+        log = self.home / "log"
+        port = self.origin.partition(":")[2]
+        with log.open("wb") as file:
+            self._server = subprocess.Popen(
+                [sys.executable, "-m", *command.split(), "--port", port],
+                cwd=folder,
+                env=self._environment(),
+                stdout=file,
+                stderr=subprocess.DEVNULL,
+            )
+        self._wait_for_other(b"")
+        return log.read_text().replace(self.origin, WRITTEN_ORIGIN)
+
+    def _wait_for_other(self, before):
+        deadline = time.monotonic() + PATIENCE
+        while self.index() in {before, b""}:
+            assert time.monotonic() < deadline, "the server did not get there in time"
+            time.sleep(0.02)
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory):
+    """Play the whole tutorial; return the sides and, of each command, what was shown and what happened."""
+    with Sides(tmp_path_factory.mktemp("tutorial")) as sides:
+        acts = []
+        for kind, title, text in boxes(PAGE):
+            if kind == "markdown":
+                sides.save(title, text)
+            else:
+                acts += [(command, output, sides.run(title, command)) for command, output in examples(text)]
+        yield sides, acts
+
+
+def test_every_command_shows_what_the_page_shows(played):
+    _, acts = played
+    assert len(acts) > 15
+    for command, written, happened in acts:
+        if not pattern(written).fullmatch(happened):
+            pytest.fail(f"the page shows\n$ {command}\n{written}\nbut what happens is\n{happened}", pytrace=False)
+
+
+def test_at_its_end_the_project_has_what_was_published(played):
+    sides, _ = played
+    published = (sides.home / "tutorial" / SKILL).read_text()
+    project = sides.home / "tutorial" / "project"
+    assert "Name nobody." in published
+    for folder in (".agents", ".claude"):
+        assert (project / folder / "skills/standup-notes/SKILL.md").read_text() == published
+    site = sides.home / "tutorial/publisher/site/.well-known/agent-skills"
+    assert (site / "standup-notes/SKILL.md").read_text() == published
+
+
+def test_a_browser_finds_the_skill_on_the_first_page(played):
+    sides, _ = played
+    assert b"standup-notes" in sides.get("/")

@@ -116,7 +116,7 @@ def test_the_paths_of_a_skill_are_its_own(name, extension, files):
 def test_each_coding_of_an_answer_holds_its_bytes(content, accept_encoding):
     prepared = Prepared(content, "application/json", Cache.BRIEF)
     variant = prepared.variant(accept_encoding.encode())
-    coding = dict(variant.fields).get(b"content-encoding", b"identity").decode()
+    coding = dict(variant.fields[200]).get(b"content-encoding", b"identity").decode()
     decode = {"gzip": gzip.decompress, "br": brotli.decompress, "identity": bytes}[coding]
     assert decode(variant.body) == content
     assert coding in {"identity", *(part.strip() for part in accept_encoding.replace("*", "br").split(","))}

@@ -1,6 +1,7 @@
 """The ASGI application: what :func:`skillwire.server.app` returns.
 
-A request goes through at most three doors. The *fast path* is one lookup of its path among the answers that are
+A request goes through at most three doors (and under our own server not even through the first: see
+:mod:`skillwire.server.connection`). The *fast path* is one lookup of its path among the answers that are
 prepared. Next the *site* takes the path apart: files, artifacts, indexes of scopes. What is left goes to
 *Starlette*: ``/healthz``, ``/readyz``, ``/metrics``, and 404 for the rest.
 
@@ -14,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import time
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import structlog
 
@@ -30,7 +31,9 @@ from skillwire.server.stored import StoredContent
 if TYPE_CHECKING:
     from starlette.types import Message, Receive, Scope, Send
 
+    from skillwire.server.headers import Fields
     from skillwire.server.metrics import Route
+    from skillwire.server.prepared import Ready
     from skillwire.server.publication import Publication
     from skillwire.server.revision import Revision
 
@@ -50,6 +53,14 @@ _OPTIONS: Final = encode_fields(
 )
 
 
+class Outcome(NamedTuple):
+    """How a request was answered: status, bytes of the body, seconds."""
+
+    status: int
+    sent: int
+    seconds: float
+
+
 class Application:
     """Serves a publication over ASGI.
 
@@ -60,7 +71,8 @@ class Application:
 
     def __init__(self, publication: Publication, *, access_log: bool = True) -> None:
         self.publication = publication
-        self._access_log = structlog.get_logger("skillwire.access") if access_log else None
+        self._access_log = access_log
+        self._log = structlog.get_logger("skillwire.access")
         self._metrics = Metrics(lambda: publication.current)
         self._stored = StoredContent(publication.blobs, publication.look_again)
         self._services = make_services(lambda: publication.current, self._metrics)
@@ -105,17 +117,40 @@ class Application:
             status, sent = seen.status, 0 if scope["method"] == "HEAD" else seen.sent
         seconds = time.perf_counter() - started
         self._metrics.count(route, status, sent, seconds)
-        if self._access_log is not None:
-            client = scope.get("client")
-            self._access_log.info(
-                "request",
-                method=scope["method"],
-                path=path,  # never the query, which may carry a secret
-                status=status,
-                bytes=sent,
-                ms=round(seconds * 1000, 2),
-                client=client[0] if client else None,
-            )
+        if self._access_log:
+            self._log_request(scope["method"], path, Outcome(status, sent, seconds), scope.get("client"))
+
+    def answer_at_once(self, url: bytes, method: bytes, fields: Fields, client: tuple[str, int] | None) -> Ready | None:
+        """Return the answer to a request, if it is prepared, and count the request as answered.
+
+        Args:
+            url: as the request line says it.
+            method: in the same way.
+            fields: the header fields; their names in lower case.
+            client: address and port.
+        """
+        started = time.perf_counter()
+        revision = self.publication.current
+        path = url.decode("latin-1")  # of those that are prepared, none needs to be unquoted
+        prepared = revision.prepared.get(path) if revision else None
+        ready = prepared.ready(method, fields) if prepared else None
+        if ready is not None:
+            outcome = Outcome(ready.status, len(ready.body), time.perf_counter() - started)
+            self._metrics.count("index", *outcome)
+            if self._access_log:
+                self._log_request(method.decode("ascii"), path, outcome, client)
+        return ready
+
+    def _log_request(self, method: str, path: str, outcome: Outcome, client: tuple[str, int] | None) -> None:
+        self._log.info(
+            "request",
+            method=method,
+            path=path,  # never the query, which may carry a secret
+            status=outcome.status,
+            bytes=outcome.sent,
+            ms=round(outcome.seconds * 1000, 2),
+            client=client[0] if client else None,
+        )
 
     async def _answer_rest(self, path: str, scope: Scope, receive: Receive, seen: _Seen) -> Route:
         try:

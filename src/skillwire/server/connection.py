@@ -9,37 +9,56 @@ cost a tenth of the time that an answer takes.
 
 The library writes the head of an answer and its body one after the other, which costs two system calls and the
 client two reads. Here what is written within one turn of the event loop leaves together.
+
+An index that is prepared is answered at once, without the application: two thirds of the time of such an answer
+would go into a task, a scope and messages for it. Whatever is unusual about the request or the connection goes
+the ordinary way, on which the application gives the same answer.
 """
 
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from skillwire import limits
+from skillwire.server.headers import join_fields
 from skillwire.server.problems import HEAD_TOO_LARGE, REQUEST_TIMEOUT
 
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Iterable
 
+    from skillwire.server.application import Application
     from skillwire.server.problems import Problem
 
 
+#: Fields with which a request goes the ordinary way: it has a body, or came through a proxy that says for whom.
+_UNUSUAL: Final = frozenset({b"content-length", b"transfer-encoding", b"expect", b"upgrade", b"x-forwarded-for"})
+
+
 class Connection(HttpToolsProtocol):
-    """The library's connection, bounded. Trust: the bytes are a stranger's."""
+    """The library's connection to an :class:`~skillwire.server.application.Application`, bounded.
+
+    Trust: the bytes are a stranger's.
+    """
 
     _timer: asyncio.TimerHandle | None = None
     #: When the request that is arriving began; None while none is.
     _began: float | None = None
     #: Of the head that is arriving; None while a body is.
     _head_bytes: int | None = 0
+    #: Whether the request that is arriving has been answered already.
+    _is_answered = False
+    #: Since when nothing has come after an answer at once; the library itself watches what it has answered.
+    _idle_since: float | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin, and expect a request soon."""
         joined = _JoinedWrites(cast("asyncio.Transport", transport), self.loop)
         super().connection_made(cast("asyncio.Transport", joined))
+        self._application = cast("Application", self.config.app)
         self._expect()
         self._look_later()
 
@@ -62,18 +81,51 @@ class Connection(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """A request begins."""
         super().on_message_begin()
+        self._idle_since = None
         self._expect()
 
     def on_headers_complete(self) -> None:
         """Its head is whole."""
         self._head_bytes = None
-        super().on_headers_complete()
+        self._is_answered = self._answer()
+        if not self._is_answered:
+            super().on_headers_complete()
 
     def on_message_complete(self) -> None:
         """It is whole, and what comes next is another head."""
         self._head_bytes = 0
         self._began = None
-        super().on_message_complete()
+        if self._is_answered:
+            self._idle_since = self.loop.time()
+        else:
+            super().on_message_complete()
+
+    def _is_free(self) -> bool:
+        return self.cycle is None or self.cycle.response_complete
+
+    def _is_crowded(self) -> bool:
+        """Whether the library is going to refuse the request."""
+        limit = self.limit_concurrency
+        return limit is not None and (len(self.connections) >= limit or len(self.tasks) >= limit)
+
+    def _is_usual(self) -> bool:
+        return (
+            self.parser.get_http_version() == "1.1"
+            and self.parser.should_keep_alive()
+            and not any(name in _UNUSUAL for name, _ in self.headers)
+        )
+
+    def _answer(self) -> bool:
+        """Answer at once, if the answer is known and nothing is unusual; return whether that was done."""
+        if not self._is_free() or self.flow.write_paused or self._is_crowded() or not self._is_usual():
+            return False
+        ready = self._application.answer_at_once(self.url, self.parser.get_method(), self.headers, self.client)
+        if ready is None:
+            return False
+        head = b"%s%s\r\n" % (ready.head, join_fields(self.server_state.default_headers))
+        self.transport.writelines((head, ready.body) if ready.body else (head,))
+        self.server_state.total_requests += 1
+        return True
 
     def _expect(self) -> None:
         if self._began is None:
@@ -83,15 +135,18 @@ class Connection(HttpToolsProtocol):
         self._timer = self.loop.call_later(limits.SERVER_REQUEST_SECONDS / 2, self._look)
 
     def _look(self) -> None:
-        """Refuse a request that is overdue."""
-        if self._began is not None and self.loop.time() - self._began >= limits.SERVER_REQUEST_SECONDS:
+        """Refuse a request that is overdue; close a connection that is idle."""
+        now = self.loop.time()
+        if self._began is not None and now - self._began >= limits.SERVER_REQUEST_SECONDS:
             self._refuse(REQUEST_TIMEOUT)
+        elif self._idle_since is not None and now - self._idle_since >= limits.SERVER_IDLE_SECONDS:
+            self.transport.close()
         elif not self.transport.is_closing():
             self._look_later()
 
     def _refuse(self, problem: Problem) -> None:
         """Say what is wrong, unless an answer is under way, and close."""
-        if self.cycle is None or self.cycle.response_complete:
+        if self._is_free():
             body = problem.body()
             status = HTTPStatus(problem.status)
             head = (
@@ -118,6 +173,11 @@ class _JoinedWrites:
             if not self._parts:
                 self._loop.call_soon(self._flush)
             self._parts.append(data)
+
+    def writelines(self, parts: Iterable[bytes]) -> None:
+        """Write ``parts`` now, behind what was written before."""
+        self._flush()
+        self._transport.writelines(parts)
 
     def close(self) -> None:
         """Write what is left, then close."""

@@ -1,4 +1,4 @@
-"""Header fields as ASGI carries them."""
+"""Header fields as ASGI carries them, and as they go over the wire."""
 
 from __future__ import annotations
 
@@ -15,6 +15,11 @@ def encode_fields(*groups: Mapping[str, str]) -> Fields:
     return [
         (name.lower().encode("ascii"), value.encode("latin-1")) for group in groups for name, value in group.items()
     ]
+
+
+def join_fields(fields: Fields) -> bytes:
+    """Return ``fields`` as lines of a head."""
+    return b"".join([b"%s: %s\r\n" % field for field in fields])
 
 
 def read_fields(fields: Iterable[tuple[bytes, bytes]], *wanted: bytes) -> dict[bytes, str]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import zlib
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import brotli
@@ -18,7 +19,7 @@ import brotli
 from skillwire import limits
 from skillwire.model.digest import Digest
 from skillwire.protocols.agent_skills.fields import OPEN_FIELDS
-from skillwire.server.headers import Fields, encode_fields
+from skillwire.server.headers import Fields, encode_fields, join_fields
 from skillwire.server.negotiation import Coding, choose_coding, matching_tag
 
 if TYPE_CHECKING:
@@ -33,6 +34,9 @@ _LARGE: Final = 512 * 1024
 _BROTLI_QUALITY: Final = (9, 5)
 _GZIP_LEVEL: Final = (9, 6)
 _GZIP: Final = 16 + zlib.MAX_WBITS  # how zlib is told to read a gzip
+_OPEN: Final = encode_fields(OPEN_FIELDS)  # once: indexes of scopes are many
+_READ: Final = (b"GET", b"HEAD")
+_STATUS_LINES: Final = {200: b"HTTP/1.1 200 OK\r\n", 304: b"HTTP/1.1 304 Not Modified\r\n"}
 #: Clients send few different values; those are read once. Bounded, because the values are theirs.
 _REMEMBERED: Final = 256
 
@@ -40,12 +44,23 @@ _codings: dict[bytes, Coding] = {}
 
 
 class Variant(NamedTuple):
-    """One coding of an answer: header fields of a 200 and of a 304, and the body, None when it is to be inflated."""
+    """One coding of an answer: header fields of a 200 and of a 304, and the body, None when it is to be inflated.
 
-    fields: Fields
-    not_modified: Fields
+    ``heads`` holds the same fields, with their status line, as they go over the wire.
+    """
+
+    fields: dict[int, Fields]
+    heads: dict[int, bytes]
     body: bytes | None
     size: int
+
+
+class Ready(NamedTuple):
+    """An answer as it goes over the wire; who writes it ends the head, with the ``Date`` and an empty line."""
+
+    status: int
+    head: bytes
+    body: bytes
 
 
 class Prepared:
@@ -72,10 +87,11 @@ class Prepared:
             sent = {"Content-Type": media_type, "Content-Length": str(len(body))}
             if coding != "identity":
                 sent["Content-Encoding"] = coding
-            fields = encode_fields(sent, kept, OPEN_FIELDS)
+            fields = {200: [*encode_fields(sent, kept), *_OPEN], 304: [*encode_fields(kept), *_OPEN]}
+            heads = {status: _STATUS_LINES[status] + join_fields(group) for status, group in fields.items()}
             inflated = coding == "identity" and len(body) >= _LARGE and "gzip" in bodies
             held = None if inflated else body
-            variant = Variant(fields, encode_fields(kept, OPEN_FIELDS), held, len(body))
+            variant = Variant(fields, heads, held, len(body))
             self._by_coding[coding] = self._by_tag[tag.encode()] = variant
             tags.append(tag)
             self.size += len(held or b"")
@@ -83,26 +99,36 @@ class Prepared:
 
     async def send(self, scope: Scope, send: Send) -> tuple[int, int]:
         """Answer a GET or HEAD; return status and length of the body."""
+        status, variant = self.choose(scope["headers"])
+        await send({"type": "http.response.start", "status": status, "headers": variant.fields[status].copy()})
+        if status == HTTPStatus.NOT_MODIFIED or scope["method"] == "HEAD":
+            await send({"type": "http.response.body", "body": b""})
+            return status, 0
+        if variant.body is None:
+            await self._send_inflated(send)
+        else:
+            await send({"type": "http.response.body", "body": variant.body})
+        return status, variant.size
+
+    def ready(self, method: bytes, fields: Fields) -> Ready | None:
+        """Return the answer to a request with this method and these header fields, if it is there as a whole."""
+        if method not in _READ:
+            return None
+        status, variant = self.choose(fields)
+        body = b"" if status == HTTPStatus.NOT_MODIFIED or method == b"HEAD" else variant.body
+        return None if body is None else Ready(status, variant.heads[status], body)
+
+    def choose(self, fields: Fields) -> tuple[int, Variant]:
+        """Return the status and the coding for a request with these header fields."""
         accepted = condition = None
-        for name, value in scope["headers"]:
+        for name, value in fields:
             if name == b"accept-encoding":
                 accepted = value if accepted is None else accepted + b"," + value
             elif name == b"if-none-match":
                 condition = value if condition is None else condition + b"," + value
         if condition is not None and (held := self._held(condition)) is not None:
-            await send({"type": "http.response.start", "status": 304, "headers": held.not_modified.copy()})
-            await send({"type": "http.response.body", "body": b""})
-            return 304, 0
-        variant = self.variant(accepted)
-        await send({"type": "http.response.start", "status": 200, "headers": variant.fields.copy()})
-        if scope["method"] == "HEAD":
-            await send({"type": "http.response.body", "body": b""})
-            return 200, 0
-        if variant.body is None:
-            await self._send_inflated(send)
-        else:
-            await send({"type": "http.response.body", "body": variant.body})
-        return 200, variant.size
+            return 304, held
+        return 200, self.variant(accepted)
 
     async def _send_inflated(self, send: Send) -> None:
         packed = self._by_coding["gzip"].body or b""

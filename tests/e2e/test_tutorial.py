@@ -100,8 +100,8 @@ class Sides:
 
     def get(self, path):
         """Return what the server answers, as a browser asks."""
-        request = urllib.request.Request(f"http://{self.origin}{path}", headers={"Accept": "text/html"})  # noqa: S310  # ours
-        with urllib.request.urlopen(request, timeout=5) as answer:
+        request = urllib.request.Request(f"http://{self.origin}{path}", headers={"Accept": "text/html"})
+        with urllib.request.urlopen(request, timeout=5) as answer:  # noqa: S310  # http, to ourselves
             return answer.read()
 
     def index(self):

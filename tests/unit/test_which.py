@@ -16,7 +16,7 @@ from skillwire.model.digest import Digest
 from skillwire.model.install import Lock, LockedSkill, Placement
 from skillwire.model.origin_record import OriginRecord
 from skillwire.protocols.agent_skills.messages import SCHEMA_URI
-from skillwire.resolver.flow import Fetch
+from skillwire.resolver.flow import Fetch, Work
 from skillwire.resolver.locate import Session
 from skillwire.resolver.lock import encode_lock
 from skillwire.resolver.policy import InstallPolicy
@@ -76,6 +76,7 @@ class Bench:
             step = next(flow)
             while True:
                 try:
+                    assert isinstance(step, Fetch | Work)
                     result = self.publisher.run(step.exchange) if isinstance(step, Fetch) else step.call()
                 except Exception as error:  # noqa: BLE001  # as a driver does, the flow is told
                     step = flow.throw(error)

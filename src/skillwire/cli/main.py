@@ -48,6 +48,7 @@ SECTIONS: Final[dict[str, dict[str, str]]] = {
     "Understand": {
         "doctor": "Look for what is wrong here: network, folders, settings, installed skills.",
         "explain": "Say what an error code or a lint rule means, and what to do.",
+        "which": "Say which skill a reference means, and why that one.",
         "config": "Show the settings in force, and where each comes from.",
         "completion": "Print the script that completes in bash, zsh or fish.",
     },

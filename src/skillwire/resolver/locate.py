@@ -157,7 +157,7 @@ def _read_at(url: str, location: IndexLocation, session: Session, *, last: bool)
     document, answered_by = yield from _read_document(url, session, last=last)
     attempt = Attempt(url, session.credential_for(url) is not None)
     if document is None:
-        session.trace(attempt)
+        session.trace(attempt._replace(error=_not_in_cache(url)) if session.offline else attempt)
         return None
     index = decode_index(document.body, document.base_url)
     yield from _remember(location.base, index, url, session)
@@ -186,7 +186,7 @@ def _read_document(
         return cached, "cache"
     if session.offline:
         if last:
-            raise FetchError("OFFLINE", "the index is not in the cache", place=Place(url))
+            raise _not_in_cache(url)
         return None, None
     response = yield from fetch(fetch_index(url, cached=cached, authorization=credential))
     if response is None:
@@ -198,6 +198,10 @@ def _read_document(
     if may_be_kept(document.headers):
         yield from work(partial(_keep, document, credential, session))
     return document, "revalidation" if response.status == _NOT_MODIFIED else "origin"
+
+
+def _not_in_cache(url: str) -> FetchError:
+    return FetchError("OFFLINE", "the index is not in the cache", place=Place(url))
 
 
 def _keep(document: CachedResponse, credential: str | None, session: Session) -> None:

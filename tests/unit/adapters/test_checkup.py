@@ -310,7 +310,7 @@ def test_a_package_that_is_damaged_is_found(monkeypatch):
     def import_module(name):
         raise ImportError(f"cannot load {name}")
 
-    monkeypatch.setattr(machine.importlib, "import_module", import_module)
+    monkeypatch.setattr("importlib.import_module", import_module)
     rows = list(machine.check_parts(None))  # type: ignore[arg-type]  # it looks at nothing of the surroundings
     assert {row.severity for row in rows} == {"problem"}
     assert rows[0].what == "check, build: msgspec cannot be imported"

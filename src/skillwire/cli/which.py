@@ -1,0 +1,209 @@
+"""``skillwire which``: which skill a reference means, and why that one."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from skillwire.cli.client_options import network_options, open_client, ref_object, refresh_option, scope_option
+from skillwire.cli.output import bad, doubtful, error_object, faint, good, output_options, strong
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from skillwire.cli.output import Output, Part
+    from skillwire.resolver.locate import Attempt, LocatedSkill
+    from skillwire.resolver.which import InstalledHere, Resolution, Standing, Step
+
+_MINUTE = 60
+_HOUR = 3600
+_DAY = 86_400
+
+
+@click.command()
+@click.argument("reference", metavar="REF")
+@click.option("--explain", is_flag=True, help="Say every lookup, what is trusted and installed, and why this one won.")
+@scope_option
+@network_options
+@refresh_option
+@output_options
+def command(
+    *,
+    output: Output,
+    reference: str,
+    explain: bool,
+    for_user: bool,
+    token: str | None,
+    offline: bool | None,
+    refresh: bool,
+) -> None:
+    """Say which skill REF means: its origin, the URL that would be downloaded, its digest.
+
+    Nothing is downloaded but indexes. REF may mean all skills of an index.
+    """
+    with open_client(
+        output, references=[reference], token=token, for_user=for_user, offline=offline, refresh=refresh
+    ) as client:
+        resolution = client.which(reference)
+    if explain or resolution.error is None:  # else the error is the whole answer
+        output.document("which/1", _document(resolution, token))
+        for skill in resolution.found:
+            output.line(strong(skill.ref.name), f" {skill.ref.version or ''}".rstrip(), "  ", skill.entry.url)
+            output.line(faint("  " + (skill.ref.digest or "no digest: what is downloaded cannot be verified")))
+    if explain:
+        _explain(output, resolution, token)
+    if resolution.error is not None:
+        raise resolution.error
+
+
+def _explain(output: Output, resolution: Resolution, token: str | None) -> None:
+    if resolution.steps:
+        output.line()
+        output.line(strong("looked up"), faint("  in this order"))
+        _print_steps(output, resolution.steps, token)
+    if resolution.why:
+        output.line()
+        output.line(strong("why this one"), f"  {resolution.why}")
+    if resolution.beyond:
+        output.line()
+        output.line(strong("who else"), faint("  sources after the one that won"))
+        _print_steps(output, resolution.beyond, token)
+        for skill in resolution.others:
+            output.line(
+                "  ", doubtful("has one, too: "), f"{skill.ref.origin}/{skill.ref.name} {skill.ref.version or ''}"
+            )
+    if resolution.standing is not None:
+        output.line()
+        output.line(strong("trust"), f"  {resolution.standing.origin}")
+        output.table([f"  {label}", value] for label, value in _standing_rows(resolution.standing))
+    if resolution.found:
+        output.line()
+        output.line(strong("installed"), "" if resolution.installed else "  not here")
+        output.table([f"  {row.locked.name}", *_installed_cells(row)] for row in resolution.installed)
+
+
+def _print_steps(output: Output, steps: Sequence[Step], token: str | None) -> None:
+    width = len(str(len(steps)))
+    for number, step in enumerate(steps, 1):
+        output.line(f"  {number:>{width}}  {step.attempt.url}")
+        for part in _told(step, token):
+            output.line(" " * (width + 4), part)
+
+
+def _told(step: Step, token: str | None) -> Iterator[Part]:
+    attempt = step.attempt
+    yield _outcome(attempt)
+    if attempt.answered_by is not None:
+        yield faint(_freshness(attempt))
+    if attempt.has_credential:
+        yield faint(f"with the credential of {_credential_place(attempt.url, token)}")
+    yield faint("the address policy allows it") if step.refused is None else bad(step.refused.message)
+
+
+def _outcome(attempt: Attempt) -> Part:
+    if attempt.error is not None:
+        return bad(f"{attempt.error.message} [{attempt.error.code}]")
+    if attempt.answered_by is None:
+        return faint("no index there")
+    skills = "1 skill" if attempt.entries == 1 else f"{attempt.entries} skills"
+    return good(f"index {attempt.generation}, {skills}")
+
+
+def _freshness(attempt: Attempt) -> str:
+    ways = {
+        "cache": f"from the cache, {_duration(attempt.age)} old",
+        "revalidation": "from the cache, which the origin has just confirmed",
+        "origin": "fetched just now",
+    }
+    rest = f"fresh for {_duration(attempt.fresh_for)}" if attempt.fresh_for else "asked about each time"
+    return f"{ways[attempt.answered_by or 'origin']}; {rest}"
+
+
+def _credential_place(url: str, token: str | None) -> str:
+    from skillwire.adapters.files.credentials import credential_place  # noqa: PLC0415  # --help does without
+    from skillwire.model.url import parse_url  # noqa: PLC0415  # as above
+
+    return "--token" if token is not None else credential_place(parse_url(url), os.environ) or "the client"
+
+
+def _standing_rows(standing: Standing) -> list[tuple[str, Part]]:
+    decisions = {"allow": good("installs without a question"), "ask": doubtful("asks before installing"),
+                 "refuse": bad("refused by only_trusted")}  # fmt: skip
+    reasons = "it is in trusted_origins" if standing.is_listed else "it is not in trusted_origins"
+    rows: list[tuple[str, Part]] = [("decision", decisions[standing.decision]), ("because", reasons)]
+    record = standing.record
+    if record is not None:
+        agreed = "you have agreed to install from it" if record.accepted else "nobody has agreed to install from it"
+        rows += [("known since", record.first_seen), ("consent", agreed)]
+        rows.append(("highest index", record.generation or "none yet"))
+    return rows
+
+
+def _installed_cells(row: InstalledHere) -> list[Part]:
+    if not row.is_same_origin:
+        state: Part = doubtful(f"from elsewhere: {row.locked.origin}")
+    elif row.is_current is None:
+        state = faint("no digest to compare with")
+    else:
+        state = good("what the origin has now") if row.is_current else doubtful("the origin has other bytes now")
+    return [row.locked.version or "", state, "" if row.is_intact else bad("its files differ from the lock")]
+
+
+def _duration(seconds: float) -> str:
+    for size, unit in ((_DAY, "d"), (_HOUR, "h"), (_MINUTE, "min")):
+        if seconds >= size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def _document(resolution: Resolution, token: str | None) -> dict[str, Any]:
+    standing = resolution.standing
+    record = standing.record if standing else None
+    return {
+        "reference": resolution.reference,
+        "error": error_object(resolution.error.diagnostics()) if resolution.error else None,
+        "skills": [_skill_object(skill) for skill in resolution.found],
+        "why": resolution.why,
+        "lookups": [_step_object(step, token) for step in resolution.steps],
+        "others": [ref_object(skill.ref) for skill in resolution.others],
+        "other_lookups": [_step_object(step, token) for step in resolution.beyond],
+        "trust": standing and {
+            "origin": standing.origin,
+            "decision": standing.decision,
+            "in_trusted_origins": standing.is_listed,
+            "known_since": record.first_seen if record else None,
+            "agreed": record.accepted if record else False,
+        },
+        "installed": [
+            {
+                "name": row.locked.name,
+                "version": row.locked.version,
+                "digest": row.locked.digest,
+                "same_origin": row.is_same_origin,
+                "current": row.is_current,
+                "intact": row.is_intact,
+            }
+            for row in resolution.installed
+        ],
+    }  # fmt: skip
+
+
+def _skill_object(skill: LocatedSkill) -> dict[str, Any]:
+    return {**ref_object(skill.ref), "url": skill.entry.url, "index": skill.index_url}
+
+
+def _step_object(step: Step, token: str | None) -> dict[str, Any]:
+    attempt = step.attempt
+    return {
+        "url": attempt.url,
+        "answered_by": attempt.answered_by,
+        "age_seconds": round(attempt.age, 1),
+        "fresh_for_seconds": round(attempt.fresh_for, 1),
+        "generation": attempt.generation,
+        "entries": attempt.entries,
+        "credential": _credential_place(attempt.url, token) if attempt.has_credential else None,
+        "address_policy": "allowed" if step.refused is None else step.refused.code,
+        "error": error_object(attempt.error.diagnostics()) if attempt.error else None,
+    }

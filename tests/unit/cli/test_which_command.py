@@ -1,0 +1,89 @@
+"""``skillwire which``: what it prints, and what it hands to scripts."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from tests.support.raw_server import RawServer, answer
+
+from skillwire.cli.main import run
+from skillwire.model.digest import Digest
+from skillwire.protocols.agent_skills.messages import SCHEMA_URI
+
+DIGEST = Digest.of(b"content")
+ENTRY = {"name": "code-review", "type": "skill-md", "description": "d", "url": "/a.md", "digest": DIGEST}
+INDEX = json.dumps({"$schema": SCHEMA_URI, "skills": [ENTRY]}).encode()
+
+
+@pytest.fixture
+def origin(tmp_path, monkeypatch):
+    """Serve an index of one skill at the 0.2.0 path, and nothing else; return host and port."""
+    monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+
+    def talk(peer):
+        while request := peer.request():
+            if request.startswith(b"GET /.well-known/agent-skills/index.json "):
+                peer.send(answer(INDEX, "Content-Type: application/json", "Cache-Control: max-age=600"))
+            else:
+                peer.send(answer(status="404 Not Found"))
+
+    with RawServer(talk) as server:
+        yield f"127.0.0.1:{server.port}"
+
+
+def test_it_names_the_url_and_the_digest(origin, capsys):
+    assert run(["which", f"{origin}/code-review"]) == 0
+    assert capsys.readouterr().out == f"code-review  http://{origin}/a.md\n  {DIGEST}\n"
+
+
+def test_it_explains_every_lookup(origin, capsys, monkeypatch):
+    monkeypatch.setenv("SKILLWIRE_TOKENS", f"http://{origin}=hush")
+    monkeypatch.setenv("SKILLWIRE_SOURCES", f"127.0.0.1:1 {origin} 127.0.0.1:2")
+    assert run(["which", "code-review", "--explain"]) == 0
+    said = capsys.readouterr().out
+    lines = [line.strip() for line in said.splitlines()]
+    at = lines.index(f"2  http://{origin}/.well-known/agent-skills/index.json")
+    assert lines[at + 1 : at + 5] == [
+        "index 0.2.0, 1 skill",
+        "fetched just now; fresh for 10 min",
+        "with the credential of SKILLWIRE_TOKENS",
+        "the address policy allows it",
+    ]
+    assert [line for line in lines if line.endswith("[CONNECT_FAILED]")]
+    assert "why this one  it is the first of 3 sources, in their order, whose index lists it" in lines
+    assert "decision       asks before installing" in lines
+    assert lines[-1] == "installed  not here"
+    assert "hush" not in said
+
+
+def test_the_document_holds_what_is_explained(origin, capsys):
+    assert run(["which", f"{origin}/code-review", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["schema"] == "skillwire/which/1"
+    assert document["skills"][0]["digest"] == DIGEST
+    assert document["lookups"][0]["answered_by"] == "origin"
+    assert document["lookups"][0]["fresh_for_seconds"] == 600.0
+    assert document["trust"]["decision"] == "ask"
+    assert (document["error"], document["installed"]) == (None, [])
+
+
+def test_what_is_not_found_is_an_error_and_can_be_explained(origin, capsys):
+    assert run(["which", f"{origin}/code-reviw", "--json"]) == 3
+    assert json.loads(capsys.readouterr().out)["schema"] == "skillwire/error/1"
+    assert run(["which", f"{origin}/code-reviw", "--explain"]) == 3
+    said = capsys.readouterr()
+    assert f"http://{origin}/code-reviw/.well-known/skills/index.json\n     no index there\n" in said.out
+    assert "fix: Did you mean code-review?" in said.err
+    assert run(["which", f"{origin}/code-reviw", "--explain", "--json"]) == 3
+    document = json.loads(capsys.readouterr().out)
+    assert document["error"]["code"] == "SKILL_NOT_FOUND"
+    assert len(document["lookups"]) == 6
+
+
+def test_offline_says_what_the_cache_does_not_hold(origin, capsys):
+    assert run(["which", f"{origin}/code-review", "--explain", "--offline"]) == 5
+    said = capsys.readouterr().out
+    assert said.count("the index is not in the cache [OFFLINE]") == 4
+    assert "no index there" not in said

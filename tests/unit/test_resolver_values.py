@@ -70,6 +70,27 @@ class TestRank:
         assert "code-review" in self.names("codes")
         assert self.names("fill a form")[0] == "pdf-forms"
 
+    def test_the_beginning_of_a_word_matches_and_counts_less_than_the_word(self):
+        assert self.names("repo") == ["release-notes"]
+        skills = (("one", "Works with a testbed."), ("two", "Works with a test."))
+        assert [item[0] for item, _ in rank("test", skills, lambda item: item)] == ["two", "one"]
+
+    def test_words_that_say_nothing_find_nothing_beside_others(self):
+        assert self.names("for the history of it") == ["release-notes"]
+        assert self.names("how to extract from a table") == ["pdf-forms"]
+
+    def test_a_name_counts_beside_a_description(self):
+        skills = (("one", "Fills forms quickly."), ("forms", "Fills what is empty."), ("three", "Nothing."))
+        assert [item[0] for item, _ in rank("fill forms", skills, lambda item: item)][0] == "forms"
+
+    @pytest.mark.parametrize("query", ["secruity", "secuity", "securitty", "sekurity"])
+    def test_one_wrong_letter_is_forgiven(self, query):
+        assert self.names(query) == ["code-review"]
+
+    def test_a_typo_is_looked_for_only_where_no_word_matches(self):
+        skills = (("one", "Keeps a record."), ("two", "Keeps a rekord."))
+        assert [item[0] for item, _ in rank("rekord", skills, lambda item: item)] == ["two"]
+
     def test_nothing_matches_nothing(self):
         assert self.names("kubernetes") == []
 

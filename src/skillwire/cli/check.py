@@ -78,7 +78,8 @@ def command(*, output: Output, paths: tuple[Path, ...], level: CheckLevel, form:
 
 def _examine(paths: Iterable[Path], level: CheckLevel) -> tuple[list[str], list[Finding]]:
     """Return what was looked at, and what was found."""
-    from skillwire.folder.identify import Named, find_collisions, identify  # noqa: PLC0415  # --help does without
+    from skillwire.adapters.files.loading import JUDGES  # noqa: PLC0415  # --help does without
+    from skillwire.folder.identify import Named, find_collisions, identify  # noqa: PLC0415  # same
     from skillwire.folder.lint_site import examine_index  # noqa: PLC0415  # same
     from skillwire.folder.load import examine, find_bare_folders  # noqa: PLC0415  # same
 
@@ -93,7 +94,7 @@ def _examine(paths: Iterable[Path], level: CheckLevel) -> tuple[list[str], list[
         if path.is_file():
             findings += examine_index(path, level=level)
             continue
-        examination = examine(path, level=level)
+        examination = examine(path, level=level, judges=JUDGES)
         findings += examination.findings
         if examination.folder is not None:
             folder = examination.folder

@@ -8,6 +8,8 @@ from skillwire.errors import Place
 from skillwire.folder.toml_places import toml_place
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from skillwire.folder.content import FolderContent
     from skillwire.folder.findings import Findings
 
@@ -31,19 +33,24 @@ def lint_manifest(content: FolderContent, findings: Findings) -> None:
 
 
 def lint_descriptor(content: FolderContent, findings: Findings) -> None:
-    """Judge the descriptor.json of a folder; its full schema is Skill Sharing's."""
+    """Judge the descriptor.json of a folder beside skill.toml; its form is judged by Skill Sharing's own rule."""
     descriptor = content.descriptor
     if descriptor is None:
         return
     place = Place(f"{content.root}/descriptor.json", 1)
-    for field in ("id", "name"):
-        value = descriptor.get(field)
-        if not isinstance(value, str) or not value.strip():
-            findings.add("DESCRIPTOR_FORM", f"{field} is missing, or no text", place)
-    sharing_id, written = content.manifest.sharing_id, descriptor.get("id")
-    if sharing_id is not None and written != sharing_id:
-        message = f"skill.toml gives the id {sharing_id}, descriptor.json another one"
-        findings.add("DESCRIPTOR_DIFFERS", message, place)
+    for field, said in _said_twice(content):
+        if said is not None and descriptor.get(field, said) != said:
+            message = f"skill.toml gives the {field} {said}, descriptor.json another one"
+            findings.add("DESCRIPTOR_DIFFERS", message, place)
+
+
+def _said_twice(content: FolderContent) -> Iterator[tuple[str, str | None]]:
+    """Yield the fields that both files have, with what skill.toml says."""
+    manifest = content.manifest
+    yield "id", manifest.sharing_id
+    yield "version", manifest.version
+    yield "capability_type", manifest.capability_type
+    yield "access", manifest.access.value if "access" in manifest.document else None
 
 
 def _place(content: FolderContent, *path: str) -> Place:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -34,7 +35,7 @@ from skillwire.trust.guarded_json import load_json
 from skillwire.trust.hidden_text import neutralise
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from skillwire.folder.rules import CheckLevel
@@ -47,7 +48,9 @@ DEFAULT_VERSION: Final = "0.1.0"
 #: How many folders deep below a root a skill is looked for.
 SEARCH_DEPTH: Final = 4
 _ODD_PATH: Final = re.compile(r"[^ -~]|[\\?#\[\]]")
-_FAMILIES: Final[tuple[Callable[[FolderContent, Findings], None], ...]] = (
+#: Looks at a folder and says what is wrong with it.
+Judge = Callable[[FolderContent, Findings], None]
+_FAMILIES: Final[tuple[Judge, ...]] = (
     lint_skill_md,
     lint_manifest,
     lint_descriptor,
@@ -156,8 +159,8 @@ def load_folder(path: Path, *, level: CheckLevel = "strict") -> LoadedFolder:
     )
 
 
-def examine(path: Path, *, level: CheckLevel = "strict") -> Examination:
-    """Read the folder ``path`` and judge it by every rule.
+def examine(path: Path, *, level: CheckLevel = "strict", judges: Sequence[Judge] = ()) -> Examination:
+    """Read the folder ``path`` and judge it by every rule, and by ``judges``: what a protocol adds to the rules.
 
     Trust: the folder may be a stranger's; reading is bounded, links are resolved within it.
     """
@@ -175,7 +178,7 @@ def examine(path: Path, *, level: CheckLevel = "strict") -> Examination:
         texts=tuple(text_files(root, files)),
     )
     content = lint_secrets(content, findings)
-    for family in _FAMILIES:
+    for family in (*_FAMILIES, *judges):
         family(content, findings)
     _lint_size(content, findings)
     _lint_nested(content, findings)

@@ -16,15 +16,17 @@ from skillwire.folder.findings import Findings
 from skillwire.folder.identify import identify
 from skillwire.folder.load import examine
 from skillwire.folder.pack import pack
+from skillwire.folder.share import access_of, share
 from skillwire.model.digest import Digest
 from skillwire.model.skill import Artifact, Skill, SkillFile
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
-    from skillwire.folder.load import LoadedFolder
+    from skillwire.folder.load import Judge, LoadedFolder
     from skillwire.model.finding import Finding
-    from skillwire.model.skill import FileContent
+    from skillwire.model.skill import FileContent, Kind
 
 _MARKDOWN: Final = "text/markdown"
 
@@ -57,16 +59,17 @@ class Refused:
     findings: tuple[Finding, ...]
 
 
-def prepare(path: Path, publisher: str) -> Prepared | Refused:
+def prepare(path: Path, publisher: str, *, judges: Sequence[Judge] = ()) -> Prepared | Refused:
     """Return the skill in the folder ``path``, ready to be published by ``publisher``, or why it is not.
 
     Args:
         path: a folder with a ``SKILL.md``; see :func:`skillwire.folder.load.find_folders`.
         publisher: the provider's part of identifiers, such as ``example-corp``.
+        judges: see :func:`skillwire.folder.load.examine`.
 
     Trust: the folder may hold anything; nothing that it holds raises.
     """
-    examination = examine(path, level="strict")
+    examination = examine(path, level="strict", judges=judges)
     folder = examination.folder
     if folder is None:
         return Refused(path, examination.findings)
@@ -86,6 +89,7 @@ def _prepared(folder: LoadedFolder, publisher: str) -> Prepared:
     )
     artifact, content = _artifact(folder, files)
     skill_md, manifest = folder.skill_md, folder.manifest
+    kind: Kind = manifest.kind or ("action" if manifest.runtime else "instruction")
     skill = Skill(
         publisher=publisher,
         name=folder.name,
@@ -97,11 +101,12 @@ def _prepared(folder: LoadedFolder, publisher: str) -> Prepared:
         compatibility=skill_md.compatibility,
         allowed_tools=skill_md.allowed_tools,
         metadata=skill_md.metadata or None,
-        access=manifest.access,
-        kind=manifest.kind or ("action" if manifest.runtime else "instruction"),
+        access=access_of(folder),
+        kind=kind,
         scenes=manifest.scenes,
         capabilities=manifest.capabilities,
         identifiers=identify(folder, publisher),
+        sharing=share(folder, kind),
         findings=folder.findings,
     )
     return Prepared(folder.path, skill, folder.files, content, folder)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from skillwire.model.digest import Digest
     from skillwire.model.finding import Finding
+    from skillwire.model.sharing import Sharing
 
 ArtifactType = Literal["skill-md", "archive"]
 Kind = Literal["instruction", "action"]
@@ -73,6 +74,7 @@ class Skill:
     scenes: tuple[str, ...] = ()
     capabilities: tuple[str, ...] = ()
     identifiers: Identifiers | None = None
+    sharing: Sharing | None = None
     findings: tuple[Finding, ...] = ()
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
+
+import pytest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,14 +33,13 @@ def test_two_versions(found: Found) -> None:
     assert found("lenient", **{"skill.toml": 'version = "1.1.0"\n'}) == ["note MANIFEST_DIFFERS skill.toml:1:1"]
 
 
-def test_a_descriptor_needs_an_id_and_a_name(found: Found) -> None:
-    assert found(**{"descriptor.json": '{"id": "a/b", "name": "B", "more": [1]}'}) == []
-    assert found(**{"descriptor.json": '{"id": 5}'}) == ["error DESCRIPTOR_FORM descriptor.json:1"] * 2
-
-
-def test_one_id_in_both_files(found: Found) -> None:
-    descriptor = '{"id": "a/b", "name": "B"}'
-    assert found(**{"descriptor.json": descriptor, "skill.toml": 'id = "a/b"\n'}) == []
-    assert found(**{"descriptor.json": descriptor, "skill.toml": 'id = "a/c"\n'}) == [
+@pytest.mark.parametrize(
+    ("field", "same", "other"),
+    [("id", "a/b", "a/c"), ("access", "private", "public"), ("capability_type", "task", "api")],
+)
+def test_what_both_files_say_is_the_same(found: Found, field: str, same: str, other: str) -> None:
+    descriptor = json.dumps({field: same})
+    assert found(**{"descriptor.json": descriptor, "skill.toml": f'{field} = "{same}"\n'}) == []
+    assert found(**{"descriptor.json": descriptor, "skill.toml": f'{field} = "{other}"\n'}) == [
         "error DESCRIPTOR_DIFFERS descriptor.json:1"
     ]

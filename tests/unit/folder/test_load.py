@@ -141,8 +141,6 @@ def test_the_folder_may_be_named_by_a_dot(write: Callable[..., Path], monkeypatc
         ({"skill.toml": '[permissions]\nnetwork = ["*"]\n'}, "PERMISSION_NETWORK"),
         ({"descriptor.json": "{"}, "JSON_SYNTAX"),
         ({"descriptor.json": "[]"}, "DESCRIPTOR_FORM"),
-        ({"descriptor.json": '{"name": "x"}'}, "DESCRIPTOR_FORM"),
-        ({"descriptor.json": '{"id": "a/b", "name": ""}'}, "DESCRIPTOR_FORM"),
         ({"descriptor.json": '{"id": "a/b", "name": "x"}', "skill.toml": 'id = "a/c"'}, "DESCRIPTOR_DIFFERS"),
         ({"skill.toml": '[runtime]\nlanguage = "python"\nentrypoint = "a.py"\n'}, "ENTRYPOINT_ABSENT"),
     ],

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from tests.unit.protocols.sharing_samples import DESCRIPTOR, ENTRY
 
 from skillwire.codes import CODES
 from skillwire.errors import (
@@ -26,29 +27,6 @@ from skillwire.protocols.skill_sharing.versions import RULES, check_version
 from skillwire.trust.address import AddressPolicy
 
 URL = "https://skills.example.com/.well-known/skill-sharing"
-ENTRY = {
-    "id": "example-corp/forecast",
-    "name": "Forecast",
-    "capability_type": "api",
-    "description": "Tells the weather.",
-    "descriptor_url": "https://skills.example.com/skills/forecast.json",
-    "access": "public",
-    "version": "2.1.0",
-}
-DESCRIPTOR = {
-    "protocol": {"version": "1.0.0"},
-    "id": "example-corp/forecast",
-    "name": "Forecast",
-    "version": "2.1.0",
-    "capability_type": "api",
-    "description": "Tells the weather.",
-    "provider": {"name": "Example"},
-    "endpoint": {"url": "https://example.com/invoke", "method": "POST"},
-    "inputs": [],
-    "output": {"content_type": "application/json"},
-    "auth": {"type": "none"},
-    "access": "public",
-}
 
 
 def index(*entries, **fields):

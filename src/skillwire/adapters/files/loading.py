@@ -32,6 +32,7 @@ from skillwire.codes import CODES
 from skillwire.errors import Place, SkillwireError, StorageError, UsageError
 from skillwire.folder.publish import Refused, prepare
 from skillwire.model.finding import Finding
+from skillwire.protocols.skill_sharing.lint import lint_sharing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -46,6 +47,8 @@ _WORTH_A_WORKER: Final = 50
 _BATCH: Final = 20
 _ATTEMPTS: Final = 3
 _PUBLISHER: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]{0,62}[A-Za-z0-9])?", re.ASCII)
+#: What the protocols add to the rules of a folder.
+JUDGES: Final = (lint_sharing,)
 _LENGTH: Final = struct.Struct("<I")
 _KEEPERS: Final[dict[str, Callable[..., Keeper]]] = {
     "blobs": KeepBlobs,
@@ -122,7 +125,7 @@ def load_folder(folder: str, publisher: str, keep: Keeper) -> Loaded:
     """
     for _ in range(_ATTEMPTS):
         before = sign_folder(folder)
-        prepared = prepare(Path(folder), publisher)
+        prepared = prepare(Path(folder), publisher, judges=JUDGES)
         if sign_folder(folder).value == before.value:
             break
     else:

@@ -14,6 +14,7 @@ from skillwire.errors import Place
 from skillwire.model.access import Access
 from skillwire.model.digest import Digest
 from skillwire.model.finding import Finding
+from skillwire.model.sharing import SharedInput, Sharing
 from skillwire.model.skill import Artifact, Identifiers, Skill, SkillFile
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ def pack_skill(skill: Skill) -> bytes:
             skill.scenes,
             skill.capabilities,
             names and (names.skill_sharing, names.skill_discovery, names.skills_rpc),
+            skill.sharing and _sharing_row(skill.sharing),
             finding_rows(skill.findings),
         )
     )
@@ -57,7 +59,9 @@ def pack_skill(skill: Skill) -> bytes:
 def unpack_skill(data: bytes) -> Skill:
     """Return the skill that :func:`pack_skill` made ``data`` of."""
     publisher, name, version, description, files, artifact, *optional = _decoder.decode(data)
-    license_, compatibility, allowed_tools, metadata, access, kind, scenes, capabilities, names, findings = optional
+    license_, compatibility, allowed_tools, metadata, access, kind, scenes, capabilities, names, sharing, findings = (
+        optional
+    )
     artifact_type, media_type, extension, size, digest = artifact
     return Skill(
         publisher=publisher,
@@ -75,8 +79,20 @@ def unpack_skill(data: bytes) -> Skill:
         scenes=tuple(scenes),
         capabilities=tuple(capabilities),
         identifiers=names and Identifiers(*names),
+        sharing=sharing and _read_sharing(sharing),
         findings=read_findings(findings),
     )
+
+
+def _sharing_row(sharing: Sharing) -> list[Any]:
+    values = [getattr(sharing, field) for field in Sharing.__slots__]
+    return [*values[:-1], sharing.descriptor and bytes.fromhex(sharing.descriptor.hex)]
+
+
+def _read_sharing(row: list[Any]) -> Sharing:
+    *values, tags, inputs, auth, output, endpoint, descriptor = row
+    shared = tuple(SharedInput(*one) for one in inputs)
+    return Sharing(*values, tuple(tags), shared, auth, output, endpoint, descriptor and _digest(descriptor))
 
 
 def finding_rows(findings: Iterable[Finding]) -> list[Any]:

@@ -29,7 +29,7 @@ from skillwire.protocols.skill_sharing.validation import Violation, shown
 from skillwire.trust.address import AddressPolicy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from skillwire.model.url import Url
     from skillwire.protocols.skill_sharing.messages import AuthConfig, InvocationEndpoint, SkillDescriptor
@@ -56,7 +56,7 @@ def check_descriptor(descriptor: SkillDescriptor, *, source: str, addresses: Add
     Raises:
         ValidationError: ``DESCRIPTOR`` with every violation in ``details``.
     """
-    violations = list(find_violations(descriptor, addresses or AddressPolicy()))
+    violations = list(find_violations(descriptor, (addresses or AddressPolicy()).check_url))
     if violations:
         first, more = violations[0], f" (and {len(violations) - 1} more)" if len(violations) > 1 else ""
         raise ValidationError(
@@ -67,12 +67,12 @@ def check_descriptor(descriptor: SkillDescriptor, *, source: str, addresses: Add
         )
 
 
-def find_violations(descriptor: SkillDescriptor, addresses: AddressPolicy) -> Iterator[Violation]:
-    """Yield every rule that a descriptor breaks."""
+def find_violations(descriptor: SkillDescriptor, check_url: Callable[[Url], None]) -> Iterator[Violation]:
+    """Yield every rule that a descriptor breaks; ``check_url`` raises for a URL that leads where it must not."""
     if not is_sharing_id(descriptor.id.lower()):
         yield Violation("/id", "must be provider/skill or com.example.skill-v1", "an id", shown(descriptor.id))
-    yield from _endpoint(descriptor.endpoint, addresses)
-    yield from _auth(descriptor.auth, addresses)
+    yield from _endpoint(descriptor.endpoint, check_url)
+    yield from _auth(descriptor.auth, check_url)
     names: set[str] = set()
     for position, parameter in enumerate(descriptor.inputs):
         path = f"/inputs/{position}"
@@ -86,15 +86,15 @@ def find_violations(descriptor: SkillDescriptor, addresses: AddressPolicy) -> It
     yield from find_dangers(descriptor.output.schema or {}, "/output/schema")
 
 
-def _endpoint(endpoint: InvocationEndpoint, addresses: AddressPolicy) -> Iterator[Violation]:
-    url = _read(endpoint.url, addresses)
+def _endpoint(endpoint: InvocationEndpoint, check_url: Callable[[Url], None]) -> Iterator[Violation]:
+    url = _read(endpoint.url, check_url)
     if isinstance(url, str):
         yield Violation("/endpoint/url", url, "a URL that may be called", shown(endpoint.url))
     for field in ("status_url", "result_url"):
         template = getattr(endpoint, field)
         if template is UNSET:
             continue
-        why = _template_flaw(template, addresses)
+        why = _template_flaw(template, check_url)
         if why is None and not isinstance(url, str) and parse_url(_filled(template)).origin != url.origin:
             why = "must have the origin of url: credentials are for that one alone"
         if why is not None:
@@ -113,14 +113,14 @@ def _endpoint(endpoint: InvocationEndpoint, addresses: AddressPolicy) -> Iterato
             yield Violation("/endpoint/retry/backoff_ms", "must be 0 ms to 24 h", f"0 to {LONGEST_TIMEOUT_MS}", pause)
 
 
-def _auth(auth: AuthConfig, addresses: AddressPolicy) -> Iterator[Violation]:
+def _auth(auth: AuthConfig, check_url: Callable[[Url], None]) -> Iterator[Violation]:
     if auth.header is not UNSET and (not _TOKEN.fullmatch(auth.header) or auth.header.lower() in _TAKEN_FIELDS):
         yield Violation(
             "/auth/header", "must name a header field that is free", "such as X-API-Key", shown(auth.header)
         )
     if auth.oauth2:
         for field in ("authorization_url", "token_url"):
-            url = _read(getattr(auth.oauth2, field), addresses)
+            url = _read(getattr(auth.oauth2, field), check_url)
             if isinstance(url, str):
                 yield Violation(
                     f"/auth/oauth2/{field}", url, "a URL that may be called", shown(getattr(auth.oauth2, field))
@@ -133,11 +133,11 @@ def _is_between(number: float, least: float, most: float) -> bool:
     return math.isfinite(number) and least <= number <= most
 
 
-def _read(text: str, addresses: AddressPolicy) -> Url | str:
+def _read(text: str, check_url: Callable[[Url], None]) -> Url | str:
     """Return the URL, or why it must not be called."""
     try:
         url = parse_url(text)
-        addresses.check_url(url)
+        check_url(url)
     except SkillwireError as error:
         return error.message
     return url
@@ -147,7 +147,7 @@ def _filled(template: str) -> str:
     return template.replace(PLACEHOLDER, "0")
 
 
-def _template_flaw(template: str, addresses: AddressPolicy) -> str | None:
+def _template_flaw(template: str, check_url: Callable[[Url], None]) -> str | None:
     """Return what is wrong with a status or result URL, or None."""
     head, _, tail = template.partition(PLACEHOLDER)
     if PLACEHOLDER in tail or re.search(r"[{}]", head + tail):
@@ -156,7 +156,7 @@ def _template_flaw(template: str, addresses: AddressPolicy) -> str | None:
         return "must not have its placeholder in the host"
     if any(part in {".", ".."} for part in re.split(r"[/\\]|%2f|%5c", (head + tail).lower().replace("%2e", "."))):
         return "must not climb out of its path"
-    url = _read(_filled(template), addresses)
+    url = _read(_filled(template), check_url)
     return url if isinstance(url, str) else None
 
 

@@ -1,0 +1,66 @@
+"""What a folder says for Skill Sharing: a ``descriptor.json`` as it is, else ``skill.toml``, else defaults.
+
+Spec: specs §0: an instruction alone is ``knowledge``, an action is an ``api``, unless the folder says otherwise.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from skillwire.model.access import Access
+from skillwire.model.digest import Digest
+from skillwire.model.sharing import SharedInput, Sharing
+
+if TYPE_CHECKING:
+    from skillwire.folder.load import LoadedFolder
+    from skillwire.folder.manifest import Input
+
+_DESCRIPTOR: Final = "descriptor.json"
+_CAPABILITY: Final = {"instruction": "knowledge", "action": "api"}
+#: A blob is handed over as text: its digest in the blob store.
+_JSON_TYPES: Final = {"blob": "string"}
+
+
+def share(folder: LoadedFolder, kind: str) -> Sharing:
+    """Return what ``folder`` says; ``kind`` is ``instruction`` or ``action``."""
+    manifest, written = folder.manifest, folder.descriptor or {}
+    return Sharing(
+        name=_text(written, "name") or _title(folder),
+        description=_text(written, "description") or folder.description,
+        version=_text(written, "version") or folder.version,
+        capability_type=_text(written, "capability_type") or manifest.capability_type or _CAPABILITY[kind],
+        tags=_tags(folder),
+        inputs=tuple(_input(name, value) for name, value in manifest.inputs.items()),
+        auth=manifest.auth,
+        output=manifest.output,
+        endpoint=manifest.endpoint,
+        descriptor=next((Digest.of(bytes(file.content)) for file in folder.files if file.path == _DESCRIPTOR), None),
+    )
+
+
+def access_of(folder: LoadedFolder) -> Access:
+    """Return who may see the skill: what ``skill.toml`` says, else ``descriptor.json``, else everybody."""
+    if "access" in folder.manifest.document:
+        return folder.manifest.access
+    written = (folder.descriptor or {}).get("access")
+    return Access(written) if written in set(Access) else Access.PUBLIC
+
+
+def _text(document: Any, field: str) -> str | None:
+    value = document.get(field)
+    return value if isinstance(value, str) else None
+
+
+def _title(folder: LoadedFolder) -> str:
+    return folder.skill_md.metadata.get("title") or folder.name.replace("-", " ").title()
+
+
+def _tags(folder: LoadedFolder) -> tuple[str, ...]:
+    written = (folder.descriptor or {}).get("tags")
+    if isinstance(written, list):
+        return tuple(tag for tag in written if isinstance(tag, str))
+    return folder.manifest.tags
+
+
+def _input(name: str, value: Input) -> SharedInput:
+    return SharedInput(name, _JSON_TYPES.get(value.input_type, value.input_type), value.description)

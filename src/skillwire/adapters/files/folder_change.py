@@ -2,11 +2,12 @@
 
 A change works in a staging folder inside each skills folder, so that putting a skill in place is a rename on
 one file system. What a crash left there is removed by the next change, which can tell because it holds the
-lock. That lock is a file of the state directory, named after the root: nothing in a project can hold it, and
-it leaves nothing in one.
+lock. That lock is a file of the state directory, named after the root, and the root itself, which keeps apart those
+who have different state directories; it leaves nothing in a project.
 
 Each rename is written down before it happens, and whether it has happened is read from the disk: so an
-interruption at any point leaves nothing that could not be undone.
+interruption at any point leaves nothing that could not be undone. What a killed process could not undo itself, the
+next one that reads the lock or begins a change undoes by its :mod:`~skillwire.adapters.files.journal`.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire.adapters.files.atomic import storage_errors, write_atomically
 from skillwire.adapters.files.directories import state_directory
-from skillwire.adapters.files.locks import release_lock, take_lock
+from skillwire.adapters.files.journal import Replacement, recover, write_journal
+from skillwire.adapters.files.locks import lock_folder, release_lock, take_lock
 from skillwire.errors import Place, StorageError
 from skillwire.resolver.lock import encode_lock
 from skillwire.trust.archive import unpack
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from skillwire.adapters.files.skills_folder import FileSkillsFolder
     from skillwire.model.install import Lock, Placement, StagedSkill
 
+#: How the names of our folders inside a skills folder begin: of changes under way, and of what could not be undone.
 STAGING: Final = ".skillwire-staging"
 KEPT: Final = ".skillwire-kept"
 
@@ -54,14 +57,21 @@ class FolderChange:
     def __init__(self, folder: FileSkillsFolder) -> None:
         self._folder = folder
         self._root = folder.inside(".")
-        self._steps: list[Callable[[], None]] = []
+        self._steps: list[tuple[Path, Path | None]] = []
         self._moves: list[_Move] = []
         self._stagings: dict[Path, Path] = {}
         self._made: list[Path] = []
         self._placed: set[Path] = set()
-        self._taken = 0
-        self._busy_path = state_directory() / "locks" / hashlib.sha256(os.fsencode(self._root)).hexdigest()
+        self._busy_path = busy_path(self._root)
         self._busy = take_lock(self._busy_path, wait=False)
+        self._root_handle: int | None = None
+        self._is_journaled = False
+        try:
+            self._root_handle = lock_folder(self._root)
+            recover(journal_path(self._root), folder.lock_path)
+        except BaseException:
+            self.close()
+            raise
 
     def stage(self, skill: StagedSkill) -> None:
         """Write ``skill`` aside. When that fails, nothing of it is put in place."""
@@ -81,12 +91,12 @@ class FolderChange:
                 staged.symlink_to(target, target_is_directory=True)
             ready.append((parent / skill.name, staged))
         self._placed.update(place for place, _ in ready)
-        self._steps += [partial(self._replace, place, staged) for place, staged in ready]
+        self._steps += ready
 
     def take_away(self, name: str, placement: Placement) -> None:
         """Remove ``name`` at :meth:`commit`, except where this change puts it."""
         for folder in (*placement.folders, *placement.links):
-            self._steps.append(partial(self._take_away, self._folder.inside(folder) / name))
+            self._steps.append((self._folder.inside(folder) / name, None))
 
     def commit(self, lock: Lock) -> None:
         """Put everything in place and write ``lock``; after a failure everything stands as before.
@@ -94,13 +104,18 @@ class FolderChange:
         Raises:
             StorageError: ``STORAGE``; when not everything could be undone it says where the old skills are kept.
         """
-        path = self._folder.lock_path
+        path, content = self._folder.lock_path, encode_lock(lock)
         with storage_errors(path):
             before = path.read_bytes() if path.exists() else None
         try:
-            for step in self._steps:
-                step()
-            write_atomically(path, encode_lock(lock))
+            rows = self._planned()
+            if rows:
+                journal = journal_path(self._root)
+                self._is_journaled = True
+                write_journal(journal, rows, self._stagings.values(), before=before, after=content)
+            for row in rows:
+                self._replace(row)
+            write_atomically(path, content)
         except BaseException as error:
             if broken := self._undo(before):
                 raise self._keep(broken) from error
@@ -112,26 +127,43 @@ class FolderChange:
     def close(self) -> None:
         """End the change; what was not committed leaves nothing behind."""
         try:
-            for staging in self._stagings.values():
-                shutil.rmtree(staging, ignore_errors=True)
-            for parent in self._stagings:
-                self._remove_empty(parent)
-            self._stagings.clear()
+            self._clean()
+        except BaseException:  # an interruption, most likely: what it kept from being removed is removed now
+            self._clean()
+            raise
         finally:
+            if self._root_handle is not None:
+                os.close(self._root_handle)
+                self._root_handle = None
             release_lock(self._busy, self._busy_path)
 
-    def _take_away(self, place: Path) -> None:
-        if place not in self._placed:
-            self._replace(place, None)
+    def _clean(self) -> None:
+        for staging in self._stagings.values():
+            shutil.rmtree(staging, ignore_errors=True)
+        for parent in self._stagings:
+            self._remove_empty(parent)
+        self._stagings.clear()
+        if self._is_journaled:
+            journal_path(self._root).unlink(missing_ok=True)
 
-    def _replace(self, place: Path, staged: Path | None) -> None:
-        """Move what stands at ``place`` aside, and ``staged`` there."""
-        with storage_errors(place):
-            if os.path.lexists(place):
-                self._taken += 1
-                self._move(place, self._staging(place.parent) / f"{place.name}.{self._taken}")
-            if staged is not None:
-                self._move(staged, place)
+    def _planned(self) -> list[Replacement]:
+        """Return what is to be moved where, each place once; what was put somewhere is not taken away from there."""
+        rows: dict[Path, Replacement] = {}
+        for number, (place, staged) in enumerate(self._steps, 1):
+            if place in rows or (staged is None and place in self._placed):
+                continue
+            with storage_errors(place):
+                stands = os.path.lexists(place)
+            aside = self._staging(place.parent) / f"{place.name}.{number}" if stands else None
+            rows[place] = Replacement(place, aside, staged)
+        return list(rows.values())
+
+    def _replace(self, row: Replacement) -> None:
+        with storage_errors(row.place):
+            if row.aside is not None:
+                self._move(row.place, row.aside)
+            if row.staged is not None:
+                self._move(row.staged, row.place)
 
     def _move(self, source: Path, destination: Path) -> None:
         self._moves.append(_Move(source, destination))
@@ -216,3 +248,13 @@ class FolderChange:
             except OSError:
                 return  # it holds something, so it stays
             folder = folder.parent
+
+
+def busy_path(root: Path) -> Path:
+    """Return the lock file of changes below ``root``, where it really is."""
+    return state_directory() / "locks" / hashlib.sha256(os.fsencode(root)).hexdigest()
+
+
+def journal_path(root: Path) -> Path:
+    """Return the journal of the change that is being made below ``root``, where it really is."""
+    return busy_path(root).with_suffix(".journal")

@@ -38,14 +38,38 @@ def take_lock(path: Path, *, wait: bool) -> int:
                     return handle
         except BlockingIOError as error:
             os.close(handle)
-            message = "another skillwire is changing these skills"
-            raise ConflictError("FOLDER_BUSY", message, place=Place(str(path))) from error
+            raise _busy(path) from error
         except BaseException as error:
             os.close(handle)
             if isinstance(error, OSError):
                 raise storage_error(error, path) from error
             raise
         os.close(handle)
+
+
+def lock_folder(folder: Path) -> int | None:
+    """Lock a folder itself, as long as the returned handle is open; None where that cannot be done.
+
+    Raises:
+        ConflictError: ``FOLDER_BUSY`` when another one holds it.
+    """
+    import fcntl  # noqa: PLC0415  # POSIX; only a change needs it
+
+    try:
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:  # it is not there yet, or not to be read; what really stands in the way shows in the change
+        return None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(handle)
+        if isinstance(error, BlockingIOError):
+            raise _busy(folder) from error
+        return None  # a file system, such as NFS, that locks no folders: the lock file alone has to do
+    except BaseException:
+        os.close(handle)
+        raise
+    return handle
 
 
 def release_lock(handle: int, path: Path) -> None:
@@ -60,3 +84,7 @@ def _open(path: Path) -> int:
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError as error:
         raise storage_error(error, path) from error
+
+
+def _busy(path: Path) -> ConflictError:
+    return ConflictError("FOLDER_BUSY", "another skillwire is changing these skills", place=Place(str(path)))

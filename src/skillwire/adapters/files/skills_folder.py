@@ -9,14 +9,15 @@ Trust: the root may be a cloned repository. A skills folder whose parents lead o
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from skillwire.adapters.files.atomic import storage_error, storage_errors
-from skillwire.adapters.files.folder_change import FolderChange
+from skillwire.adapters.files.folder_change import FolderChange, journal_path
 from skillwire.adapters.files.folder_hashes import hash_folder
-from skillwire.errors import Place, TrustError
+from skillwire.errors import ConflictError, Place, TrustError
 from skillwire.model.install import Lock, Placement
 from skillwire.resolver.lock import LOCK_NAME, decode_lock
 
@@ -37,7 +38,10 @@ class FileSkillsFolder:
         self.lock_path = lock_path or root / LOCK_NAME
 
     def read_lock(self) -> Lock:
-        """Return the lock; an empty one when there is none."""
+        """Return the lock; an empty one when there is none. What a killed change left is undone before."""
+        if journal_path(self.inside(".")).exists():
+            with contextlib.suppress(ConflictError):  # no killed one's: another process is at it right now
+                self.change().close()
         try:
             content = self.lock_path.read_bytes()
         except FileNotFoundError:

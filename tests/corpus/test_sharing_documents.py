@@ -3,6 +3,7 @@
 import copy
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,7 @@ DESCRIPTOR_URL = "https://example.com/skills/forecast.json"
 #: Which of our codes are of each class that the corpus names.
 CLASSES = {"PROTOCOL_VERSION": "VERSION_INCOMPATIBLE", "FIELD": "FIELD", "DESCRIPTOR": "DESCRIPTOR"}
 
-GOOD = {
+GOOD: dict[str, Any] = {
     "protocol": {"version": "1.0.0"},
     "id": "example/forecast",
     "name": "Forecast",

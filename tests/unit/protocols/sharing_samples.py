@@ -1,6 +1,8 @@
 """A descriptor and an index entry of Skill Sharing that nothing is wrong with."""
 
-ENTRY = {
+from typing import Any
+
+ENTRY: dict[str, Any] = {
     "id": "example-corp/forecast",
     "name": "Forecast",
     "capability_type": "api",
@@ -9,7 +11,7 @@ ENTRY = {
     "access": "public",
     "version": "2.1.0",
 }
-DESCRIPTOR = {
+DESCRIPTOR: dict[str, Any] = {
     "protocol": {"version": "1.0.0"},
     "id": "example-corp/forecast",
     "name": "Forecast",

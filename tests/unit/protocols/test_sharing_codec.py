@@ -20,7 +20,7 @@ from skillwire.errors import (
 from skillwire.model.url import parse_url
 from skillwire.protocols.skill_sharing.codec import decode_descriptor, decode_index
 from skillwire.protocols.skill_sharing.errors import ERRORS, code_for, decode_error, encode_error
-from skillwire.protocols.skill_sharing.messages import PROTOCOL_VERSION
+from skillwire.protocols.skill_sharing.messages import PROTOCOL_VERSION, Retry
 from skillwire.protocols.skill_sharing.rules import execution_url
 from skillwire.protocols.skill_sharing.validation import validate
 from skillwire.protocols.skill_sharing.versions import RULES, check_version
@@ -42,6 +42,10 @@ def endpoint(**fields):
     return {"endpoint": {**DESCRIPTOR["endpoint"], **fields}}
 
 
+def paths_of(error):
+    return [violation["path"] for violation in error.details["errors"]]
+
+
 def output(**schema):
     return {"output": {"content_type": "a/b", "schema": schema}}
 
@@ -51,6 +55,7 @@ class TestIndex:
     def test_entries_come_by_id(self):
         found = decode_index(index(ENTRY), URL)
         assert list(found.entries) == ["example-corp/forecast"]
+        assert found.provider is not None
         assert found.provider.name == "P"
         assert not found.findings
 
@@ -138,7 +143,7 @@ class TestDescriptor:
     def test_blueprint_retry_may_lack_a_field(self):
         endpoint = {**DESCRIPTOR["endpoint"], "retry": {"max_attempts": 2}}
         read = decode_descriptor(descriptor(endpoint=endpoint), URL)
-        assert (read.endpoint.retry.max_attempts, read.endpoint.retry.backoff_ms) == (2, 0)
+        assert read.endpoint.retry == Retry(max_attempts=2, backoff_ms=0)
 
     @pytest.mark.spec("SSP-version-incompatible")
     def test_newer_version_is_told_before_anything_else(self):
@@ -181,13 +186,13 @@ class TestDescriptor:
         with pytest.raises(ValidationError) as caught:
             decode_descriptor(descriptor(**fields), URL)
         assert caught.value.code == "DESCRIPTOR"
-        assert [error["path"] for error in caught.value.details["errors"]] == [path]
+        assert paths_of(caught.value) == [path]
 
     def test_inputs_have_names_of_their_own_and_defaults_that_fit(self):
         one = {"name": "a", "type": "integer", "description": "d", "required": False}
         with pytest.raises(ValidationError) as caught:
             decode_descriptor(descriptor(inputs=[one, one | {"default": "x"}]), URL)
-        paths = [error["path"] for error in caught.value.details["errors"]]
+        paths = paths_of(caught.value)
         assert paths == ["/inputs/1/name", "/inputs/1/default"]
 
     def test_property_that_is_named_like_a_keyword_is_none(self):

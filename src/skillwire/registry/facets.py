@@ -15,7 +15,7 @@ from skillwire import limits
 from skillwire.model.search import FacetValue
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from skillwire.model.skill import Skill
 
@@ -40,12 +40,16 @@ class Profile(NamedTuple):
 FACETS: Final = Profile._fields
 
 
-def skill_kind(skill: Skill) -> str:
-    """Return what ``skill`` is: ``callable``, or instructions ``scripts`` included, or ``instructions`` alone."""
-    if skill.kind == "action":
+def skill_kind(kind: str, paths: Iterable[str]) -> str:
+    """Return ``callable``, ``scripts`` for instructions with scripts, or ``instructions``.
+
+    Args:
+        kind: of the skill, see :data:`skillwire.model.skill.Kind`.
+        paths: of its files.
+    """
+    if kind == "action":
         return "callable"
-    has_scripts = any(file.executable or file.path.startswith("scripts/") for file in skill.files)
-    return "scripts" if has_scripts else "instructions"
+    return "scripts" if any(path.startswith("scripts/") for path in paths) else "instructions"
 
 
 def profile_of(skill: Skill) -> Profile:
@@ -53,7 +57,7 @@ def profile_of(skill: Skill) -> Profile:
     named = " ".join((skill.license or "").split())
     tags = dict.fromkeys(tag for tag in _tags(skill) if tag)
     return Profile(
-        kind=(skill_kind(skill),),
+        kind=(skill_kind(skill.kind, (file.path for file in skill.files)),),
         license=(named[:_VALUE_LENGTH],) if named else (),
         tag=tuple(tags)[: limits.SEARCH_TAGS],
     )

@@ -23,6 +23,7 @@ from skillwire.model.catalog import Catalog
 from skillwire.server.log import log_broken, log_changes, log_templates
 from skillwire.server.memory import trim_memory
 from skillwire.server.revision import make_revision
+from skillwire.server.search_answers import SearchAnswers
 from skillwire.server.watch import watch_folders
 
 if TYPE_CHECKING:
@@ -138,7 +139,8 @@ class Publication:
         if self._index is None:
             self._index = SearchIndex(self.blobs.directory)
         search = self._index.update(skills, (*changes.added, *changes.changed), changes.removed)
-        self.current = make_revision(catalog, search, self._base_url, self._superseded.keys(), broken)
+        answers = SearchAnswers(search, skills, self._base_url)
+        self.current = make_revision(catalog, answers, self._base_url, self._superseded.keys(), broken)
         for loop, event in self._waiting:
             with suppress(RuntimeError):  # a loop that was closed; nobody waits there any more
                 loop.call_soon_threadsafe(event.set)

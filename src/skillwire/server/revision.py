@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from skillwire.ports import SkillSearch
     from skillwire.server.folders import Broken
     from skillwire.server.prepared import Prepared
+    from skillwire.server.search_answers import SearchAnswers
 
 #: What every client of every skill asks for.
 _PREPARED: Final = (INDEX_PATH, OLD_INDEX_PATH)
@@ -34,13 +35,15 @@ class Revision:
     site: Site
     prepared: Mapping[str, Prepared]
     search: SkillSearch
+    answers: SearchAnswers
+    catalog: Catalog
     broken: tuple[Broken, ...] = ()
     listings: Listings = field(default_factory=Listings)
 
 
 def make_revision(
     catalog: Catalog,
-    search: SkillSearch,
+    answers: SearchAnswers,
     base_url: str,
     superseded: Iterable[Artifact] = (),
     broken: Iterable[Broken] = (),
@@ -49,7 +52,7 @@ def make_revision(
 
     Args:
         catalog: what is published.
-        search: over the same skills.
+        answers: to searches of the same skills.
         base_url: see :class:`skillwire.protocols.agent_skills.server.Site`.
         superseded: see there.
         broken: the folders that cannot be published.
@@ -60,4 +63,6 @@ def make_revision(
         listing = site.lookup(path)
         if isinstance(listing, Listing):
             prepared[path] = prepare(listing)
-    return Revision(catalog.revision, len(catalog.skills), site, prepared, search, tuple(broken))
+    return Revision(
+        catalog.revision, len(catalog.skills), site, prepared, answers.search, answers, catalog, tuple(broken)
+    )

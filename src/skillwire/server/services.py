@@ -18,6 +18,8 @@ from starlette.routing import Route
 
 from skillwire.protocols.agent_skills.fields import OPEN_FIELDS
 from skillwire.server.problems import NOT_FOUND, NOT_READY, Problem, method_not_allowed
+from skillwire.server.search_answers import SEARCH_PATH
+from skillwire.server.search_route import SearchRoute
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,7 +57,12 @@ def make_services(current: Callable[[], Revision | None], metrics: Metrics) -> S
         return Response(text, media_type=CONTENT_TYPE_LATEST, headers=_FIELDS)
 
     services = Starlette(
-        routes=[Route("/healthz", health), Route("/readyz", ready), Route("/metrics", expose)],
+        routes=[
+            Route("/healthz", health),
+            Route("/readyz", ready),
+            Route("/metrics", expose),
+            Route(SEARCH_PATH, SearchRoute(current)),
+        ],
         exception_handlers={HTTPException: _tell},
     )
     services.router.redirect_slashes = False

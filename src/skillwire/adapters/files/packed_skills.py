@@ -49,6 +49,10 @@ class PackedSkills(Mapping[str, Skill]):
             if written in self._packed[name] and any(finding.code == code for finding in self[name].findings)
         )
 
+    def packed(self, name: str) -> bytes:
+        """Return the skill as :func:`~skillwire.adapters.files.skill_rows.pack_skill` made it."""
+        return self._packed[name]
+
     def changes_since(self, before: PackedSkills) -> SkillChanges:
         """Return what is added, changed and removed here, compared with ``before``."""
         earlier = before._packed

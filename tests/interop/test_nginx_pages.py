@@ -1,0 +1,190 @@
+"""The configurations on the page about nginx, run by nginx as they stand there but for addresses and paths."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import signal
+import socket
+import ssl
+import subprocess
+import time
+from http.client import HTTPSConnection
+from pathlib import Path
+
+import pytest
+import trustme
+from tests.interop.hosting import Answer, Serve
+from tests.interop.peers import PATIENCE, environment, find_peer, run, skillwire
+from tests.interop.skill_samples import copy_examples
+
+from skillwire.model.digest import Digest
+
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "behind-nginx.md"
+INDEX = "/.well-known/agent-skills/index.json"
+WELL_KNOWN = "/.well-known/agent-skills/"
+FRAME = """
+worker_processes 1;
+daemon off;
+master_process off;
+pid {work}/nginx.pid;
+error_log {work}/error.log;
+events {{ worker_connections 64; }}
+http {{
+  access_log off;
+  client_body_temp_path {work}/body;
+  proxy_temp_path {work}/proxy;
+  fastcgi_temp_path {work}/fastcgi;
+  uwsgi_temp_path {work}/uwsgi;
+  scgi_temp_path {work}/scgi;
+  {block}
+}}
+"""
+
+pytestmark = pytest.mark.xdist_group("nginx")
+
+
+def shown(title):
+    """Return the box of the page with this title."""
+    [box] = re.findall(rf'^```nginx title="{re.escape(title)}"\n(.*?)^```', PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    return box
+
+
+class Nginx:
+    """nginx with a box of the page; ``changes`` are written text → ours. A context manager."""
+
+    def __init__(self, box, changes, work):
+        work.mkdir()
+        authority = trustme.CA()
+        self._context = ssl.create_default_context()
+        authority.configure_trust(self._context)
+        certificate = authority.issue_cert("skills.example.com")
+        certificate.private_key_and_cert_chain_pem.write_to_path(work / "both.pem")
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        for written, ours in {
+            "listen 443 ssl": f"listen 127.0.0.1:{self.port} ssl",
+            "/etc/ssl/skills.example.com.pem": str(work / "both.pem"),
+            "/etc/ssl/skills.example.com.key": str(work / "both.pem"),
+            **changes,
+        }.items():
+            assert written in box
+            box = box.replace(written, ours)
+        config = work / "nginx.conf"
+        config.write_text(FRAME.format(work=work, block=box))
+        command = [*find_peer("nginx"), "-p", str(work), "-c", str(config), "-e", str(work / "error.log")]
+        self._process = subprocess.Popen(command, env=environment(work), stderr=subprocess.DEVNULL)
+        deadline = time.monotonic() + PATIENCE
+        while not (work / "nginx.pid").exists():
+            assert self._process.poll() is None, (work / "error.log").read_text()
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._process.terminate()
+        self._process.wait(PATIENCE)
+
+    def get(self, path, *, method="GET", **fields):
+        """Make one request of skills.example.com; nothing is decoded."""
+        connection = HTTPSConnection("skills.example.com", self.port, timeout=PATIENCE, context=self._context)
+        connection._create_connection = lambda *_, **__: socket.create_connection(("127.0.0.1", self.port))
+        try:
+            named = {name.replace("_", "-"): value for name, value in fields.items()}
+            connection.request(method, path, headers={"Host": "skills.example.com", **named})
+            response = connection.getresponse()
+            headers = {name.lower(): value for name, value in response.getheaders()}
+            return Answer(response.status, headers, response.read())
+        finally:
+            connection.close()
+
+
+@pytest.fixture(scope="module")
+def skills(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("skills") / "skills"
+    copy_examples(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def proxied(skills, tmp_path_factory):
+    """nginx in front of a live server, and that server."""
+    find_peer("nginx")
+    work = tmp_path_factory.mktemp("proxied")
+    with Serve(skills, work / "serve") as server:
+        changes = {"127.0.0.1:8000": server.url.removeprefix("http://"), "/var/cache/nginx/skills": str(work / "cache")}
+        with Nginx(shown("/etc/nginx/conf.d/skills.conf"), changes, work / "nginx") as nginx:
+            yield nginx, server
+
+
+@pytest.fixture(scope="module")
+def built(skills, tmp_path_factory):
+    """nginx over a built site, and the site."""
+    find_peer("nginx")
+    work = tmp_path_factory.mktemp("built")
+    site = work / "site"
+    run(skillwire("build", skills, "-o", site, "--host-files", "nginx"), cwd=work, home=work)
+    [command] = re.findall(r"^\$ (find .*)$", PAGE.read_text(), re.MULTILINE)
+    run(["sh", "-c", command.replace("/srv/site", str(site))], cwd=work, home=work)
+    with Nginx(shown("/etc/nginx/conf.d/site.conf"), {"/srv/site": str(site)}, work / "nginx") as nginx:
+        yield nginx, site
+
+
+@pytest.fixture(params=["proxied", "built"])
+def nginx(request):
+    return request.getfixturevalue(request.param)[0]
+
+
+def test_an_index_comes_in_both_codings_and_not_twice(nginx):
+    plain, packed = nginx.get(INDEX), nginx.get(INDEX, accept_encoding="gzip")
+    assert (plain.status, packed.headers["content-encoding"]) == (200, "gzip")
+    assert gzip.decompress(packed.body) == plain.body
+    assert len(json.loads(plain.body)["skills"]) > 10
+    for answer in (plain, packed):
+        assert answer.headers["content-type"] == "application/json"
+        assert answer.headers["access-control-allow-origin"] == "*"
+        assert "accept-encoding" in answer.headers["vary"].lower()
+        assert "immutable" not in answer.headers["cache-control"]
+    assert nginx.get(INDEX, if_none_match=plain.headers["etag"]).status == 304
+
+
+def test_artifacts_come_as_promised_to_whoever_takes_any_coding(nginx):
+    for entry in json.loads(nginx.get(INDEX).body)["skills"]:
+        for _ in range(2):  # the second time from what nginx keeps
+            answer = nginx.get(f"{WELL_KNOWN}{entry['url']}", accept_encoding="gzip, br")
+            assert answer.status == 200
+            assert "immutable" in answer.headers["cache-control"]
+            if "content-encoding" in answer.headers:
+                assert (entry["type"], answer.headers["content-encoding"]) == ("skill-md", "gzip")
+                answer = answer._replace(body=gzip.decompress(answer.body))
+            assert Digest.of(answer.body) == entry["digest"]
+
+
+def test_what_is_absent_is_404_and_what_is_ours_alone_is_not_shown(nginx):
+    for path in (
+        f"{WELL_KNOWN}absent/SKILL.md",
+        "/@absent/.well-known/agent-skills/index.json",
+        "/.skillwire-manifest",
+    ):
+        assert nginx.get(path).status == 404
+    head = nginx.get(INDEX, method="HEAD")
+    assert (head.status, head.body) == (200, b"")
+
+
+def test_nginx_answers_from_what_it_keeps_while_the_server_stands_still(proxied):
+    nginx, server = proxied
+    before = nginx.get("/.well-known/skills/index.json")
+    server._process.send_signal(signal.SIGSTOP)
+    try:
+        assert nginx.get("/.well-known/skills/index.json").body == before.body
+    finally:
+        server._process.send_signal(signal.SIGCONT)
+
+
+def test_metrics_are_for_this_machine(proxied):
+    assert proxied[0].get("/metrics").status == 200
+    assert re.search(r"metrics.*?allow 127\.0\.0\.1;\s*deny all;", shown("/etc/nginx/conf.d/skills.conf"), re.DOTALL)

@@ -104,24 +104,28 @@ def error_codes() -> str:
 
 def _error_code(name: str) -> list[str]:
     row = codes.CODES[name]
-    again = "\n- Trying again, unchanged, can help." if row.retryable else ""
-    return [f"### {name}", f"{row.summary}.", f"- **Usual cause:** {row.cause}\n- **Fix:** {row.fix}{again}"]
+    facts = [f"- **Usual cause:** {row.cause}", f"- **Fix:** {row.fix}"]
+    facts += [f"- **Exit code:** {row.exit_code}"] if row.exit_code is not None else []
+    facts += ["- Trying again, unchanged, can help."] if row.retryable else []
+    return [f"### {name}", f"{row.summary}.", "\n".join(facts)]
 
 
 def exit_codes() -> str:
     """Return what each exit code of the command line means."""
+    found = "A comparison found something: `check` an error, `outdated` a change, `doctor` a problem."
     rows = [
         (0, "It worked."),
-        (command_line.EXIT_INTERNAL, "A defect of skillwire itself. Please report it."),
-        (command_line.EXIT_INTERRUPTED, "Interrupted from the keyboard."),
+        (1, found),
         *((kind.exit_code, f"`{kind.__name__}`: {_summary(kind)}") for kind in errors.SkillwireError.__subclasses__()),
+        (command_line.EXIT_INTERNAL, "A defect of skillwire itself. Please report it."),
+        (command_line.EXIT_INTERRUPTED, "Interrupted from the keyboard; what was begun was undone."),
     ]
     meanings: dict[int, list[str]] = {}
     for number, meaning in rows:
         meanings.setdefault(number, []).append(meaning)
-    return _table(
-        ("exit code", "meaning"), ((str(number), "<br>".join(meanings[number])) for number in sorted(meanings))
-    )
+    table = [(str(number), "<br>".join(meanings[number])) for number in sorted(meanings)]
+    signals = f"Ended by signal N, such as {command_line.EXIT_SIGNAL + 15} by SIGTERM; what was begun was undone."
+    return _table(("exit code", "meaning"), [*table, (f"{command_line.EXIT_SIGNAL} + N", signals)])
 
 
 def _summary(kind: type) -> str:

@@ -42,16 +42,22 @@ CODES: dict[str, CodeInfo] = {
     ),
     # --- decoding: JSON ----------------------------------------------------------------------------------
     "JSON_SYNTAX": CodeInfo(
-        "Not JSON", "The bytes do not follow the JSON grammar; NaN and Infinity are not JSON.", "Send valid JSON."
+        "Not JSON",
+        "The bytes do not follow the JSON grammar; NaN and Infinity are not JSON.",
+        "Correct it at the place that is named; python -m json.tool FILE says what is wrong.",
     ),
-    "JSON_DEPTH": CodeInfo("JSON nests too deep", "Arrays or objects nest beyond the bound.", "Flatten the document."),
+    "JSON_DEPTH": CodeInfo(
+        "JSON nests too deep", "Arrays or objects nest more than 64 levels deep.", "Flatten the document."
+    ),
     "JSON_DUPLICATE_KEY": CodeInfo(
         "A JSON object has one key twice",
         "Two readers could take two different values for it.",
         "Keep one of the two.",
     ),
     "JSON_NUMBER": CodeInfo(
-        "A JSON number is out of range", "It is longer or larger than any field needs.", "Send a smaller number."
+        "A JSON number is out of range",
+        "It is longer or larger than any field needs.",
+        "Write a number of at most 20 digits.",
     ),
     "JSON_UNICODE": CodeInfo(
         "JSON that is not UTF-8", "JSON between systems must be UTF-8, without lone surrogates.", "Save it as UTF-8."
@@ -82,15 +88,21 @@ CODES: dict[str, CodeInfo] = {
     "YAML_TAG": CodeInfo(
         "YAML with a tag", "A tag asks for a type to be made; every value here is text.", "Remove the tag."
     ),
-    "YAML_DEPTH": CodeInfo("YAML nests too deep", "Lists or maps nest beyond the bound.", "Flatten the document."),
+    "YAML_DEPTH": CodeInfo(
+        "YAML nests too deep", "Lists or maps nest more than 16 levels deep.", "Flatten the document."
+    ),
     "YAML_DUPLICATE_KEY": CodeInfo(
         "A YAML mapping has one key twice",
         "Two readers could take two different values for it.",
         "Keep one of the two.",
     ),
-    "TOML_SYNTAX": CodeInfo("Not TOML", "The parser stopped at this place.", "Correct the line."),
+    "TOML_SYNTAX": CodeInfo(
+        "Not TOML",
+        "The parser stopped at this place; often text has no quotes, or a quote is not closed.",
+        "Correct the line; text stands in double quotes.",
+    ),
     "TOML_DEPTH": CodeInfo(
-        "TOML nests too deep", "Brackets or dotted keys nest beyond the bound.", "Flatten the document."
+        "TOML nests too deep", "Brackets or dotted keys nest more than 16 levels deep.", "Flatten the document."
     ),
     "TOML_NUMBER": CodeInfo(
         "A TOML number or date is out of range",
@@ -400,7 +412,7 @@ CODES: dict[str, CodeInfo] = {
     "HEADER": CodeInfo(
         "A header cannot be sent",
         "Its name or value holds a character that HTTP cannot carry, often a line break behind a token.",
-        "Check where the value comes from.",
+        "Copy the token again, without a line break at its end.",
         exit_code=2,
     ),
     "REDIRECT_REFUSED": CodeInfo(
@@ -424,7 +436,7 @@ CODES: dict[str, CodeInfo] = {
     "ANSWER_UNASKED": CodeInfo(
         "The server answers a question that was not asked",
         "304 without a condition or 206 without a range; often a broken cache in between.",
-        "Try again; as a publisher, check the cache in front of the server.",
+        "Tell the publisher to check the cache in front of the server.",
         exit_code=5,
     ),
     "CONTENT_TYPE": CodeInfo(
@@ -511,7 +523,7 @@ CODES: dict[str, CodeInfo] = {
     "SETTING_FORM": CodeInfo(
         "A setting is unknown or malformed",
         "The settings file or the environment holds a value that cannot be used.",
-        "Read docs/reference/settings.md and mend the value.",
+        "Mend the value at the place that is named; docs/reference/settings.md says what each setting takes.",
         exit_code=2,
     ),
     "NO_SOURCES": CodeInfo(
@@ -523,13 +535,13 @@ CODES: dict[str, CodeInfo] = {
     "SKILL_NOT_FOUND": CodeInfo(
         "The skill is not there",
         "None of the places that were looked at publishes or holds it.",
-        "Check the name with skillwire find --refresh.",
+        "Check the name with skillwire find --refresh; skillwire which REF --explain shows where it was looked for.",
         exit_code=3,
     ),
     "FILE_NOT_FOUND": CodeInfo(
         "The skill has no such file",
         "The path is not among the files of the artifact; paths are relative to the skill's folder.",
-        "List the files with show --files.",
+        "List the files with skillwire show REF --files.",
         exit_code=3,
     ),
     "INDEX_NOT_FOUND": CodeInfo(
@@ -548,7 +560,7 @@ CODES: dict[str, CodeInfo] = {
     "NOT_INSTALLED": CodeInfo(
         "The skill is not installed here",
         "skills.lock does not name it.",
-        "See what is installed with list.",
+        "See what is installed with skillwire list.",
         exit_code=3,
     ),
     "DOWNGRADE": CodeInfo(
@@ -560,7 +572,7 @@ CODES: dict[str, CodeInfo] = {
     "DIGEST_MISMATCH": CodeInfo(
         "What was downloaded is not what was promised",
         "The artifact changed, was damaged on its way, or was tampered with.",
-        "Try again later; if it stays so, tell the publisher. Nothing was installed.",
+        "Nothing was installed. Try again with --refresh, it may have just changed; if it stays so, tell the publisher.",
         exit_code=4,
     ),
     "NAME_MISMATCH": CodeInfo(
@@ -627,14 +639,14 @@ CODES: dict[str, CodeInfo] = {
     "STORAGE": CodeInfo(
         "The disk refused",
         "A file could not be read or written.",
-        "Check permissions and free space.",
+        "Check permissions and free space; skillwire doctor looks at the folders.",
         retryable=True,
         exit_code=7,
     ),
     "ACCESS_DENIED": CodeInfo(
         "The origin wants a credential",
         "It answered 401 or 403.",
-        "Give one with --token, SKILLWIRE_TOKENS or ~/.netrc.",
+        "Give one with --token, SKILLWIRE_TOKENS or ~/.netrc; skillwire config show says which origins have one.",
         exit_code=5,
     ),
     "AUTH_REQUIRED": CodeInfo(
@@ -786,7 +798,7 @@ CODES: dict[str, CodeInfo] = {
     "INTERNAL": CodeInfo(
         "Something failed that should not",
         "This is a mistake in skillwire, not in what you did.",
-        "Run the command again with --debug, or read the server's log, and report what it says.",
+        "Run it again as skillwire --debug ..., or read the server's log, and report what it says.",
         retryable=True,
         exit_code=70,
     ),

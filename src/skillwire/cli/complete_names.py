@@ -1,0 +1,175 @@
+"""Where live names come from when a shell completes: the lock, the cache, the tables. Never the network.
+
+A source is given click's context and what was typed of the word, and yields words. Who asks drops those that do not
+begin with what was typed, or that a shell would not take as they are.
+
+Trust: an index in the cache is what a stranger sent, and an origin may be called anything. Only names that may name a
+skill and origins that are URLs leave this module.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import click
+
+    from skillwire.model.cached_response import CachedResponse
+
+
+class Word(NamedTuple):
+    """One answer: ``plain`` with a value, or ``dir`` or ``file`` to let the shell complete paths."""
+
+    value: str
+    help: str = ""
+    kind: str = "plain"
+
+
+def _installed(context: click.Context, _: str) -> Iterator[Word]:
+    from skillwire.adapters.files.skills_folder import FileSkillsFolder  # noqa: PLC0415  # only where it is asked for
+
+    for_user = context.params.get("for_user")
+    root = Path.home() if for_user else Path()
+    given = {name for value in context.params.values() if isinstance(value, tuple) for name in value}
+    for skill in FileSkillsFolder(root, root / ".agents/skills.lock" if for_user else None).read_lock().skills.values():
+        if skill.name not in given:
+            yield Word(skill.name, skill.origin)
+
+
+def _references(context: click.Context, typed: str) -> Iterator[Word]:
+    scheme, separator, rest = typed.rpartition("://")
+    if context.params.get("frozen"):
+        yield from _installed(context, typed)
+    elif typed.startswith((".", "/", "~")):
+        yield Word("", kind="dir")
+    elif "/" in rest:
+        base = typed.rpartition("/")[0]
+        for name, description in _published(base):
+            yield Word(f"{base}/{name}", description)
+    else:
+        for source in () if separator else _sources():
+            yield from (Word(*row) for row in _published(source))
+        for base, short in _known_origins().items():
+            yield Word(f"{base if scheme else short}/", "its skills")
+
+
+def _origins(_: click.Context, typed: str) -> Iterator[Word]:
+    for base, short in _known_origins().items():
+        yield Word(base if "://" in typed else short)
+
+
+def _files(context: click.Context, _: str) -> Iterator[Word]:
+    from skillwire.client.synchronous import Client  # noqa: PLC0415  # only where it is asked for
+
+    with Client(offline=True) as client:
+        for file in client.skill(context.params["reference"]).files():
+            yield Word(file.path, f"{len(file.content):,} bytes")
+
+
+def _agents(_: click.Context, __: str) -> Iterator[Word]:
+    from skillwire.resolver.agents import AGENTS  # noqa: PLC0415  # only where it is asked for
+
+    for key, agent in AGENTS.items():
+        yield Word(key, agent.title)
+
+
+def _codes(_: click.Context, typed: str) -> Iterator[Word]:
+    from skillwire.codes import CODES  # noqa: PLC0415  # only where it is asked for
+    from skillwire.folder.rules import RULES  # noqa: PLC0415  # same
+
+    for code, row in {**CODES, **RULES}.items():
+        yield Word(code.lower() if typed.islower() else code, getattr(row, "summary", ""))
+
+
+def _settings(_: click.Context, __: str) -> Iterator[Word]:
+    from skillwire.resolver.settings import SETTINGS  # noqa: PLC0415  # only where it is asked for
+
+    for key, row in SETTINGS.items():
+        yield Word(key, row.meaning)
+
+
+def _folders(_: click.Context, __: str) -> Iterator[Word]:
+    yield Word("", kind="dir")
+
+
+def _sources() -> tuple[str, ...]:
+    from skillwire.adapters.files.settings_file import load_settings  # noqa: PLC0415  # only where it is asked for
+
+    return load_settings(Path(), os.environ).sources
+
+
+def _known_origins() -> dict[str, str]:
+    """Return the origins of the settings and of earlier calls: base URL → the shortest text for it."""
+    from skillwire.adapters.files.directories import state_directory  # noqa: PLC0415  # only where it is asked for
+    from skillwire.limits import STATE_FILE_BYTES  # noqa: PLC0415  # same
+    from skillwire.trust.guarded_json import load_json  # noqa: PLC0415  # same
+
+    book = state_directory() / "origins.json"
+    remembered = load_json(book.read_bytes(), max_bytes=STATE_FILE_BYTES) if book.exists() else {}
+    bases = [*map(_base_of, _sources()), *(remembered if isinstance(remembered, dict) else ())]
+    return {base: _shortest(base) for base in bases}
+
+
+def _base_of(source: str) -> str:
+    from skillwire.resolver.reference import source_location  # noqa: PLC0415  # only where it is asked for
+
+    return source_location(source).base
+
+
+def _shortest(base: str) -> str:
+    from skillwire.errors import UsageError  # noqa: PLC0415  # only where it is asked for
+
+    rest = base.partition("://")[2]
+    try:
+        return rest if _base_of(rest) == base else base
+    except UsageError:  # without its scheme it is no address
+        return base
+
+
+def _published(source: str) -> Iterator[tuple[str, str]]:
+    """Yield name and description of each skill in the index of ``source`` that the cache holds, however old."""
+    from skillwire.limits import INDEX_BYTES  # noqa: PLC0415  # only where it is asked for
+    from skillwire.model.name import is_skill_name  # noqa: PLC0415  # same
+    from skillwire.trust.guarded_json import load_json  # noqa: PLC0415  # same
+
+    cached = _cached_index(source)
+    document = load_json(cached.body, max_bytes=INDEX_BYTES) if cached else None
+    skills = document.get("skills") if isinstance(document, dict) else None
+    for entry in skills if isinstance(skills, list) else ():
+        if isinstance(entry, dict) and is_skill_name(entry.get("name")):
+            yield entry["name"], str(entry.get("description", ""))
+
+
+def _cached_index(source: str) -> CachedResponse | None:
+    from skillwire.adapters.files.credentials import find_credential  # noqa: PLC0415  # only where it is asked for
+    from skillwire.adapters.files.directories import cache_directory  # noqa: PLC0415  # same
+    from skillwire.adapters.files.response_cache import FileResponseCache  # noqa: PLC0415  # same
+    from skillwire.model.url import parse_url  # noqa: PLC0415  # same
+    from skillwire.resolver.reference import source_location  # noqa: PLC0415  # same
+
+    location = source_location(source)
+    cache = FileResponseCache(cache_directory() / "responses")
+    credential = find_credential(parse_url(location.url), os.environ)
+    found = (cache.look_up(url, credential) for url in (location.url, location.old_url) if url)
+    return next(filter(None, found), None)
+
+
+#: Command and parameter → where its values come from. What is not here completes by its type, as click does.
+VALUES: Final[dict[tuple[str, str], Callable[[click.Context, str], Iterator[Word]]]] = {
+    ("add", "references"): _references,
+    ("add", "agents"): _agents,
+    ("show", "reference"): _references,
+    ("cat", "reference"): _references,
+    ("cat", "path"): _files,
+    ("which", "reference"): _references,
+    ("find", "origins"): _origins,
+    ("explain", "codes"): _codes,
+    ("show", "keys"): _settings,
+    ("forget", "origins"): _origins,
+    **{(command, "names"): _installed for command in ("remove", "update", "outdated", "verify")},
+    **{(command, "folders"): _folders for command in ("build", "serve")},
+}

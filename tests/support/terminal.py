@@ -1,0 +1,145 @@
+"""A program on a pseudo-terminal, and the screen that a person in front of it sees.
+
+What the program writes goes through a terminal emulator (pyte), so a test looks at the screen and not at the bytes:
+what was overwritten is gone, and what scrolled off the top is kept above. Waiting is for a condition, with a bound.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import pty
+import select
+import signal
+import struct
+import termios
+import time
+from typing import TYPE_CHECKING, Self
+
+import pyte
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+PATIENCE = 15.0
+_COLORS = {"red": "red", "green": "green", "brown": "yellow", "blue": "blue", "cyan": "cyan", "magenta": "magenta"}
+
+
+class _FadingScreen(pyte.HistoryScreen):
+    """A screen that knows dim text, which pyte leaves out: it is kept as if it were in italics."""
+
+    def select_graphic_rendition(self, *attributes: int, **private: bool) -> None:
+        super().select_graphic_rendition(*(3 if number == 2 else number for number in attributes), **private)
+
+
+class Terminal:
+    """Runs ``command`` on a terminal of its own; a context manager that ends it.
+
+    Args:
+        command: program and arguments.
+        cwd: the folder to run it in.
+        environment: the whole environment.
+        columns, lines: the size of the screen.
+    """
+
+    def __init__(
+        self, command: Sequence[str], *, cwd: Path, environment: dict[str, str], columns: int = 80, lines: int = 24
+    ) -> None:
+        self.screen = _FadingScreen(columns, lines, history=10_000, ratio=0.5)
+        self.program = command[0]
+        self.raw = b""
+        self.exit_code: int | None = None
+        self._stream = pyte.ByteStream(self.screen)
+        self._pid, self._handle = pty.fork()
+        if self._pid == 0:
+            fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+            os.chdir(cwd)
+            os.execvpe(command[0], list(command), environment)  # noqa: S606  # no shell is wanted
+        fcntl.ioctl(self._handle, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.exit_code is None:
+            os.kill(self._pid, signal.SIGKILL)
+            self._reap()
+        os.close(self._handle)
+
+    def type(self, text: str) -> Self:
+        """Press these keys."""
+        os.write(self._handle, text.encode())
+        return self
+
+    def until(self, accept: Callable[[str], bool] | str) -> str:
+        """Wait until the text of the screen is accepted, or holds a text; return it."""
+        accepts = (lambda text: accept in text) if isinstance(accept, str) else accept
+        deadline = time.monotonic() + PATIENCE
+        while not accepts(text := self.text()):
+            assert time.monotonic() < deadline, f"{accept!r} never showed; the screen:\n{text}"
+            alive = self._read(0.2)
+            assert alive or accepts(self.text()), f"it ended before {accept!r} showed; the screen:\n{self.text()}"
+        return text
+
+    def wait(self) -> int:
+        """Wait for the end of the program; return its exit code."""
+        deadline = time.monotonic() + PATIENCE
+        while self._read(0.2):
+            assert time.monotonic() < deadline, f"it does not end; the screen:\n{self.text()}"
+        return self._reap()
+
+    def text(self) -> str:
+        """Return what scrolled off and what is on the screen, without the space at the ends of lines."""
+        return "\n".join("".join(char.data for char in row).rstrip() for row in self._rows()).rstrip("\n")
+
+    def styled(self) -> str:
+        """Return :meth:`text` with styles written out, such as ``<red bold>error</>``."""
+        return "\n".join(_styled(row) for row in self._rows()).rstrip("\n")
+
+    def _rows(self) -> list[list[pyte.screens.Char]]:
+        columns = range(self.screen.columns)
+        buffer = self.screen.buffer
+        above = [[row[column] for column in columns] for row in self.screen.history.top]
+        return above + [[buffer[line][column] for column in columns] for line in range(self.screen.lines)]
+
+    def _read(self, patience: float) -> bool:
+        """Read what is there; return False when there will be nothing any more."""
+        if not select.select([self._handle], [], [], patience)[0]:
+            return True
+        try:
+            data = os.read(self._handle, 65536)
+        except OSError as error:
+            if error.errno != errno.EIO:  # Linux says so when the other end is closed
+                raise
+            return False
+        self.raw += data
+        self._stream.feed(data)
+        return bool(data)
+
+    def _reap(self) -> int:
+        self.exit_code = os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
+        return self.exit_code
+
+
+def _styled(row: Sequence[pyte.screens.Char]) -> str:
+    pieces: list[tuple[str, str]] = []
+    for char in row:
+        style = _style_of(char) if char.data != " " else (pieces[-1][0] if pieces else "")
+        if pieces and pieces[-1][0] == style:
+            pieces[-1] = (style, pieces[-1][1] + char.data)
+        else:
+            pieces.append((style, char.data))
+    line = "".join(_marked(style, text) for style, text in pieces)
+    return line.rstrip()
+
+
+def _marked(style: str, text: str) -> str:
+    bare = text.rstrip(" ")
+    return f"<{style}>{bare}</>{text[len(bare) :]}" if style else text
+
+
+def _style_of(char: pyte.screens.Char) -> str:
+    marks = [_COLORS.get(char.fg, ""), "bold" if char.bold else "", "dim" if char.italics else ""]
+    return " ".join(filter(None, marks))

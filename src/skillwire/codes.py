@@ -218,6 +218,12 @@ CODES: dict[str, CodeInfo] = {
         "A URL leads where it must not, a schema inside is dangerous, or a number is out of range.",
         "Mend what is named; docs/reference/protocols/skill-sharing.md lists the rules.",
     ),
+    "CAPABILITY_TYPE": CodeInfo(
+        "There is no such capability type",
+        "Skills are of the types plugin, api, knowledge and task.",
+        "Ask for one of them, or for none.",
+        exit_code=2,
+    ),
     "ID_DUPLICATE": CodeInfo(
         "One id stands twice in an index",
         "Nobody could say which of the two skills is meant, so the whole index is refused.",
@@ -572,7 +578,7 @@ CODES: dict[str, CodeInfo] = {
     "DIGEST_MISMATCH": CodeInfo(
         "What was downloaded is not what was promised",
         "The artifact changed, was damaged on its way, or was tampered with.",
-        "Nothing was installed. Try again with --refresh, it may have just changed; if it stays so, tell the publisher.",
+        "Nothing was installed. Try again with --refresh: it may have just changed. If it stays, tell the publisher.",
         exit_code=4,
     ),
     "NAME_MISMATCH": CodeInfo(

@@ -168,7 +168,70 @@ class TestPipe:
         plan = document(project, "add", f"{origin}/csv-profile", "--dry-run")
         assert plan["skills"][0]["state"] == "new"
         assert plan["unknown_origins"] == [f"http://{origin}"]
+        assert not plan["consent"]
+        told = run(project, "add", f"{origin}/csv-profile", "--dry-run", "-a", "codex").stdout
+        assert told == f"would ask for consent to http://{origin}\nwould add csv-profile  .agents/skills\n"
+        told = run(project, "add", f"{origin}/csv-profile", "--dry-run", "--yes").stdout
+        assert told.startswith(f"would take --yes as consent to http://{origin}\n")
         assert list(project.iterdir()) == []
+        assert document(project, "origins")["origins"] == []
+
+    def test_a_dry_run_says_what_would_be_asked(self, origin, project):
+        document(project, "add", f"{origin}/csv-profile", "--yes", "-a", "codex")
+        before = (project / "skills.lock").read_bytes()
+        assert run(project, "remove", "csv-profile", "--dry-run").stdout == "would remove csv-profile  .agents/skills\n"
+        (project / ".agents/skills/csv-profile/SKILL.md").write_text("edited")
+        told = run(project, "remove", "csv-profile", "--dry-run").stdout
+        assert told == "would ask about csv-profile  its files were changed here\n"
+        assert document(project, "remove", "csv-profile", "--dry-run")["changed"] == ["csv-profile"]
+        told = run(project, "remove", "csv-profile", "--dry-run", "--overwrite").stdout
+        assert told == "would remove csv-profile  .agents/skills\n"
+        for options, words in (([], "would ask about"), (["--overwrite"], "would replace")):
+            told = run(project, "add", f"{origin}/csv-profile", "--dry-run", "-a", "codex", *options).stdout
+            assert told.startswith(f"{words} csv-profile"), told
+        assert (project / ".agents/skills/csv-profile/SKILL.md").read_text() == "edited"
+        assert (project / "skills.lock").read_bytes() == before
+
+    def test_consent_is_taken_back(self, origin, project):
+        reference = f"{origin}/csv-profile"
+        document(project, "add", reference, "--yes", "-a", "codex")
+        assert [row["origin"] for row in document(project, "origins")["origins"]] == [f"http://{origin}"]
+        assert run(project, "origins", "--forget", origin, "--dry-run").stdout == f"would forget http://{origin}\n"
+        assert run(project, "origins", "--forget", origin).stdout == f"forgot http://{origin}\n"
+        assert document(project, "origins")["origins"] == []
+        failed = document(project, "add", f"{origin}/log-triage", code=4)
+        assert failed["error"]["code"] == "ORIGIN_UNKNOWN"
+        assert document(project, "verify")["skills"] == ["csv-profile"], "what is installed stays"
+        failed = document(project, "origins", "--forget", origin, code=3)
+        assert failed["error"]["code"] == "ORIGIN_NOT_ACCEPTED"
+
+    @pytest.mark.parametrize("command", ["remove", "verify", "update", "outdated"])
+    def test_a_mistyped_name_is_answered_with_the_one_that_was_meant(self, origin, project, command):
+        document(project, "add", f"{origin}/csv-profile", "--yes", "-a", "codex")
+        failed = document(project, command, "csv-profil", code=3)
+        assert failed["error"]["code"] == "NOT_INSTALLED"
+        assert failed["error"]["fix"] == "Did you mean csv-profile?"
+
+    def test_a_mistyped_agent_is_answered_before_anything_is_asked_for(self, project):
+        failed = document(project, "add", "127.0.0.1:9/one", "-a", "claud-code", code=2)
+        assert "claude-code" in failed["error"]["fix"]
+
+    def test_all_agents_leave_a_plain_skills_folder_alone(self, origin, project):
+        document(project, "add", f"{origin}/csv-profile", "--yes", "-a", "*")
+        assert not (project / "skills").exists()
+        assert (project / ".claude/skills/csv-profile").is_symlink()
+
+    def test_find_without_sources_says_what_to_type(self, project):
+        failed = document(project, "find", "pdf", code=2)
+        assert failed["error"]["code"] == "NO_SOURCES"
+        assert "find --from example.com" in failed["error"]["fix"]
+        assert 'sources = ["example.com"]' in failed["error"]["fix"]
+
+    def test_find_prints_a_line_for_a_skill(self, origin, project):
+        lines = run(project, "find", "--from", origin, "--limit", "50").stdout.splitlines()
+        assert len(lines) == len(list(EXAMPLES.glob("*/SKILL.md")))
+        assert not any(line.endswith("…") for line in lines), "nothing is cut in a pipe"
+        assert len({line.index("1.0.0") for line in lines if "1.0.0" in line}) == 1
 
     def test_errors_have_code_cause_place_and_fix(self, origin, project):
         done = run(project, "show", f"{origin}/csv-profil")
@@ -176,7 +239,7 @@ class TestPipe:
         assert done.stdout == ""
         assert done.stderr.splitlines()[0].startswith("error[SKILL_NOT_FOUND]: ")
         assert "Did you mean csv-profile" in done.stderr
-        assert "docs/reference/codes.md#skill_not_found" in done.stderr
+        assert "docs: skillwire explain SKILL_NOT_FOUND" in done.stderr
 
     def test_no_colour_and_no_bar_in_a_pipe(self, origin, project):
         done = run(project, "add", f"{origin}/csv-profile", "--yes")
@@ -224,6 +287,17 @@ class TestTerminal:
     def test_many_skills_are_asked_about(self, origin, project):
         terminal = Terminal(project, "add", origin).until("Add them all? [y/N]").type("\n")
         assert terminal.end() == 2
+        assert "csv-profile, " in terminal.text.partition("That means")[0]
+
+    @pytest.mark.parametrize("columns", [40, 80, 100])
+    def test_find_keeps_to_the_width(self, origin, project, columns):
+        terminal = Terminal(project, "find", "--from", origin, "--limit", "50", NO_COLOR="1", COLUMNS=str(columns))
+        assert terminal.end() == 0
+        lines = terminal.text.splitlines()
+        skills = [line for line in lines if not line.startswith("look at one")]
+        assert max(map(len, skills)) <= columns
+        assert any(line.endswith("…") for line in skills)
+        assert len(skills) == len(list(EXAMPLES.glob("*/SKILL.md"))) * (2 if columns == 40 else 1)
 
     def test_a_binary_file_is_not_poured_onto_the_terminal(self, origin, project):
         terminal = Terminal(project, "cat", f"{origin}/letter-docx", binary_asset("letter-docx")).until("is not text")
@@ -234,9 +308,31 @@ class TestTerminal:
         with RawServer(hanging_artifact(asked)) as server:
             terminal = Terminal(project, "add", f"127.0.0.1:{server.port}/one", "--yes")
             assert asked.wait(PATIENCE)
-            terminal.type("\x03")
+            terminal.until("adding [--------------------] 0/1").type("\x03")
             assert terminal.end() == 130
         assert list(project.iterdir()) == []
+        assert terminal.text.rpartition("\r\x1b[K")[2].splitlines()[-1] == "interrupted", "the line is cleared"
+
+    @pytest.mark.parametrize(
+        "arguments", [["find", "--from"], ["show"], ["cat"], ["add"]], ids=lambda arguments: arguments[0]
+    )
+    def test_what_keeps_us_waiting_is_named(self, project, arguments):
+        with RawServer(silent) as server:
+            path = ["SKILL.md"] if arguments == ["cat"] else []
+            terminal = Terminal(project, *arguments, f"127.0.0.1:{server.port}", *path)
+            terminal.until(f"reading 127.0.0.1:{server.port} … 1 s").until("… 2 s").type("\x03")
+            assert terminal.end() == 130
+
+    def test_nothing_is_shown_with_quiet_or_on_a_dumb_terminal(self, project):
+        asked = threading.Event()
+        for options, term in ((["--quiet"], "xterm"), ([], "dumb")):
+            with RawServer(hanging_artifact(asked)) as server:
+                terminal = Terminal(project, "add", f"127.0.0.1:{server.port}/one", "--yes", *options, TERM=term)
+                assert asked.wait(PATIENCE)
+                assert not select.select([terminal.handle], [], [], 1.5)[0], "longer than a line would take to come"
+                terminal.type("\x03")
+                assert terminal.end() == 130
+            asked.clear()
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
@@ -249,6 +345,27 @@ def test_a_signal_leaves_nothing_behind(project, number):
         running.send_signal(number)
         assert running.wait(PATIENCE) == 128 + number
     assert list(project.iterdir()) == []
+
+
+def silent(peer):
+    """Take requests and answer none."""
+    while peer.request():
+        pass
+
+
+def test_an_origin_that_is_gone_is_told_once(tmp_path, project):
+    with serving(EXAMPLES, tmp_path / "server") as origin:
+        document(project, "add", origin, "--all", "--yes", "-a", "universal")
+    for command in ("outdated", "update"):
+        done = run(project, command)
+        assert done.returncode == 5, done.stderr
+        (line,) = done.stdout.splitlines()
+        assert line.startswith("unreachable  ")
+        assert line.count("CONNECT_FAILED") == 1
+        assert " more  " in line
+        assert done.stderr == ""
+    compared = document(project, "update", "--dry-run", code=5)["compared"]
+    assert {row["state"] for row in compared} == {"unreachable"}
 
 
 def binary_asset(name):

@@ -158,7 +158,7 @@ def test_a_signal_while_it_downloads(project, number, update):
     arguments = ("update", "--yes") if update else project.add()
     for at in (1, 4, 7, 13):
         process = None
-        started = []
+        started: list[subprocess.Popen[bytes]] = []
 
         def end(started=started):
             started[0].send_signal(number)

@@ -13,6 +13,7 @@ from skillwire import limits
 from skillwire.errors import FetchError, Place, SkillwireError, StorageError
 from skillwire.model.digest import Digest
 from skillwire.model.skill import FileContent
+from skillwire.model.url import parse_url
 from skillwire.protocols.agent_skills.client import fetch_artifact, fetch_files
 from skillwire.resolver.flow import fetch_all, work
 from skillwire.resolver.locate import noted
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from skillwire.protocols.agent_skills.messages import IndexEntry
     from skillwire.resolver.flow import Flow
     from skillwire.resolver.locate import Files, LocatedSkill, Session
+    from skillwire.trust.archive import ArchiveFormat
     from skillwire.wire.exchange import Exchange
 
 #: What came for a skill: an artifact's verified bytes, the digest of a large one that lies in the blob store, single
@@ -138,7 +140,15 @@ def open_artifact(entry: IndexEntry, content: bytes) -> Files:
     if entry.artifact_type == "skill-md":
         return (FileContent(_SKILL_MD, content),)
     try:
-        return read_archive(content).files
+        return read_archive(content, expected_format=_stated_format(entry.url)).files
     except SkillwireError as error:
         error.place = error.place or Place(entry.url)
         raise
+
+
+def _stated_format(url: str) -> ArchiveFormat | None:
+    """Return the format that the extension in a URL states, if any."""
+    path = parse_url(url).target.partition("?")[0].lower()
+    if path.endswith(".zip"):
+        return "zip"
+    return "tar.gz" if path.endswith((".tar.gz", ".tgz")) else None

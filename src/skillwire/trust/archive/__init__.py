@@ -8,6 +8,6 @@ and renames it into place. See ``docs/topics/archives.md``.
 
 from skillwire.trust.archive.plan import ArchivePlan, plan_files
 from skillwire.trust.archive.read import ArchiveFormat, read_archive
-from skillwire.trust.archive.unpack import STAGING_PREFIX, unpack
+from skillwire.trust.archive.unpack import unpack
 
-__all__ = ["STAGING_PREFIX", "ArchiveFormat", "ArchivePlan", "plan_files", "read_archive", "unpack"]
+__all__ = ["ArchiveFormat", "ArchivePlan", "plan_files", "read_archive", "unpack"]

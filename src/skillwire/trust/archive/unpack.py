@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import stat
 from typing import TYPE_CHECKING, Final
 
 from skillwire.errors import ConflictError, Place, StorageError
@@ -27,22 +26,19 @@ if TYPE_CHECKING:
 
     from skillwire.model.skill import FileContent
 
-#: How the name of a staging folder begins; after it come 16 hexadecimal digits.
-STAGING_PREFIX: Final = ".skillwire-"
+_STAGING_PREFIX: Final = ".skillwire-"
 
 _ENTER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-_NEW, _OLD = "new", "old"
+_NEW: Final = "new"
 
 
-def unpack(plan: ArchivePlan | Iterable[FileContent], destination: Path, *, replace: bool = False) -> None:
+def unpack(plan: ArchivePlan | Iterable[FileContent], destination: Path) -> None:
     """Write the files of ``plan`` as the folder ``destination``.
 
     Args:
         plan: from :func:`skillwire.trust.archive.read_archive`, or files, which are planned first.
         destination: a folder that is not there yet, in a folder that is.
-        replace: put the new folder in the place of an old one, or of a link to one. The old one is moved
-            aside, put back on failure, and removed at the end.
 
     Raises:
         ConflictError: ``DESTINATION_EXISTS``.
@@ -52,8 +48,8 @@ def unpack(plan: ArchivePlan | Iterable[FileContent], destination: Path, *, repl
     plan = plan if isinstance(plan, ArchivePlan) else plan_files(plan)
     try:
         with _opened(destination.parent) as parent:
-            _check_destination(parent, destination, replace=replace)
-            _write_and_rename(plan, parent, destination, replace=replace)
+            _check_destination(parent, destination)
+            _write_and_rename(plan, parent, destination.name)
     except OSError as error:
         raise StorageError("STORAGE", f"cannot unpack: {error.strerror}", place=Place(str(destination))) from error
 
@@ -68,29 +64,28 @@ def _opened(folder: Path) -> Iterator[int]:
         os.close(handle)
 
 
-def _check_destination(parent: int, destination: Path, *, replace: bool) -> None:
+def _check_destination(parent: int, destination: Path) -> None:
     try:
-        mode = os.lstat(destination.name, dir_fd=parent).st_mode
+        os.lstat(destination.name, dir_fd=parent)
     except FileNotFoundError:
         return
-    if not replace or not (stat.S_ISDIR(mode) or stat.S_ISLNK(mode)):
-        raise ConflictError("DESTINATION_EXISTS", "something is there already", place=Place(str(destination)))
+    raise ConflictError("DESTINATION_EXISTS", "something is there already", place=Place(str(destination)))
 
 
-def _write_and_rename(plan: ArchivePlan, parent: int, destination: Path, *, replace: bool) -> None:
-    name = STAGING_PREFIX + os.urandom(8).hex()
+def _write_and_rename(plan: ArchivePlan, parent: int, destination: str) -> None:
+    name = _STAGING_PREFIX + os.urandom(8).hex()
     try:
         os.mkdir(name, 0o700, dir_fd=parent)
         staging = os.open(name, _ENTER, dir_fd=parent)
         try:
             _write(plan.files, staging)
-            _put_in_place(staging, parent, destination.name, replace=replace)
+            os.rename(_NEW, destination, src_dir_fd=staging, dst_dir_fd=parent)
         finally:
             os.close(staging)
+        os.rmdir(name, dir_fd=parent)
     except BaseException:
         _discard(name, parent)
         raise
-    _remove(name, parent)
 
 
 def _write(files: Iterable[FileContent], staging: int) -> None:
@@ -130,34 +125,8 @@ def _write_file(name: str, content: bytes | memoryview, mode: int, folder: int) 
         os.close(handle)
 
 
-def _put_in_place(staging: int, parent: int, name: str, *, replace: bool) -> None:
-    if not replace:
-        os.rename(_NEW, name, src_dir_fd=staging, dst_dir_fd=parent)
-        return
-    with contextlib.suppress(FileNotFoundError):  # nothing to replace is no reason not to unpack
-        os.rename(name, _OLD, src_dir_fd=parent, dst_dir_fd=staging)
-    try:
-        os.rename(_NEW, name, src_dir_fd=staging, dst_dir_fd=parent)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):  # there was none
-            os.rename(_OLD, name, src_dir_fd=staging, dst_dir_fd=parent)
-        raise
-
-
 def _discard(name: str, parent: int) -> None:
-    """Remove a staging folder after a failure; an old folder that could not be put back stays in it."""
+    """Remove a staging folder after a failure."""
     import shutil  # noqa: PLC0415 -- what goes well needs none of it, and it costs 5 ms
 
-    shutil.rmtree(f"{name}/{_NEW}", ignore_errors=True, dir_fd=parent)  # it may never have been made
-    with contextlib.suppress(OSError):  # the failure that led here is the one to report
-        os.rmdir(name, dir_fd=parent)
-
-
-def _remove(name: str, parent: int) -> None:
-    """Remove a staging folder whose new folder is in place, and the old folder in it."""
-    try:
-        os.rmdir(name, dir_fd=parent)
-    except OSError:  # the old folder is in it
-        import shutil  # noqa: PLC0415 -- same
-
-        shutil.rmtree(name, dir_fd=parent)
+    shutil.rmtree(name, ignore_errors=True, dir_fd=parent)  # the failure that led here is the one to report

@@ -12,7 +12,7 @@ import pytest
 
 from skillwire.errors import ConflictError, StorageError, TrustError
 from skillwire.model.skill import FileContent
-from skillwire.trust.archive import STAGING_PREFIX, plan_files, unpack
+from skillwire.trust.archive import plan_files, unpack
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -87,39 +87,14 @@ def test_nothing_is_overwritten(tmp_path: Path, kind: str) -> None:
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_replacing_swaps_the_folder(tmp_path: Path) -> None:
-    destination = tmp_path / "skill"
-    unpack([*FILES, FileContent("old.md", b"old")], destination, replace=True)
-    (destination / "a" / "mine").symlink_to("/etc/passwd")
-    unpack(FILES, destination, replace=True)
-    assert tree(destination) == {file.path: bytes(file.content) for file in FILES}
-    assert names(tmp_path) == ["skill"]
-
-
-def test_replacing_a_link_leaves_what_it_leads_to(tmp_path: Path) -> None:
-    (tmp_path / "elsewhere").mkdir()
-    (tmp_path / "elsewhere" / "mine").touch()
-    (tmp_path / "skill").symlink_to("elsewhere")
-    unpack(FILES, tmp_path / "skill", replace=True)
-    assert not (tmp_path / "skill").is_symlink()
-    assert (tmp_path / "elsewhere" / "mine").exists()
-
-
-def test_replacing_never_takes_a_file_away(tmp_path: Path) -> None:
-    (tmp_path / "skill").write_text("mine")
-    with pytest.raises(ConflictError):
-        unpack(FILES, tmp_path / "skill", replace=True)
-    assert tree(tmp_path) == {"skill": b"mine"}
-
-
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError, OSError(28, "No space left on device")])
 @pytest.mark.parametrize("call", ["write", "mkdir", "open", "rename"])
-@pytest.mark.parametrize("after", [1, 2, 3])
+@pytest.mark.parametrize("after", [1, 2])
 def test_a_failure_leaves_everything_as_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[BaseException] | OSError, call: str, after: int
 ) -> None:
     destination = tmp_path / "skill"
-    unpack([FileContent("SKILL.md", b"old")], destination)
+    unpack([FileContent("SKILL.md", b"other")], tmp_path / "other")
     real = getattr(os, call)
     calls = 0
 
@@ -132,33 +107,15 @@ def test_a_failure_leaves_everything_as_it_was(
 
     monkeypatch.setattr(os, call, fail)
     expected = StorageError if isinstance(error, OSError) else error
-    if (call, after) == ("rename", 3):  # the third renaming is the one that puts the old folder back
-        unpack(FILES, destination, replace=True)
+    if (call, after) == ("rename", 2):  # one renaming is all it takes
+        unpack(FILES, destination)
         assert len(tree(destination)) == len(FILES)
         return
     with pytest.raises(expected):
-        unpack(FILES, destination, replace=True)
+        unpack(FILES, destination)
     monkeypatch.undo()
-    assert tree(tmp_path) == {"skill/SKILL.md": b"old"}
-    assert names(tmp_path) == ["skill"]
-
-
-def test_an_old_folder_that_cannot_be_put_back_is_not_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    unpack([FileContent("SKILL.md", b"old")], tmp_path / "skill")
-    real = os.rename
-
-    def fail_after_the_first(*arguments: str, **options: int) -> None:
-        monkeypatch.setattr(os, "rename", refuse)
-        real(*arguments, **options)  # type: ignore[arg-type]  # handed on
-
-    def refuse(*_: str, **__: int) -> None:
-        raise OSError(5, "Input/output error")
-
-    monkeypatch.setattr(os, "rename", fail_after_the_first)
-    with pytest.raises(StorageError):
-        unpack(FILES, tmp_path / "skill", replace=True)
-    assert [*tree(tmp_path).values()] == [b"old"]
-    assert names(tmp_path)[0].startswith(STAGING_PREFIX)
+    assert tree(tmp_path) == {"other/SKILL.md": b"other"}
+    assert names(tmp_path) == ["other"]
 
 
 def test_short_writes_are_gone_on_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

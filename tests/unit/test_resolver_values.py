@@ -81,7 +81,7 @@ class TestRank:
 
     def test_a_name_counts_beside_a_description(self):
         skills = (("one", "Fills forms quickly."), ("forms", "Fills what is empty."), ("three", "Nothing."))
-        assert [item[0] for item, _ in rank("fill forms", skills, lambda item: item)][0] == "forms"
+        assert next(item[0] for item, _ in rank("fill forms", skills, lambda item: item)) == "forms"
 
     @pytest.mark.parametrize("query", ["secruity", "secuity", "securitty", "sekurity"])
     def test_one_wrong_letter_is_forgiven(self, query):

@@ -1,0 +1,51 @@
+"""The two clients are one: the same verbs, the same arguments, each told in a docstring and shown in the page."""
+
+import inspect
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from skillwire import AsyncClient, AsyncRemoteSkill, Client, RemoteSkill
+
+PROJECT = Path(__file__).parents[2]
+PAGE = (PROJECT / "docs" / "how-to" / "use-the-sdk.md").read_text()
+
+
+def verbs(kind):
+    return {name: member for name, member in inspect.getmembers(kind, callable) if not name.startswith("_")}
+
+
+def parameters(verb):
+    """Return name, kind and annotation of each; a default that is a function is another one for each class."""
+    return [(row.name, row.kind, row.annotation) for row in inspect.signature(verb).parameters.values()]
+
+
+def test_the_synchronous_client_is_written_from_the_other():
+    command = [sys.executable, PROJECT / "tools" / "generate_client.py", "--check"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(("blocking", "awaited"), [(Client, AsyncClient), (RemoteSkill, AsyncRemoteSkill)])
+def test_both_have_the_same_verbs_with_the_same_arguments(blocking, awaited):
+    assert verbs(blocking).keys() == verbs(awaited).keys()
+    for name, verb in verbs(blocking).items():
+        other = verbs(awaited)[name]
+        assert parameters(verb) == parameters(other)
+        assert not inspect.iscoroutinefunction(verb)
+        assert inspect.iscoroutinefunction(other) or name == "set_token"
+
+
+@pytest.mark.parametrize("name", [*verbs(Client), *verbs(RemoteSkill)])
+def test_a_verb_is_documented_and_shown(name):
+    kind = Client if hasattr(Client, name) else RemoteSkill
+    assert inspect.getdoc(getattr(kind, name))
+    assert re.search(rf"\.{name}\(|`{name}`", PAGE)
+
+
+def test_no_client_shows_the_flows_that_it_drives():
+    assert not hasattr(Client, "run")
+    assert not hasattr(AsyncClient, "run")

@@ -72,9 +72,10 @@ def fetch_artifact(
     if sink is not None and sink.size and sink.digest() == entry.digest:
         return None
     is_archive = entry.artifact_type == "archive"
-    request = _request(
-        entry.url, {"Accept": "*/*"}, authorization, limits.ARCHIVE_BYTES if is_archive else limits.SKILL_MD_BYTES
-    )
+    headers = {"Accept": "*/*"}
+    if is_archive:
+        headers["Accept-Encoding"] = "identity"  # it is compressed already, and only plain bytes can be continued
+    request = _request(entry.url, headers, authorization, limits.ARCHIVE_BYTES if is_archive else limits.SKILL_MD_BYTES)
     response = yield from _fetch(request, sink, end)
     if sink is not None and response.in_sink and response.status == _PARTIAL and sink.digest() != entry.digest:
         sink.discard()

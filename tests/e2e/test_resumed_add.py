@@ -1,0 +1,81 @@
+"""A download of a real process is killed on the way; the next process goes on where it was."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import tarfile
+
+import pytest
+from tests.support.raw_server import RawServer, answer
+
+from skillwire import limits
+
+
+def pack():
+    buffer = io.BytesIO()
+    files = {
+        "SKILL.md": b"---\nname: large\ndescription: Large.\n---\n",
+        "data": random.Random(9).randbytes(2_000_000),  # noqa: S311 - bytes that do not compress
+    }
+    with tarfile.open(fileobj=buffer, mode="w:gz", format=tarfile.USTAR_FORMAT) as archive:
+        for name, content in files.items():
+            entry = tarfile.TarInfo(name)
+            entry.size = len(content)
+            archive.addfile(entry, io.BytesIO(content))
+    return buffer.getvalue()
+
+
+ARTIFACT = pack()
+CUT = 1_500_000
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_add_goes_on_in_the_next_process(tmp_path, number):
+    starts, processes = [], []
+    kept = tmp_path / "home/cache/blobs/partial" / hashlib.sha256(ARTIFACT).hexdigest()
+
+    def talk(peer):
+        while head := peer.request():
+            if b"index.json" in head:
+                row = {"name": "large", "type": "archive", "description": "Large.", "url": "/large.tar.gz"}
+                row["digest"] = "sha256:" + hashlib.sha256(ARTIFACT).hexdigest()
+                schema = "https://schemas.agentskills.io/discovery/0.2.0/schema.json"
+                peer.send(answer(json.dumps({"$schema": schema, "skills": [row]}).encode()))
+                continue
+            asked = re.search(rb"(?i)\r\nrange: bytes=(\d+)-", head)
+            starts.append(int(asked[1]) if asked else 0)
+            if len(starts) == 1:
+                peer.send(answer(ARTIFACT)[:CUT])
+                while not kept.exists() or kept.stat().st_size < CUT - 2 * limits.DOWNLOAD_PIECE_BYTES:
+                    assert not server.stopping.wait(0.01)  # until the process has written what it got
+                processes[-1].send_signal(number)
+                processes[-1].wait(30)
+                return
+            size = len(ARTIFACT)
+            part = f"Content-Range: bytes {starts[-1]}-{size - 1}/{size}"
+            peer.send(answer(ARTIFACT[starts[-1] :], part, status="206 Partial Content"))
+
+    (tmp_path / "project").mkdir()
+    with RawServer(talk) as server:
+        for expected in ({signal.SIGKILL: -9, signal.SIGINT: 130}[number], 0):
+            process = subprocess.Popen(
+                [sys.executable, "-m", "skillwire", "add", server.url("/large"), "--yes"],
+                cwd=tmp_path / "project",
+                env={**os.environ, "SKILLWIRE_HOME": str(tmp_path / "home")},
+                stderr=subprocess.PIPE,
+            )
+            processes.append(process)
+            assert process.communicate(timeout=30)[1] is not None
+            assert process.returncode == expected
+    assert starts[0] == 0
+    assert starts[1] >= CUT - 2 * limits.DOWNLOAD_PIECE_BYTES
+    assert (tmp_path / "project/.agents/skills/large/data").stat().st_size == 2_000_000
+    assert not kept.exists()

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 EXPLANATIONS: Final = Path(command_line.__file__).with_name("explanations.json")
 REFERENCE: Final = Path(__file__).parent.parent / "docs" / "reference"
+PROTOCOL: Final = REFERENCE / "protocols" / "agent-skills.md"
+CLAUSES: Final = Path(codes.__file__).parent / "protocols" / "agent_skills" / "SPEC.md"
 _BLOCK: Final = re.compile(r"(<!-- generated: (?P<name>[\w-]+) -->\n).*?(<!-- end of generated -->)", re.DOTALL)
 
 
@@ -60,6 +62,9 @@ def generated_pages() -> Iterator[tuple[Path, str]]:
     yield _filled(REFERENCE / "settings.md", "Settings", {"settings": settings()})
     yield _filled(REFERENCE / "agents.md", "Agents", {"agents": agents()})
     yield EXPLANATIONS, explanations()
+    yield _filled(
+        PROTOCOL, "Agent Skills Discovery", {"publisher": clauses("Publisher"), "consumer": clauses("Consumer")}
+    )
     yield _filled(REFERENCE / "commands" / "index.md", "Commands", {"commands": list_of_commands()})
     for name in (name for section in command_line.SECTIONS.values() for name in section):
         command = importlib.import_module(f"skillwire.cli.{name}").command
@@ -108,6 +113,16 @@ def _error_code(name: str) -> list[str]:
     facts += [f"- **Exit code:** {row.exit_code}"] if row.exit_code is not None else []
     facts += ["- Trying again, unchanged, can help."] if row.retryable else []
     return [f"### {name}", f"{row.summary}.", "\n".join(facts)]
+
+
+def clauses(side: str) -> str:
+    """Return the rows of the protocol's SPEC.md for ``side``, what is ours in bold."""
+    _, _, section = CLAUSES.read_text().partition(f"\n## {side}\n")
+    rows = re.findall(r"^\| (ASD-[\w-]+) \| (.+?) \| (.+) \|$", section.partition("\n## ")[0], re.MULTILINE)
+    return _table(
+        ("clause", "section of the text", "what holds"),
+        ((f"`{name}`", "**ours**" if where == "[ours]" else where, text) for name, where, text in rows),
+    )
 
 
 def exit_codes() -> str:

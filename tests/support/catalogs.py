@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from skillwire.model.catalog import Catalog
 from skillwire.model.digest import Digest
+from skillwire.model.sharing import Sharing
 from skillwire.model.skill import Artifact, Identifiers, Skill, SkillFile
 
 
-def make_skill(name, *paths, publisher="acme", content="1", **more):
+def make_skill(name, *paths, publisher="acme", content="1", capability_type="knowledge", **more):
     """Return a skill whose files ``paths`` (behind SKILL.md) have made-up bytes that depend on ``content``."""
     files = tuple(
         SkillFile(path, len(content_of(name, path, content)), Digest.of(content_of(name, path, content)))
@@ -26,6 +27,7 @@ def make_skill(name, *paths, publisher="acme", content="1", **more):
         files=files,
         artifact=artifact,
         identifiers=Identifiers(f"{publisher}/{name}", name, f"{publisher}.{name}"),
+        sharing=Sharing(name.title(), f"Does {name}.", "1.0.0", capability_type),
         **more,
     )
 

@@ -1,9 +1,10 @@
-"""Who may see what. One rule for every protocol: :meth:`skillwire.model.catalog.Catalog.visible_to`."""
+"""Who may see what. One rule for every protocol, in :class:`skillwire.model.catalog.Catalog`."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 
 class Access(StrEnum):
@@ -14,12 +15,24 @@ class Access(StrEnum):
     PRIVATE = "private"
 
 
+#: The grant of all skills.
+EVERY_SKILL: Final = "*"
+
+
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Someone who asks. ``grants`` are the names of the skills that were opened to it."""
+    """Someone who asks.
+
+    ``grants`` are the names of the skills that were opened to it, ``*`` for all. ``scopes`` are what else it may do.
+    """
 
     name: str
     grants: frozenset[str] = frozenset()
+    scopes: frozenset[str] = frozenset()
+
+    def has(self, skill: str) -> bool:
+        """Whether the skill of this name was opened to it."""
+        return skill in self.grants or EVERY_SKILL in self.grants
 
 
 #: Someone who has not said who they are.

@@ -166,7 +166,7 @@ class PublishedFolders:
                 skill = unpack_skill(packed)
                 identifiers = cast("Identifiers", skill.identifiers)  # what is loaded to be published has them
                 named.append(Named(Path(folder), skill.name, identifiers))
-                if Catalog.of([skill]).visible_to(ANONYMOUS).skills:
+                if Catalog.of([skill]).usable_by(ANONYMOUS).skills:
                     public[folder] = (skill.name, packed)
         self._collisions = {str(Path(finding.place.source).parent): finding for finding in find_collisions(named)}
         self._chosen = {folder for folder in self._states if folder not in self._collisions}

@@ -48,9 +48,9 @@ class Published:
 def published(tmp_path, monkeypatch):
     published = Published(tmp_path)
 
-    def prepare_and_note(path, publisher):
+    def prepare_and_note(path, publisher, **options):
         published.loaded.append(path.name)
-        return prepare(path, publisher)
+        return prepare(path, publisher, **options)
 
     monkeypatch.setattr(loading, "prepare", prepare_and_note)
     return published
@@ -193,7 +193,7 @@ def test_an_artifact_that_was_replaced_is_found_by_digest_for_a_while(published,
 def test_a_folder_that_goes_on_changing_is_not_published(published, monkeypatch):
     folder = write_skill(published.skills, "one")
 
-    def disturb(path, publisher):
+    def disturb(path, publisher, **options):
         prepared = prepare(path, publisher)
         with (folder / "SKILL.md").open("a") as file:
             file.write("More.\n")
@@ -212,7 +212,7 @@ def test_a_folder_that_changes_once_while_it_is_read_is_read_again(published, mo
     write_skill(published.skills, "one", description="Before.")
     reads: list[str] = []
 
-    def change_once(path, publisher):
+    def change_once(path, publisher, **options):
         prepared = prepare(path, publisher)
         if not reads:
             write_skill(published.skills, "one", description="After.")

@@ -173,7 +173,7 @@ class SiteBuild:
 
     def _complete(self, folder: SiteFolder, skills: Iterable[Skill]) -> frozenset[str]:
         """Stage what depends on more than one skill; return the lines of the manifest."""
-        catalog = Catalog.of(skills).visible_to(ANONYMOUS)
+        catalog = Catalog.of(skills).usable_by(ANONYMOUS)
         site = Site(catalog, self._options.base_url)
         stage = KeepStaged(str(folder.stage), self._options.base_url)
         lines = set(map(skill_line, catalog.skills.values()))

@@ -1,0 +1,209 @@
+"""What we answer for Skill Sharing: the index of a catalog, its descriptors, and where each is.
+
+A :class:`Sharing` is made of a snapshot that was already narrowed to its audience, for one address under which that
+audience reaches us, since indexes and descriptors carry full URLs::
+
+    /.well-known/skill-sharing[?type=TYPE]      the index
+    /skills[?type=TYPE]                         the same entries as a registry gives them: a list
+    /skills/NAME.json                           one descriptor
+
+A folder that has a ``descriptor.json`` is described by it, byte for byte. For the others a descriptor is made: an
+instruction is *knowledge* whose endpoint is its artifact, fetched by its digest; an action is invoked here. Spec: SSP
+§3, §4; specs §0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from msgspec import UNSET
+
+from skillwire.errors import NotFoundError, UsageError
+from skillwire.model.access import Access
+from skillwire.protocols.skill_sharing.messages import (
+    PROTOCOL_VERSION,
+    AuthConfig,
+    AuthType,
+    CapabilityType,
+    IndexProvider,
+    InvocationEndpoint,
+    Method,
+    OutputDefinition,
+    ParameterDefinition,
+    ProtocolVersion,
+    Provider,
+    SkillDescriptor,
+    SkillIndex,
+    SkillIndexEntry,
+)
+from skillwire.protocols.skill_sharing.rules import PLACEHOLDER
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from skillwire.model.digest import Digest
+    from skillwire.model.sharing import Sharing as SharingFacts
+    from skillwire.model.skill import Skill
+
+WELL_KNOWN: Final = "/.well-known/skill-sharing"
+REGISTRY: Final = "/skills"
+EXECUTIONS: Final = "/executions"
+_ARTIFACTS: Final = "/.well-known/agent-skills/sha256"
+_PROTOCOL: Final = ProtocolVersion(version=PROTOCOL_VERSION)
+_NOBODY: Final = AuthConfig(type=AuthType.NONE)
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """A descriptor: the message that was made, or the digest of the publisher's own, whose bytes are served."""
+
+    message: SkillDescriptor | None = None
+    verbatim: Digest | None = None
+
+
+class Sharing:
+    """The skills of one audience, described.
+
+    Args:
+        skills: name → skill, those that the audience may see.
+        provider: who publishes.
+        base_url: the address under which the audience reaches us, without a final slash.
+        auth: how callers of skills that are not public authenticate here.
+    """
+
+    def __init__(self, skills: Mapping[str, Skill], provider: str, base_url: str, auth: AuthConfig = _NOBODY) -> None:
+        self._skills = skills
+        self._provider = provider
+        self._base_url = base_url
+        self._auth = auth
+
+    def index(self, capability_type: str | None = None) -> bytes:
+        """Return the index, of one capability type or of all. Spec: SSP §4.3, §4.5.
+
+        Raises:
+            UsageError: ``CAPABILITY_TYPE``.
+        """
+        provider = IndexProvider(name=self._provider, url=self._base_url or UNSET)
+        entries = list(self._entries(check_type(capability_type)))
+        return msgspec.json.encode(SkillIndex(protocol=_PROTOCOL, provider=provider, skills=entries))
+
+    def listing(self, capability_type: str | None = None) -> bytes:
+        """Return the entries alone, as a registry answers. Spec: SSP §4.2; specs §2."""
+        return msgspec.json.encode(list(self._entries(check_type(capability_type))))
+
+    def describe(self, name: str) -> Described:
+        """Return the descriptor of the skill ``name``.
+
+        Raises:
+            NotFoundError: ``SKILL_NOT_FOUND``, the same for a skill that is hidden and for one that is not there.
+        """
+        skill = self._skills.get(name)
+        if skill is None or skill.sharing is None:
+            raise NotFoundError("SKILL_NOT_FOUND", f"Skill '{name}' was not found", details={"skill_id": name})
+        if skill.sharing.descriptor is not None:
+            return Described(verbatim=skill.sharing.descriptor)
+        return Described(self._describe(skill, skill.sharing))
+
+    def _entries(self, capability_type: str | None) -> Iterable[SkillIndexEntry]:
+        for skill in self._skills.values():
+            facts = skill.sharing
+            if facts is None or (capability_type is not None and facts.capability_type != capability_type):
+                continue
+            yield SkillIndexEntry(
+                id=sharing_id(skill),
+                name=facts.name,
+                capability_type=CapabilityType(facts.capability_type),
+                description=facts.description,
+                descriptor_url=f"{self._base_url}{descriptor_path(skill.name)}",
+                access=skill.access,
+                version=facts.version,
+            )
+
+    def _describe(self, skill: Skill, facts: SharingFacts) -> SkillDescriptor:
+        made = self._action(skill, facts) if skill.kind == "action" else self._instruction(skill, facts)
+        return SkillDescriptor(
+            protocol=_PROTOCOL,
+            id=sharing_id(skill),
+            name=facts.name,
+            version=facts.version,
+            capability_type=CapabilityType(facts.capability_type),
+            description=facts.description,
+            provider=Provider(name=self._provider, url=self._base_url or UNSET),
+            endpoint=made,
+            inputs=[] if skill.kind != "action" else [_parameter(one) for one in facts.inputs],
+            output=self._output(skill, facts),
+            auth=self._auth_of(skill, facts),
+            access=skill.access,
+            tags=list(facts.tags) or UNSET,
+        )
+
+    def _instruction(self, skill: Skill, facts: SharingFacts) -> InvocationEndpoint:
+        artifact = skill.artifact
+        url = f"{self._base_url}{_ARTIFACTS}/{artifact.digest.hex}{artifact.extension}"
+        return msgspec.convert({"url": url, "method": Method.GET, **_endpoint_table(facts)}, InvocationEndpoint)
+
+    def _action(self, skill: Skill, facts: SharingFacts) -> InvocationEndpoint:
+        status = f"{self._base_url}{EXECUTIONS}/{PLACEHOLDER}"
+        fields = {
+            "url": f"{self._base_url}{REGISTRY}/{skill.name}{EXECUTIONS}",
+            "method": Method.POST,
+            "content_type": "application/json",
+            "status_url": status,
+            "result_url": f"{status}/result",
+            **_endpoint_table(facts),
+        }
+        return msgspec.convert(fields, InvocationEndpoint)
+
+    def _output(self, skill: Skill, facts: SharingFacts) -> OutputDefinition:
+        if facts.output is not None:
+            return msgspec.convert({"content_type": "application/json", **facts.output}, OutputDefinition)
+        if skill.kind == "action":
+            return OutputDefinition(content_type="application/json")
+        what = (
+            "The instructions: SKILL.md."
+            if skill.artifact.artifact_type == "skill-md"
+            else "The skill's files, packed."
+        )
+        return OutputDefinition(content_type=skill.artifact.media_type, description=what)
+
+    def _auth_of(self, skill: Skill, facts: SharingFacts) -> AuthConfig:
+        if facts.auth is not None:
+            return msgspec.convert(dict(facts.auth), AuthConfig)
+        return _NOBODY if skill.access is Access.PUBLIC else self._auth
+
+
+def check_type(capability_type: str | None) -> str | None:
+    """Return ``capability_type`` if it is one of the four, or None for all.
+
+    Raises:
+        UsageError: ``CAPABILITY_TYPE``.
+    """
+    if capability_type is None or capability_type in set(CapabilityType):
+        return capability_type
+    message = f"{ascii(capability_type)[:40]} is no capability type"
+    raise UsageError("CAPABILITY_TYPE", message, fix=f"Ask for one of {', '.join(CapabilityType)}, or for none.")
+
+
+def descriptor_path(name: str) -> str:
+    """Return the path of the descriptor of the skill ``name``."""
+    return f"{REGISTRY}/{name}.json"
+
+
+def sharing_id(skill: Skill) -> str:
+    """Return the id of a skill in Skill Sharing."""
+    return skill.identifiers.skill_sharing if skill.identifiers else f"{skill.publisher}/{skill.name}"
+
+
+def _endpoint_table(facts: SharingFacts) -> dict[str, Any]:
+    """Return what ``skill.toml`` says of the endpoint: its time limit, and how a call is made again."""
+    table = dict(facts.endpoint or {})
+    if isinstance(retry := table.get("retry"), dict):
+        table["retry"] = {"max_attempts": 0, "backoff_ms": 0, **retry}
+    return table
+
+
+def _parameter(one: tuple[str, str, str]) -> ParameterDefinition:
+    name, kind, description = one
+    return ParameterDefinition(name=name, type=kind, description=description, required=True)

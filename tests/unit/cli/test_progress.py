@@ -27,7 +27,7 @@ class Screen(io.StringIO):
 
 
 def put_screen(monkeypatch):
-    """Put a screen in the place of standard error. Called in a test's body: pytest sets the stream before each phase."""
+    """Put a screen in the place of standard error; in a test's body, since pytest sets the stream before each phase."""
     screen = Screen()
     monkeypatch.setattr(sys, "stderr", screen)
     monkeypatch.setenv("TERM", "xterm")

@@ -25,6 +25,7 @@ from skillwire.protocols.agent_skills.server import Cache, Listing
 from skillwire.server.headers import encode_fields
 from skillwire.server.metrics import Metrics
 from skillwire.server.problems import INTERNAL, NOT_FOUND, NOT_READY, URL_TOO_LONG, method_not_allowed
+from skillwire.server.search_answers import SEARCH_PATH
 from skillwire.server.services import make_services
 from skillwire.server.stored import StoredContent
 
@@ -51,6 +52,9 @@ _OPTIONS: Final = encode_fields(
     },
     OPEN_FIELDS,
 )
+
+
+_SEARCH: Final = f"{SEARCH_PATH}?".encode("ascii")
 
 
 class Outcome(NamedTuple):
@@ -121,7 +125,7 @@ class Application:
             self._log_request(scope["method"], path, Outcome(status, sent, seconds), scope.get("client"))
 
     def answer_at_once(self, url: bytes, method: bytes, fields: Fields, client: tuple[str, int] | None) -> Ready | None:
-        """Return the answer to a request, if it is prepared, and count the request as answered.
+        """Return the answer to a request, if it is prepared or quickly found, and count the request as answered.
 
         Args:
             url: as the request line says it.
@@ -134,11 +138,13 @@ class Application:
         path = url.decode("latin-1")  # of those that are prepared, none needs to be unquoted
         prepared = revision.prepared.get(path) if revision else None
         ready = prepared.ready(method, fields) if prepared else None
+        if revision and url.startswith(_SEARCH):
+            ready = revision.answers.ready_at_once(url, method, fields)
         if ready is not None:
             outcome = Outcome(ready.status, len(ready.body), time.perf_counter() - started)
-            self._metrics.count("index", *outcome)
+            self._metrics.count("index" if prepared else "service", *outcome)
             if self._access_log:
-                self._log_request(method.decode("ascii"), path, outcome, client)
+                self._log_request(method.decode("ascii"), path.partition("?")[0], outcome, client)
         return ready
 
     def _log_request(self, method: str, path: str, outcome: Outcome, client: tuple[str, int] | None) -> None:

@@ -44,6 +44,7 @@ _SINGLE: Final = ("q", "limit", "after")
 _DIGITS: Final = re.compile(r"[0-9]{1,4}", re.ASCII)
 _HOST: Final = re.compile(r"[A-Za-z0-9._-]+(?::[0-9]{1,5})?|\[[0-9A-Fa-f:.]+\](?::[0-9]{1,5})?", re.ASCII)
 _PARAMETERS: Final = 64
+_READ: Final = (b"GET", b"HEAD")
 _COMMON: Final = (("Cache-Control", Cache.BRIEF.value), *OPEN_FIELDS.items())
 _FIELDS: Final = encode_fields(dict(_COMMON))
 _LINES: Final = join_fields(_FIELDS)
@@ -128,6 +129,25 @@ class SearchAnswers:
             return f"{self._base_url}/"
         return f"{scheme}://{host}{root}/" if _HOST.fullmatch(host) else f"{root}/"
 
+    def ready_at_once(self, url: bytes, method: bytes, fields: Fields) -> Ready | None:
+        """Return the answer to a request as :meth:`Application.answer_at_once` does, if a brief search gives it.
+
+        Args:
+            url: as the request line says it, over plain HTTP and without a proxy.
+            method: in the same way.
+            fields: the header fields; their names in lower case.
+        """
+        hosts = [value for name, value in fields if name == b"host"]
+        if method not in _READ or len(url) > limits.URL_LENGTH or len(hosts) != 1:
+            return None
+        if any(name.startswith(b"x-forwarded-") for name, _ in fields):
+            return None
+        try:
+            answer = self.answer_briefly(url.partition(b"?")[2], self.address("http", hosts[0].decode("latin-1")))
+        except UsageError:  # the ordinary way tells it
+            return None
+        return None if answer is None else answer.ready(method, fields)
+
     def answer_briefly(self, query: bytes, site: str) -> SearchAnswer | None:
         """Return the answer, if that takes no more than a millisecond or two.
 
@@ -146,7 +166,7 @@ class SearchAnswers:
 
     async def answer(self, query: bytes, site: str) -> SearchAnswer:
         """Return the answer, see :meth:`answer_briefly`."""
-        answer = self.answer_briefly(query, site)
+        answer = self._kept.get((query, site))
         if answer is None:
             page = await asyncio.to_thread(self.search.search, read_parameters(query))
             answer = self._keep(query, site, page)

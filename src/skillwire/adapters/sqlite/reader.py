@@ -26,6 +26,8 @@ _SEARCH: Final = "SELECT rowid, rank FROM skills WHERE skills MATCH ?"
 _OCCURS: Final = "SELECT 1 FROM skills WHERE skills MATCH ? LIMIT 1"
 _LOOKS: Final = 500  # instructions of SQLite's machine between two looks at the clock: some 20 µs
 _SHORTEST: Final = 3
+#: With so many hits a word is taken for whole; what it may be the beginning of can have thousands.
+_ENOUGH: Final = 20
 #: Longer texts are sentences, and their last word is whole; a beginning in their place finds worse.
 _TYPED: Final = 3
 
@@ -54,7 +56,7 @@ class Reader:
             return None
         try:
             self._deadline.at = time.perf_counter() + seconds
-            return self._match(" AND ".join(_terms(words))) or None
+            return self._with_all(words) or None
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode != sqlite3.SQLITE_INTERRUPT:
                 raise
@@ -65,11 +67,19 @@ class Reader:
     def _match(self, expression: str) -> list[Hit]:
         return self._connection.execute(_SEARCH, (expression,)).fetchall()
 
-    def _cascade(self, words: Words) -> list[Hit]:
+    def _with_all(self, words: Words) -> list[Hit]:
+        """Return what has all the words; the last one may be a beginning when few have it as it stands."""
+        whole = [_quoted(word) for word in words.words]
+        found = self._match(" AND ".join(whole))
         terms = _terms(words)
-        found = self._match(" AND ".join(terms))
-        if found:
+        if len(found) >= _ENOUGH or terms == whole:
             return found
+        return self._match(" AND ".join(terms))
+
+    def _cascade(self, words: Words) -> list[Hit]:
+        if found := self._with_all(words):
+            return found
+        terms = _terms(words)
         known = self._known_terms(words, terms)
         if not known:
             return []

@@ -96,9 +96,10 @@ class RevisionSearch:
     def _ranked(self, words: Words, found: Sequence[Hit]) -> list[int]:
         """Return the slots of ``found`` that this revision has: what is called exactly so, then the best."""
         end, names, wanted = len(self.names), self.names, words.name
-        order = sorted(
+        order = [
             (name != wanted, rank, name, row - 1) for row, rank in found if row <= end and (name := names[row - 1])
-        )
+        ]
+        order.sort()
         return [hit[3] for hit in order]
 
     def _narrow(self, query: SearchQuery, slots: Sequence[int]) -> Sequence[int]:
@@ -123,4 +124,4 @@ class RevisionSearch:
 
     def _count_now(self, slots: Sequence[int]) -> Mapping[str, tuple[FacetValue, ...]]:
         profiles = self.profiles
-        return count_facets(Counter(profile for slot in slots if (profile := profiles[slot]) is not None))
+        return count_facets(Counter([profile for slot in slots if (profile := profiles[slot])]))

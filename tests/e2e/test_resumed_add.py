@@ -39,7 +39,8 @@ CUT = 1_500_000
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_add_goes_on_in_the_next_process(tmp_path, number):
-    starts, processes = [], []
+    starts: list[int] = []
+    processes: list[subprocess.Popen[bytes]] = []
     kept = tmp_path / "home/cache/blobs/partial" / hashlib.sha256(ARTIFACT).hexdigest()
 
     def talk(peer):

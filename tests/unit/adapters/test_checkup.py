@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import threading
 import time
+import tomllib
 from email.utils import formatdate
 from pathlib import Path
 
@@ -306,15 +308,37 @@ class TestFiles:
         assert row.endswith("[JSON_SYNTAX]")
 
 
+def _parts():
+    return list(machine.check_parts(None))  # type: ignore[arg-type]  # it looks at nothing of the surroundings
+
+
+def test_every_package_that_we_require_is_told_with_what_it_is_for():
+    told = [row.what.partition(": ") for row in _parts()]
+    assert ("check and build", ": ", "msgspec, pyyaml") in told
+    listed = {name for _, _, names in told for name in re.split(r", | is not", names)}
+    wanted = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]["dependencies"]
+    assert {re.split(r"[^\w.-]", requirement)[0] for requirement in wanted} <= listed
+
+
 def test_a_package_that_is_damaged_is_found(monkeypatch):
     def import_module(name):
         raise ImportError(f"cannot load {name}")
 
     monkeypatch.setattr("importlib.import_module", import_module)
-    rows = list(machine.check_parts(None))  # type: ignore[arg-type]  # it looks at nothing of the surroundings
-    assert {row.severity for row in rows} == {"problem"}
-    assert rows[0].what == "check, build: msgspec cannot be imported"
-    assert rows[0].why == "ImportError: cannot load msgspec."
+    rows = {row.what: row for row in _parts()}
+    row = rows["check and build: msgspec cannot be used"]
+    assert (row.severity, row.why) == ("problem", "ImportError: cannot load msgspec.")
+
+
+def test_a_package_that_is_absent_is_a_problem_unless_it_is_optional(monkeypatch):
+    required = ["msgspec>=0.19", "absent>=1", 'extra-part>=1; extra == "more"']
+    monkeypatch.setattr("importlib.metadata.requires", lambda _: required)
+    rows = {row.what: row.severity for row in _parts()}
+    assert rows == {
+        "the server: absent cannot be used": "problem",
+        "the server: extra-part is not installed, which is left to you": "ok",
+        "check and build: msgspec": "ok",
+    }
 
 
 @pytest.mark.parametrize(

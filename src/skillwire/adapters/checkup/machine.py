@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib
 import platform
+import re
 import sys
+from importlib import metadata
 from typing import TYPE_CHECKING, Final
 
 from skillwire.adapters.files.directories import state_directory
@@ -20,12 +22,20 @@ if TYPE_CHECKING:
 _OLDEST: Final = (3, 11)
 _SLACK: Final = 120.0  # seconds; file systems on a network keep the time of another machine
 
-#: What a part is for → the modules that it needs. The commands that install need none of them.
-_PARTS: Final = {
-    "check, build": ("msgspec", "yaml"),
-    "serve": ("starlette", "uvicorn", "httptools", "watchfiles", "structlog", "prometheus_client", "brotli"),
-    "the pages of serve": ("jinja2", "markdown_it", "nh3"),
+#: Package → what it is for. One that does not stand here is for the server; installing skills needs click alone.
+_PURPOSES: Final = {
+    "click": "every command",
+    "msgspec": "check and build",
+    "pyyaml": "check and build",
+    "jinja2": "the pages of serve",
+    "markdown-it-py": "the pages of serve",
+    "nh3": "the pages of serve",
+    "keyring": "tokens in the system's keyring",
 }
+#: Packages whose module is named otherwise.
+_MODULES: Final = {"pyyaml": "yaml", "markdown-it-py": "markdown_it"}
+_SERVER: Final = "the server"
+_REQUIREMENT: Final = re.compile(r"[A-Za-z0-9._-]+")
 
 
 def check_python(_: Surroundings) -> Iterator[Diagnosis]:
@@ -41,22 +51,30 @@ def check_python(_: Surroundings) -> Iterator[Diagnosis]:
 
 
 def check_parts(_: Surroundings) -> Iterator[Diagnosis]:
-    """Import every package that a command would need, to find one that is missing or damaged."""
-    for purpose, modules in _PARTS.items():
-        broken = [(name, why) for name in modules if (why := _import_error(name))]
-        if not broken:
-            yield Diagnosis("ok", f"{purpose}: {', '.join(modules)}")
-        for name, why in broken:
+    """Import every package that a command may need, to find one that is missing or damaged."""
+    working: dict[str, list[str]] = {}
+    for requirement in metadata.requires("skillwire") or ():
+        name = _REQUIREMENT.match(requirement)[0].lower()  # type: ignore[index]  # a requirement begins with a name
+        purpose = _PURPOSES.get(name, _SERVER)
+        error = _import_error(_MODULES.get(name, name.replace("-", "_")))
+        if error is None:
+            working.setdefault(purpose, []).append(name)
+        elif isinstance(error, ModuleNotFoundError) and ";" in requirement:  # of another system, or an extra
+            yield Diagnosis("ok", f"{purpose}: {name} is not installed, which is left to you")
+        else:
             fix = "Install skillwire anew, with its dependencies, such as with pip install --force-reinstall skillwire."
-            yield Diagnosis("problem", f"{purpose}: {name} cannot be imported", f"{why}.", fix)
+            why = f"{type(error).__name__}: {error}."
+            yield Diagnosis("problem", f"{purpose}: {name} cannot be used", why, fix)
+    for purpose, names in working.items():
+        yield Diagnosis("ok", f"{purpose}: {', '.join(names)}")
 
 
-def _import_error(name: str) -> str:
+def _import_error(module: str) -> Exception | None:
     try:
-        importlib.import_module(name)
+        importlib.import_module(module)
     except Exception as error:  # noqa: BLE001  # a damaged package may raise anything, which is what is reported
-        return f"{type(error).__name__}: {error}"
-    return ""
+        return error
+    return None
 
 
 def check_authorities(_: Surroundings) -> Iterator[Diagnosis]:

@@ -112,7 +112,7 @@ class Connection(HttpToolsProtocol):
         return (
             self.parser.get_http_version() == "1.1"
             and self.parser.should_keep_alive()
-            and not any(name in _UNUSUAL for name, _ in self.headers)
+            and _UNUSUAL.isdisjoint([name for name, _ in self.headers])
         )
 
     def _answer(self) -> bool:
@@ -176,7 +176,8 @@ class _JoinedWrites:
 
     def writelines(self, parts: Iterable[bytes]) -> None:
         """Write ``parts`` now, behind what was written before."""
-        self._flush()
+        if self._parts:
+            self._flush()
         self._transport.writelines(parts)
 
     def close(self) -> None:

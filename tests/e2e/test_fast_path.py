@@ -1,0 +1,268 @@
+"""Answers at once on the wire: the same as the application's, and at home in the life of a connection."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import threading
+from collections import Counter
+
+import pytest
+import uvicorn
+from tests.support.publishing import PATIENCE, ServeProcess, write_skill
+
+from skillwire.server import app
+from skillwire.server.connection import Connection
+from skillwire.server.run import listen
+
+INDEX = "/.well-known/agent-skills/index.json"
+AT_ONCE = f"GET {INDEX} HTTP/1.1\r\nHost: x\r\n\r\n".encode()
+LAST = b"GET /nothing HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+
+
+@pytest.fixture
+def skills(tmp_path):
+    for number in range(12):
+        write_skill(tmp_path / "skills", f"notes-{number}", description="Writes notes. " * 20)
+    return tmp_path / "skills"
+
+
+@pytest.fixture
+def server(skills, tmp_path):
+    with ServeProcess(skills, home=tmp_path / "home") as server:
+        yield server
+
+
+@pytest.fixture
+def connection(server):
+    with socket.create_connection(("127.0.0.1", server.port), PATIENCE) as connection:
+        yield connection
+
+
+def _patched(skills, home, patch):
+    """Start a server in which ``patch`` was executed first; return it and its port."""
+    program = f"{patch}\nfrom skillwire.cli.main import main; main()"
+    process = subprocess.Popen(
+        [sys.executable, "-c", program, "serve", str(skills), "--port", "0", "--json"],
+        env={**os.environ, "SKILLWIRE_HOME": str(home)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout
+    port = int(json.loads(b"".join([*iter(process.stdout.readline, b"}\n"), b"}"]))["address"].rpartition(":")[2])
+    return process, port
+
+
+def _end(process):
+    process.terminate()
+    process.communicate(timeout=PATIENCE)
+
+
+def _rest(connection):
+    received = b""
+    while piece := connection.recv(65536):
+        received += piece
+    return received
+
+
+def _exchange(port, *fields, method="GET", url=INDEX, version="1.1"):
+    """Ask once; return the status line, the header lines in order, and the body."""
+    request = "\r\n".join([f"{method} {url} HTTP/{version}", "Host: x", *fields, "", ""]).encode()
+    with socket.create_connection(("127.0.0.1", port), PATIENCE) as connection:
+        connection.sendall(request + LAST)  # the end of the connection is asked for behind it
+        answer = _rest(connection)
+    answer = answer[: answer.rindex(b"HTTP/1.1 404 ")] if b'"NOT_FOUND"' in answer else answer
+    head, _, body = answer.partition(b"\r\n\r\n")
+    status, *lines = re.sub(rb"date: [^\r]+ GMT", b"date: now", head).split(b"\r\n")
+    return status, sorted(lines), body
+
+
+#: The application's own way of answering; without it only what is answered at once is answered well.
+WITHOUT_THE_APPLICATION = """
+from skillwire.server.prepared import Prepared
+async def send(*_): raise RuntimeError("went through the application")
+Prepared.send = send
+"""
+
+
+@pytest.fixture
+def at_once(skills, tmp_path):
+    """Give the port of a server whose application cannot answer with what is prepared."""
+    process, port = _patched(skills, tmp_path / "bare", WITHOUT_THE_APPLICATION)
+    yield port
+    _end(process)
+
+
+USUAL = [
+    ("GET", []),
+    ("GET", ["Accept-Encoding: gzip"]),
+    ("GET", ["Accept-Encoding: gzip, deflate, br"]),
+    ("GET", ["If-None-Match: *"]),
+    ("GET", ['If-None-Match: "another"', "Accept-Encoding: br"]),
+    ("HEAD", []),
+    ("HEAD", ["Accept-Encoding: br"]),
+    ("HEAD", ["If-None-Match: *"]),
+]
+
+
+def test_the_usual_request_is_answered_at_once_and_as_the_application_answers(server, at_once):
+    tag = server.get(INDEX, {"Accept-Encoding": "gzip"}).fields["etag"]
+    # Content-Length: 0 changes nothing about a request but the way that it takes.
+    for method, fields in [*USUAL, ("GET", [f"If-None-Match: {tag}"])]:
+        answer = _exchange(at_once, *fields, method=method)
+        assert answer == _exchange(server.port, *fields, "Content-Length: 0", method=method), (method, fields)
+        assert answer[0] in {b"HTTP/1.1 200 OK", b"HTTP/1.1 304 Not Modified"}
+        assert b"date: now" in answer[1]
+        assert bool(answer[2]) == (method == "GET" and answer[0].endswith(b"OK"))
+
+
+@pytest.mark.parametrize(
+    ("fields", "version"),
+    [
+        (["Content-Length: 0"], "1.1"),
+        (["Connection: close"], "1.1"),
+        (["X-Forwarded-For: 192.0.2.9"], "1.1"),
+        (["Expect: 100-continue"], "1.1"),
+        ([], "1.0"),
+        (["Connection: keep-alive"], "1.0"),
+    ],
+)
+def test_what_is_unusual_goes_to_the_application(at_once, fields, version):
+    status, *_ = _exchange(at_once, *fields, version=version)
+    assert status in {b"HTTP/1.1 500 Internal Server Error", b""}
+
+
+def test_other_methods_and_urls_go_to_the_application(server):
+    for method, url, status in (
+        ("POST", INDEX, 405),
+        ("OPTIONS", INDEX, 204),
+        ("GET", INDEX + "?a=b", 200),
+        ("GET", f"http://x{INDEX}", 200),
+        ("GET", INDEX.replace("index", "%69ndex"), 200),
+        ("DELETE", INDEX, 405),
+    ):
+        assert _exchange(server.port, method=method, url=url)[0].split()[1] == str(status).encode(), (method, url)
+
+
+def test_pipelined_requests_of_both_ways_are_answered_in_order(connection):
+    ordinary = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+    connection.sendall(AT_ONCE + ordinary + AT_ONCE + AT_ONCE + ordinary + AT_ONCE + LAST)
+    order = re.findall(rb"\$schema|alive|NOT_FOUND", _rest(connection))
+    assert order == [b"$schema", b"alive", b"$schema", b"$schema", b"alive", b"$schema", b"NOT_FOUND"]
+
+
+def test_a_client_that_asks_on_without_reading_gets_all_answers_in_order(skills, tmp_path):
+    number = 3_000
+    with (
+        ServeProcess(skills, "--no-access-log", home=tmp_path / "home") as server,
+        socket.create_connection(("127.0.0.1", server.port), PATIENCE) as connection,
+    ):
+        sender = threading.Thread(target=lambda: connection.sendall(AT_ONCE * number + LAST))
+        sender.start()
+        received = _rest(connection)
+        sender.join()
+    assert received.count(b"HTTP/1.1 200 OK") == number
+    assert received.endswith(b"}")
+    assert received.rindex(b"HTTP/1.1 404") > received.rindex(b"HTTP/1.1 200")
+
+
+def test_a_request_in_pieces_is_answered_once_it_is_whole(connection):
+    connection.sendall(AT_ONCE[:-1])
+    connection.settimeout(0.05)
+    with pytest.raises(TimeoutError):
+        connection.recv(1)
+    connection.settimeout(PATIENCE)
+    connection.sendall(AT_ONCE[-1:])
+    assert connection.recv(65536).startswith(b"HTTP/1.1 200 OK\r\n")
+
+
+def test_a_connection_that_is_idle_after_an_answer_at_once_is_closed(skills, tmp_path):
+    patch = "import skillwire.limits as limits; limits.SERVER_IDLE_SECONDS = 0.2; limits.SERVER_REQUEST_SECONDS = 0.4"
+    process, port = _patched(skills, tmp_path / "home", patch)
+    try:
+        with socket.create_connection(("127.0.0.1", port), PATIENCE) as connection:
+            for _ in range(3):
+                connection.sendall(AT_ONCE)
+                assert connection.recv(65536).startswith(b"HTTP/1.1 200 OK\r\n")
+            assert _rest(connection) == b""  # an end, and no complaint before it
+    finally:
+        _end(process)
+
+
+def test_a_full_server_refuses_what_it_could_answer_at_once(skills, tmp_path):
+    process, port = _patched(skills, tmp_path / "home", "import skillwire.limits as l; l.SERVER_CONNECTIONS = 1")
+    try:
+        assert _exchange(port)[0] == b"HTTP/1.1 503 Service Unavailable"
+    finally:
+        _end(process)
+
+
+def test_told_to_end_it_waits_for_no_idle_connection(server, connection):
+    connection.sendall(AT_ONCE)
+    assert connection.recv(65536).startswith(b"HTTP/1.1 200 OK\r\n")
+    status, _ = server.end(patience=5)  # less than a connection may be idle, or an answer take
+    assert status == 0
+    assert connection.recv(1) == b""
+
+
+def test_both_ways_are_counted_and_logged_alike(skills, tmp_path):
+    with ServeProcess(skills, "--log-format", "json", home=tmp_path / "home") as server:
+        counts = []
+        for extra in ([], ["Content-Length: 0"]):
+            before = _counts(server)
+            _exchange(server.port, *extra)
+            _exchange(server.port, *extra, method="HEAD")
+            _exchange(server.port, *extra, "If-None-Match: *")
+            counts.append(_counts(server) - before)
+        _, errors = server.end()
+    assert counts[0] == counts[1]
+    assert counts[0]['skillwire_requests_total{route="index",status="200"}'] == 2
+    assert counts[0]['skillwire_requests_total{route="index",status="304"}'] == 1
+    events = [json.loads(line) for line in errors.splitlines()]
+    requests = [
+        {name: event[name] for name in ("method", "path", "status", "bytes", "client", "level")}
+        for event in events
+        if event["event"] == "request" and event["path"] == INDEX
+    ]
+    assert len(requests) == 6
+    assert requests[:3] == requests[3:]
+
+
+def _counts(server):
+    lines = server.get("/metrics").body.decode().splitlines()
+    wanted = [line.rpartition(" ") for line in lines if 'route="index"' in line and "_seconds_" not in line]
+    return Counter({name: int(float(value)) for name, _, value in wanted})
+
+
+def test_the_log_says_for_whom_a_proxy_asks(skills, tmp_path):
+    with ServeProcess(skills, "--log-format", "json", home=tmp_path / "home") as server:
+        _exchange(server.port, "X-Forwarded-For: 192.0.2.9")
+        _, errors = server.end()
+    [client] = [event["client"] for event in map(json.loads, errors.splitlines()) if event.get("path") == INDEX]
+    assert client == "192.0.2.9"
+
+
+async def test_the_library_counts_what_is_answered_at_once(skills, tmp_path):
+    application = app([skills], blobs=tmp_path / "blobs", access_log=False)
+    await application.startup()
+    await application.publication.first(PATIENCE)
+    config = uvicorn.Config(application, http=Connection, lifespan="off", limit_max_requests=2, log_config=None)
+    listener = listen("127.0.0.1", 0)
+    server = uvicorn.Server(config)
+    serving = asyncio.create_task(server.serve(sockets=[listener]))
+    try:
+        reader, writer = await asyncio.open_connection(*listener.getsockname())
+        writer.write(AT_ONCE * 2)
+        async with asyncio.timeout(PATIENCE):
+            assert (await reader.read()).count(b"HTTP/1.1 200 OK") == 2
+            await serving  # the second one was the last
+        writer.close()
+    finally:
+        server.should_exit = True
+        await serving
+        await application.shutdown()

@@ -20,6 +20,7 @@ async def site(tmp_path):
     application = app([folder], blobs=tmp_path / "blobs", publisher="acme")
     await application.startup()
     revision = await application.publication.first()
+    assert revision is not None
     assert not revision.broken
     yield Asgi(application)
     await application.shutdown()

@@ -29,7 +29,7 @@ _SHORTEST: Final = 3
 #: With so many hits a word is taken for whole; what it may be the beginning of can have thousands.
 _ENOUGH: Final = 20
 #: Longer texts are sentences, and their last word is whole; a beginning in their place finds worse.
-_TYPED: Final = 3
+_TYPED: Final = 2
 
 
 class Reader:

@@ -21,7 +21,7 @@ class Shelf:
     def __init__(self, folder):
         self.index = SearchIndex(folder)
         self.skills = {}
-        self.now = None
+        self.now = self.index.update({}, (), ())
 
     def put(self, *skills, removed=()):
         self.skills |= {skill.name: skill for skill in skills}

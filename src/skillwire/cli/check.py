@@ -72,6 +72,8 @@ def command(*, output: Output, paths: tuple[Path, ...], level: CheckLevel, form:
         click.echo("\n".join(_report(form, findings, checked)))
     if (target is not None or form == "text") and not output.as_json:
         output.line(summary(findings, _count_checked(checked)))
+        if findings:
+            output.note(faint(f"read more: skillwire explain {findings[0].code}"))
     if any(finding.level == "error" for finding in findings):
         click.get_current_context().exit(1)
 

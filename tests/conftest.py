@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from collections import Counter
 from typing import TYPE_CHECKING
 
+import click
 import pytest
 from hypothesis import settings
+from tests.support.documents import check_document
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,6 +30,25 @@ def _own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
     for name in [name for name in os.environ if name.upper().startswith(_OF_THE_USER)]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
+
+
+@pytest.fixture(autouse=True)
+def _documented_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hold what the command line prints with ``--json``, in this process and below, against its schema."""
+    communicate, echo = subprocess.Popen.communicate, click.echo
+
+    def checked_communicate(process, *arguments, **options):
+        out, errors = communicate(process, *arguments, **options)
+        check_document(out)
+        return out, errors
+
+    def checked_echo(message=None, *arguments, **options):
+        if isinstance(message, str):
+            check_document(message)
+        echo(message, *arguments, **options)
+
+    monkeypatch.setattr(subprocess.Popen, "communicate", checked_communicate)
+    monkeypatch.setattr(click, "echo", checked_echo)
 
 
 @pytest.hookimpl(trylast=True)

@@ -169,7 +169,7 @@ VALUES: Final[dict[tuple[str, str], Callable[[click.Context, str], Iterator[Word
     ("find", "origins"): _origins,
     ("explain", "codes"): _codes,
     ("show", "keys"): _settings,
-    ("forget", "origins"): _origins,
+    ("origins", "forget"): _origins,
     **{(command, "names"): _installed for command in ("remove", "update", "outdated", "verify")},
     **{(command, "folders"): _folders for command in ("build", "serve")},
 }

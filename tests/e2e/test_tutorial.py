@@ -1,7 +1,7 @@
 """The tutorial, and the session of the README, do what they show, at a terminal, from the first line to the last.
 
 Each box is run where its title says: ``publisher`` or ``project``. A box of Markdown is saved under the path in its
-title, as a reader saves it. In an output ``...`` stands for any text within a line, or, alone on a line, for any lines.
+title, as a reader saves it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import fcntl
 import os
 import pty
-import re
 import select
 import shutil
 import socket
@@ -20,9 +19,9 @@ import termios
 import time
 import urllib.request
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
+from tests.support.pages import boxes, check, examples
 
 PROJECT = Path(__file__).parents[2]
 PAGE = PROJECT / "docs" / "tutorial" / "index.md"
@@ -32,34 +31,6 @@ ROWS, COLUMNS = 40, 120
 SKILL = "publisher/skills/standup-notes/SKILL.md"
 
 pytestmark = pytest.mark.xdist_group("doc_examples")
-
-
-class Box(NamedTuple):
-    """A box of the page: ``title`` is a side for console boxes, a path for files."""
-
-    kind: str
-    title: str
-    text: str
-
-
-def boxes(page):
-    """Return the boxes of the page that have a title, in order."""
-    found = re.findall(r'^```(\w+) title="([^"]+)"\n(.*?)^```', page.read_text(), re.MULTILINE | re.DOTALL)
-    return [Box(*one) for one in found]
-
-
-def examples(text):
-    """Yield each command with the output that follows it."""
-    return re.findall(r"^\$ (.+)\n((?:(?!\$ ).*\n)*)", text, re.MULTILINE)
-
-
-def pattern(output):
-    """Return the expression that an output must match."""
-    lines = (
-        r"(?:.*\n)*?" if line.strip() == "..." else re.escape(line.rstrip()).replace(r"\.\.\.", ".*") + r" *\n"
-        for line in output.splitlines()
-    )
-    return re.compile("".join(lines))
 
 
 class Sides:
@@ -169,14 +140,6 @@ class Sides:
         while self.index() in {before, b""}:
             assert time.monotonic() < deadline, "the server did not get there in time"
             time.sleep(0.02)
-
-
-def check(acts, least):
-    """Fail at the first act in which something else happens than the page shows."""
-    assert len(acts) >= least
-    for command, written, happened in acts:
-        if not pattern(written).fullmatch(happened):
-            pytest.fail(f"the page shows\n$ {command}\n{written}\nbut what happens is\n{happened}", pytrace=False)
 
 
 @pytest.fixture(scope="module")

@@ -27,8 +27,9 @@ if TYPE_CHECKING:
     from skillwire.model.origin_record import OriginRecord
     from skillwire.model.ref import SkillRef
     from skillwire.model.skill import FileContent
+    from skillwire.resolver.apply import Report
     from skillwire.resolver.compare import Comparison
-    from skillwire.resolver.install import Plan, PlannedSkill, Report
+    from skillwire.resolver.install import Plan, PlannedSkill
     from skillwire.resolver.installed import Deviation, Verification
     from skillwire.resolver.policy import InstallPolicy
     from skillwire.resolver.settings import Settings
@@ -54,8 +55,9 @@ _HOMES = {
     "model.origin_record": ("OriginRecord",),
     "model.ref": ("SkillRef",),
     "model.skill": ("FileContent",),
+    "resolver.apply": ("Report",),
     "resolver.compare": ("Comparison",),
-    "resolver.install": ("Plan", "PlannedSkill", "Report"),
+    "resolver.install": ("Plan", "PlannedSkill"),
     "resolver.installed": ("Deviation", "Verification"),
     "resolver.policy": ("InstallPolicy",),
     "resolver.settings": ("Settings",),

@@ -24,7 +24,7 @@ def parameters(verb):
 
 
 def test_the_synchronous_client_is_written_from_the_other():
-    command = [sys.executable, PROJECT / "tools" / "generate_client.py", "--check"]
+    command = [sys.executable, str(PROJECT / "tools" / "generate_client.py"), "--check"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from skillwire.cli.output import Output
     from skillwire.cli.progress import Progress
     from skillwire.client.synchronous import Client
-    from skillwire.resolver.install import Plan, Report
+    from skillwire.resolver.apply import Report
+    from skillwire.resolver.install import Plan
 
 
 _LISTED: Final = 5  # more unchanged skills than this are counted, not named

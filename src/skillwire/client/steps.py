@@ -61,8 +61,8 @@ class BlockingSteps:
         if self.driver is None:
             from skillwire.adapters.http.sync import SyncDriver  # noqa: PLC0415  # not every command connects
 
-            self.driver = SyncDriver(self._workplace.addresses)
-        self.driver.policy = self._workplace.addresses
+            self.driver = SyncDriver(self._workplace.leave.addresses)
+        self.driver.policy = self._workplace.leave.addresses
         self.driver.on_traffic = self._workplace.on_traffic
         return self.driver
 
@@ -107,7 +107,7 @@ class AwaitedSteps:
         if self.driver is None:
             from skillwire.adapters.http.asynchronous import AsyncDriver  # noqa: PLC0415  # asyncio is heavy
 
-            self.driver = AsyncDriver(self._workplace.addresses)
-        self.driver.policy = self._workplace.addresses
+            self.driver = AsyncDriver(self._workplace.leave.addresses)
+        self.driver.policy = self._workplace.leave.addresses
         self.driver.on_traffic = self._workplace.on_traffic
         return self.driver

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from skillwire.model.finding import Finding
     from skillwire.model.install import LockedSkill
     from skillwire.model.origin_record import OriginRecord
+    from skillwire.resolver.apply import Report
     from skillwire.resolver.compare import Comparison
-    from skillwire.resolver.install import Plan, Report
+    from skillwire.resolver.install import Plan
     from skillwire.resolver.installed import Verification
     from skillwire.resolver.locate import Files, LocatedSkill
     from skillwire.resolver.policy import InstallPolicy
@@ -102,7 +103,7 @@ class Client:
             ValidationError: ``origin`` is not a URL such as ``https://example.com``.
             UsageError: ``token`` holds what no header may hold.
         """
-        self._workplace.set_token(origin, token)
+        self._workplace.leave.set_token(origin, token)
 
     def close(self) -> None:
         """Close the connections. The client may be used again, and then opens new ones."""

@@ -10,21 +10,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from skillwire.adapters.files.blobs import FileBlobs
-from skillwire.adapters.files.credentials import bearer, find_credential
 from skillwire.adapters.files.directories import cache_directory, state_directory
 from skillwire.adapters.files.origin_book import FileOriginBook
 from skillwire.adapters.files.response_cache import FileResponseCache
 from skillwire.adapters.files.settings_file import load_settings
 from skillwire.adapters.files.skills_folder import FileSkillsFolder
+from skillwire.client.leave import Leave
 from skillwire.errors import NotFoundError, Place, SkillwireError, TrustError, UsageError
 from skillwire.model.finding import Finding
-from skillwire.model.url import parse_url
 from skillwire.resolver.agents import AGENTS
+from skillwire.resolver.apply import apply_install
 from skillwire.resolver.compare import compare
 from skillwire.resolver.content import fetch_contents, open_content
 from skillwire.resolver.flow import work
 from skillwire.resolver.frozen import plan_frozen
-from skillwire.resolver.install import Target, apply_install, plan_install
+from skillwire.resolver.install import Target, plan_install
 from skillwire.resolver.installed import did_you_mean, remove, select, verify
 from skillwire.resolver.local import load_local, locate_folders
 from skillwire.resolver.locate import Session, locate, read_index
@@ -39,12 +39,12 @@ if TYPE_CHECKING:
 
     from skillwire.model.install import LockedSkill
     from skillwire.model.origin_record import OriginRecord
+    from skillwire.resolver.apply import Report
     from skillwire.resolver.compare import Comparison
     from skillwire.resolver.flow import Flow
-    from skillwire.resolver.install import Plan, Report
+    from skillwire.resolver.install import Plan
     from skillwire.resolver.installed import Verification
     from skillwire.resolver.locate import Files, LocatedSkill
-    from skillwire.resolver.reference import Reference
     from skillwire.resolver.settings import Settings
     from skillwire.resolver.which import Resolution
 
@@ -75,18 +75,16 @@ class Workplace:
         self.root = Path.home() if for_user else project
         self.folder = FileSkillsFolder(self.root, self.root / ".agents/skills.lock" if for_user else None)
         self.policy = policy or InstallPolicy(frozenset(self.settings.trusted_origins), self.settings.only_trusted)
-        self.addresses = AddressPolicy(allow=self.settings.allow)
-        self._tokens: dict[str, str] = {}
+        self.leave = Leave(AddressPolicy(allow=self.settings.allow))
         for origin, token in tokens.items():
-            self.set_token(origin, token)
-        self._credentials: dict[str, str] = {}
+            self.leave.set_token(origin, token)
         cache = cache_directory()
         self._book = FileOriginBook(state_directory() / "origins.json")
         self.session = Session(
             cache=FileResponseCache(cache / "responses"),
             blobs=FileBlobs(cache / "blobs"),
             origins=self._book,
-            credentials=self._credentials,
+            credentials=self.leave.credentials,
             clock=time.time,
             report=report,
             sources=self.settings.sources,
@@ -94,11 +92,7 @@ class Workplace:
             refresh=refresh,
         )
         for source in self.settings.own_sources if settings is None else settings.sources:
-            self._name(parse_reference(source))
-
-    def set_token(self, origin: str, token: str) -> None:
-        """Send ``token`` with every request to ``origin`` from now on, and to no other."""
-        self._tokens[str(parse_url(origin).origin)] = bearer(token)
+            self.leave.name(parse_reference(source))
 
     def locate(self, text: str, *, refresh: bool = False) -> Flow[list[LocatedSkill]]:
         """Find what a reference means: one skill, or all of an index or of a folder of folders.
@@ -108,7 +102,7 @@ class Workplace:
         reference = parse_reference(text)
         if reference.path is not None:
             return (yield from locate_folders(Path(reference.path).expanduser(), self.root))
-        yield from work(partial(self._name, reference))
+        yield from work(partial(self.leave.name, reference))
         return (yield from locate(reference, replace(self.session, refresh=True) if refresh else self.session))
 
     def locate_one(self, text: str) -> Flow[LocatedSkill]:
@@ -128,10 +122,9 @@ class Workplace:
         from skillwire.resolver.which import which  # noqa: PLC0415  # one command alone asks
 
         reference = parse_reference(text)
-        yield from work(partial(self._name, reference))
-        return (
-            yield from which(reference, self.session, policy=self.policy, addresses=self.addresses, folder=self.folder)
-        )
+        yield from work(partial(self.leave.name, reference))
+        addresses = self.leave.addresses
+        return (yield from which(reference, self.session, policy=self.policy, addresses=addresses, folder=self.folder))
 
     def files(self, skill: LocatedSkill) -> Flow[Files]:
         """Return the verified files of a skill."""
@@ -270,23 +263,11 @@ class Workplace:
     def _name_planned(self, plan: Plan) -> None:
         """Take the consent to a plan, just given or of long ago, as leave to connect to its origins."""
         for origin in {planned.skill.ref.origin for planned in plan.skills if not planned.skill.is_local}:
-            self._name_url(origin)
+            self.leave.name_url(origin)
 
     def _trust_locked(self, skills: Sequence[LockedSkill]) -> None:
         """Name the origins of installed skills that the user has agreed to; a lock alone names nothing."""
         for origin in {skill.origin for skill in skills if skill.index}:
             record = self.session.origins.look_up(origin)
             if self.policy.decide(origin, record) == "allow":
-                self._name_url(origin)
-
-    def _name(self, reference: Reference) -> None:
-        """Take what the user typed as leave to connect there, and find the credential for it."""
-        for lookup in reference.lookups:
-            self._name_url(lookup.location.url)
-
-    def _name_url(self, text: str) -> None:
-        url = parse_url(text)
-        self.addresses = self.addresses.naming(url)
-        origin = str(url.origin)
-        if credential := self._tokens.get(origin) or find_credential(url, os.environ):
-            self._credentials[origin] = credential
+                self.leave.name_url(origin)

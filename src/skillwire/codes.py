@@ -756,6 +756,31 @@ CODES: dict[str, CodeInfo] = {
         "Search again without after, and go on with the next of that answer.",
         exit_code=2,
     ),
+    # --- tokens ------------------------------------------------------------------------------------------
+    "TOKEN_FORM": CodeInfo(
+        "A token cannot be made so",
+        "Its name, a skill, a scope or the time of its end is malformed.",
+        "See skillwire token create --help.",
+        exit_code=2,
+    ),
+    "TOKEN_NOT_FOUND": CodeInfo(
+        "There is no such token",
+        "The ID was mistyped, or belongs to another state directory.",
+        "List them: skillwire token list.",
+        exit_code=3,
+    ),
+    "DATABASE": CodeInfo(
+        "The server's database cannot be used",
+        "The file is damaged, of a newer version, not writable, or held by another process.",
+        "Check the file that is named, its folder and the free space.",
+        exit_code=7,
+    ),
+    "SERVER_KEY": CodeInfo(
+        "The server's key cannot be used",
+        "The file is readable by others, or holds something else.",
+        "Restore it from a copy. A new key makes every token worthless: remove the file to have one made.",
+        exit_code=7,
+    ),
     # --- answers of the server ---------------------------------------------------------------------------
     "NOT_FOUND": CodeInfo(
         "Nothing is published at this path",

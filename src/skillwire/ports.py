@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from skillwire.model.cached_response import CachedResponse
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from skillwire.model.install import Lock, Placement, StagedSkill
     from skillwire.model.origin_record import OriginRecord
     from skillwire.model.search import SearchPage, SearchQuery
+    from skillwire.model.token import Token
 
 
 class BlobStore(Protocol):
@@ -69,6 +70,22 @@ class SkillSearch(Protocol):
         Raises:
             UsageError: ``CURSOR`` when ``query.after`` is none of ours.
         """
+
+
+class TokenStore(Protocol):
+    """The tokens of a publisher."""
+
+    def add(self, token: Token) -> None:
+        """Keep a new token, durably."""
+
+    def change(self, token: Token) -> None:
+        """Keep ``token`` in place of what was kept under its ID, durably."""
+
+    def find(self, token_id: str) -> Token | None:
+        """Return the token of this ID."""
+
+    def all(self) -> Sequence[Token]:
+        """Return every token, oldest first."""
 
 
 class ResponseCache(Protocol):

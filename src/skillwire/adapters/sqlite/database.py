@@ -1,0 +1,159 @@
+"""The one SQLite file under the state directory: everything durable that is not a blob.
+
+A connection belongs to one thread; each thread that asks gets its own. Writing is in WAL mode and synchronous, so a
+commit that returned is on the disk. The schema is numbered SQL files: those that a database lacks are run in order
+when it is opened, each in a transaction with its row in the table ``migrations``. A file that was run is never
+changed; its checksum is compared, and a database of a newer version is refused rather than guessed at.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+import threading
+from contextlib import contextmanager
+from importlib import resources
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from skillwire.errors import Place, StorageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+#: Seconds that a writer waits for another one.
+_PATIENCE: Final = 10.0
+_MIGRATIONS: Final = "skillwire.adapters.sqlite"
+_TABLE: Final = "CREATE TABLE IF NOT EXISTS migrations (number INTEGER PRIMARY KEY, checksum TEXT NOT NULL) STRICT"
+
+
+class Migration(NamedTuple):
+    """One numbered step of the schema."""
+
+    number: int
+    name: str
+    script: str
+
+    @property
+    def checksum(self) -> str:
+        """The SHA-256 of its text, in hexadecimal."""
+        return hashlib.sha256(self.script.encode()).hexdigest()
+
+
+def read_migrations() -> list[Migration]:
+    """Return the steps of the schema, in order."""
+    folder = resources.files(_MIGRATIONS) / "migrations"
+    files = sorted(file.name for file in folder.iterdir() if file.name.endswith(".sql"))
+    return [Migration(int(name[:4]), name, (folder / name).read_text("utf-8")) for name in files]
+
+
+class Database:
+    """The database in the file ``path``; opened, made or brought up to date with the first connection.
+
+    Raises:
+        StorageError: ``DATABASE`` from every method, when the file cannot be read or written.
+    """
+
+    def __init__(self, path: Path, *, migrations: Sequence[Migration] | None = None) -> None:
+        self.path = path
+        self._migrations = read_migrations() if migrations is None else migrations
+        self._local = threading.local()
+        self._lock = threading.Lock()
+        self._is_current = False
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """Give this thread's connection, to read with."""
+        with self._errors():
+            yield self._connection()
+
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """Give this thread's connection in a transaction: committed at the end, undone by an error."""
+        with self._errors():
+            connection = self._connection()
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+            except BaseException:
+                connection.execute("ROLLBACK")
+                raise
+            connection.execute("COMMIT")
+
+    def close(self) -> None:
+        """Close this thread's connection."""
+        connection = getattr(self._local, "connection", None)
+        if connection is not None:
+            connection.close()
+            self._local.connection = None
+
+    def _connection(self) -> sqlite3.Connection:
+        connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
+        if connection is None:
+            connection = self._open()
+            self._local.connection = connection
+        return connection
+
+    def _open(self) -> sqlite3.Connection:
+        self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if not self.path.exists():
+            self.path.touch(mode=0o600)
+        connection = sqlite3.connect(self.path, timeout=_PATIENCE, isolation_level=None)
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = FULL")
+            connection.execute("PRAGMA foreign_keys = ON")
+            with self._lock:
+                if not self._is_current:
+                    self._bring_up_to_date(connection)
+                    self._is_current = True
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _bring_up_to_date(self, connection: sqlite3.Connection) -> None:
+        connection.execute(_TABLE)
+        connection.execute("BEGIN IMMEDIATE")  # of two processes that begin at once, one waits here for the other
+        try:
+            done = dict(connection.execute("SELECT number, checksum FROM migrations"))
+            self._compare(done)
+            for migration in self._migrations:
+                if migration.number not in done:
+                    for statement in _statements(migration.script):
+                        connection.execute(statement)
+                    row = (migration.number, migration.checksum)
+                    connection.execute("INSERT INTO migrations VALUES (?, ?)", row)
+        except BaseException:
+            connection.execute("ROLLBACK")
+            raise
+        connection.execute("COMMIT")
+
+    def _compare(self, done: dict[int, str]) -> None:
+        known = {migration.number: migration for migration in self._migrations}
+        for number, checksum in done.items():
+            if number not in known:
+                message = f"its schema has step {number}, which this version does not know"
+                raise self._error(message, "Use the version of skillwire that wrote it, or a newer one.")
+            if known[number].checksum != checksum:
+                raise self._error(f"{known[number].name} was run with another text", None)
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except (sqlite3.DatabaseError, OSError) as error:
+            raise self._error(str(error), None) from error
+
+    def _error(self, message: str, fix: str | None) -> StorageError:
+        return StorageError("DATABASE", message, place=Place(str(self.path)), fix=fix)
+
+
+def _statements(script: str) -> Iterator[str]:
+    """Yield the statements of a script; ``executescript`` would end the transaction that they belong to."""
+    statement = ""
+    for line in script.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""

@@ -1,0 +1,175 @@
+"""Tokens: made, shown once, recognised, replaced, taken back.
+
+An API key is ``sw_ID_SECRET``. The store keeps the ID and a keyed hash of the whole, so who reads the store can
+neither use a token nor try secrets without the key, which lies in a file of its own. A signing key's secret is derived
+from the key and the ID, so it is kept nowhere. Both are compared in constant time. Spec: SSP §7.2.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import re
+import secrets
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from skillwire.errors import NotFoundError, UsageError
+from skillwire.model.access import EVERY_SKILL
+from skillwire.model.name import is_skill_name
+from skillwire.model.token import Token
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+
+    from skillwire.model.token import TokenKind
+    from skillwire.ports import TokenStore
+
+PREFIX: Final = "sw"
+_FORM: Final = re.compile(r"sw_([a-z2-7]{16})_([A-Za-z0-9_-]{43})", re.ASCII)
+_SCOPE: Final = re.compile(r"[!#-\[\]-~]{1,128}", re.ASCII)  # RFC 6749 §3.3
+_NAME_LENGTH: Final = 128
+_SECRET_BYTES: Final = 32
+
+
+class Issued(NamedTuple):
+    """A new token and its secret, which is shown now and never again."""
+
+    token: Token
+    secret: str
+
+
+class Tokens:
+    """The tokens of one publisher.
+
+    Args:
+        store: where they are kept.
+        key: of the hashes; 32 random bytes that lie elsewhere.
+        clock: seconds since the epoch.
+    """
+
+    def __init__(self, store: TokenStore, key: bytes, clock: Callable[[], float]) -> None:
+        self._store = store
+        self._key = key
+        self._clock = clock
+
+    def issue(
+        self,
+        name: str,
+        *,
+        skills: Collection[str] = (),
+        scopes: Collection[str] = (),
+        expires_in: float | None = None,
+        kind: TokenKind = "api_key",
+    ) -> Issued:
+        """Make a token.
+
+        Args:
+            name: whose it is, for people.
+            skills: names of the skills that it opens, ``*`` for all.
+            scopes: what else it allows.
+            expires_in: seconds until it ends; None for never.
+            kind: an API key, or a key to sign requests with.
+
+        Raises:
+            UsageError: ``TOKEN_FORM``.
+        """
+        _check(name, skills, scopes, expires_in)
+        now = self._clock()
+        expires = None if expires_in is None else now + expires_in
+        token = Token(_new_id(), name, kind, frozenset(skills), frozenset(scopes), now, expires)
+        return self._keep(token)
+
+    def rotate(self, token_id: str, *, overlap: float) -> Issued:
+        """Make a successor of a token with the same rights; the old one ends after ``overlap`` seconds.
+
+        Raises:
+            NotFoundError: ``TOKEN_NOT_FOUND``.
+            UsageError: ``TOKEN_FORM`` when the token has ended already.
+        """
+        old, now = self.look_up(token_id), self._clock()
+        if not old.is_good_at(now):
+            raise UsageError("TOKEN_FORM", f"{token_id} has ended already", fix="Make a new one: token create.")
+        lifetime = None if old.expires is None else max(old.expires - old.created, 0.0)
+        expires = None if lifetime is None else now + lifetime
+        issued = self._keep(replace(old, token_id=_new_id(), created=now, expires=expires, digest=b""))
+        end = now + overlap
+        self._store.change(replace(old, expires=end if old.expires is None else min(end, old.expires)))
+        return issued
+
+    def revoke(self, token_id: str) -> Token:
+        """Take a token back, for good and at once.
+
+        Raises:
+            NotFoundError: ``TOKEN_NOT_FOUND``.
+        """
+        token = self.look_up(token_id)
+        if token.revoked is None:
+            token = replace(token, revoked=self._clock())
+            self._store.change(token)
+        return token
+
+    def look_up(self, token_id: str) -> Token:
+        """Return the token of this ID.
+
+        Raises:
+            NotFoundError: ``TOKEN_NOT_FOUND``.
+        """
+        token = self._store.find(token_id)
+        if token is None:
+            raise NotFoundError("TOKEN_NOT_FOUND", f"there is no token {token_id!r}")
+        return token
+
+    def all(self) -> Sequence[Token]:
+        """Return every token, oldest first."""
+        return self._store.all()
+
+    def recognise(self, text: str) -> Token | None:
+        """Return the token that ``text`` is the secret of, if it is good now. Trust: ``text`` is a stranger's."""
+        form = _FORM.fullmatch(text)
+        token = self._store.find(form[1]) if form else None
+        digest = self._digest(text)  # also for what cannot be one, so that the time tells nothing
+        expected = token.digest if token is not None and token.kind == "api_key" else b"\0" * 32
+        is_it = hmac.compare_digest(digest, expected)
+        return token if token is not None and is_it and token.is_good_at(self._clock()) else None
+
+    def signing_key(self, token_id: str) -> tuple[Token, bytes] | None:
+        """Return the signing key of this ID, if it is good now. Trust: the ID is a stranger's."""
+        token = self._store.find(token_id)
+        if token is None or token.kind != "signing_key" or not token.is_good_at(self._clock()):
+            return None
+        return token, self._derive(token_id).encode("ascii")
+
+    def _keep(self, token: Token) -> Issued:
+        if token.kind == "signing_key":
+            issued = Issued(token, self._derive(token.token_id))
+        else:
+            secret = f"{PREFIX}_{token.token_id}_{secrets.token_urlsafe(_SECRET_BYTES)}"
+            issued = Issued(replace(token, digest=self._digest(secret)), secret)
+        self._store.add(issued.token)
+        return issued
+
+    def _digest(self, secret: str) -> bytes:
+        return hmac.digest(self._key, b"api key\0" + secret.encode("utf-8", "surrogatepass"), hashlib.sha256)
+
+    def _derive(self, token_id: str) -> str:
+        derived = hmac.digest(self._key, b"signing key\0" + token_id.encode(), hashlib.sha256)
+        return base64.urlsafe_b64encode(derived).rstrip(b"=").decode()
+
+
+def _new_id() -> str:
+    return base64.b32encode(secrets.token_bytes(10)).decode().lower()
+
+
+def _check(name: str, skills: Collection[str], scopes: Collection[str], expires_in: float | None) -> None:
+    if not name.strip() or len(name) > _NAME_LENGTH or not name.isprintable():
+        raise UsageError("TOKEN_FORM", "a token's name is a short text", fix="Say whose it is, such as 'build robot'.")
+    for skill in skills:
+        if skill != EVERY_SKILL and not is_skill_name(skill):
+            raise UsageError("TOKEN_FORM", f"{ascii(skill)[:80]} is no skill's name", fix="Give a name, or * for all.")
+    for scope in scopes:
+        if not _SCOPE.fullmatch(scope):
+            raise UsageError("TOKEN_FORM", f"{ascii(scope)[:80]} is no scope", fix="A scope has no spaces or quotes.")
+    if expires_in is not None and expires_in <= 0:
+        raise UsageError("TOKEN_FORM", "a token ends in the future", fix="Give --expires such as 90d.")

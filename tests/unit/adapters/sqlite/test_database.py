@@ -1,0 +1,129 @@
+"""The database: its schema grows by steps, once each, and whatever is wrong with the file is told."""
+
+import sqlite3
+import stat
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from skillwire.adapters.sqlite.database import Database, Migration, read_migrations
+from skillwire.errors import StorageError
+
+FIRST = Migration(
+    1, "0001_a.sql", "-- a comment; with a semicolon\nCREATE TABLE a (x TEXT);\nINSERT INTO a VALUES (';');\n"
+)
+SECOND = Migration(2, "0002_b.sql", "CREATE TABLE b (x TEXT);")
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "state" / "skillwire.db"
+
+
+def tables(path):
+    with sqlite3.connect(path) as connection:
+        return {name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
+
+
+def open_with(path, *migrations):
+    database = Database(path, migrations=migrations)
+    with database.reading() as connection:
+        connection.execute("SELECT 1")
+    database.close()
+
+
+def test_steps_are_run_once_and_in_order(path):
+    open_with(path, FIRST)
+    open_with(path, FIRST)
+    assert tables(path) == {"migrations", "a"}
+    open_with(path, FIRST, SECOND)
+    assert tables(path) == {"migrations", "a", "b"}
+    with sqlite3.connect(path) as connection:
+        assert connection.execute("SELECT x FROM a").fetchall() == [(";",)]
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
+def test_only_the_owner_may_read_it(path):
+    open_with(path, FIRST)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+
+
+def test_step_that_fails_leaves_what_was_before(path):
+    open_with(path, FIRST)
+    broken = Migration(2, "0002_b.sql", "CREATE TABLE b (x TEXT);\nCREATE TABLE a (x TEXT);")
+    with pytest.raises(StorageError):
+        open_with(path, FIRST, broken)
+    assert tables(path) == {"migrations", "a"}
+    open_with(path, FIRST, SECOND)
+
+
+def test_database_of_a_newer_version_is_refused(path):
+    open_with(path, FIRST, SECOND)
+    with pytest.raises(StorageError, match="does not know") as caught:
+        open_with(path, FIRST)
+    assert caught.value.code == "DATABASE"
+    assert caught.value.fix
+
+
+def test_step_whose_text_was_changed_is_refused(path):
+    open_with(path, FIRST)
+    with pytest.raises(StorageError, match=r"0001_a\.sql was run with another text"):
+        open_with(path, FIRST._replace(script="CREATE TABLE a (y TEXT);"))
+
+
+def test_file_that_is_no_database_is_told_and_left_alone(path):
+    path.parent.mkdir()
+    path.write_bytes(b"something else" * 100)
+    with pytest.raises(StorageError) as caught:
+        open_with(path, FIRST)
+    assert caught.value.place.source == str(path)
+    assert path.read_bytes() == b"something else" * 100
+
+
+def test_transaction_is_kept_whole_or_not_at_all(path):
+    database = Database(path, migrations=[FIRST])
+    with pytest.raises(KeyError), database.writing() as connection:
+        connection.execute("INSERT INTO a VALUES ('lost')")
+        raise KeyError
+    with database.writing() as connection:
+        connection.execute("INSERT INTO a VALUES ('kept')")
+    with database.reading() as connection:
+        assert connection.execute("SELECT x FROM a").fetchall() == [(";",), ("kept",)]
+    database.close()
+
+
+def test_many_threads_open_and_write_at_once(path):
+    database = Database(path, migrations=[FIRST])
+    start = threading.Barrier(8)
+
+    def write(number):
+        start.wait()
+        with database.writing() as connection:
+            connection.execute("INSERT INTO a VALUES (?)", (str(number),))
+        database.close()
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(write, range(8)))
+    with sqlite3.connect(path) as connection:
+        assert connection.execute("SELECT count(*) FROM a").fetchone() == (9,)
+
+
+def test_two_databases_on_one_file_bring_it_up_to_date_once(path):
+    start = threading.Barrier(4)
+
+    def begin(_):
+        start.wait()
+        open_with(path, FIRST, SECOND)
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(begin, range(4)))
+    assert tables(path) == {"migrations", "a", "b"}
+
+
+def test_steps_that_are_shipped_are_numbered_without_a_gap(path):
+    shipped = read_migrations()
+    assert [step.number for step in shipped] == list(range(1, len(shipped) + 1))
+    open_with(path, *shipped)
+    assert "tokens" in tables(path)

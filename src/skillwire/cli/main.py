@@ -46,7 +46,7 @@ SECTIONS: Final[dict[str, dict[str, str]]] = {
         "origins": "List whom you agreed to install from, and take it back.",
     },
     "Understand": {
-        "doctor": "Look for what is wrong here: network, folders, settings, installed skills.",
+        "doctor": "Look for what is wrong here, and say how to mend it.",
         "explain": "Say what an error code or a lint rule means, and what to do.",
         "which": "Say which skill a reference means, and why that one.",
         "config": "Show the settings in force, and where each comes from.",

@@ -27,7 +27,7 @@ def test_key_that_others_may_read_is_refused_with_the_fix(tmp_path):
     path.chmod(0o640)
     with pytest.raises(StorageError, match="others may read it") as caught:
         read_server_key(path)
-    assert f"chmod 600 {path}" in caught.value.fix
+    assert caught.value.fix == f"Take that away: chmod 600 {path}"
 
 
 @pytest.mark.parametrize("content", [b"", b"short", b"k" * 33])

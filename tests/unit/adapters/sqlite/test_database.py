@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from skillwire.adapters.sqlite.database import Database, Migration, read_migrations
-from skillwire.errors import StorageError
+from skillwire.errors import Place, StorageError
 
 FIRST = Migration(
     1, "0001_a.sql", "-- a comment; with a semicolon\nCREATE TABLE a (x TEXT);\nINSERT INTO a VALUES (';');\n"
@@ -78,15 +78,14 @@ def test_file_that_is_no_database_is_told_and_left_alone(path):
     path.write_bytes(b"something else" * 100)
     with pytest.raises(StorageError) as caught:
         open_with(path, FIRST)
-    assert caught.value.place.source == str(path)
+    assert caught.value.place == Place(str(path))
     assert path.read_bytes() == b"something else" * 100
 
 
 def test_transaction_is_kept_whole_or_not_at_all(path):
     database = Database(path, migrations=[FIRST])
-    with pytest.raises(KeyError), database.writing() as connection:
-        connection.execute("INSERT INTO a VALUES ('lost')")
-        raise KeyError
+    with pytest.raises(StorageError), database.writing() as connection:
+        connection.executemany("INSERT INTO a VALUES (?)", [("lost",), ("lost", "too many")])
     with database.writing() as connection:
         connection.execute("INSERT INTO a VALUES ('kept')")
     with database.reading() as connection:

@@ -54,6 +54,23 @@ async def test_both_clients_install_the_same(origin, tmp_path):
     assert trees[0]
 
 
+async def test_both_clients_tell_of_what_comes(origin, tmp_path):
+    def keep(told):
+        return lambda host, size: told.append((host, size))
+
+    one: list[tuple[str, int]] = []
+    two: list[tuple[str, int]] = []
+    async with AsyncClient(tmp_path, on_traffic=keep(one), refresh=True) as client:
+        body = await (await client.skill(f"{origin}/csv-profile")).open("SKILL.md")
+    with Client(tmp_path, on_traffic=keep(two), refresh=True) as other:
+        await asyncio.to_thread(other.index, origin)
+    assert [size for _, size in one].count(0) == 2, "one for each request"
+    assert [size for _, size in two].count(0) == 1
+    assert {host for host, _ in one + two} == {origin}
+    assert sum(size for _, size in one) > len(body) // 4, "compressed, but there"
+    assert sum(size for _, size in two) > 0
+
+
 async def test_errors_are_the_same(origin, tmp_path):
     async with AsyncClient(tmp_path) as client:
         with pytest.raises(SkillwireError) as caught:

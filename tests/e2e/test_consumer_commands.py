@@ -162,6 +162,7 @@ class TestPipe:
     def test_nothing_is_asked_without_a_terminal(self, origin, project):
         assert document(project, "add", f"{origin}/csv-profile", code=4)["error"]["code"] == "ORIGIN_UNKNOWN"
         assert document(project, "add", origin, code=2)["error"]["code"] == "REFERENCE"
+        assert run(project, "add", origin).stderr.startswith("error[REFERENCE]: ")
         assert list(project.iterdir()) == []
 
     def test_a_dry_run_changes_nothing(self, origin, project):

@@ -87,7 +87,7 @@ def command(
             tell_plan(output, plan, consent=yes, overwrite=overwrite)
             return
         if not frozen:
-            _agree_to_number(output, plan, references, agreed=take_all or yes)
+            _agree_to_number(plan, references, agreed=take_all or yes)
         if code := carry_out(client, output, progress, plan, consent=yes, overwrite=overwrite):
             raise click.exceptions.Exit(code)
 
@@ -121,14 +121,14 @@ def _origin_question(base: str) -> str:
     return f"Nothing was installed from {base} yet. A skill is instructions that your agent follows. Trust it?"
 
 
-def _agree_to_number(output: Output, plan: Plan, references: Sequence[str], *, agreed: bool) -> None:
+def _agree_to_number(plan: Plan, references: Sequence[str], *, agreed: bool) -> None:
     """Adding all of an origin is rarely meant by typing its name alone."""
     if agreed or len(plan.skills) <= len(references):
         return
     names = [row.skill.ref.name for row in plan.skills]
     more = f" and {len(names) - _ASKED_ABOUT} more" if len(names) > _ASKED_ABOUT else ""
-    output.note(", ".join(names[:_ASKED_ABOUT]) + more)
-    if not confirm(f"That means {len(plan.skills)} skills. Add them all?"):
+    question = f"That means {len(plan.skills)} skills. Add them all?"
+    if not confirm(question, about=", ".join(names[:_ASKED_ABOUT]) + more):
         first = reference_to(plan.skills[0].skill.ref)
         fix = f"name one, such as {first}, or give --all"
         raise UsageError("REFERENCE", f"{' '.join(references)} means {len(plan.skills)} skills", fix=fix)

@@ -89,10 +89,12 @@ def _one_origin(client: Client, references: Sequence[str]) -> str:
     return origins.pop()
 
 
-def confirm(question: str) -> bool:
-    """Ask on the terminal; False where there is none. ``question`` may hold text from outside."""
+def confirm(question: str, *, about: str = "") -> bool:
+    """Ask on the terminal, below the line ``about``; False where there is none. Both may hold text from outside."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return False
+    if about:
+        click.echo(one_line(about), err=True)
     return click.confirm(one_line(question), default=False, err=True)
 
 

@@ -62,3 +62,16 @@ def test_a_damaged_file_is_said_not_forgotten(tmp_path):
     path.write_text("{")
     with pytest.raises(SkillwireError):
         FileOriginBook(path).look_up(BASE)
+
+
+def test_a_consent_is_taken_back_and_the_promise_of_digests_stays(tmp_path):
+    book = FileOriginBook(tmp_path / "origins.json")
+    book.record("https://b.example", OriginRecord("2026-01-01T00:00:00Z", accepted=True, generation="0.2.0"))
+    book.record("https://a.example", OriginRecord("2026-01-02T00:00:00Z", accepted=True))
+    book.withdraw("https://b.example")
+    book.withdraw("https://unknown.example")
+    assert book.records() == {
+        "https://a.example": OriginRecord("2026-01-02T00:00:00Z", accepted=True),
+        "https://b.example": OriginRecord("2026-01-01T00:00:00Z", accepted=False, generation="0.2.0"),
+    }
+    assert list(book.records()) == ["https://a.example", "https://b.example"]

@@ -1,9 +1,9 @@
 """Resident memory of ``skillwire serve``, beside a bare ASGI server: ``python bench/server_memory.py [SKILLS]``.
 
-Bare is a Starlette application with one route under the same uvicorn, httptools and uvloop. Ours publishes 2,000
+Bare is a Starlette application with one route under the same uvicorn, httptools and uvloop. Ours publishes 10,000
 skills (or as many as are said); it is measured at rest after the first start, which loads everything, after a
-second one, which finds everything in its record, and after requests for indexes, files and artifacts. Printed is
-what each has, and the ratio to bare; the goal at 10,000 skills is at most 1.8.
+second one, which finds everything in its record, and after requests for indexes, files, artifacts and pages. The
+goal at 10,000 skills is at most 1.8 of bare.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ from http.client import HTTPConnection
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from comparison import Goal, compare
 from workload import make_skills
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-SKILLS: Final = 2_000
+SKILLS: Final = 10_000
 BARE: Final = """
 import sys, uvicorn
 from starlette.applications import Starlette
@@ -48,14 +49,13 @@ def main() -> None:
         os.environ["SKILLWIRE_HOME"] = str(Path(work, "home"))
         with _bare() as (process, _):
             bare = _resident(process)
-        _print("bare", bare, bare)
         for start in ("first", "second"):
             began = time.perf_counter()
             with _ours(folder) as (process, connection):
                 print(f"{start} start of {skills} skills: {time.perf_counter() - began:.1f} s")
-                _print(f"{start} start", _resident(process), bare)
+                _compare(f"memory with {skills:,} skills, {start} start", process, bare)
                 _ask(connection, skills)
-                _print("after requests", _resident(process), bare)
+                _compare(f"memory with {skills:,} skills, {start} start, after requests", process, bare)
 
 
 @contextlib.contextmanager
@@ -92,6 +92,8 @@ def _ours(folder: Path) -> Iterator[tuple[subprocess.Popen[bytes], HTTPConnectio
 def _ask(connection: HTTPConnection, skills: int) -> None:
     entries = json.loads(_get(connection, INDEX))["skills"]
     assert len(entries) == skills
+    for path in ("/", "/?q=notes", f"/skills/{entries[0]['name']}"):
+        _get(connection, path)
     for entry in entries[::10]:
         _get(connection, f"/.well-known/agent-skills/{entry['url']}")
         _get(connection, f"/.well-known/skills/{entry['name']}/SKILL.md")
@@ -113,8 +115,8 @@ def _resident(process: subprocess.Popen[bytes]) -> float:
     return int(found[1]) / 1024
 
 
-def _print(what: str, size: float, bare: float) -> None:
-    print(f"{what}: {size:.1f} MiB, {size / bare:.2f} of bare, {size - bare:+.1f} MiB", flush=True)
+def _compare(what: str, process: subprocess.Popen[bytes], bare: float) -> None:
+    compare(what, [_resident(process)], [bare], Goal("at most", 1.8), peer="bare uvicorn", unit="MiB")
 
 
 if __name__ == "__main__":

@@ -25,7 +25,9 @@ TOKEN = "TOKEN1"  # noqa: S105  # the one on the page
 class Origin(SimpleHTTPRequestHandler):
     """A static site for who has the token, as a bearer or as the password of ``ci``."""
 
-    known = frozenset({f"Bearer {TOKEN}", "Basic " + base64.b64encode(f"ci:{TOKEN}".encode()).decode()})
+    known: frozenset[str | None] = frozenset(
+        {f"Bearer {TOKEN}", "Basic " + base64.b64encode(f"ci:{TOKEN}".encode()).decode()}
+    )
 
     def do_GET(self):
         if self.headers.get("Authorization") in self.known:

@@ -59,7 +59,7 @@ def paths(site):
 
 def headers_file(site):
     """Return the rules of ``_headers``: glob, fields, in order."""
-    rules = []
+    rules: list[tuple[re.Pattern[str], dict[str, str]]] = []
     for line in (site / "_headers").read_text().splitlines():
         if line.startswith(" "):
             name, _, value = line.strip().partition(": ")
@@ -143,7 +143,7 @@ def test_the_upload_to_s3_takes_each_file_once_and_indexes_last(site, tmp_path):
     (tmp_path / "aws").chmod(0o755)
     path = os.pathsep.join((str(tmp_path), "/usr/bin", "/bin"))
     sh(box("upload.sh"), site.parent, BUCKET="bucket", PATH=path)
-    uploaded = {}
+    uploaded: dict[Path, tuple[int, dict[str, str]]] = {}
     for call in (tmp_path / "log").read_text().strip().split("\n\n"):
         s3, sync, source, target, *options = call.split("\n")
         assert (s3, sync, target) == ("s3", "sync", source.replace("site", "s3://bucket", 1))

@@ -92,7 +92,8 @@ class Nginx:
     def get(self, path, *, method="GET", **fields):
         """Make one request of skills.example.com; nothing is decoded."""
         connection = HTTPSConnection("skills.example.com", self.port, timeout=PATIENCE, context=self._context)
-        connection._create_connection = lambda *_, **__: socket.create_connection(("127.0.0.1", self.port))
+        plain = socket.create_connection(("127.0.0.1", self.port), PATIENCE)
+        connection.sock = self._context.wrap_socket(plain, server_hostname="skills.example.com")
         try:
             named = {name.replace("_", "-"): value for name, value in fields.items()}
             connection.request(method, path, headers={"Host": "skills.example.com", **named})

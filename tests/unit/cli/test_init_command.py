@@ -22,9 +22,9 @@ def test_a_new_skill_passes_check(capsys: pytest.CaptureFixture[str], options: l
     assert said.out == "made pdf-forms  pdf-forms\n"
     assert said.err == "next: fill in pdf-forms/SKILL.md, then: skillwire check pdf-forms\n"
     assert run(["check", "pdf-forms"]) == 0
-    said = capsys.readouterr().out
-    assert said.count("warning[PLACEHOLDER]") == said.count("[") == 3
-    assert said.endswith("\nchecked pdf-forms: 3 warnings\n")
+    checked = capsys.readouterr().out
+    assert checked.count("warning[PLACEHOLDER]") == checked.count("[") == 3
+    assert checked.endswith("\nchecked pdf-forms: 3 warnings\n")
     assert Path("pdf-forms/scripts/main.py").exists() is ("--script" in options)
     assert Path("pdf-forms/skill.toml").exists() is ("--manifest" in options)
 

@@ -2,8 +2,9 @@
 
 A request goes through at most three doors (and under our own server not even through the first: see
 :mod:`skillwire.server.connection`). The *fast path* is one lookup of its path among the answers that are
-prepared. Next the *site* takes the path apart: files, artifacts, indexes of scopes. What is left goes to
-*Starlette*: ``/healthz``, ``/readyz``, ``/metrics``, and 404 for the rest.
+prepared. Next the *site* takes the path apart: files, artifacts, indexes of scopes. Browsers are answered by the
+*console*: ``/``, ``/skills/``. What is left goes to *Starlette*: ``/healthz``, ``/readyz``, ``/metrics``, and 404
+for the rest.
 
 The application runs alone, or mounted below any path of another one. Most frameworks hand no lifespan events to
 what is mounted in them, so it starts with the first request when nobody has started it. Requests that come
@@ -22,6 +23,7 @@ import structlog
 from skillwire import limits
 from skillwire.protocols.agent_skills.fields import OPEN_FIELDS
 from skillwire.protocols.agent_skills.server import Cache, Listing
+from skillwire.server.console import Console
 from skillwire.server.headers import encode_fields
 from skillwire.server.metrics import Metrics
 from skillwire.server.problems import INTERNAL, NOT_FOUND, NOT_READY, URL_TOO_LONG, method_not_allowed
@@ -71,15 +73,17 @@ class Application:
     Args:
         publication: where revisions come from; started and stopped with the application.
         access_log: whether each request is logged.
+        base_url: of the site, for the addresses that pages show; as requests say it when empty.
     """
 
-    def __init__(self, publication: Publication, *, access_log: bool = True) -> None:
+    def __init__(self, publication: Publication, *, access_log: bool = True, base_url: str = "") -> None:
         self.publication = publication
         self._access_log = access_log
         self._log = structlog.get_logger("skillwire.access")
         self._metrics = Metrics(lambda: publication.current)
         self._stored = StoredContent(publication.blobs, publication.look_again)
-        self._services = make_services(lambda: publication.current, self._metrics)
+        self._console = Console(lambda: publication.current, self._first_revision, publication.blobs, base_url)
+        self._services = make_services(lambda: publication.current, self._metrics, self._console.absent)
 
     async def startup(self) -> None:
         """Begin to load and watch the folders, unless that has begun. Returns at once."""
@@ -165,6 +169,9 @@ class Application:
                 return "none"
             if path.startswith(_SITE):
                 return await self._answer_site(path, scope, seen)
+            if self._console.owns(path):
+                await self._console.answer(path, scope, seen)
+                return "none" if seen.status == HTTPStatus.NOT_FOUND else "page"
             await self._services(scope, receive, seen)
         except Exception:
             structlog.get_logger("skillwire").exception("a request failed", path=path)
@@ -175,7 +182,7 @@ class Application:
         return "none" if seen.status == HTTPStatus.NOT_FOUND else "service"
 
     async def _answer_site(self, path: str, scope: Scope, send: Send) -> Route:
-        revision = self.publication.current or await self._first_revision()
+        revision = self.publication.current or await self._first_revision(limits.SERVER_LOADING_SECONDS)
         if revision is None:
             await NOT_READY.send(send)
             return "none"
@@ -193,9 +200,9 @@ class Application:
         await self._stored.send(answer, scope, send)
         return "artifact" if answer.cache is Cache.FOREVER else "file"
 
-    async def _first_revision(self) -> Revision | None:
+    async def _first_revision(self, seconds: float) -> Revision | None:
         self.publication.start()
-        return await self.publication.first(limits.SERVER_LOADING_SECONDS)
+        return await self.publication.first(seconds)
 
 
 class _Seen:
@@ -220,7 +227,7 @@ def _path(scope: Scope) -> str:
     """Return the decoded path from the root of this application, wherever it is mounted."""
     path: str = scope["path"]
     root: str = scope.get("root_path", "")
-    return path[len(root) :] if root and path.startswith(root + "/") else path
+    return path[len(root) :] if root and (path == root or path.startswith(root + "/")) else path
 
 
 async def _answer_other_method(method: str, send: Send) -> None:

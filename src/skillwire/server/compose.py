@@ -47,7 +47,8 @@ def app(
     """
     roots = published_roots(folders)
     store = FileBlobs(Path(blobs).absolute() if blobs is not None else state_directory() / "blobs")
+    base = check_base_url(base_url)
     publication = Publication(
-        PublishedFolders(roots, check_publisher(publisher), store), store, base_url=check_base_url(base_url), poll=poll
+        PublishedFolders(roots, check_publisher(publisher), store), store, base_url=base, poll=poll
     )
-    return Application(publication, access_log=access_log)
+    return Application(publication, access_log=access_log, base_url=base)

@@ -95,7 +95,7 @@ class Console:
             await method_not_allowed(scope["method"], ", ".join(_READ)).send(send)
         elif path.startswith(_ASSETS):
             await self._send_asset(path.removeprefix(_ASSETS), scope, send)
-        elif not path or path == scope.get("root_path"):
+        elif not path:
             await _redirect(scope, send)
         else:
             await self._send_page(path, scope, send)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from starlette.requests import Request
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
     from skillwire.server.folders import Broken
     from skillwire.server.metrics import Metrics
@@ -33,12 +34,13 @@ if TYPE_CHECKING:
 _FIELDS = {**OPEN_FIELDS, "Cache-Control": "no-store"}
 
 
-def make_services(current: Callable[[], Revision | None], metrics: Metrics) -> Starlette:
+def make_services(current: Callable[[], Revision | None], metrics: Metrics, absent_page: ASGIApp) -> Starlette:
     """Return the application that answers everything which is not part of the site.
 
     Args:
         current: returns the revision that is served, or None before the first.
         metrics: what ``/metrics`` exposes.
+        absent_page: answers a browser that asks for what is not there.
     """
 
     async def health(_: Request) -> Response:
@@ -56,6 +58,13 @@ def make_services(current: Callable[[], Revision | None], metrics: Metrics) -> S
         text = await asyncio.to_thread(metrics.expose)  # it reads /proc
         return Response(text, media_type=CONTENT_TYPE_LATEST, headers=_FIELDS)
 
+    async def tell(request: Request, error: Exception) -> Response:
+        if isinstance(error, HTTPException) and error.headers and "Allow" in error.headers:
+            return _response(method_not_allowed(request.method, error.headers["Allow"]))
+        if "text/html" in request.headers.get("accept", ""):
+            return _Elsewhere(absent_page)
+        return _response(NOT_FOUND)
+
     services = Starlette(
         routes=[
             Route("/healthz", health),
@@ -63,7 +72,7 @@ def make_services(current: Callable[[], Revision | None], metrics: Metrics) -> S
             Route("/metrics", expose),
             Route(SEARCH_PATH, SearchRoute(current)),
         ],
-        exception_handlers={HTTPException: _tell},
+        exception_handlers={HTTPException: tell},
     )
     services.router.redirect_slashes = False
     return services
@@ -79,10 +88,15 @@ def _describe(broken: Broken) -> dict[str, Any]:
     return {"folder": broken.name, "serving": broken.serving, "findings": findings}
 
 
-async def _tell(request: Request, error: Exception) -> Response:
-    if isinstance(error, HTTPException) and error.headers and "Allow" in error.headers:
-        return _response(method_not_allowed(request.method, error.headers["Allow"]))
-    return _response(NOT_FOUND)
+class _Elsewhere(Response):
+    """A response that another application gives."""
+
+    def __init__(self, application: ASGIApp) -> None:
+        super().__init__()
+        self._application = application
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._application(scope, receive, send)
 
 
 def _response(problem: Problem) -> Response:

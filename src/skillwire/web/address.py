@@ -7,6 +7,7 @@ into, so it is read as strictly as any other URL; else from the address of the s
 
 from __future__ import annotations
 
+import re
 from typing import Final
 from urllib.parse import quote
 
@@ -15,6 +16,7 @@ from skillwire.model.url import parse_url
 
 _NOWHERE: Final = "http://localhost"
 _SECURE: Final = "https://"
+_MORE_THAN_HOST: Final = re.compile(r"[/?#]")
 
 
 def site_address(base_url: str, scheme: str, host: str, root_path: str, server: tuple[str, int | None] | None) -> str:
@@ -30,12 +32,13 @@ def site_address(base_url: str, scheme: str, host: str, root_path: str, server: 
     if base_url:
         return base_url
     for authority in (host, _authority(server)):
+        if not authority.isascii() or _MORE_THAN_HOST.search(authority):
+            continue
         try:
             url = parse_url(f"{scheme}://{authority}{quote(root_path)}")
         except ValidationError:  # no host at all, or none that a URL can hold: the next source is asked
             continue
-        if url.authority and url.query is None:
-            return str(url).rstrip("/")
+        return str(url).rstrip("/")
     return _NOWHERE
 
 

@@ -22,10 +22,11 @@ if TYPE_CHECKING:
 
 def file_page(skill: Skill, file: SkillFile, blobs: BlobStore, frame: Frame) -> str:
     """Return the page as HTML. It may take a tenth of a second: not for the event loop."""
-    lines = None
+    lines: list[str] | None = None
     picture = media_type(file.path).startswith("image/")
     if file.size <= limits.PAGE_FILE_BYTES and not picture:
         lines = _lines(blobs.read(file.digest) or b"")
+    many = lines is not None and len(lines) > limits.PAGE_FILE_LINES
     values: dict[str, Any] = {
         "skill": skill,
         "canonical": f"{frame.address}/skills/{file_url(skill.name, file.path)}",
@@ -33,23 +34,29 @@ def file_page(skill: Skill, file: SkillFile, blobs: BlobStore, frame: Frame) -> 
         "download": f"{WELL_KNOWN[1:]}/{skill.name}/{quote_path(file.path)}",
         "file_name": file.path.rpartition("/")[2],
         "picture": picture,
-        "is_large": file.size > limits.PAGE_FILE_BYTES,
-        "text": Markup(_numbered(lines)) if lines is not None else None,  # noqa: S704  # each line is escaped
+        "reason": _reason(file, many=many),
+        "text": Markup(_numbered(lines)) if lines is not None and not many else None,  # noqa: S704  # lines are escaped
         "count": len(lines or ()),
     }
     return render("file.html", frame, values)
 
 
 def _lines(content: bytes) -> list[str] | None:
-    """Return the lines of a text; None for what is none, or has too many."""
+    """Return the lines of a text; None for what is none."""
     if b"\0" in content:
         return None
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError:  # no text: it can be downloaded
         return None
-    lines = neutralise(text.removeprefix("\ufeff")).removesuffix("\n").split("\n")
-    return lines if len(lines) <= limits.PAGE_FILE_LINES else None
+    return neutralise(text.removeprefix("\ufeff")).removesuffix("\n").split("\n")
+
+
+def _reason(file: SkillFile, *, many: bool) -> str:
+    """Return why a file is not shown."""
+    if many:
+        return "Too many lines to be shown"
+    return "Too large to be shown" if file.size > limits.PAGE_FILE_BYTES else "Not a text"
 
 
 def _numbered(lines: list[str]) -> str:

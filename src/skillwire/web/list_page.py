@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from skillwire.errors import UsageError
 from skillwire.model.search import SearchPage
-from skillwire.registry.facets import FACETS, skill_kind
+from skillwire.registry.facets import FACETS, profile_of
 from skillwire.web.address import short_address
 from skillwire.web.environment import render
 from skillwire.web.query import query_url
@@ -24,7 +24,7 @@ _DESCRIPTION: Final = 260
 #: Values of a facet that are shown.
 _VALUES: Final = 8
 _LABELS: Final = {"kind": "Kind", "license": "Licence", "tag": "Tag"}
-KINDS: Final = {
+_KINDS: Final = {
     "callable": "Callable",
     "scripts": "With scripts",
     "instructions": "Instructions",
@@ -77,7 +77,9 @@ def list_page(
         page, problem = SearchPage((), 0), error.message
     values: dict[str, Any] = {
         "query": query,
-        "chosen": [(facet, value) for facet in FACETS for value in sorted(query.facets.get(facet, ()))],
+        "chosen": [
+            (facet, value, _label(facet, value)) for facet in FACETS for value in sorted(query.facets.get(facet, ()))
+        ],
         "facets": list(_facets(page, query)),
         "hits": [_hit(skills[name]) for name in page.names],
         "total": page.total,
@@ -88,6 +90,11 @@ def list_page(
         "host": short_address(frame.address).removeprefix("http://"),
     }
     return render("hits.html" if part else "list.html", frame, values), not problem
+
+
+def kind_label(skill: Skill) -> str:
+    """Return what ``skill`` is made of, as pages call it."""
+    return _KINDS[profile_of(skill).kind[0]]
 
 
 def _facets(page: SearchPage, query: SearchQuery) -> Iterator[Facet]:
@@ -103,11 +110,15 @@ def _facets(page: SearchPage, query: SearchQuery) -> Iterator[Facet]:
 def _choice(facet: str, value: str, skills: int, query: SearchQuery) -> Choice:
     chosen = query.facets.get(facet, frozenset())
     url = query_url(query.text, {**query.facets, facet: chosen ^ {value}})
-    return Choice(KINDS.get(value, value) if facet == "kind" else value, skills, url, value in chosen)
+    return Choice(_label(facet, value), skills, url, value in chosen)
+
+
+def _label(facet: str, value: str) -> str:
+    return _KINDS.get(value, value) if facet == "kind" else value
 
 
 def _hit(skill: Skill) -> Hit:
     text = " ".join(skill.description.split())
     if len(text) > _DESCRIPTION:
         text = text[:_DESCRIPTION].rsplit(" ", 1)[0] + " …"
-    return Hit(skill.name, skill.version, text, KINDS[skill_kind(skill)], skill.license)
+    return Hit(skill.name, skill.version, text, kind_label(skill), skill.license)

@@ -11,11 +11,10 @@ from skillwire.folder.frontmatter import parse_skill_md
 from skillwire.folder.manifest import Manifest, read_manifest
 from skillwire.protocols.agent_skills.messages import WELL_KNOWN
 from skillwire.protocols.agent_skills.server import artifact_name
-from skillwire.registry.facets import skill_kind
 from skillwire.web.address import short_address
 from skillwire.web.environment import render
 from skillwire.web.links import SkillLinks, file_url
-from skillwire.web.list_page import KINDS
+from skillwire.web.list_page import kind_label
 from skillwire.web.markdown import ANCHOR, Rendered, render_markdown
 
 if TYPE_CHECKING:
@@ -64,7 +63,7 @@ def skill_page(skill: Skill, text: SkillText, frame: Frame) -> str:
     """Return the page as HTML."""
     values: dict[str, Any] = {
         "skill": skill,
-        "kind": KINDS[skill_kind(skill)],
+        "kind": kind_label(skill),
         "body": Markup(text.body.html),  # noqa: S704  # it comes from the sanitiser
         "headings": text.body.headings,
         "is_plain": text.body.is_plain,

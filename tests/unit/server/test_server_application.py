@@ -149,7 +149,6 @@ async def test_percent_encoding_is_decoded_once(client, target):
         "/.well-known/agent-skills/tools/%00",
         "/.well-known/agent-skills/tools/%ff",
         "/nothing",
-        "/",
         "/healthz/",
         "/.well-known/other",
     ],

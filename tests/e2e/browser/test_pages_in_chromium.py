@@ -1,0 +1,121 @@
+"""Each page at three widths, light and dark: nothing that axe finds, nothing too wide, nothing that runs."""
+
+from __future__ import annotations
+
+import pytest
+
+PAGES = {
+    "list": "/",
+    "hits": "/?q=report&kind=scripts",
+    "no hits": "/?q=zzzzqq",
+    "bad cursor": "/?after=none",
+    "skill": "/skills/tools",
+    "hostile skill": "/skills/notes",
+    "file": "/skills/tools/files/scripts/run.py",
+    "picture": "/skills/tools/files/assets/pixel.png",
+    "download": "/skills/tools/files/assets/data.bin",
+    "absent": "/skills/none",
+}
+TOO_WIDE = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+
+
+def violations(page):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed")
+    found = axe.Axe().run(page).response["violations"]
+    return [(one["id"], [node["html"][:120] for node in one["nodes"][:3]]) for one in found]
+
+
+@pytest.mark.parametrize(("width", "theme"), [(360, "light"), (1280, "dark")])
+def test_no_page_has_a_barrier_or_is_wider_than_the_screen(visit, served, width, theme):
+    page = visit("/", width=width, theme=theme)
+    for name, target in PAGES.items():
+        page.goto(served + target)
+        assert page.evaluate(TOO_WIDE) <= 0, name
+        assert violations(page) == [], name
+
+
+@pytest.mark.parametrize(("width", "theme"), [(360, "dark"), (768, "light"), (768, "dark"), (1280, "light")])
+def test_the_other_widths_and_themes_have_none_either(visit, served, width, theme):
+    page = visit("/", width=width, theme=theme)
+    for name in ("list", "skill"):
+        page.goto(served + PAGES[name])
+        assert page.evaluate(TOO_WIDE) <= 0, name
+        assert violations(page) == [], name
+
+
+def test_a_theme_is_followed(visit):
+    background = "getComputedStyle(document.body).backgroundColor"
+    assert visit("/", theme="light").evaluate(background) != visit("/", theme="dark").evaluate(background)
+
+
+def test_nothing_that_a_skill_says_becomes_an_element(visit, served):
+    page = visit("/?q=<img src=x onerror=alert(9)>")
+    for target in ("/", "/skills/notes", "/skills/tools", "/skills/tools/files/scripts/run.py"):
+        page.goto(served + target)
+        assert page.evaluate("document.scripts.length") == 1
+        assert page.locator("[onerror], [onclick], [style], iframe, object, embed").count() == 0
+        assert page.locator("img").count() == (target == "/skills/tools")
+
+
+def test_the_pictures_styles_and_script_of_a_page_are_all_loaded(visit):
+    page = visit("/skills/tools")
+    picture = page.locator(".prose img")
+    picture.scroll_into_view_if_needed()
+    page.wait_for_function("document.querySelector('.prose img').naturalWidth === 1")
+    assert page.evaluate("getComputedStyle(document.querySelector('.prose pre')).overflowX") == "auto"
+
+
+def test_a_private_skill_never_appears(visit, served):
+    page = visit("/?q=secret-plans")
+    assert page.get_by_text("secret-plans", exact=True).count() == 0
+    page.goto(f"{served}/skills/secret-plans")
+    assert page.get_by_role("heading", name="Nothing is published here").is_visible()
+
+
+def test_without_a_script_everything_reads_searches_filters_and_pages(visit):
+    page = visit("/", script=False)
+    page.get_by_label("Search skills").fill("moon")
+    page.get_by_role("button", name="Search").click()
+    assert page.locator("#count").inner_text() == "38 skills for “moon”"
+    page.get_by_role("link", name="With scripts").click()
+    assert page.locator("#count").inner_text() == "19 skills for “moon”"
+    page.get_by_role("button", name="Search").click()  # the filter goes along
+    assert "kind=scripts" in page.url
+    page.get_by_role("link", name="Clear all").click()
+    page.get_by_role("link", name="More skills").click()
+    assert page.locator(".hits li").count() == 10
+    page.get_by_role("link", name="tools").click()
+    page.get_by_role("link", name="scripts/run.py").click()
+    assert page.locator(".lines > div").count() == 120
+    assert not page.locator("button[data-copy]").first.is_visible()
+
+
+def test_the_content_is_one_key_away(visit):
+    page = visit("/skills/tools")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.className") == "skip"
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "main"
+
+
+def test_what_is_copied_is_what_is_shown(visit, served):
+    page = visit("/skills/tools")
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.get_by_role("button", name="Copy the command with skillwire").click()
+    page.get_by_text("Copied").wait_for()
+    assert page.evaluate("navigator.clipboard.readText()") == f"skillwire add {served}/tools"
+
+
+def test_a_line_of_a_file_can_be_linked(visit):
+    page = visit("/skills/tools/files/scripts/run.py#L100")
+    assert page.locator("#L100").is_visible()
+    assert page.evaluate("document.querySelector(':target').id") == "L100"
+    assert page.evaluate("scrollY") > 0
+
+
+def test_motion_is_only_for_those_who_want_it(chromium, served):
+    context = chromium.new_context(reduced_motion="reduce")
+    page = context.new_page()
+    page.goto(served)
+    assert page.evaluate("getComputedStyle(document.documentElement).scrollBehavior") == "auto"
+    context.close()

@@ -1,0 +1,194 @@
+"""A stranger's Markdown on our page: what is shown, where links lead, and that nothing of it runs or costs much."""
+
+from __future__ import annotations
+
+import time
+from html.parser import HTMLParser
+
+import pytest
+
+from skillwire import limits
+from skillwire.web.links import SkillLinks
+from skillwire.web.markdown import render_markdown
+
+FILES = ["SKILL.md", "references/a guide.md", "scripts/run.py", "assets/chart.png", "assets/evil.svg"]
+LINKS = SkillLinks("demo", FILES, "md-")
+
+XSS = [
+    "<script>alert(1)</script>",
+    "<img src=x onerror=alert(1)>",
+    "<svg/onload=alert(1)>",
+    "<iframe srcdoc='<script>alert(1)</script>'></iframe>",
+    "<a href='javascript:alert(1)'>x</a>",
+    "[x](javascript:alert(1))",
+    "[x](JaVaScRiPt:alert(1))",
+    "[x](&#106;avascript:alert(1))",
+    "[x](java&#10;script:alert(1))",
+    "[x](<java\tscript:alert(1)>)",
+    "[x](vbscript:msgbox(1))",
+    "[x](data:text/html;base64,PHNjcmlwdD4=)",
+    "![x](data:image/svg+xml;base64,PHN2Zz4=)",
+    "![x](javascript:alert(1))",
+    '![x](assets/chart.png "onerror=alert(1)")',
+    '[x](https://e.example/ "\\" onmouseover=alert(1) x=\\"")',
+    "[x](//evil.example/a)",
+    "[x](/.well-known/skills/demo/x)",
+    "[x](\\\\evil.example)",
+    "[x](../../other/files/SKILL.md)",
+    "[x](%2e%2e/%2e%2e/other)",
+    "<javascript:alert(1)>",
+    "<https://e.example/><script>alert(1)</script>",
+    "```<script>\nalert(1)\n```",
+    '``` x" onclick=alert(1)\ncode\n```',
+    "| a |\n|:-:|\n| <script>alert(1)</script> |",
+    "# <b id=main onclick=alert(1)>x</b>",
+    "[x]: javascript:alert(1)\n\n[x]",
+    "&lt;script&gt;alert(1)&lt;/script&gt;",
+    "<style>*{display:none}</style>",
+    "<form action=https://e.example><input name=password></form>",
+    "<base href=https://e.example/>",
+    "<meta http-equiv=refresh content='0;url=https://e.example'>",
+    "<math><mtext></p><style><img src=x onerror=alert(1)>",
+    "<!-- --><img src=x onerror=alert(1)> -->",
+]
+
+
+class Outline(HTMLParser):
+    """What elements a piece of HTML has, as a browser's parser would see their tags."""
+
+    def __init__(self, html):
+        super().__init__()
+        self.elements = []
+        self.text = ""
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_data(self, data):
+        self.text += data
+
+    def all(self, tag):
+        return [attributes for found, attributes in self.elements if found == tag]
+
+
+def outline(text):
+    return Outline(render_markdown(text, LINKS).html)
+
+
+def assert_harmless(html):
+    for tag, attributes in Outline(html).elements:
+        assert tag in {
+            *("a", "blockquote", "br", "code", "div", "em", "h3", "h4", "h5", "h6", "hr", "img", "li", "ol", "p"),
+            *("pre", "s", "span", "strong", "table", "tbody", "td", "th", "thead", "tr", "ul"),
+        }
+        known = {"href", "src", "alt", "title", "class", "id", "rel", "start", "tabindex", "loading"}
+        assert attributes.keys() <= known
+        assert attributes.get("id", "md-").startswith("md-")
+        if "href" in attributes:
+            assert attributes["href"].startswith(("https://", "http://", "mailto:", "#", "demo/files/"))
+            assert attributes["rel"] == "noopener nofollow"
+        if "src" in attributes:
+            assert attributes["src"].startswith("../.well-known/agent-skills/demo/")
+
+
+@pytest.mark.parametrize("text", XSS)
+def test_nothing_of_a_strangers_text_can_run(text):
+    assert_harmless(render_markdown(text, LINKS).html)
+    assert_harmless(render_markdown(f"> 1. *{text}*", LINKS).html)
+
+
+def test_raw_html_is_shown_as_the_text_that_it_is():
+    assert (
+        "<b onclick=x>bold</b> <!-- for models only -->"
+        in outline("<b onclick=x>bold</b> <!-- for models only -->").text
+    )
+
+
+def test_links_to_the_skills_own_files_lead_to_their_pages():
+    text = "[a](references/a%20guide.md) [b](./scripts/run.py#L3) [c](references/) [d](#When-To-Use)"
+    assert [link["href"] for link in outline(text).all("a")] == [
+        "demo/files/references/a%20guide.md",
+        "demo/files/scripts/run.py",
+        "#files",
+        "#md-when-to-use",
+    ]
+
+
+def test_links_to_the_web_are_marked_and_others_lead_nowhere():
+    seen = outline("[a](https://e.example/x?y=1) [b](mailto:a@e.example) [gone](none.md) [c](ftp://e.example/)")
+    assert [(link["href"], link["class"]) for link in seen.all("a")] == [
+        ("https://e.example/x?y=1", "external"),
+        ("mailto:a@e.example", "external"),
+    ]
+    assert [span["class"] for span in seen.all("span")] == ["dead", "dead"]
+    assert "gone" in seen.text
+
+
+def test_only_pictures_of_the_skill_itself_are_loaded():
+    seen = outline(
+        "![chart](assets/chart.png) ![away](https://e.example/t.gif) ![gone](x.png) "
+        "![drawn](assets/evil.svg) ![](y.png)"
+    )
+    assert [picture["src"] for picture in seen.all("img")] == ["../.well-known/agent-skills/demo/assets/chart.png"]
+    for described in ("[away]", "[gone]", "[drawn]", "[picture]"):
+        assert described in seen.text
+
+
+def test_headings_go_below_those_of_the_page_without_a_gap():
+    rendered = render_markdown("## A\n\n#### B\n\n###### C\n\n# D\n\n##### E\n\n## F\n", LINKS)
+    tags = [tag for tag, _ in Outline(rendered.html).elements if tag.startswith("h")]
+    assert tags == ["h3", "h4", "h5", "h3", "h4", "h4"]
+    assert "</h4>" in rendered.html
+    assert rendered.html.count("<h4") == rendered.html.count("</h4>")
+
+
+def test_each_heading_has_an_anchor_of_its_own():
+    rendered = render_markdown("# Über `uns`!\n\n# Same\n\n# Same\n\n# !!!\n", LINKS)
+    assert [heading.anchor for heading in rendered.headings] == ["md-über-uns", "md-same", "md-same-2", "md-section"]
+    assert len({one["id"] for one in Outline(rendered.html).all("h3")}) == 4
+
+
+def test_hidden_characters_are_shown():
+    rendered = render_markdown("a\u202eb `c\u200bd` [e\U000e0041](https://e.example/)", LINKS)
+    for note in ("[U+202E]", "[U+200B]", "[U+E0041]"):
+        assert note in rendered.html
+
+
+def test_alignment_is_a_class_because_no_inline_style_is_allowed():
+    html = render_markdown("|a|b|c|\n|:-|:-:|-:|\n|1|2|3|\n", LINKS).html
+    assert "style" not in html
+    assert [cell["class"] for cell in Outline(html).all("td")] == ["left", "center", "right"]
+
+
+def test_code_can_be_scrolled_by_the_keyboard():
+    assert outline("```\nlong\n```").all("pre") == [{"tabindex": "0"}]
+
+
+def test_a_long_text_is_shown_as_it_is_written():
+    rendered = render_markdown("# <b>\n" * (limits.PAGE_MARKDOWN // 6 + 1), LINKS)
+    assert rendered.is_plain
+    assert rendered.html.startswith('<pre tabindex="0"># &lt;b&gt;\n')
+
+
+def test_a_long_paragraph_is_not_searched_for_links():
+    long = "[x](https://e.example/) " * (limits.PAGE_PARAGRAPH // 20)
+    seen = outline(f"{long}\n\n[y](https://e.example/)\n")
+    assert len(seen.all("a")) == 1
+    assert seen.text.count("[x](https://e.example/)") == limits.PAGE_PARAGRAPH // 20
+
+
+@pytest.mark.parametrize("unit", ["[", "![", "[a\n", "> ", "**a *a ", "a\n# a\n"])
+def test_hostile_text_costs_little(unit):
+    paragraph = (unit * limits.PAGE_PARAGRAPH)[: limits.PAGE_PARAGRAPH - 8] + "\n\n"
+    text = paragraph * (limits.PAGE_MARKDOWN // len(paragraph))
+    began = time.process_time()
+    render_markdown(text, LINKS)
+    assert time.process_time() - began < 4.0  # a second is usual; as one paragraph the first takes a quarter minute
+
+
+def test_one_hostile_paragraph_costs_nothing():
+    began = time.process_time()
+    render_markdown("[" * limits.PAGE_MARKDOWN, LINKS)
+    assert time.process_time() - began < 1.0

@@ -1,0 +1,356 @@
+"""The pages as a browser gets them over ASGI: content, addresses, header fields, and what they never show."""
+
+from __future__ import annotations
+
+import gzip
+import re
+import subprocess
+import sys
+from urllib.parse import urljoin
+
+import brotli
+import pytest
+from blockbuster import blockbuster_ctx
+from starlette.applications import Starlette
+from starlette.routing import Mount
+from tests.support.publishing import Asgi, write_skill
+
+from skillwire import limits
+from skillwire.server import app
+
+HTML = {"accept": "text/html,application/xhtml+xml", "host": "skills.example"}
+HOSTILE = "Reads <img src=x onerror=alert(1)> & 'quotes'."
+BODY = "# Use\n\nSee [the script](scripts/run.py).\n\n<script>alert(1)</script>\n"
+
+
+@pytest.fixture
+def folder(tmp_path):
+    folder = tmp_path / "skills"
+    write_skill(folder, "notes", description=HOSTILE)
+    write_skill(
+        folder,
+        "tools",
+        {
+            "scripts/run.py": "print('<b>')\n\nprint(2)\n",
+            "references/a & b.md": "# Text\n",
+            "assets/data.bin": b"\x00\x01",
+            "assets/pixel.png": b"\x89PNG",
+            "long.txt": "x" * (limits.PAGE_FILE_BYTES + 1),
+            "lines.txt": "\n" * (limits.PAGE_FILE_LINES + 1),
+            "skill.toml": '[permissions]\nnetwork = ["https://api.example.com"]\nsecrets = ["EXAMPLE_API_KEY"]\n',
+        },
+        body=BODY,
+    )
+    write_skill(folder, "secret-plans", {"skill.toml": 'access = "private"\n'}, description="Nobody should read this.")
+    return folder
+
+
+@pytest.fixture
+def make(folder, tmp_path):
+    return lambda **options: app([folder], blobs=tmp_path / "blobs", publisher="acme", access_log=False, **options)
+
+
+@pytest.fixture
+async def client(make):
+    application = make()
+    yield Asgi(application)
+    await application.shutdown()
+
+
+async def text(client, target, **fields):
+    answer = await client.get(target, {**HTML, **fields})
+    return answer.body.decode()
+
+
+async def test_the_list_has_every_public_skill_with_what_tells_it_apart(client):
+    page = await text(client, "/")
+    assert 'href="./skills/notes"' in page
+    assert 'href="./skills/tools"' in page
+    assert "2 skills" in page
+    assert "1.0.0" in page
+    assert "With scripts" in page
+    assert "<title>Skills at skills.example</title>" in page
+
+
+async def test_what_a_skill_says_is_escaped_everywhere(client):
+    for target in (
+        "/",
+        "/?q=<script>alert(1)</script>",
+        "/skills/notes",
+        "/skills/tools",
+        "/skills/tools/files/scripts/run.py",
+    ):
+        page = await text(client, target)
+        assert "<img src=x" not in page
+        assert "<script>alert" not in page
+        assert page.count("<script") == 1
+    assert "print(&#x27;&lt;b&gt;&#x27;)" in page
+
+
+async def test_a_search_narrows_the_list_and_says_so(client):
+    page = await text(client, "/?q=tools")
+    assert "./skills/tools" in page
+    assert "./skills/notes" not in page
+    assert 'value="tools"' in page
+    assert '<meta name="robots" content="noindex, follow">' in page
+
+
+async def test_the_part_for_the_script_is_the_part_of_the_page(client):
+    part, page = await text(client, "/hits?q=tools&kind=scripts"), await text(client, "/?q=tools&kind=scripts")
+    assert not part.startswith("<!doctype")
+    assert part in page
+
+
+async def test_a_facet_that_is_chosen_can_be_let_go_and_goes_along_with_the_form(client):
+    page = await text(client, "/?kind=scripts")
+    assert re.search(r'<a href="\./" data-key="kind:With scripts" class="on" aria-current="true"', page)
+    assert '<input type="hidden" name="kind" value="scripts">' in page
+    assert "./skills/notes" not in page
+
+
+async def test_no_hits_and_bad_cursors_say_what_to_do(client):
+    none = await client.get("/?q=zzzzqq&kind=scripts", HTML)
+    assert none.status == 200
+    assert "No skill matches." in none.body.decode()
+    assert "Show all 2 skills" in none.body.decode()
+    bad = await client.get("/?after=nonsense", HTML)
+    assert bad.status == 400
+    assert "Search again from the first page" in bad.body.decode()
+
+
+async def test_the_list_is_paged_by_cursor_and_each_page_stays_small(folder, make):
+    for number in range(limits.PAGE_SKILLS + 5):
+        write_skill(folder, f"more-{number:03}", description="words of it " * 80)
+    application = make()
+    client = Asgi(application)
+    first = await text(client, "/")
+    following = re.search(r'href="(\?after=[^"]+)" rel="next"', first)
+    assert following
+    second = await text(client, f"/{following[1]}")
+    names = [set(re.findall(r'href="\./skills/([^"]+)"', page)) for page in (first, second)]
+    assert len(names[0]) == limits.PAGE_SKILLS
+    assert not names[0] & names[1]
+    assert len(names[0] | names[1]) == limits.PAGE_SKILLS + 7
+    assert len(first) < 60_000
+    await application.shutdown()
+
+
+async def test_a_skill_page_says_how_to_add_it_and_what_it_asks_for(client):
+    page = await text(client, "/skills/tools")
+    digest = re.findall(r"sha256:([0-9a-f]{64})", page)[0]
+    assert "skillwire add http://skills.example/tools" in page
+    assert "npx skills add http://skills.example/@tools" in page
+    url = f"http://skills.example/.well-known/agent-skills/sha256/{digest}.tar.gz"
+    assert f"curl -fsSL -o tools.tar.gz {url}\n" in page
+    assert f"echo &#34;{digest}  tools.tar.gz&#34; | sha256sum -c" in page
+    assert "https://api.example.com" in page
+    assert "EXAMPLE_API_KEY" in page
+    assert (await client.get(url.removeprefix("http://skills.example"))).status == 200
+
+
+async def test_a_skill_page_shows_its_text_and_links_its_files(client):
+    page = await text(client, "/skills/tools")
+    assert '<h3 id="md-use">Use</h3>' in page
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
+    for href in re.findall(r'<td><a href="([^"]+)"', page):
+        where = urljoin("http://skills.example/skills/tools", href).removeprefix("http://skills.example")
+        assert (await client.get(where, HTML)).status == 200
+    assert 'href="tools/files/references/a%20%26%20b.md"' in page
+
+
+async def test_findings_say_where_without_saying_where_on_this_machine(client, folder):
+    page = await text(client, "/skills/tools")
+    assert "PATH_ODD" in page or "Findings" in page
+    assert str(folder) not in page
+
+
+async def test_a_file_has_numbered_lines_that_can_be_linked(client):
+    page = await text(client, "/skills/tools/files/scripts/run.py")
+    assert '<div id="L1"><a href="#L1" tabindex="-1">1</a>' in page
+    assert '<div id="L3">' in page
+    assert '<div id="L4">' not in page
+    assert 'href="../../../../.well-known/agent-skills/tools/scripts/run.py" download="run.py"' in page
+
+
+async def test_what_cannot_be_shown_as_text_can_be_downloaded(client):
+    for path, told in (
+        ("assets/data.bin", "Not a text"),
+        ("long.txt", "Too large to be shown"),
+        ("lines.txt", "Too many lines to be shown"),
+        ("assets/pixel.png", '<img src="../../../../.well-known/agent-skills/tools/assets/pixel.png"'),
+    ):
+        page = await text(client, f"/skills/tools/files/{path}")
+        assert told in page
+        assert " download=" in page
+
+
+async def test_a_private_skill_is_nowhere_and_looks_like_none(client):
+    for target in ("/", "/?q=nobody", "/?q=secret-plans", "/hits?q=plans"):
+        assert "./skills/secret-plans" not in await text(client, target)
+    private = await client.get("/skills/secret-plans", HTML)
+    unknown = await client.get("/skills/secret-plant", HTML)
+    assert private.status == unknown.status == 404
+    assert private.body == unknown.body
+    assert (await client.get("/skills/secret-plans/files/SKILL.md", HTML)).status == 404
+
+
+async def test_what_is_not_there_gets_a_page_of_its_own(client):
+    for target in (
+        "/skills/",
+        "/skills/tools/",
+        "/skills/tools/files",
+        "/skills/tools/files/",
+        "/skills/tools/x",
+        "/skills/Tools",
+        "/assets/page.css",
+        "/nowhere/at/all",
+    ):
+        answer = await client.get(target, HTML)
+        assert answer.status == 404
+        assert answer.fields["content-type"] == "text/html; charset=utf-8"
+        home = re.findall(r'class="brand" href="([^"]+)"', answer.body.decode())[0]
+        assert urljoin(f"http://skills.example{target}", home) == "http://skills.example/"
+
+
+async def test_programs_are_told_in_json_what_is_not_there(client):
+    answer = await client.get("/nowhere", {"accept": "application/json"})
+    assert answer.json()["error"]["code"] == "NOT_FOUND"
+
+
+async def test_a_strange_host_is_not_repeated(client):
+    for host in (
+        'x"><script>',
+        "evil.example/path",
+        "evil.example#",
+        "user:pass@evil.example",
+        "a b",
+        "",
+        "127.1",
+        "e\xfcvil",
+        "x" * 300,
+        "evil.example?q",
+    ):
+        page = await text(client, "/skills/notes", host=host)
+        assert 'rel="canonical" href="http://127.0.0.1:8000/skills/notes"' in page
+        assert "evil" not in page
+
+
+async def test_the_base_url_goes_before_what_a_request_says(make):
+    application = make(base_url="https://published.example/team")
+    page = await text(Asgi(application), "/skills/notes", host="evil.example")
+    assert 'rel="canonical" href="https://published.example/team/skills/notes"' in page
+    assert "skillwire add published.example/team/notes" in page
+    assert "evil" not in page
+    await application.shutdown()
+
+
+async def test_it_works_below_any_path(make):
+    application = make()
+    mounted = Asgi(Starlette(routes=[Mount("/team", application)]))
+    page = (await mounted.get("/team/skills/tools", HTML)).body.decode()
+    assert "skillwire add http://skills.example/team/tools" in page
+    for href in re.findall(r'(?:href|src)="([^"#]+)"', page):
+        if not href.startswith("http"):
+            where = urljoin("http://h/team/skills/tools", href).removeprefix("http://h")
+            assert where.startswith("/team/")
+            assert (await mounted.get(where, HTML)).status == 200, href
+    await application.shutdown()
+
+
+async def test_the_path_that_it_is_mounted_at_leads_to_its_root(make):
+    application = make()
+    answer = await Asgi(application, root_path="/team").get("", HTML)
+    assert (answer.status, answer.fields["location"]) == (308, "/team/")
+    await application.shutdown()
+
+
+async def test_pages_allow_nothing_inline_and_nothing_from_elsewhere(client):
+    for target in ("/", "/hits", "/skills/tools", "/skills/tools/files/SKILL.md", "/nowhere"):
+        answer = await client.get(target, HTML)
+        policy = dict(part.strip().split(" ", 1) for part in answer.fields["content-security-policy"].split(";"))
+        assert policy == {
+            "default-src": "'none'",
+            **dict.fromkeys(("script-src", "style-src", "img-src", "connect-src", "form-action"), "'self'"),
+            **dict.fromkeys(("base-uri", "frame-ancestors"), "'none'"),
+        }
+        assert answer.fields["x-content-type-options"] == "nosniff"
+        assert answer.fields["referrer-policy"] == "no-referrer"
+        assert answer.fields["cross-origin-opener-policy"] == "same-origin"
+        assert "access-control-allow-origin" not in answer.fields
+        assert not re.search(r"<style|<script>|<[^>]* (style|on[a-z]+)=", answer.body.decode())
+
+
+async def test_assets_are_at_addresses_that_never_change_and_come_compressed(client):
+    page = await text(client, "/")
+    for href in re.findall(r'"\./(assets/[^"]+)"', page):
+        plain = await client.get(f"/{href}")
+        assert plain.fields["cache-control"] == "public, max-age=31536000, immutable"
+        small = await client.get(f"/{href}", {"accept-encoding": "br"})
+        assert brotli.decompress(small.body) == plain.body
+        assert gzip.decompress((await client.get(f"/{href}", {"accept-encoding": "gzip"})).body) == plain.body
+        assert (await client.request(f"/{href}", method="HEAD")).body == b""
+
+
+async def test_a_page_is_sent_again_only_when_it_changed(client):
+    first = await client.get("/", {**HTML, "accept-encoding": "br"})
+    assert first.fields["cache-control"] == "no-cache"
+    assert b"Skills" in brotli.decompress(first.body)
+    same = await client.get("/", {**HTML, "accept-encoding": "br", "if-none-match": first.fields["etag"]})
+    assert (same.status, same.body) == (304, b"")
+    head = await client.request("/", HTML, method="HEAD")
+    assert (head.status, head.body) == (200, b"")
+    assert gzip.decompress((await client.get("/", {**HTML, "accept-encoding": "gzip"})).body).startswith(b"<!doctype")
+
+
+async def test_other_methods_are_refused(client):
+    answer = await client.request("/", HTML, method="POST")
+    assert (answer.status, answer.fields["allow"]) == (405, "GET, HEAD")
+
+
+async def test_nothing_published_yet_says_how_to_begin(tmp_path):
+    (tmp_path / "empty").mkdir()
+    application = app([tmp_path / "empty"], blobs=tmp_path / "blobs")
+    page = await text(Asgi(application), "/")
+    assert "Nothing is published here yet" in page
+    assert "skillwire init my-skill" in page
+    await application.shutdown()
+
+
+async def test_a_browser_is_told_that_the_skills_are_being_loaded(make, monkeypatch):
+    application = make()
+    monkeypatch.setattr(application.publication, "start", lambda: None)
+    monkeypatch.setattr("skillwire.server.console._PATIENCE", 0.01)
+    answer = await Asgi(application).get("/skills/tools", HTML)
+    assert (answer.status, answer.fields["retry-after"]) == (503, "2")
+    assert b"being loaded" in answer.body
+
+
+async def test_a_page_that_fails_says_so_and_the_log_why(client, monkeypatch, capsys):
+    await text(client, "/")
+    monkeypatch.setattr("skillwire.web.list_page.render", lambda *_: 1 / 0)
+    answer = await client.get("/", HTML)
+    assert answer.status == 500
+    assert b"could not be made" in answer.body
+    assert b"ZeroDivision" not in answer.body
+    assert "ZeroDivisionError" in capsys.readouterr().out
+
+
+async def test_no_page_blocks_the_event_loop(client):
+    await client.get("/")
+    with blockbuster_ctx("skillwire"):
+        for target in ("/", "/?q=tools", "/skills/tools", "/skills/tools/files/scripts/run.py", "/skills/none"):
+            await client.get(target, HTML)
+
+
+async def test_many_fields_of_a_query_are_as_good_as_none(client):
+    page = await text(client, "/?" + "&".join(f"kind=a{number}" for number in range(100)))
+    assert "2 skills" in page
+
+
+def test_what_pages_are_made_with_is_imported_with_the_first_page():
+    program = (
+        "import sys, skillwire.server.compose\n"
+        "print([name for name in ('jinja2', 'markdown_it', 'nh3', 'skillwire.web') if name in sys.modules])"
+    )
+    seen = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert seen.stdout == "[]\n"

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from jsonschema_rs import Draft202012Validator
     from jsonschema_rs import ValidationError as SchemaError
 
+_DIGITS_AS_ZEROS: Final = bytes(ord("0") if chr(byte).isdecimal() else 0 for byte in range(256))
+_LONG_NUMBER: Final = b"0" * limits.JSON_INTEGER_DIGITS
+_decoder: Final = msgspec.json.Decoder(SkillDescriptor)
+_encoder: Final = msgspec.json.Encoder()
 #: As much of a wrong value as is told.
 _SHOWN: Final = 200
 #: A document may break one rule a million times; so many errors are told.
@@ -79,17 +83,35 @@ def parse(document: object, *, source: str = "descriptor") -> SkillDescriptor:
         DecodeError: bytes that are no JSON.
         ValidationError: ``VALIDATION_ERROR`` with every error in ``details``.
     """
-    value = (
-        load_json(document, max_bytes=limits.DESCRIPTOR_BYTES, source=source)
-        if isinstance(document, bytes)
-        else document
-    )
-    return cast("SkillDescriptor", convert(value, "SkillDescriptor", source=source))
+    if isinstance(document, bytes):
+        quick = _parse_quickly(document)
+        if quick is not None:
+            return quick
+        document = load_json(document, max_bytes=limits.DESCRIPTOR_BYTES, source=source)
+    return cast("SkillDescriptor", convert(document, "SkillDescriptor", source=source))
+
+
+def _parse_quickly(data: bytes) -> SkillDescriptor | None:
+    """Return the descriptor if ``data`` is as most are: small, plain, and without fault. None is no judgement.
+
+    The typed decoder is five times as fast as the guarded reader, and does not see a key that stands twice, nor how
+    deep a document is. Without escapes a text is written as it was read, so a second key, or one that the schema does
+    not know, shows as a colon that is missing when the value is written again. So few brackets cannot nest too deep.
+    """
+    if len(data) > limits.DESCRIPTOR_BYTES or b"\\" in data or data.count(b"{") + data.count(b"[") > limits.JSON_DEPTH:
+        return None
+    if _LONG_NUMBER in data.translate(_DIGITS_AS_ZEROS):
+        return None
+    try:
+        descriptor = _decoder.decode(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError):  # the guarded reader says what is wrong, and where
+        return None
+    return descriptor if _encoder.encode(descriptor).count(b":") == data.count(b":") else None
 
 
 def serialize(descriptor: SkillDescriptor) -> str:
     """Return ``descriptor`` as JSON, indented by 2; :func:`parse` gives it back as it was. Spec: SSP §9.3."""
-    return msgspec.json.format(msgspec.json.encode(descriptor), indent=2).decode()
+    return msgspec.json.format(_encoder.encode(descriptor), indent=2).decode()
 
 
 def convert(value: object, definition: str, *, source: str) -> Any:

@@ -79,8 +79,10 @@ class Connection(HttpToolsProtocol):
                 self._refuse(HEAD_TOO_LARGE)
 
     def on_message_begin(self) -> None:
-        """A request begins."""
-        super().on_message_begin()
+        """A request begins. What the application would be told of it is gathered if it takes that way."""
+        self.url = b""
+        self.headers = []
+        self.expect_100_continue = False
         self._idle_since = None
         self._expect()
 
@@ -89,6 +91,10 @@ class Connection(HttpToolsProtocol):
         self._head_bytes = None
         self._is_answered = self._answer()
         if not self._is_answered:
+            url, headers, expects = self.url, self.headers, self.expect_100_continue
+            super().on_message_begin()  # makes the scope, and resets what has been read
+            self.url, self.expect_100_continue = url, expects
+            self.headers.extend(headers)  # the scope holds this list
             super().on_headers_complete()
 
     def on_message_complete(self) -> None:

@@ -19,12 +19,15 @@ import json
 import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from man_pages import man_pages
 from skillwire import codes, errors, limits
 from skillwire.cli import main as command_line
+from skillwire.cli.documents import names as document_names
+from skillwire.cli.documents import schema_of
 from skillwire.folder import rules
 from skillwire.resolver.agents import AGENTS
 from skillwire.resolver.settings import SETTINGS
@@ -32,6 +35,7 @@ from skillwire.resolver.settings import SETTINGS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+_SHARED: Final = frozenset({"error", "findings"})  # fields whose own fields the page tells once, under error/1
 EXPLANATIONS: Final = Path(command_line.__file__).with_name("explanations.json")
 REFERENCE: Final = Path(__file__).parent.parent / "docs" / "reference"
 PROTOCOL: Final = REFERENCE / "protocols" / "agent-skills.md"
@@ -70,6 +74,46 @@ def generated_pages() -> Iterator[tuple[Path, str]]:
         command = importlib.import_module(f"skillwire.cli.{name}").command
         page = REFERENCE / "commands" / f"{name}.md"
         yield _filled(page, f"skillwire {name}", {"usage": usage(f"skillwire {name}", command)})
+
+    yield _filled(REFERENCE / "json.md", "JSON documents", {"documents": documents()})
+    for name in document_names():
+        yield REFERENCE / "schemas" / f"{name.replace('/', '-')}.json", json.dumps(schema_of(name), indent=2) + "\n"
+    yield from man_pages(exit_code_rows())
+
+
+def documents() -> str:
+    """Return every JSON document: what it is, and its fields."""
+    parts = []
+    for name in document_names():
+        schema = schema_of(name)
+        link = f"[Its schema](schemas/{name.replace('/', '-')}.json)."
+        parts += [f"## {name}", f"{schema['description']} {link}"]
+        for variant in schema.get("oneOf", [schema]):
+            rows = ((f"`{path}`", kind, meaning) for path, kind, meaning in _fields(variant) if path != "schema")
+            parts.append(_table(("field", "type", "meaning"), rows))
+    return "\n\n".join(parts)
+
+
+def _fields(schema: dict[str, Any], before: str = "") -> Iterator[tuple[str, str, str]]:
+    """Yield path, type and meaning of each field, those of objects below it included."""
+    for name, field in schema.get("properties", {}).items():
+        inner = field["anyOf"][0] if "anyOf" in field else field
+        path = before + name
+        yield path, _kind(inner), field.get("description", "")
+        if path in _SHARED and schema.get("title") not in {"skillwire/error/1", "skillwire/check/1"}:
+            continue
+        below = inner.get("items", inner)
+        yield from _fields(below, f"{path}[]." if "items" in inner else f"{path}.")
+
+
+def _kind(schema: dict[str, Any]) -> str:
+    if "const" in schema:
+        return f"`{schema['const']}`"
+    if "enum" in schema:
+        return "one of " + ", ".join(f"`{value}`" for value in schema["enum"])
+    if schema.get("type") == "array":
+        return f"list of {schema.get('items', {}).get('type', 'any')}"
+    return str(schema.get("type", "any"))
 
 
 def _filled(page: Path, title: str, blocks: dict[str, str]) -> tuple[Path, str]:
@@ -127,6 +171,11 @@ def clauses(side: str) -> str:
 
 def exit_codes() -> str:
     """Return what each exit code of the command line means."""
+    return _table(("exit code", "meaning"), exit_code_rows())
+
+
+def exit_code_rows() -> list[tuple[str, str]]:
+    """Return each exit code and its meanings."""
     found = "A comparison found something: `check` an error, `outdated` a change, `doctor` a problem."
     rows = [
         (0, "It worked."),
@@ -140,7 +189,7 @@ def exit_codes() -> str:
         meanings.setdefault(number, []).append(meaning)
     table = [(str(number), "<br>".join(meanings[number])) for number in sorted(meanings)]
     signals = f"Ended by signal N, such as {command_line.EXIT_SIGNAL + 15} by SIGTERM; what was begun was undone."
-    return _table(("exit code", "meaning"), [*table, (f"{command_line.EXIT_SIGNAL} + N", signals)])
+    return [*table, (f"{command_line.EXIT_SIGNAL} + N", signals)]
 
 
 def _summary(kind: type) -> str:

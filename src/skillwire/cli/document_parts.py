@@ -93,7 +93,11 @@ ERROR: Final = fields(
     fix=text("What to do"),
     retryable=flag("Whether the same call may succeed later"),
     documentation=text("The page and anchor of the documentation"),
-    details={"type": "object", "description": "Facts for machines, by the code; not part of the promise"},
+    details={
+        "type": "object",
+        "additionalProperties": True,
+        "description": "Facts for machines, by the code; not part of the promise",
+    },
 )
 FOLDERS: Final = {
     "folders": texts("The folders of skills that hold the files, relative to the root"),

@@ -1,0 +1,60 @@
+"""The schemas of ``--json``: valid, closed, described to the last field, and one for every document that is printed."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import jsonschema_rs
+import pytest
+from tests.support.documents import check_document
+
+from skillwire.cli.documents import names, schema_of
+
+SOURCES = sorted((Path(__file__).parents[3] / "src" / "skillwire" / "cli").glob("*.py"))
+
+
+def _printed():
+    """Yield the name of each document that the commands' source prints."""
+    for source in SOURCES:
+        for node in ast.walk(ast.parse(source.read_text())):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                name = node.value.removeprefix("skillwire/")
+                if name.count("/") == 1 and name.endswith("/1") and source.name != "documents.py":
+                    yield name
+
+
+def test_what_is_printed_has_a_schema_and_every_schema_is_printed():
+    assert set(_printed()) == set(names())
+
+
+def _objects(schema, path=""):
+    if schema.get("type") == "object":
+        yield path, schema
+    for name, inner in schema.get("properties", {}).items():
+        yield from _objects(inner, f"{path}/{name}")
+    for inner in [
+        *schema.get("anyOf", ()),
+        *schema.get("oneOf", ()),
+        *([schema["items"]] if "items" in schema else []),
+    ]:
+        yield from _objects(inner, path)
+
+
+@pytest.mark.parametrize("name", names())
+def test_a_schema_is_valid_closed_and_describes_each_field(name):
+    schema = schema_of(name)
+    assert jsonschema_rs.meta.is_valid(schema)
+    assert schema["description"]
+    for path, part in _objects(schema):
+        assert "additionalProperties" in part, path
+        assert not [field for field, inner in part.get("properties", {}).items() if not inner.get("description")], path
+
+
+def test_a_field_that_no_schema_names_is_noticed():
+    with pytest.raises(AssertionError, match="surprise"):
+        check_document('{"schema": "skillwire/outdated/1", "skills": [], "findings": [], "surprise": 1}')
+    with pytest.raises(AssertionError, match="findings"):
+        check_document('{"schema": "skillwire/outdated/1", "skills": []}')
+    with pytest.raises(AssertionError, match="has no schema"):
+        check_document('{"schema": "skillwire/nosuch/1"}')

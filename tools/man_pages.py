@@ -1,0 +1,169 @@
+"""Man pages, from the commands, the tables and the examples of the docs' pages.
+
+click-man writes NAME, SYNOPSIS, DESCRIPTION and OPTIONS alone, so the pages are made here, with click's own objects.
+The date of a page is that of its last change: it is kept while nothing else in the page differs.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from skillwire.cli import main as command_line
+from skillwire.resolver.settings import SETTINGS
+from skillwire.version import VERSION
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+_DOCS: Final = Path(__file__).parent.parent / "docs"
+MAN: Final = _DOCS / "man"
+_LINE: Final = 78
+_FILES: Final = (
+    ("skills.lock", "What is installed in a project, from where, and what its bytes must be."),
+    ("~/.agents/skills.lock", "The same for your own skills, with --global."),
+    ("skillwire.toml", "The settings of a project, here or in a folder above."),
+    ("~/.config/skillwire/skillwire.toml", "Your own settings."),
+    ("~/.cache/skillwire", "Indexes and artifacts, which may be fetched again."),
+    ("~/.local/state/skillwire", "Known origins, and what a server keeps."),
+)
+_VARIABLES: Final = (
+    ("SKILLWIRE_HOME", "One folder for settings, cache and state, in place of the XDG folders."),
+    ("SKILLWIRE_TOKENS", "Tokens for private origins: origin=token pairs, separated by white space."),
+    ("SKILLWIRE_DEBUG", "Show a stack trace with an error."),
+    ("NO_COLOR", "When set, nothing is coloured."),
+)
+
+
+def man_pages(exit_codes: Iterable[tuple[str, str]]) -> Iterator[tuple[Path, str]]:
+    """Yield each man page and its text. ``exit_codes`` are rows of code and meaning."""
+    rows = [(code, _bare(meaning)) for code, meaning in exit_codes]
+    yield _dated("skillwire", "Publish a folder of skills once; find, verify and install skills", _overview(), rows)
+    for section in command_line.SECTIONS.values():
+        for name, summary in section.items():
+            command = importlib.import_module(f"skillwire.cli.{name}").command
+            yield _dated(f"skillwire-{name}", summary.rstrip("."), _about(name, command), rows)
+
+
+def _dated(name: str, summary: str, body: list[str], exit_codes: list[tuple[str, str]]) -> tuple[Path, str]:
+    page = MAN / f"{name}.1"
+    tail = [
+        *_list("EXIT STATUS", exit_codes),
+        *_list("ENVIRONMENT", [*_VARIABLES, *((row.environment, _sentence(row.meaning)) for row in SETTINGS.values())]),
+        *_list("FILES", _FILES),
+        *_examples(name),
+        *_see_also(name),
+    ]
+    lines = [".SH NAME", f"{_text(name)} \\- {_text(summary)}", *body, *tail]
+    text = "\n".join(lines) + "\n"
+    before = page.read_text() if page.exists() else ""
+    head, _, rest = before.partition("\n")
+    date = head.split('"')[1] if rest == text else datetime.now(UTC).strftime("%Y-%m-%d")
+    return page, f'.TH {name.upper()} 1 "{date}" "skillwire {VERSION}" "User Commands"\n{text}'
+
+
+def _overview() -> list[str]:
+    context = click.Context(command_line.cli)
+    lines = [".SH SYNOPSIS", ".B skillwire", "[OPTIONS] COMMAND [ARGS]...", ".SH DESCRIPTION"]
+    lines += _paragraphs(command_line.cli.help or "")
+    for section, commands in command_line.SECTIONS.items():
+        lines.append(f".SS {_text(section)}")
+        for name, summary in commands.items():
+            lines += [".TP", f".BR skillwire\\-{_text(name)} (1)", _text(summary)]
+    return [*lines, *_options(command_line.cli, context)]
+
+
+def _about(name: str, command: click.Command) -> list[str]:
+    context = click.Context(command, info_name=name)
+    pieces = " ".join(command.collect_usage_pieces(context))
+    lines = [".SH SYNOPSIS", f".B skillwire {name}", _text(pieces), ".SH DESCRIPTION", *_paragraphs(command.help or "")]
+    lines += _options(command, context)
+    for part in command.commands.values() if isinstance(command, click.Group) else ():
+        below = click.Context(part, info_name=part.name, parent=context)
+        pieces = " ".join(part.collect_usage_pieces(below))
+        lines += [f".SS skillwire {name} {part.name} {_text(pieces)}", *_paragraphs(part.help or "")]
+        lines += _options(part, below)[1:]
+    return lines
+
+
+def _options(command: click.Command, context: click.Context) -> list[str]:
+    lines = [".SH OPTIONS"]
+    for option in command.get_params(context):
+        record = option.get_help_record(context) if isinstance(option, click.Option) and not option.hidden else None
+        if record is not None:
+            lines += [".TP", f"\\fB{_text(record[0])}\\fR", *_wrapped(record[1])]
+    return lines
+
+
+def _list(title: str, rows: Iterable[tuple[str, str]]) -> list[str]:
+    lines = [f".SH {title}"]
+    for name, meaning in rows:
+        lines += [".TP", f"\\fB{_text(name)}\\fR", *_wrapped(meaning)]
+    return lines
+
+
+def _examples(name: str) -> list[str]:
+    """Return the console blocks of the command's page, each with the paragraph before it."""
+    page = _DOCS / "reference" / "commands" / f"{name.removeprefix('skillwire-')}.md"
+    if name == "skillwire" or not page.exists():
+        return []
+    found = re.search(r"^## Examples\n(.*?)(?=^## |\Z)", page.read_text(), re.MULTILINE | re.DOTALL)
+    lines = [".SH EXAMPLES"]
+    for prose, console in re.findall(
+        r"(.*?)^```console\n(.*?)^```", found[1] if found else "", re.MULTILINE | re.DOTALL
+    ):
+        last = prose.strip().rpartition("\n\n")[2]
+        before = _paragraphs(_bare(last))
+        lines += [*before, *([".PP"] if before or len(lines) > 1 else []), ".nf", ".RS 4"]
+        lines += [_text(line) or ".sp" for line in console.rstrip("\n").split("\n")] + [".RE", ".fi"]
+    return lines
+
+
+def _see_also(name: str) -> list[str]:
+    others = ["skillwire", *(f"skillwire-{other}" for section in command_line.SECTIONS.values() for other in section)]
+    names = [other for other in others if other != name]
+    return [".SH SEE ALSO", *(f".BR {_text(other)} (1){',' if other != names[-1] else ''}" for other in names)]
+
+
+def _paragraphs(text: str) -> list[str]:
+    lines: list[str] = []
+    for paragraph in re.split(r"\n\s*\n", text.strip()):
+        if not paragraph.strip():
+            continue
+        as_it_is = paragraph.startswith("\b")
+        kept = [".nf", *(_text(line) for line in paragraph.removeprefix("\b\n").split("\n")), ".fi"]
+        lines += [".PP", *(kept if as_it_is else _wrapped(paragraph))]
+    return lines[1:] if lines else []
+
+
+def _wrapped(text: str) -> list[str]:
+    words, lines = text.split(), [""]
+    for word in words:
+        if lines[-1] and len(lines[-1]) + len(word) >= _LINE:
+            lines.append("")
+        lines[-1] = f"{lines[-1]} {word}".lstrip()
+    return [_text(line) for line in lines]
+
+
+def _text(text: str) -> str:
+    """Return ``text`` such that roff shows it as it is."""
+    shown = (
+        text.replace("\\", "\\e").replace("-", "\\-").replace("^", "\\(ha").replace("~", "\\(ti").replace("`", "\\(ga")
+    )
+    shown = "".join(char if char.isascii() else f"\\[u{ord(char):04X}]" for char in shown.rstrip())
+    return f"\\&{shown}" if shown.startswith((".", "'")) else shown
+
+
+def _bare(markdown: str) -> str:
+    """Return a paragraph of Markdown without its marks."""
+    text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", markdown.replace("<br>", " "))
+    return text.replace("`", "").replace("**", "")
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}."

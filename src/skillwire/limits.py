@@ -102,6 +102,7 @@ SERVER_LOADING_SECONDS = Bound(10, "seconds", "that a request waits for the firs
 SERVER_SHUTDOWN_SECONDS = Bound(10, "seconds", "for answers under way when the server is told to stop")
 SERVER_CONNECTIONS = Bound(2_000, "connections", "each costs memory; half of the usual 4,096 open files")
 SERVER_PIECE_BYTES = Bound(256 * KIB, "bytes", "of a file in memory for one client, however slow it is")
+SERVER_REMEMBERED_HEADS = Bound(1_000, "requests", "whose answer is known without parsing; each at most 1 KiB")
 SERVER_BLOB_CACHE_BYTES = Bound(4 * MIB, "bytes", "of files and artifacts that were asked for lately")
 SERVER_LISTING_CACHE_BYTES = Bound(4 * MIB, "bytes", "of the indexes of scopes that were asked for lately")
 
@@ -117,7 +118,7 @@ SEARCH_CACHE_BYTES = Bound(1 * MIB, "bytes", "of answers to searches that were a
 # --- the pages -------------------------------------------------------------------------------------------
 PAGE_SKILLS = Bound(50, "skills", "on one page of the list; keeps its HTML below 60 kB")
 PAGE_MARKDOWN = Bound(128 * KIB, "characters", "rendered, a second at worst; longer texts are shown as written")
-PAGE_PARAGRAPH = Bound(8 * KIB, "characters", "of one paragraph that are read for links; hostile ones cost squares")
+PAGE_PARAGRAPH = Bound(4 * KIB, "characters", "of one paragraph that are read for links; hostile ones cost squares")
 PAGE_FILE_BYTES = Bound(512 * KIB, "bytes", "of a file that are shown; a larger one can be downloaded")
 PAGE_FILE_LINES = Bound(10_000, "lines", "of a file that are shown; each is an element of the page")
 PAGE_TEXT_CACHE_BYTES = Bound(2 * MIB, "bytes", "of rendered texts that were asked for lately")

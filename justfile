@@ -57,10 +57,10 @@ docs-serve:
 fuzz seconds="60" *targets:
     python tools/fuzz.py "$@"
 
-# the comparisons with peers, each printing its ratio; or only the files named
+# the comparisons with peers, written to bench/RESULTS.md; only printed with --quick (few rounds) or files
 [no-exit-message]
-bench *files:
-    [ $# -gt 0 ] || set -- bench/*.py; for file in "$@"; do echo "== $file"; python "$file"; done
+bench *arguments:
+    python tools/bench.py "$@"
 
 # docs/licences.md from what is installed
 licences:

@@ -124,7 +124,7 @@ def _serve(folder: Path, home: Path) -> tuple[subprocess.Popen[bytes], str]:
     environment = {**os.environ, "SKILLWIRE_HOME": str(home)}
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment)
     assert process.stdout
-    announced = json.loads(b"".join([*iter(process.stdout.readline, b"}\n"), b"}"]))
+    announced = json.loads(process.stdout.readline())
     time.sleep(3)  # until the look right after the first one is over
     return process, announced["address"]
 

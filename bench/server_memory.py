@@ -81,7 +81,7 @@ def _ours(folder: Path) -> Iterator[tuple[subprocess.Popen[bytes], HTTPConnectio
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     assert process.stdout
     try:
-        address = json.loads(b"".join([*iter(process.stdout.readline, b"}\n"), b"}"]))["address"]
+        address = json.loads(process.stdout.readline())["address"]
         time.sleep(3)  # until the look right after the first one is over
         yield process, HTTPConnection(address.removeprefix("http://"))
     finally:

@@ -54,7 +54,7 @@ def _patched(skills, home, patch):
         stderr=subprocess.PIPE,
     )
     assert process.stdout
-    port = int(json.loads(b"".join([*iter(process.stdout.readline, b"}\n"), b"}"]))["address"].rpartition(":")[2])
+    port = int(json.loads(process.stdout.readline())["address"].rpartition(":")[2])
     return process, port
 
 

@@ -144,7 +144,7 @@ def test_a_client_that_never_reads_does_not_keep_it_from_ending(skills, tmp_path
         stderr=subprocess.PIPE,
     )
     assert process.stdout
-    port = int(json.loads(b"".join([*iter(process.stdout.readline, b"}\n"), b"}"]))["address"].rpartition(":")[2])
+    port = int(json.loads(process.stdout.readline())["address"].rpartition(":")[2])
     with socket.create_connection(("127.0.0.1", port), PATIENCE) as stuck:
         stuck.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         stuck.sendall(b"GET /.well-known/agent-skills/huge/large.bin HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -266,7 +266,7 @@ def test_a_request_that_does_not_arrive_is_not_waited_for(skills, tmp_path):
     )
     try:
         assert process.stdout
-        port = int(json.loads(b"".join([*iter(process.stdout.readline, b"}\n"), b"}"]))["address"].rpartition(":")[2])
+        port = int(json.loads(process.stdout.readline())["address"].rpartition(":")[2])
         for beginning in (
             b"",
             b"GET / HT",

@@ -110,7 +110,7 @@ class Serve:
         assert announced is not None
         assert select.select([announced], [], [], PATIENCE)[0], "the server is not ready"
         lines = [b""]
-        while lines[-1] != b"}\n":
+        while not lines[-1].endswith(b"}\n"):
             lines.append(announced.readline())
             assert lines[-1], self._log.read_text()
         address: str = json.loads(b"".join(lines))["address"]

@@ -106,9 +106,9 @@ class ServeProcess:
         assert out is not None
         assert errors is not None
         assert select.select([out], [], [], PATIENCE)[0], "not ready"
-        lines = [*iter(out.readline, b"}\n")]
-        assert b"" not in lines, errors.read().decode()
-        return b"".join([*lines, b"}"])
+        line = out.readline()
+        assert line.endswith(b"}\n"), errors.read().decode()
+        return line
 
     def __enter__(self):
         return self

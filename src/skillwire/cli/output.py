@@ -160,13 +160,15 @@ def _place_object(place: Place | None) -> dict[str, Any] | None:
     return place._asdict() if place is not None else None
 
 
-def encode_document(document: dict[str, Any]) -> str:
+def encode_document(document: dict[str, Any], *, indent: int | None = 2) -> str:
     r"""Return a JSON document in ASCII: nothing in it commands a terminal, whatever it was made of.
+
+    With ``indent`` None it is one line.
 
     A file's name need not be UTF-8. Python keeps a stray byte as half of a surrogate pair, which strict readers of
     JSON refuse; it is written out as the text ``\udcff``.
     """
-    return json.dumps(_without_surrogates(document), indent=2).replace("\x7f", "\\u007f")
+    return json.dumps(_without_surrogates(document), indent=indent).replace("\x7f", "\\u007f")
 
 
 def _without_surrogates(value: Any) -> Any:

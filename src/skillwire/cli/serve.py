@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from skillwire.cli.event_stream import EventStream
 from skillwire.cli.output import output_options, strong
 
 if TYPE_CHECKING:
@@ -44,18 +45,20 @@ def command(
     from skillwire.server.log import configure_logging  # noqa: PLC0415  # same
     from skillwire.server.run import address_of, listen, run  # noqa: PLC0415  # same
 
-    configure_logging(log_format)
+    events = EventStream(shown=output.as_json)
+    configure_logging(log_format, events.hear)
     application = app(folders, base_url=base_url, publisher=publisher, poll=poll, access_log=access_log)
     with listen(host, port) as listener:
         address = address_of(listener)
-        run(application, listener, on_ready=lambda revision: _announce(output, address, base_url, revision))
+        run(application, listener, on_ready=lambda revision: _announce(output, events, address, base_url, revision))
+    events.end()
 
 
-def _announce(output: Output, address: str, base_url: str | None, revision: Revision) -> None:
+def _announce(output: Output, events: EventStream, address: str, base_url: str | None, revision: Revision) -> None:
     """Say where the skills are and how to add one, in one line."""
     where = (base_url or address).rstrip("/")
     names = revision.site.names
     hint = f"skillwire add {where}/{names[0]}" if names else "there is none yet; make one with skillwire init"
     number = "1 skill" if revision.skills == 1 else f"{revision.skills} skills"
     output.line("serving ", strong(number), " at ", strong(address), "; add one: ", hint)
-    output.document("serve/1", {"address": address, "base_url": where, "skills": revision.skills, "add": hint})
+    events.begin({"address": address, "base_url": where, "skills": revision.skills, "add": hint})

@@ -18,7 +18,7 @@ from skillwire.folder.rules import RULES
 from skillwire.trust.hidden_text import neutralise
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, MutableMapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 
     from structlog.typing import FilteringBoundLogger, WrappedLogger
 
@@ -29,10 +29,19 @@ _NAMED: Final = 5
 _ONE_LINE: Final = str.maketrans({"\n": "\\n", "\r": "\\r", "\t": "\\t"})
 
 
-def configure_logging(form: str) -> None:
-    """Log to standard error, as ``human`` lines or as ``json``; the HTTP library's own messages too."""
+def configure_logging(form: str, tell: Callable[[Mapping[str, Any]], object] = lambda _: None) -> None:
+    """Log to standard error, as ``human`` lines or as ``json``; the HTTP library's own messages too.
+
+    ``tell`` is called with the fields of each event, its name as ``event``, in the thread that logs it.
+    """
+
+    def hand_on(_: WrappedLogger, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+        tell(event)
+        return event
+
     structlog.configure(
         processors=[
+            hand_on,
             structlog.processors.add_log_level,
             structlog.processors.format_exc_info,
             _render_json if form == "json" else _render_line,

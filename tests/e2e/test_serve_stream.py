@@ -1,0 +1,71 @@
+"""``serve --json``: one object a line, each at once, each as its schema says."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+from tests.support.documents import check_document
+from tests.support.publishing import write_skill
+
+
+def test_what_happens_is_told_line_by_line(tmp_path):
+    skills = tmp_path / "skills"
+    write_skill(skills, "notes")
+    with subprocess.Popen(
+        [sys.executable, "-m", "skillwire", "serve", str(skills), "--port", "0", "--json"],
+        env={**os.environ, "SKILLWIRE_HOME": str(tmp_path / "home")},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as process:
+
+        def told():
+            line = process.stdout.readline()
+            check_document(line)
+            event = json.loads(line)
+            assert event.pop("schema") == "skillwire/serve/1"
+            return event
+
+        try:
+            listening = told()
+            assert (listening["event"], listening["skills"]) == ("listening", 1)
+            assert told() == {
+                "event": "published", "revision": 1, "skills": 1, "added": 1, "changed": 0, "removed": 0
+            }  # fmt: skip
+            write_skill(skills, "tools")
+            assert [told()[key] for key in ("added",)] == [1]
+            (skills / "notes" / "SKILL.md").write_text("---\nname: notes\n---\n")
+            while (event := told())["event"] != "broken":
+                assert event["event"] == "published"
+            assert (event["skill"], event["serving"], event["code"]) == ("notes", True, "DESCRIPTION_FORM")
+        finally:
+            process.send_signal(signal.SIGTERM)
+        rest, _ = process.communicate()
+    events = [json.loads(line) for line in rest.splitlines()]
+    assert events[-1] == {"schema": "skillwire/serve/1", "event": "stopped"}
+    assert process.returncode == 0
+
+
+def test_a_reader_who_goes_away_does_not_end_the_server(tmp_path):
+    skills = tmp_path / "skills"
+    write_skill(skills, "notes")
+    log = tmp_path / "log"
+    with (
+        log.open("w") as errors,
+        subprocess.Popen(
+            [sys.executable, "-m", "skillwire", "serve", str(skills), "--port", "0", "--json"],
+            env={**os.environ, "SKILLWIRE_HOME": str(tmp_path / "home")},
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+        ) as process,
+    ):
+        process.stdout.readline()
+        process.stdout.close()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait() == 0
+    assert "Traceback" not in log.read_text()

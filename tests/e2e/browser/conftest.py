@@ -87,8 +87,15 @@ def served(tmp_path_factory, chromium):  # noqa: ARG001  # without a browser not
             scripts,
             description=f"Writes report {number} about the {'moon' if number % 3 else 'sea'}.",
         )
-    (root / "empty").mkdir()
     with ServeProcess(folder, home=root / "home") as server:
+        yield f"http://127.0.0.1:{server.port}"
+
+
+@pytest.fixture
+def empty(tmp_path):
+    """Serve a folder without skills; give the site's address."""
+    (tmp_path / "skills").mkdir()
+    with ServeProcess(tmp_path / "skills", home=tmp_path / "home") as server:
         yield f"http://127.0.0.1:{server.port}"
 
 

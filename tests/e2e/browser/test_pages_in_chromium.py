@@ -43,6 +43,13 @@ def test_the_other_widths_and_themes_have_none_either(visit, served, width, them
         assert violations(page) == [], name
 
 
+def test_a_site_without_skills_has_none_either(visit, empty):
+    page = visit("/", root=empty, width=360)
+    assert page.get_by_role("heading", name="Nothing is published here yet").is_visible()
+    assert page.evaluate(TOO_WIDE) <= 0
+    assert violations(page) == []
+
+
 def test_a_theme_is_followed(visit):
     background = "getComputedStyle(document.body).backgroundColor"
     assert visit("/", theme="light").evaluate(background) != visit("/", theme="dark").evaluate(background)

@@ -115,7 +115,7 @@ def test_more_skills_are_added_below_and_the_focus_goes_to_the_first_of_them(vis
     expect(shown(page)).to_have_count(60)
     expect(shown(page).nth(50)).to_be_focused()
     assert page.get_by_role("link", name="More skills").count() == 0
-    names = shown(page).all_inner_texts()
+    names = shown(page).all_text_contents()
     assert names == sorted(set(names))
 
 

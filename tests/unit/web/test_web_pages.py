@@ -17,6 +17,7 @@ from tests.support.publishing import Asgi, write_skill
 
 from skillwire import limits
 from skillwire.server import app
+from skillwire.web import skill_page
 
 HTML = {"accept": "text/html,application/xhtml+xml", "host": "skills.example"}
 HOSTILE = "Reads <img src=x onerror=alert(1)> & 'quotes'."
@@ -35,6 +36,7 @@ def folder(tmp_path):
             "references/a & b.md": "# Text\n",
             "assets/data.bin": b"\x00\x01",
             "assets/pixel.png": b"\x89PNG",
+            "hidden.py": "pay\u202eme\n",
             "long.txt": "x" * (limits.PAGE_FILE_BYTES + 1),
             "lines.txt": "\n" * (limits.PAGE_FILE_LINES + 1),
             "skill.toml": '[permissions]\nnetwork = ["https://api.example.com"]\nsecrets = ["EXAMPLE_API_KEY"]\n',
@@ -160,7 +162,8 @@ async def test_a_skill_page_shows_its_text_and_links_its_files(client):
 
 async def test_findings_say_where_without_saying_where_on_this_machine(client, folder):
     page = await text(client, "/skills/tools")
-    assert "PATH_ODD" in page or "Findings" in page
+    assert "HIDDEN_IN_FILE" in page
+    assert "<code>hidden.py:1</code>" in page
     assert str(folder) not in page
 
 
@@ -182,6 +185,20 @@ async def test_what_cannot_be_shown_as_text_can_be_downloaded(client):
         page = await text(client, f"/skills/tools/files/{path}")
         assert told in page
         assert " download=" in page
+
+
+async def test_characters_that_nobody_sees_are_shown(client):
+    assert "<code>pay[U+202E]me</code>" in await text(client, "/skills/tools/files/hidden.py")
+    assert "[U+202E]" in await text(client, "/?q=%E2%80%AE")
+
+
+async def test_a_text_is_rendered_once_for_an_artifact(client, monkeypatch):
+    rendered = []
+    real = skill_page.render_markdown
+    monkeypatch.setattr(skill_page, "render_markdown", lambda *given: rendered.append(1) or real(*given))
+    pages = [await text(client, "/skills/tools", host=host) for host in ("a.example", "b.example", "a.example")]
+    assert len(rendered) == 1
+    assert pages[0] == pages[2] != pages[1]
 
 
 async def test_a_private_skill_is_nowhere_and_looks_like_none(client):

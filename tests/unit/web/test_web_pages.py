@@ -17,7 +17,7 @@ from tests.support.publishing import Asgi, write_skill
 
 from skillwire import limits
 from skillwire.server import app
-from skillwire.web import skill_page
+from skillwire.web.markdown import render_markdown
 
 HTML = {"accept": "text/html,application/xhtml+xml", "host": "skills.example"}
 HOSTILE = "Reads <img src=x onerror=alert(1)> & 'quotes'."
@@ -194,8 +194,12 @@ async def test_characters_that_nobody_sees_are_shown(client):
 
 async def test_a_text_is_rendered_once_for_an_artifact(client, monkeypatch):
     rendered = []
-    real = skill_page.render_markdown
-    monkeypatch.setattr(skill_page, "render_markdown", lambda *given: rendered.append(1) or real(*given))
+
+    def render(*given):
+        rendered.append(given)
+        return render_markdown(*given)
+
+    monkeypatch.setattr("skillwire.web.skill_page.render_markdown", render)
     pages = [await text(client, "/skills/tools", host=host) for host in ("a.example", "b.example", "a.example")]
     assert len(rendered) == 1
     assert pages[0] == pages[2] != pages[1]

@@ -24,6 +24,11 @@ settings.load_profile("skillwire")
 _OF_THE_USER = ("SKILLWIRE_", "XDG_", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "NETRC", "LOCALAPPDATA")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option that writes transcripts anew."""
+    parser.addoption("--update-transcripts", action="store_true", help="write tests/e2e/transcripts anew")
+
+
 @pytest.fixture(autouse=True)
 def _own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep tests away from the user's settings, cache, credentials and agents, in this process and below."""

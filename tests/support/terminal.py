@@ -98,6 +98,13 @@ class Terminal:
         """Return :meth:`text` with styles written out, such as ``<red bold>error</>``."""
         return "\n".join(_styled(row) for row in self._rows()).rstrip("\n")
 
+    def show_anew(self, rewrite: Callable[[bytes], bytes]) -> Self:
+        """Show everything that was written once more, rewritten first, on an empty screen."""
+        self.screen.reset()
+        self.screen.history.top.clear()
+        self._stream.feed(rewrite(self.raw))
+        return self
+
     def _rows(self) -> list[list[pyte.screens.Char]]:
         columns = range(self.screen.columns)
         buffer = self.screen.buffer

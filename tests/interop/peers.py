@@ -27,6 +27,7 @@ _FROM_NPM: Final = {
     "npm_tar": FOLDER / "npm_tar.mjs",
     "readers": FOLDER / "frontmatter_readers.mjs",
     "sharing_schema": FOLDER / "sharing_schema.mjs",
+    "oidc_provider": FOLDER / "oidc_provider.mjs",
 }
 #: Name → the Debian package that has it.
 _FROM_DEBIAN: Final = {

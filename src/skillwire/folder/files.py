@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -49,6 +50,7 @@ def read_files(root: str, findings: Findings) -> tuple[FileContent, ...]:
     return tuple(files)
 
 
+@lru_cache(maxsize=4096)  # skills name their files alike
 def is_junk(name: str) -> bool:
     """Whether a file or folder of this name never belongs to a skill."""
     return _JUNK.fullmatch(name) is not None

@@ -47,10 +47,10 @@ def _collect(folder: str, prefix: str, lines: list[str]) -> int:
                 if is_junk(name):
                     continue
                 seen = entry.stat(follow_symlinks=False)
-                lines.append(
-                    f"{prefix}{name}\0{seen.st_mode}\0{seen.st_size}\0{seen.st_mtime_ns}\0{seen.st_ctime_ns}\0{seen.st_ino}"
-                )
-                newest = max(newest, seen.st_ctime_ns)
+                mode, inode, _, _, _, _, size, *_ = seen
+                changed = seen.st_ctime_ns
+                lines.append(f"{prefix}{name}\0{mode}\0{size}\0{seen.st_mtime_ns}\0{changed}\0{inode}")
+                newest = max(newest, changed)
                 if entry.is_dir(follow_symlinks=False):
                     newest = max(newest, _collect(entry.path, f"{prefix}{name}/", lines))
     except OSError as error:  # something went away or is closed to us; who reads it next says so

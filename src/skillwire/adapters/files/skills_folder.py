@@ -36,6 +36,7 @@ class FileSkillsFolder:
     def __init__(self, root: Path, lock_path: Path | None = None) -> None:
         self.root = root
         self.lock_path = lock_path or root / LOCK_NAME
+        self._real_root = os.path.realpath(root)
 
     def read_lock(self) -> Lock:
         """Return the lock; an empty one when there is none. What a killed change left is undone before."""
@@ -92,14 +93,16 @@ class FileSkillsFolder:
         Raises:
             TrustError: ``FOLDER_OUTSIDE``.
         """
-        path = self.root / folder
-        real = real_path(path)
-        if not real.is_relative_to(real_path(self.root)):
-            raise TrustError("FOLDER_OUTSIDE", f"{folder} leads out of {self.root}", place=Place(str(path)))
-        return real
+        path = os.path.join(self.root, folder)  # noqa: PTH118  # text, as this is asked several times for each skill
+        real = os.path.realpath(path)
+        if real != self._real_root and not real.startswith(self._real_root.rstrip("/") + "/"):
+            raise TrustError("FOLDER_OUTSIDE", f"{folder} leads out of {self.root}", place=Place(path))
+        return Path(real)
 
     def distinct(self, placement: Placement) -> Placement:
         """Return ``placement`` without the folders and links that really are an earlier one's folder."""
+        if len(placement.folders) + len(placement.links) == 1:
+            return placement
         seen: set[Path] = set()
         return Placement(
             tuple(self._not_seen(placement.folders, seen)),

@@ -23,7 +23,7 @@ from skillwire.adapters.files.site_manifest import file_line, line_paths, skill_
 from skillwire.adapters.files.skill_rows import unpack_skill
 from skillwire.errors import Place, UsageError
 from skillwire.folder.identify import Named, find_collisions
-from skillwire.folder.load import find_folders
+from skillwire.folder.load import find_folder_names
 from skillwire.model.access import ANONYMOUS, Access
 from skillwire.model.catalog import Catalog
 from skillwire.model.skill import Identifiers
@@ -98,7 +98,7 @@ class SiteBuild:
     """
 
     def __init__(self, options: SiteOptions) -> None:
-        self.folders = sorted({str(folder) for root in options.roots for folder in find_folders(Path(root))})
+        self.folders = sorted({folder for root in options.roots for folder in find_folder_names(root)})
         _check_apart(options.site, options.roots, self.folders)
         self._options = options
         self._record = BuildRecord(options.site, "site", options.publisher, options.base_url)
@@ -207,14 +207,29 @@ def _check_apart(site: Path, roots: Iterable[str], folders: Iterable[str]) -> No
 
     A site beside skills, such as ``build . -o site``, is right: hosts publish folders of a repository.
     """
-    real = os.path.realpath(site)
-    for source in {*roots, *folders}:
-        if _is_within(os.path.realpath(source), real):
+    real, real_folders = os.path.realpath(site), _real_paths(folders)
+    for source, real_source in (*_real_paths(roots).items(), *real_folders.items()):
+        if _is_within(real_source, real):
             message = f"the skills in {source} lie inside the site"
             raise UsageError("SITE_OVERLAP", message, place=Place(str(site)))
-    for folder in folders:
-        if _is_within(real, os.path.realpath(folder)):
+    for folder, real_folder in real_folders.items():
+        if _is_within(real, real_folder):
             raise UsageError("SITE_OVERLAP", f"the site lies inside the skill {folder}", place=Place(str(site)))
+
+
+def _real_paths(folders: Iterable[str]) -> dict[str, str]:
+    """Return the path of each folder without links; what folders share of it is looked up once."""
+    parents: dict[str, str] = {}
+    real = {}
+    for folder in folders:
+        parent, _, name = folder.rpartition("/")
+        if not name or os.path.islink(folder):  # noqa: PTH114  # text, for its number
+            real[folder] = os.path.realpath(folder)
+            continue
+        if parent not in parents:
+            parents[parent] = os.path.realpath(parent or "/")
+        real[folder] = f"{parents[parent].rstrip('/')}/{name}"
+    return real
 
 
 def _is_within(path: str, folder: str) -> bool:

@@ -94,6 +94,17 @@ DOWNLOADS_KEPT = Bound(16, "downloads", "that broke off and are kept to be conti
 DOWNLOADS_KEPT_BYTES = Bound(128 * MIB, "bytes", "of all downloads that broke off")
 DOWNLOADS_KEPT_SECONDS = Bound(7 * 24 * 3600, "seconds", "that a download that broke off is kept")
 
+# --- logging in ------------------------------------------------------------------------------------------
+OAUTH_BYTES = Bound(64 * KIB, "bytes", "of an authorization server's answer; tokens and metadata have 2 to 8 KiB")
+OAUTH_TOKEN_LENGTH = Bound(16 * KIB, "characters", "of a token; more than fits into a header field of most servers")
+OAUTH_TOKEN_SECONDS = Bound(10 * 365 * 24 * 3600, "seconds", "that a token may be said to last")
+LOGIN_BROWSER_SECONDS = Bound(300, "seconds", "that a login in the browser may take")
+LOGIN_REDIRECT_BYTES = Bound(16 * KIB, "bytes", "of a request to the listener that waits for the browser")
+LOGIN_DEVICE_SECONDS = Bound(1800, "seconds", "that a device code is asked about, however long it is said to last")
+LOGIN_POLL_SECONDS = Bound(60, "seconds", "between two questions about a device code, at most")
+LOGIN_DESCRIPTORS = Bound(5, "descriptors", "that are read to find out what an origin wants")
+TOKEN_RENEWAL_SECONDS = Bound(60, "seconds", "before a token expires, from which on it is renewed")
+
 # --- the server ------------------------------------------------------------------------------------------
 SERVER_HEAD_BYTES = Bound(32 * KIB, "bytes", "request line and header fields; browsers send 2 KiB")
 SERVER_REQUEST_SECONDS = Bound(30, "seconds", "for a request to arrive; a slow one holds a connection")
@@ -105,6 +116,26 @@ SERVER_PIECE_BYTES = Bound(256 * KIB, "bytes", "of a file in memory for one clie
 SERVER_REMEMBERED_HEADS = Bound(1_000, "requests", "whose answer is known without parsing; each at most 1 KiB")
 SERVER_BLOB_CACHE_BYTES = Bound(4 * MIB, "bytes", "of files and artifacts that were asked for lately")
 SERVER_LISTING_CACHE_BYTES = Bound(4 * MIB, "bytes", "of the indexes of scopes that were asked for lately")
+
+# --- who asks the server ---------------------------------------------------------------------------------
+BEARER_TOKEN_BYTES = Bound(16 * KIB, "bytes", "of an access token; common ones have 1 KiB")
+TOKEN_LEEWAY_SECONDS = Bound(30, "seconds", "that the clocks of an issuer and of a server may differ", "RFC 7519 §4.1.4")
+TOKEN_SCOPES = Bound(100, "scopes", "of one access token")
+ISSUER_SECONDS = Bound(5, "seconds", "for one answer of an authorization server; somebody waits for it")
+ISSUER_RETRY_SECONDS = Bound(30, "seconds", "between two questions for an issuer's keys, whatever strangers send")
+JWKS_BYTES = Bound(256 * KIB, "bytes", "a key has 500 bytes, or 4 KiB with its certificates")
+JWKS_KEYS = Bound(100, "keys", "of one issuer; common ones have two")
+JWKS_FRESH_SECONDS = Bound(600, "seconds", "that an issuer's keys are used before they are asked for again")
+JWKS_KEPT_SECONDS = Bound(24 * 3600, "seconds", "that an issuer's last keys are used while it is down")
+INTROSPECTION_BYTES = Bound(64 * KIB, "bytes", "of what an issuer says about one token")
+INTROSPECTION_SECONDS = Bound(60, "seconds", "that a good token is not asked about again; so long it outlives its end")
+INTROSPECTION_REFUSED_SECONDS = Bound(10, "seconds", "that a refused token is not asked about again")
+INTROSPECTIONS_KEPT = Bound(10_000, "tokens", "whose answers are remembered")
+INTROSPECTIONS_AT_ONCE = Bound(8, "questions", "to an issuer at one time")
+INTROSPECTIONS_WAITING = Bound(64, "questions", "that wait for their turn; further ones are told to come back")
+SIGNATURE_WINDOW_SECONDS = Bound(300, "seconds", "that a signature's time may differ from the server's")
+SIGNATURES_KEPT = Bound(20_000, "signatures", "of one key that are remembered, so that none counts twice")
+RATE_LIMIT_CALLERS = Bound(50_000, "callers", "whose requests are counted; the longest silent is forgotten first")
 
 # --- searching -------------------------------------------------------------------------------------------
 SEARCH_HITS = Bound(100, "skills", "on one page of hits")

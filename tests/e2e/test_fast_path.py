@@ -128,6 +128,9 @@ def test_the_usual_request_is_answered_at_once_and_as_the_application_answers(se
         (["Connection: close"], "1.1"),
         (["X-Forwarded-For: 192.0.2.9"], "1.1"),
         (["Expect: 100-continue"], "1.1"),
+        (["Authorization: Bearer x"], "1.1"),
+        (["X-API-Key: x"], "1.1"),
+        (["X-Signature: x"], "1.1"),
         ([], "1.0"),
         (["Connection: keep-alive"], "1.0"),
     ],
@@ -266,3 +269,44 @@ async def test_the_library_counts_what_is_answered_at_once(skills, tmp_path):
         server.should_exit = True
         await serving
         await application.shutdown()
+
+
+def _ask_again(connection, request=AT_ONCE, times=3):
+    """Send the same bytes again and again, each when the last answer is whole; return the answers without dates."""
+    answers = []
+    for _ in range(times):
+        connection.sendall(request)
+        answer = b""
+        while b"\r\n\r\n" not in answer or not answer.endswith(b"}"):
+            answer += connection.recv(65536)
+        answers.append(re.sub(rb"date: [^\r]+ GMT", b"date: now", answer))
+    return answers
+
+
+def test_the_same_request_again_is_answered_alike_and_counted_each_time(server, connection):
+    before = _counts(server)
+    first, *more = _ask_again(connection)
+    assert first.startswith(b"HTTP/1.1 200 OK\r\n")
+    assert b"date: now" in first
+    assert more == [first, first]
+    assert (_counts(server) - before)['skillwire_requests_total{route="index",status="200"}'] == 3
+
+
+def test_what_was_answered_is_forgotten_with_its_revision(server, connection, skills):
+    before = set(_ask_again(connection))
+    assert len(before) == 1
+    write_skill(skills, "another")
+    server.wait_for(lambda document: document["skills"] == 13)
+    after = set(_ask_again(connection))
+    assert len(after) == 1
+    assert b'"another"' in after.pop()
+
+
+def test_a_request_that_came_with_more_is_not_remembered_for_what_came(connection):
+    both = AT_ONCE + AT_ONCE.replace(b"GET", b"HEAD")
+    for _ in range(3):
+        connection.sendall(both)
+        answer = b""
+        while answer.count(b"HTTP/1.1 200 OK") < 2 or not answer.endswith(b"\r\n\r\n"):
+            answer += connection.recv(65536)
+        assert answer.count(b"HTTP/1.1 200 OK") == 2

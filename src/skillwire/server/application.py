@@ -26,6 +26,7 @@ from skillwire.protocols.agent_skills.server import Cache, Listing
 from skillwire.server.console import Console
 from skillwire.server.headers import encode_fields
 from skillwire.server.metrics import Metrics
+from skillwire.server.prepared import Remembered
 from skillwire.server.problems import INTERNAL, NOT_FOUND, NOT_READY, URL_TOO_LONG, method_not_allowed
 from skillwire.server.search_answers import SEARCH_PATH
 from skillwire.server.services import make_services
@@ -128,7 +129,9 @@ class Application:
         if self._access_log:
             self._log_request(scope["method"], path, Outcome(status, sent, seconds), scope.get("client"))
 
-    def answer_at_once(self, url: bytes, method: bytes, fields: Fields, client: tuple[str, int] | None) -> Ready | None:
+    def answer_at_once(
+        self, url: bytes, method: bytes, fields: Fields, client: tuple[str, int] | None, head: bytes | None = None
+    ) -> Ready | None:
         """Return the answer to a request, if it is prepared or quickly found, and count the request as answered.
 
         Args:
@@ -136,12 +139,15 @@ class Application:
             method: in the same way.
             fields: the header fields; their names in lower case.
             client: address and port.
+            head: the request as it came, if nothing else came with it; its answer is remembered.
         """
         started = time.perf_counter()
         revision = self.publication.current
         path = url.decode("latin-1")  # of those that are prepared, none needs to be unquoted
         prepared = revision.prepared.get(path) if revision else None
         ready = prepared.ready(method, fields) if prepared else None
+        if revision and ready and head and len(revision.heads) < limits.SERVER_REMEMBERED_HEADS:
+            revision.heads[head] = Remembered(ready, method.decode("ascii"), path.partition("?")[0])
         if revision and url.startswith(_SEARCH):
             ready = revision.answers.ready_at_once(url, method, fields)
         if ready is not None:
@@ -149,6 +155,20 @@ class Application:
             self._metrics.count("index" if prepared else "service", *outcome)
             if self._access_log:
                 self._log_request(method.decode("ascii"), path.partition("?")[0], outcome, client)
+        return ready
+
+    def answer_again(self, head: bytes, client: tuple[str, int] | None) -> Ready | None:
+        """Return the answer to a request that :meth:`answer_at_once` answered before, byte for byte, and count it."""
+        started = time.perf_counter()
+        revision = self.publication.current
+        remembered = revision.heads.get(head) if revision else None
+        if remembered is None:
+            return None
+        ready = remembered.ready
+        outcome = Outcome(ready.status, len(ready.body), time.perf_counter() - started)
+        self._metrics.count("index", *outcome)
+        if self._access_log:
+            self._log_request(remembered.method, remembered.path, outcome, client)
         return ready
 
     def _log_request(self, method: str, path: str, outcome: Outcome, client: tuple[str, int] | None) -> None:

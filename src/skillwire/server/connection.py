@@ -13,6 +13,9 @@ client two reads. Here what is written within one turn of the event loop leaves 
 An index that is prepared is answered at once, without the application: two thirds of the time of such an answer
 would go into a task, a scope and messages for it. Whatever is unusual about the request or the connection goes
 the ordinary way, on which the application gives the same answer.
+
+Clients send the same head again and again, byte for byte. One that was answered so is remembered with its answer as
+long as the revision stays, and the next time it is not even parsed.
 """
 
 from __future__ import annotations
@@ -31,11 +34,21 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from skillwire.server.application import Application
+    from skillwire.server.headers import Fields
+    from skillwire.server.prepared import Ready
     from skillwire.server.problems import Problem
 
+#: A longer head is not remembered.
+_REMEMBERED: Final = 1 * limits.KIB
 
-#: Fields with which a request goes the ordinary way: it has a body, or came through a proxy that says for whom.
-_UNUSUAL: Final = frozenset({b"content-length", b"transfer-encoding", b"expect", b"upgrade", b"x-forwarded-for"})
+#: Fields with which a request goes the ordinary way: it has a body, came through a proxy that says for whom, or says
+#: who asks.
+_UNUSUAL: Final = frozenset(
+    {
+        *(b"content-length", b"transfer-encoding", b"expect", b"upgrade", b"x-forwarded-for"),
+        *(b"authorization", b"x-api-key", b"x-signature"),
+    }
+)
 
 
 class Connection(HttpToolsProtocol):
@@ -51,6 +64,8 @@ class Connection(HttpToolsProtocol):
     _head_bytes: int | None = 0
     #: Whether the request that is arriving has been answered already.
     _is_answered = False
+    #: What came last, if a request began with it.
+    _chunk: bytes | None = None
     #: Since when nothing has come after an answer at once; the library itself watches what it has answered.
     _idle_since: float | None = None
 
@@ -70,6 +85,9 @@ class Connection(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Read on, unless the head has become too long."""
+        self._chunk = data if self._head_bytes == 0 else None
+        if self._chunk is not None and self._answer_again(data):
+            return
         if self._head_bytes is not None:
             self._head_bytes += len(data)
         super().data_received(data)
@@ -121,17 +139,37 @@ class Connection(HttpToolsProtocol):
             and _UNUSUAL.isdisjoint([name for name, _ in self.headers])
         )
 
+    def _may_answer(self) -> bool:
+        return self._is_free() and not self.flow.write_paused and not self._is_crowded()
+
     def _answer(self) -> bool:
         """Answer at once, if the answer is known and nothing is unusual; return whether that was done."""
-        if not self._is_free() or self.flow.write_paused or self._is_crowded() or not self._is_usual():
+        if not self._may_answer() or not self._is_usual():
             return False
-        ready = self._application.answer_at_once(self.url, self.parser.get_method(), self.headers, self.client)
+        head = self._chunk if self._chunk is not None and _is_one_head(self._chunk) else None
+        ready = self._application.answer_at_once(self.url, self.parser.get_method(), self.headers, self.client, head)
         if ready is None:
             return False
-        head = b"%s%s\r\n" % (ready.head, join_fields(self.server_state.default_headers))
+        self._write(ready)
+        return True
+
+    def _answer_again(self, data: bytes) -> bool:
+        """Answer what was answered before; return whether that was done."""
+        if not self._may_answer():
+            return False
+        ready = self._application.answer_again(data, self.client)
+        if ready is None:
+            return False
+        self._unset_keepalive_if_required()
+        self._write(ready)
+        self._began = None
+        self._idle_since = self.loop.time()
+        return True
+
+    def _write(self, ready: Ready) -> None:
+        head = b"%s%s\r\n" % (ready.head, _lines_of(self.server_state.default_headers))
         self.transport.writelines((head, ready.body) if ready.body else (head,))
         self.server_state.total_requests += 1
-        return True
 
     def _expect(self) -> None:
         if self._began is None:
@@ -161,6 +199,27 @@ class Connection(HttpToolsProtocol):
             )
             self.transport.write(head.encode("ascii") + body)
         self.transport.close()
+
+
+def _is_one_head(data: bytes) -> bool:
+    """Whether ``data`` is one whole head and nothing behind it; a request with a body does not come here."""
+    return (
+        len(data) <= _REMEMBERED
+        and data.endswith(b"\r\n\r\n")
+        and data.count(b"\n") == data.count(b"\r\n")
+        and (data.count(b"\r\n\r\n") == 1)
+    )
+
+
+_default_lines: tuple[Fields, bytes] = ([], b"")
+
+
+def _lines_of(fields: Fields) -> bytes:
+    """Return the fields that the library sends with every answer, such as the date; it makes them anew each second."""
+    global _default_lines  # noqa: PLW0603  # one server in a process, and one thread that answers
+    if _default_lines[0] is not fields:
+        _default_lines = (fields, join_fields(fields))
+    return _default_lines[1]
 
 
 class _JoinedWrites:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from skillwire.model.skill import Artifact
     from skillwire.ports import SkillSearch
     from skillwire.server.folders import Broken
-    from skillwire.server.prepared import Prepared
+    from skillwire.server.prepared import Prepared, Remembered
     from skillwire.server.search_answers import SearchAnswers
 
 #: What every client of every skill asks for.
@@ -28,7 +28,10 @@ _PREPARED: Final = (INDEX_PATH, OLD_INDEX_PATH)
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """A revision: its number, the site, the answers that are ready, and the folders that cannot be published."""
+    """A revision: its number, the site, the answers that are ready, and the folders that cannot be published.
+
+    ``heads`` are requests as they came, byte for byte, with the answers that they got.
+    """
 
     number: int
     skills: int
@@ -39,6 +42,7 @@ class Revision:
     catalog: Catalog
     broken: tuple[Broken, ...] = ()
     listings: Listings = field(default_factory=Listings)
+    heads: dict[bytes, Remembered] = field(default_factory=dict)
 
 
 def make_revision(

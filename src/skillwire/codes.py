@@ -681,6 +681,73 @@ CODES: dict[str, CodeInfo] = {
         retryable=True,
         exit_code=5,
     ),
+    # --- logging in --------------------------------------------------------------------------------------
+    "LOGIN_FORM": CodeInfo(
+        "A login cannot be made so",
+        "An option is missing for this kind of login, or excludes another; or nobody can be asked.",
+        "See skillwire login --help.",
+        exit_code=2,
+    ),
+    "LOGIN_NOT_AGREED": CodeInfo(
+        "Nobody has agreed to log in at that host",
+        "An origin may name any host as its authorization server; what is typed there is known there.",
+        "Check the host; agree when you are asked, or with --yes.",
+        exit_code=4,
+    ),
+    "LOGIN_STATE": CodeInfo(
+        "The browser brought an answer to another question",
+        "It belongs to an earlier login, or someone tries to slip their own login in.",
+        "Run skillwire login again, and follow only the address that it shows.",
+        exit_code=4,
+    ),
+    "LOGIN_DENIED": CodeInfo(
+        "The login was denied",
+        "You, or the authorization server, refused what was asked for.",
+        "Run skillwire login again and agree; ask for less with --scope.",
+        exit_code=5,
+    ),
+    "LOGIN_TIMEOUT": CodeInfo(
+        "The login was not finished in time",
+        "A login in the browser may take five minutes, a device code as long as the server says.",
+        "Run skillwire login again.",
+        retryable=True,
+        exit_code=5,
+    ),
+    "LOGIN_REFUSED": CodeInfo(
+        "The authorization server refused",
+        "The client ID or its secret is wrong, it may not log in this way, or it may not have that scope.",
+        "Check --client-id, --flow and --scope with whoever runs the authorization server.",
+        exit_code=5,
+    ),
+    "LOGIN_ANSWER": CodeInfo(
+        "The authorization server's answer cannot be used",
+        "It lacks what the protocol asks for, or says something else than before.",
+        "Tell whoever runs the authorization server.",
+    ),
+    "LOGIN_EXPIRED": CodeInfo(
+        "The stored login has ended",
+        "Its token has expired or was revoked, and cannot be renewed.",
+        "Run skillwire login with the origin again, or skillwire logout to go on without.",
+        exit_code=5,
+    ),
+    "LOGIN_MISSING": CodeInfo(
+        "Nobody is logged in there",
+        "There is no stored credential for this origin.",
+        "skillwire login --list shows the logins.",
+        exit_code=3,
+    ),
+    "CREDENTIALS_OPEN": CodeInfo(
+        "The file of stored credentials is open to others",
+        "Something has changed its permissions; it holds tokens.",
+        "Take that away with chmod 600, and renew the credentials.",
+        exit_code=7,
+    ),
+    "KEYRING": CodeInfo(
+        "The system's keyring cannot be used",
+        "The extra keyring is not installed, or there is no keyring, or it is locked.",
+        "Unlock it, or set credential_store to file and log in again.",
+        exit_code=7,
+    ),
     # --- publishing --------------------------------------------------------------------------------------
     "FOLDER_MISSING": CodeInfo(
         "There is no such folder",

@@ -45,6 +45,16 @@ _REPORT: Final = {
     "unchanged": texts("What stood there already"),
     "failed": {"type": "object", "additionalProperties": ERROR, "description": "By name, what failed and why"},
 }
+_LOGIN: Final = {
+    "origin": text("The only origin that it is sent to"),
+    "kind": text("What it is", "api_key", "oauth2", "custom"),
+    "header": text("The header field that carries it"),
+    "expires_at": or_null(text("RFC 3339 in UTC"), "when that is not known"),
+    "renewable": flag("Whether it is renewed by itself"),
+    "server": or_null(text("The origin of the authorization server"), "when there is none"),
+    "scope": or_null(text("What was granted"), "when it is no OAuth 2.0"),
+    "stored_in": text("Where its secrets are", "file", "keyring"),
+}
 _LOOKUP: Final = fields(
     "A place that was looked at",
     url=text("The index that was asked"),
@@ -164,6 +174,20 @@ _CONTENTS: Final[dict[str, Schema]] = {
                 origin=text("Its URL"),
                 first_seen=text("Since when it is known, RFC 3339 in UTC"),
                 forgotten=flag("Whether the consent was, or would be, taken back"),
+            ),
+        ),
+    ),
+    "login/1": fields("The login that was made; nothing in it is secret.", **_LOGIN),
+    "logins/1": fields("Every login.", logins=some("By origin", fields("A login", **_LOGIN))),
+    "logout/1": fields(
+        "Where login was ended.",
+        dry_run=_DRY_RUN,
+        logouts=some(
+            "Each origin",
+            fields(
+                "An origin",
+                origin=text("The origin"),
+                revoked=flag("Whether the server took the token back"),
             ),
         ),
     ),

@@ -43,6 +43,8 @@ SECTIONS: Final[dict[str, dict[str, str]]] = {
         "update": "Bring installed skills up to date.",
         "outdated": "Say which installed skills have changed at their origin.",
         "verify": "Compare installed skills with the lock.",
+        "login": "Log in to an origin, and store the credential.",
+        "logout": "Revoke and forget the credential of an origin.",
         "origins": "List whom you agreed to install from, and take it back.",
     },
     "Understand": {

@@ -9,7 +9,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from skillwire.adapters.files.credentials import bearer, find_credential
+from skillwire.adapters.files.credential_store import open_store
+from skillwire.adapters.files.credentials import bearer, find_password, find_token
+from skillwire.client.renewal import StoredCredentials, mark_of
 from skillwire.model.url import parse_url
 
 if TYPE_CHECKING:
@@ -18,11 +20,16 @@ if TYPE_CHECKING:
 
 
 class Leave:
-    """Grows with each name. ``credentials`` are values of ``Authorization`` by origin."""
+    """Grows with each name.
+
+    ``credentials`` are values of ``Authorization`` by origin, or marks of ``stored`` ones, which put themselves in
+    their place when a request goes out.
+    """
 
     def __init__(self, addresses: AddressPolicy) -> None:
         self.addresses = addresses
         self.credentials: dict[str, str] = {}
+        self.stored = StoredCredentials(open_store())
         self._tokens: dict[str, str] = {}
 
     def set_token(self, origin: str, token: str) -> None:
@@ -39,5 +46,14 @@ class Leave:
         url = parse_url(text)
         self.addresses = self.addresses.naming(url)
         origin = str(url.origin)
-        if credential := self._tokens.get(origin) or find_credential(url, os.environ):
+        credential = self._tokens.get(origin) or find_token(url, os.environ) or self._take_stored(origin)
+        if credential := credential or find_password(url, os.environ):
             self.credentials[origin] = credential
+
+    def _take_stored(self, origin: str) -> str | None:
+        credential = self.stored.take(origin)
+        if credential is None:
+            return None
+        if credential.grant is not None:  # who has logged in there has named the server that renews the token, too
+            self.addresses = self.addresses.naming(parse_url(credential.grant.token_url))
+        return mark_of(credential)

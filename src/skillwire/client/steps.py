@@ -32,6 +32,7 @@ class BlockingSteps:
 
     def run(self, flow: Flow[T]) -> T:
         """Drive ``flow`` to its end and return its result."""
+        flow = self._workplace.leave.stored.sending(flow)
         try:
             step = next(flow)
             while True:
@@ -76,6 +77,7 @@ class AwaitedSteps:
 
     async def run(self, flow: Flow[T]) -> T:
         """Drive ``flow`` to its end and return its result."""
+        flow = self._workplace.leave.stored.sending(flow)
         try:
             step = next(flow)
             while True:

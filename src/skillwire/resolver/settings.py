@@ -72,6 +72,13 @@ SETTINGS: Final[dict[str, Setting]] = {
     "agents": Setting("SKILLWIRE_AGENTS", _texts, (), "agents to install for when --agent is not given"),
     "install": Setting("SKILLWIRE_INSTALL", _choice("link", "copy"), "link", "how other agents' folders are filled"),
     "offline": Setting("SKILLWIRE_OFFLINE", _flag, False, "use only what is in the cache"),
+    "credential_store": Setting(
+        "SKILLWIRE_CREDENTIAL_STORE",
+        _choice("file", "keyring"),
+        "file",
+        "where login puts secrets; keyring needs the extra keyring",
+        in_project=False,
+    ),
 }
 
 
@@ -86,6 +93,7 @@ class Settings:
     agents: tuple[str, ...] = ()
     install: str = "link"
     offline: bool = False
+    credential_store: str = "file"
     own_sources: frozenset[str] = frozenset()
 
 

@@ -1,4 +1,9 @@
-"""Credentials for private origins, from the environment and ``~/.netrc``. Each belongs to one origin."""
+"""Credentials for private origins. Each belongs to one origin.
+
+They come, in this order, from the environment, from ``skillwire login``, and from ``~/.netrc``; what a command line
+names itself wins over all. A stored credential is handed out by :mod:`skillwire.client.renewal` alone, which renews
+it; here only its place is told.
+"""
 
 from __future__ import annotations
 
@@ -15,23 +20,37 @@ from skillwire.trust.ranges import Reach, classify, read_address
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from skillwire.adapters.files.credential_store import StoredLogin
     from skillwire.model.url import Url
 
 
 def find_credential(url: Url, environment: Mapping[str, str]) -> str | None:
-    """Return the ``Authorization`` value for the origin of ``url``, or None.
+    """Return the ``Authorization`` value for the origin of ``url`` that needs no login, or None.
 
     ``SKILLWIRE_TOKENS`` holds ``origin=token`` pairs, separated by white space. ``~/.netrc`` (or the file that
     ``NETRC`` names) holds a user name and password for a host, which stand for its https origin on the usual port
     and, where nobody is on the way, for any port of this machine.
     """
-    return _from_environment(url, environment.get("SKILLWIRE_TOKENS", "")) or _from_netrc(url, environment)
+    return find_token(url, environment) or find_password(url, environment)
+
+
+def find_token(url: Url, environment: Mapping[str, str]) -> str | None:
+    """Return the ``Authorization`` value that ``SKILLWIRE_TOKENS`` has for the origin of ``url``."""
+    return _from_environment(url, environment.get("SKILLWIRE_TOKENS", ""))
+
+
+def find_password(url: Url, environment: Mapping[str, str]) -> str | None:
+    """Return the ``Authorization`` value that ``~/.netrc`` has for the origin of ``url``."""
+    return _from_netrc(url, environment)
 
 
 def credential_place(url: Url, environment: Mapping[str, str]) -> str | None:
     """Return where the credential for the origin of ``url`` stands, or None; never the credential itself."""
     if _from_environment(url, environment.get("SKILLWIRE_TOKENS", "")):
         return "SKILLWIRE_TOKENS"
+    for login in _stored_logins():
+        if login.credential.origin == url.origin:
+            return _stored_place(login)
     return str(netrc_file(environment)) if _from_netrc(url, environment) else None
 
 
@@ -40,10 +59,12 @@ def credential_places(environment: Mapping[str, str]) -> list[tuple[str, str]]:
 
     Raises:
         UsageError: ``SETTING_FORM`` for what cannot be read.
+        StorageError, DecodeError: as :class:`~skillwire.adapters.files.credential_store.CredentialStore` says.
     """
     pairs = [pair.partition("=") for pair in environment.get("SKILLWIRE_TOKENS", "").split()]
     # Text without a separator may be a token, so it is never shown as an origin.
     found = [(_token_origin(origin), "SKILLWIRE_TOKENS") for origin, separator, _ in pairs if separator]
+    found += [(login.credential.origin, _stored_place(login)) for login in _stored_logins()]
     path = netrc_file(environment)
     return found + [(host, str(path)) for host in _read_netrc(path)]
 
@@ -62,6 +83,17 @@ def bearer(token: str) -> str:
     if not token.isascii() or not token.isprintable() or not token or " " in token:
         raise UsageError("USAGE", "the token is empty or holds characters that no header may hold")
     return f"Bearer {token}"
+
+
+def _stored_logins() -> list[StoredLogin]:
+    from skillwire.adapters.files.credential_store import open_store  # noqa: PLC0415  # only what tells of places asks
+
+    return open_store().logins()
+
+
+def _stored_place(login: StoredLogin) -> str:
+    where = "the keyring" if login.in_keyring else "credentials.json"
+    return f"skillwire login, in {where}"
 
 
 def _from_environment(url: Url, tokens: str) -> str | None:

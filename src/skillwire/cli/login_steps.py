@@ -1,0 +1,250 @@
+"""What ``skillwire login`` does: asks the origin, asks the user, logs in, stores.
+
+A secret comes from a prompt without echo, from standard input or from the environment, never from an argument, which
+other users of the machine can see. What an origin says may send the user anywhere, so each host beside the origin
+itself is named and agreed to before anything is sent there, and none is connected to that the address policy forbids.
+What must be seen to log in (an address, a code) goes to standard error, with ``--json`` and ``--quiet`` too.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+
+from skillwire import limits
+from skillwire.adapters.files.credential_store import open_store
+from skillwire.adapters.files.credentials import bearer
+from skillwire.adapters.files.settings_file import load_settings
+from skillwire.adapters.http.sync import SyncDriver
+from skillwire.cli.client_options import confirm
+from skillwire.cli.logins import KIND_NAMES, login_object, origin_of, until
+from skillwire.cli.output import faint, good, one_line, strong
+from skillwire.client.login import (
+    choose_flow,
+    choose_scope,
+    find_server,
+    hosts_of,
+    identify,
+    new_key,
+    new_token,
+    try_out,
+)
+from skillwire.errors import Place, TrustError, UsageError
+from skillwire.model.url import parse_url
+from skillwire.protocols.oauth.authorization import ask_for_code, read_answer
+from skillwire.protocols.oauth.client import await_device, begin_device, redeem_code, use_client_credentials
+from skillwire.resolver.document import noted
+from skillwire.resolver.wanted import Wanted, find_wanted
+from skillwire.trust.address import AddressPolicy
+
+if TYPE_CHECKING:
+    from skillwire.cli.output import Output
+    from skillwire.model.credential import Credential
+    from skillwire.protocols.oauth.messages import ClientIdentity, ServerMetadata, Tokens
+
+
+class LoginOptions(NamedTuple):
+    """The options of the command."""
+
+    flow: str
+    client_id: str | None
+    scope: tuple[str, ...]
+    issuer: str | None
+    no_browser: bool
+    header: str | None
+    key_id: str | None
+    token_stdin: bool
+    api_key_env: str | None
+    client_secret_stdin: bool
+    client_secret_env: str | None
+    yes: bool
+
+    @property
+    def has_key(self) -> bool:
+        """Whether a key or token is handed over."""
+        return self.token_stdin or self.api_key_env is not None
+
+
+def log_in(text: str, options: LoginOptions, output: Output) -> None:
+    """Log in to the origin ``text``.
+
+    Raises:
+        UsageError: ``LOGIN_FORM``. TrustError: ``LOGIN_NOT_AGREED``, ``LOGIN_STATE``; what the exchanges raise.
+    """
+    _check_options(options)
+    origin = origin_of(text)
+    settings = load_settings(Path.cwd(), os.environ)
+    addresses = AddressPolicy(allow=settings.allow).naming(parse_url(origin))
+    if options.issuer is not None:
+        addresses = addresses.naming(parse_url(options.issuer))
+    with SyncDriver(addresses) as driver:
+        wanted = driver.run(find_wanted(origin, addresses))
+        for doubt in wanted.doubts:
+            output.finding(noted(doubt))
+        credential = _Login(origin, wanted, options, driver, output).run()
+    in_keyring = settings.credential_store == "keyring"
+    open_store().keep(credential, in_keyring=in_keyring)
+    output.document("login/1", login_object(credential, in_keyring=in_keyring))
+    output.line(good("logged in to "), strong(origin), faint(f"  {KIND_NAMES[credential.kind]}{until(credential)}"))
+
+
+def _check_options(options: LoginOptions) -> None:
+    if options.token_stdin + options.client_secret_stdin + (options.api_key_env is not None) > 1:
+        raise UsageError("LOGIN_FORM", "a secret is to come from two places at once")
+    if options.client_secret_stdin and options.client_secret_env is not None:
+        raise UsageError("LOGIN_FORM", "the client's secret is to come from two places at once")
+
+
+class _Login:
+    """One login."""
+
+    def __init__(self, origin: str, wanted: Wanted, options: LoginOptions, driver: SyncDriver, output: Output) -> None:
+        self._origin = origin
+        self._options = options
+        self._driver = driver
+        self._output = output
+        self._wanted = wanted if options.issuer is None else _asked_at(options.issuer, wanted)
+        self._agreed = {origin}
+        if options.issuer is not None:  # typing it is agreeing to it
+            self._agreed.add(str(parse_url(options.issuer).origin))
+
+    def run(self) -> Credential:
+        """Return the credential."""
+        wanted, options = self._wanted, self._options
+        if wanted.advice:
+            self._output.note(faint(f"{self._origin} says: "), wanted.advice)
+        if wanted.kind == "custom" or options.key_id is not None:
+            return self._signing_key()
+        if options.has_key or wanted.kind == "api_key":
+            return self._api_key()
+        if wanted.kind == "oauth2":
+            return self._oauth()
+        if wanted.kind == "none":
+            fix = "If you have a key for it all the same, hand it over with --token-stdin."
+            raise UsageError("LOGIN_FORM", f"{self._origin} says that it needs no login", fix=fix)
+        if options.client_id is not None:
+            fix = "Name it with --issuer."
+            raise UsageError("LOGIN_FORM", f"{self._origin} does not say where its tokens come from", fix=fix)
+        self._output.note(f"{self._origin} does not say what it wants; a token is sent as Authorization: Bearer")
+        return self._api_key()
+
+    def _api_key(self) -> Credential:
+        header = self._options.header or (self._wanted.header if self._wanted.kind == "api_key" else "Authorization")
+        secret = self._secret(
+            f"Key for {self._origin} ({header})", self._options.api_key_env, self._options.token_stdin
+        )
+        credential = new_key(self._origin, secret, header=header)
+        if self._wanted.refused_at is not None:
+            self._driver.run(try_out(credential, self._wanted.refused_at))
+        return credential
+
+    def _signing_key(self) -> Credential:
+        if self._options.key_id is None:
+            fix = "The provider tells you the ID with the key; where there is none, write --key-id default."
+            raise UsageError("LOGIN_FORM", "signed requests need --key-id", fix=fix)
+        secret = self._secret(f"Signing key for {self._origin}", self._options.api_key_env, self._options.token_stdin)
+        return new_key(self._origin, secret, key_id=self._options.key_id)
+
+    def _oauth(self) -> Credential:
+        options, wanted = self._options, self._wanted
+        if options.client_id is None:
+            fix = "Register with whoever runs the authorization server; allow http://127.0.0.1/callback as redirect."
+            raise UsageError("LOGIN_FORM", "a login with OAuth 2.0 needs --client-id", fix=fix)
+        named = [url for url in (wanted.issuer, wanted.authorization_url, wanted.token_url) if url is not None]
+        for url in named:
+            self._agree(str(parse_url(url).origin))
+        server = self._driver.run(find_server(wanted, self._driver.policy))
+        for host in hosts_of(server):
+            self._agree(host)
+        client = identify(options.client_id, self._client_secret(), server)
+        flow = choose_flow(options.flow, server, client, has_browser=not options.no_browser and _has_browser())
+        scope = choose_scope(options.scope, wanted, server, flow)
+        if flow == "client-credentials":
+            tokens = self._driver.run(use_client_credentials(server.token_url, client, scope))
+        elif flow == "device":
+            tokens = self._on_another_device(server, client, scope)
+        else:
+            tokens = self._in_browser(server, client, scope)
+        return new_token(self._origin, tokens, server, client, scope=scope, now=time.time())
+
+    def _agree(self, host: str) -> None:
+        """Say that ``host`` will be contacted, and go on only when the user agrees, once for each."""
+        if host in self._agreed:
+            return
+        about = f"{self._origin} names {host} as its authorization server"
+        if self._options.yes:
+            self._output.note(about)
+        elif not confirm(f"Log in at {host}?", about=about):
+            raise TrustError("LOGIN_NOT_AGREED", f"{about}, and nobody has agreed", place=Place(self._wanted.said_by))
+        self._agreed.add(host)
+
+    def _in_browser(self, server: ServerMetadata, client: ClientIdentity, scope: str) -> Tokens:
+        from skillwire.adapters.http.loopback import RedirectListener  # noqa: PLC0415  # this flow alone listens
+
+        with RedirectListener() as listener:
+            question = ask_for_code(server, client.client_id, listener.url, scope)
+            _show(f"Open this address to log in:\n  {one_line(question.url)}")
+            if not self._options.no_browser:
+                _open_browser(question.url)
+            code = read_answer(listener.wait(limits.LOGIN_BROWSER_SECONDS), question)
+        return self._driver.run(redeem_code(question, code, client))
+
+    def _on_another_device(self, server: ServerMetadata, client: ClientIdentity, scope: str) -> Tokens:
+        device = self._driver.run(begin_device(str(server.device_url), client, scope))
+        _show(
+            f"On any device, open {one_line(device.verification_url)}\nand enter the code {one_line(device.user_code)}"
+        )
+        return self._driver.run(await_device(server.token_url, client, device))
+
+    def _client_secret(self) -> str | None:
+        options = self._options
+        if options.client_secret_env is None and not options.client_secret_stdin:
+            return None
+        return self._secret("Client secret", options.client_secret_env, options.client_secret_stdin)
+
+    def _secret(self, prompt: str, variable: str | None, from_stdin: bool) -> str:
+        """Return a secret that a header field can hold."""
+        if variable is not None:
+            secret = os.environ.get(variable, "")
+        elif from_stdin:
+            secret = sys.stdin.readline(limits.OAUTH_TOKEN_LENGTH + 2).strip()
+        elif sys.stdin.isatty() and sys.stderr.isatty():
+            secret = click.prompt(one_line(prompt), hide_input=True, err=True).strip()
+        else:
+            fix = "Hand it over with --token-stdin or --api-key-env."
+            raise UsageError("LOGIN_FORM", "a key is wanted, and nobody can be asked", fix=fix)
+        bearer(secret)  # raises for what no header can hold
+        return secret
+
+
+def _asked_at(issuer: str, wanted: Wanted) -> Wanted:
+    """Return what is wanted when the user names the authorization server: its metadata alone is believed."""
+    return replace(wanted, kind="oauth2", issuer=issuer, authorization_url=None, token_url=None)
+
+
+def _show(text: str) -> None:
+    click.echo(text, err=True)
+
+
+def _has_browser() -> bool:
+    import webbrowser  # noqa: PLC0415  # a login in the browser alone needs it
+
+    try:
+        webbrowser.get()
+    except webbrowser.Error:
+        return False
+    return True
+
+
+def _open_browser(url: str) -> None:
+    """Open ``url``; a browser of the terminal holds its caller until it ends, and we have to answer it before."""
+    import threading  # noqa: PLC0415  # as above
+    import webbrowser  # noqa: PLC0415  # as above
+
+    threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()

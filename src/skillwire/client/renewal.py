@@ -1,0 +1,212 @@
+"""Stored credentials on their way into requests, and their renewal: ahead of the end of a token, and once on a 401.
+
+A flow knows a stored credential by a mark only, which stands where the value of ``Authorization`` would. It stays the
+same as long as the login lasts, so the cache keeps what it knows when a token is renewed; and no flow holds a secret.
+:meth:`StoredCredentials.sending` puts the real header field into each request to the credential's own origin, the
+moment before it goes out.
+
+When a request is answered with 401, its exchange is set aside where it waits for its answer. The token is renewed as
+steps of the flow, so that the asynchronous client waits for locks and files in threads, and the same request goes out
+again with the new token; then the exchange goes on and never knows. When the new token is refused as well, that is the
+answer, for a minute: an origin that says 401 to everything makes one renewal, not one for each request.
+
+Only one process renews at a time, since a server may take the use of an old refresh token for theft: it holds the lock
+of the origin, reads the store again (another one may have renewed it already), asks, and writes the new tokens before
+anybody uses them. A crash before that leaves the old ones, after it the new ones.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+
+from skillwire import limits
+from skillwire.errors import ConflictError, FetchError, Place, SkillwireError
+from skillwire.model.url import parse_url
+from skillwire.resolver.flow import Fetch, FetchAll, Work, fetch, work
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from skillwire.adapters.files.credential_store import CredentialStore
+    from skillwire.model.credential import Credential
+    from skillwire.protocols.oauth.messages import Tokens
+    from skillwire.resolver.flow import Flow
+    from skillwire.wire.exchange import Exchange, HttpRequest
+
+T = TypeVar("T")
+
+_UNAUTHORIZED: Final = 401
+_PAUSE: Final = 0.05  # seconds between two looks at a lock that another process holds for one request
+
+
+class _SetAside(NamedTuple):
+    """An exchange that waits for the answer to ``request``, which was refused with ``credential``."""
+
+    exchange: Exchange[Any]
+    request: HttpRequest
+    credential: Credential
+
+
+class StoredCredentials:
+    """Those of the store that the user has named an origin of, while one client lasts.
+
+    Args:
+        store: where they are.
+        clock: seconds since the epoch.
+    """
+
+    def __init__(self, store: CredentialStore, clock: Callable[[], float] = time.time) -> None:
+        self._store = store
+        self._clock = clock
+        self._in_use: dict[str, Credential] = {}
+        self._renewed_at: dict[str, float] = {}
+
+    def take(self, origin: str) -> Credential | None:
+        """Use the stored credential of ``origin`` from now on; return it, or None when there is none to send."""
+        credential = self._store.find(origin)
+        if credential is None or credential.kind == "custom":  # a key to sign with is sent nowhere
+            return None
+        return self._in_use.setdefault(origin, credential)
+
+    def sending(self, flow: Flow[T]) -> Flow[T]:
+        """Return ``flow`` with stored credentials in its requests, renewed where they must be."""
+        try:
+            step = next(flow)
+            while True:
+                try:
+                    result = yield from self._take_step(step)
+                except BaseException as error:  # noqa: BLE001  # an interruption, too, is for the flow to clean up after
+                    step = flow.throw(error)
+                else:
+                    step = flow.send(result)
+        except StopIteration as stop:
+            return stop.value  # type: ignore[no-any-return]  # StopIteration.value is typed Any
+
+    def _take_step(self, step: Fetch | FetchAll | Work) -> Flow[Any]:
+        if isinstance(step, Work) or not self._in_use:
+            return (yield step)
+        yield from self._renew_ending()
+        if isinstance(step, Fetch):
+            outcome = yield Fetch(self._attach(step.exchange))
+            while isinstance(outcome, _SetAside):
+                yield from self._renew(outcome.credential)
+                outcome = yield Fetch(self._attach(outcome.exchange, outcome))
+            return outcome
+        outcomes = yield FetchAll([self._attach(exchange) for exchange in step.exchanges], step.on_done)
+        return (yield from self._finish(list(outcomes)))
+
+    def _finish(self, outcomes: list[Any]) -> Flow[list[Any]]:
+        """Renew what was refused, and go on with the exchanges that were set aside, until none is."""
+        while waiting := {i: item for i, item in enumerate(outcomes) if isinstance(item, _SetAside)}:
+            for item in waiting.values():
+                yield from self._renew(item.credential)
+            resumed = yield FetchAll([self._attach(item.exchange, item) for item in waiting.values()], lambda: None)
+            for index, outcome in zip(waiting, resumed, strict=True):
+                outcomes[index] = outcome
+        return outcomes
+
+    def _attach(self, exchange: Exchange[T], again: _SetAside | None = None) -> Exchange[T | _SetAside]:
+        """Drive ``exchange`` with credentials in its requests; set it aside when one is refused that can be renewed."""
+        try:
+            request = again.request if again else next(exchange)
+            while True:
+                credential = self._credential_for(request)
+                try:
+                    response = yield request if credential is None else _signed(request, credential)
+                except SkillwireError as error:
+                    request, again = exchange.throw(error), None
+                    continue
+                if response.status == _UNAUTHORIZED and credential and again is None and self._may_help(credential):
+                    return _SetAside(exchange, request, credential)
+                request, again = exchange.send(response), None
+        except StopIteration as stop:
+            return stop.value  # type: ignore[no-any-return]  # StopIteration.value is typed Any
+
+    def _credential_for(self, request: HttpRequest) -> Credential | None:
+        mark = request.header("authorization")
+        if mark is None:
+            return None
+        credential = self._in_use.get(parse_url(request.url).origin)
+        return credential if credential is not None and mark == mark_of(credential) else None
+
+    def _may_help(self, refused: Credential) -> bool:
+        """Whether to ask again with another token: there is one already, or the last was not got a moment ago."""
+        if self._in_use[refused.origin].secret != refused.secret:
+            return True
+        age = self._clock() - self._renewed_at.get(refused.origin, -math.inf)
+        return refused.renewable and age > limits.TOKEN_RENEWAL_SECONDS
+
+    def _renew_ending(self) -> Flow[None]:
+        """Renew each token that ends within a minute; one that still holds may do when the server is not reached."""
+        for credential in list(self._in_use.values()):
+            if credential.expires_at is None:
+                continue
+            left = credential.expires_at - self._clock()
+            if left > limits.TOKEN_RENEWAL_SECONDS:
+                continue
+            if not credential.renewable:
+                if left <= 0:
+                    raise _ended(credential, "the token has expired, and none came with it to renew it")
+                continue
+            try:
+                yield from self._renew(credential)
+            except FetchError as error:
+                if left <= 0 or not error.retryable:
+                    raise
+
+    def _renew(self, used: Credential) -> Flow[None]:
+        handle = yield from self._lock(used.origin)
+        try:
+            stored = yield from work(partial(self._store.find, used.origin))
+            if stored is None or stored.grant is None:
+                raise _ended(used, "somebody has logged out there a moment ago")
+            if stored.secret == used.secret:
+                from skillwire.protocols.oauth.client import renew  # noqa: PLC0415  # one run in many renews
+
+                tokens = yield from fetch(renew(stored.grant))
+                stored = renewed(stored, tokens, self._clock())
+                yield from work(partial(self._store.keep, stored))
+                self._renewed_at[used.origin] = self._clock()
+            self._in_use[used.origin] = replace(stored, login=used.login)
+        finally:
+            self._store.unlock_renewal(used.origin, handle)
+
+    def _lock(self, origin: str) -> Flow[int]:
+        """Wait for the lock in short steps: a thread that sleeps on it might be the one that its holder needs."""
+        end = time.monotonic() + 2 * limits.HTTP_REQUEST_SECONDS
+        while True:
+            try:
+                return (yield from work(partial(self._store.lock_renewal, origin)))
+            except ConflictError:
+                if time.monotonic() > end:
+                    raise
+            yield from work(partial(time.sleep, _PAUSE))
+
+
+def mark_of(credential: Credential) -> str:
+    """Return what stands for ``credential`` in a flow: no secret, and the same until the next login."""
+    return f"Stored {credential.login}"
+
+
+def renewed(credential: Credential, tokens: Tokens, now: float) -> Credential:
+    """Return ``credential`` with new tokens. A refresh token stays where no new one came. Spec: RFC 6749 §6."""
+    expires_at = None if tokens.expires_in is None else now + tokens.expires_in
+    grant = credential.grant
+    if grant is not None:
+        scope = grant.scope if tokens.scope is None else tokens.scope
+        grant = replace(grant, refresh_token=tokens.refresh_token or grant.refresh_token, scope=scope)
+    return replace(credential, secret=tokens.access_token, expires_at=expires_at, grant=grant)
+
+
+def _signed(request: HttpRequest, credential: Credential) -> HttpRequest:
+    headers = {name: value for name, value in request.headers.items() if name.lower() != "authorization"}
+    return replace(request, headers={**headers, credential.header: credential.field_value})
+
+
+def _ended(credential: Credential, why: str) -> FetchError:
+    fix = f"Run skillwire login {credential.origin}."
+    return FetchError("LOGIN_EXPIRED", why, place=Place(credential.origin), fix=fix)

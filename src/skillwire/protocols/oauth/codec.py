@@ -1,0 +1,164 @@
+"""An authorization server's answers to values.
+
+Everything here is on the install path, since a token may have to be renewed there, so it needs the standard library
+only. Spec: RFC 6749 §5, RFC 8414 §3.3, RFC 8628 §3.2, RFC 9728 §3.3. Trust: the answers are a stranger's; nothing but
+``DecodeError``, ``FetchError`` and ``TrustError`` escapes, and no error shows what may be a secret.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from skillwire import limits
+from skillwire.errors import DecodeError, FetchError, Place, TrustError
+from skillwire.protocols.oauth.errors import refusal
+from skillwire.protocols.oauth.messages import DeviceCode, ProtectedResource, ServerMetadata, Tokens
+from skillwire.trust.guarded_json import load_json
+from skillwire.wire.fetch import expect_json
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from skillwire.wire.exchange import HttpResponse
+
+_OK: Final = 200
+_TOLD: Final = frozenset({400, 401, 403})
+_TOKEN: Final = re.compile(r"[\x21-\x7e]+")
+_DEFAULT_INTERVAL: Final = 5.0
+_LEAST_INTERVAL: Final = 1.0
+_RESOURCE_METADATA: Final = re.compile(r'\bresource_metadata="([^"\\]{1,2048})"')
+
+
+def decode_tokens(response: HttpResponse, secrets: Sequence[str] = ()) -> Tokens:
+    """Return the tokens of the token endpoint's answer.
+
+    Args:
+        response: the answer.
+        secrets: what was sent, so that a message of the server's that repeats it is not shown.
+
+    Raises:
+        FetchError: ``LOGIN_REFUSED`` and the others of :mod:`skillwire.protocols.oauth.errors`; ``CONTENT_TYPE``.
+        DecodeError: ``LOGIN_ANSWER``, or not JSON. TrustError: ``REDIRECT_REFUSED``.
+    """
+    answer = _object(response, secrets)
+    place = Place(response.url)
+    kind = answer.get("token_type")
+    if not isinstance(kind, str) or kind.lower() != "bearer":
+        raise DecodeError("LOGIN_ANSWER", "the answer holds no bearer token", place=place)
+    access_token = _token(answer, "access_token", place)
+    if access_token is None:
+        raise DecodeError("LOGIN_ANSWER", "the answer holds no access token", place=place)
+    seconds = _seconds(answer, "expires_in", place)
+    scope = answer.get("scope")
+    refresh_token = _token(answer, "refresh_token", place)
+    return Tokens(access_token, seconds, refresh_token, scope[:1024] if isinstance(scope, str) else None)
+
+
+def decode_device(response: HttpResponse, secrets: Sequence[str] = ()) -> DeviceCode:
+    """Return what the device authorization endpoint gave; raises as :func:`decode_tokens` does."""
+    answer = _object(response, secrets)
+    place = Place(response.url)
+    device_code, user_code = _token(answer, "device_code", place), answer.get("user_code")
+    # Some servers still write verification_url, as drafts of the text did.
+    url = answer.get("verification_uri", answer.get("verification_url"))
+    seconds = _seconds(answer, "expires_in", place)
+    if device_code is None or not isinstance(user_code, str) or not isinstance(url, str) or seconds is None:
+        raise DecodeError("LOGIN_ANSWER", "the answer lacks a code, an address or its time limit", place=place)
+    complete = answer.get("verification_uri_complete")
+    interval = _seconds(answer, "interval", place)
+    return DeviceCode(
+        device_code,
+        user_code[:64],
+        url,
+        complete if isinstance(complete, str) else None,
+        min(seconds, float(limits.LOGIN_DEVICE_SECONDS)),
+        _DEFAULT_INTERVAL if interval is None else max(interval, _LEAST_INTERVAL),
+    )
+
+
+def decode_metadata(response: HttpResponse, issuer: str) -> ServerMetadata:
+    """Return the metadata of ``issuer``.
+
+    Raises:
+        TrustError: ``LOGIN_STATE`` when it is another issuer's (RFC 8414 §3.3).
+        DecodeError, FetchError: as :func:`decode_tokens`.
+    """
+    answer = _object(response)
+    place = Place(response.url)
+    if answer.get("issuer") != issuer:
+        raise TrustError("LOGIN_STATE", f"the metadata there is not that of {issuer}", place=place)
+    token_url = _text(answer, "token_endpoint")
+    if token_url is None:
+        raise DecodeError("LOGIN_ANSWER", "the metadata names no token endpoint", place=place)
+    return ServerMetadata(
+        token_url,
+        issuer,
+        _text(answer, "authorization_endpoint"),
+        _text(answer, "device_authorization_endpoint"),
+        _text(answer, "revocation_endpoint"),
+        answer.get("authorization_response_iss_parameter_supported") is True,
+        _texts(answer, "scopes_supported"),
+        _texts(answer, "token_endpoint_auth_methods_supported"),
+    )
+
+
+def decode_resource(response: HttpResponse) -> ProtectedResource:
+    """Return what a protected resource says; whose it is, the caller judges. Raises as :func:`decode_tokens` does."""
+    answer = _object(response)
+    resource = _text(answer, "resource")
+    if resource is None:
+        raise DecodeError("LOGIN_ANSWER", "the metadata names no resource", place=Place(response.url))
+    return ProtectedResource(resource, _texts(answer, "authorization_servers"), _texts(answer, "scopes_supported"))
+
+
+def resource_metadata_url(response: HttpResponse) -> str | None:
+    """Return where a 401 says that the metadata of the resource is. Spec: RFC 9728 §5.1."""
+    found = _RESOURCE_METADATA.search(response.headers.get("www-authenticate", "")[:4096])
+    return found[1] if found else None
+
+
+def _object(response: HttpResponse, secrets: Sequence[str] = ()) -> dict[str, Any]:
+    place = Place(response.url)
+    if response.status // 100 == 3:  # noqa: PLR2004  # a redirect; what was sent is for this endpoint alone
+        raise TrustError("REDIRECT_REFUSED", "an authorization server's endpoint redirects", place=place)
+    if response.status != _OK and response.status not in _TOLD:
+        raise FetchError("HTTP_STATUS", f"the authorization server answered {response.status}", place=place)
+    expect_json(response)
+    answer = load_json(response.body, max_bytes=limits.OAUTH_BYTES, source=response.url)
+    if not isinstance(answer, dict):
+        raise DecodeError("LOGIN_ANSWER", "the answer is not an object", place=place)
+    if response.status in _TOLD or "error" in answer:
+        raise refusal(answer, place, secrets)
+    return answer
+
+
+def _token(answer: dict[str, Any], key: str, place: Place) -> str | None:
+    value = answer.get(key)
+    if value is None:
+        return None
+    if not isinstance(value, str) or not _TOKEN.fullmatch(value) or len(value) > limits.OAUTH_TOKEN_LENGTH:
+        raise DecodeError("LOGIN_ANSWER", f"{key} is not a token that a header field can hold", place=place)
+    return value
+
+
+def _seconds(answer: dict[str, Any], key: str, place: Place) -> float | None:
+    value = answer.get(key)
+    if isinstance(value, str) and re.fullmatch(r"[0-9]{1,9}", value, re.ASCII):  # some servers quote the number
+        value = int(value)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
+        raise DecodeError("LOGIN_ANSWER", f"{key} is not a number of seconds", place=place)
+    return min(float(value), float(limits.OAUTH_TOKEN_SECONDS))
+
+
+def _text(answer: dict[str, Any], key: str) -> str | None:
+    value = answer.get(key)
+    return value if isinstance(value, str) else None
+
+
+def _texts(answer: dict[str, Any], key: str) -> tuple[str, ...]:
+    value = answer.get(key)
+    return tuple(item for item in value if isinstance(item, str)) if isinstance(value, list) else ()

@@ -1,0 +1,34 @@
+"""How an authorization server says no: its codes, and ours for them. Spec: RFC 6749 §4.1.2.1, §5.2; RFC 8628 §3.5."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from skillwire.errors import FetchError
+from skillwire.trust.hidden_text import neutralise
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from skillwire.errors import Place
+
+#: Their code → ours. Every other one is LOGIN_REFUSED.
+ERRORS: Final[Mapping[str, str]] = {"access_denied": "LOGIN_DENIED", "expired_token": "LOGIN_TIMEOUT"}
+
+_CODE: Final = re.compile(r"[a-z][a-z0-9_]{0,40}", re.ASCII)
+_SHOWN: Final = 200
+
+
+def refusal(answer: Mapping[str, Any], place: Place, secrets: Sequence[str] = ()) -> FetchError:
+    """Return the error that ``answer`` tells; ``details["error"]`` is the server's own code.
+
+    Trust: the texts are a stranger's. A description is bounded, shown without hidden characters, and left out when it
+    repeats one of ``secrets``.
+    """
+    code, description = answer.get("error"), answer.get("error_description")
+    theirs = code if isinstance(code, str) and _CODE.fullmatch(code) else "unknown"
+    message = f"the authorization server answered {theirs}"
+    if isinstance(description, str) and description and not any(secret in description for secret in secrets):
+        message = f"{message}: {neutralise(description[:_SHOWN])}"
+    return FetchError(ERRORS.get(theirs, "LOGIN_REFUSED"), message, place=place, details={"error": theirs})

@@ -7,16 +7,17 @@ hands over what a skill holds.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from skillwire.model.access import Access
+from skillwire.model.skill import Skill
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator
 
     from skillwire.model.access import Principal
-    from skillwire.model.skill import Skill
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,36 @@ class Catalog:
         """Return what ``principal`` may read, install and invoke: public, or granted. Spec: SSP §7.3."""
         return self._part(lambda skill: skill.access is Access.PUBLIC or principal.has(skill.name))
 
+    def without(self, other: Catalog) -> Catalog:
+        """Return the skills whose names ``other`` does not have."""
+        return Catalog(
+            self.revision, SomeSkills(self.skills, [name for name in self.skills if name not in other.skills])
+        )
+
     def _part(self, belongs: Callable[[Skill], bool]) -> Catalog:
-        part = {name: skill for name, skill in self.skills.items() if belongs(skill)}
-        return self if len(part) == len(self.skills) else Catalog(self.revision, part)
+        names = [name for name, skill in self.skills.items() if belongs(skill)]
+        return self if len(names) == len(self.skills) else Catalog(self.revision, SomeSkills(self.skills, names))
+
+
+class SomeSkills(Mapping[str, Skill]):
+    """Some skills of a mapping, by name; each is looked up there when it is asked for."""
+
+    __slots__ = ("_names", "_skills")
+
+    def __init__(self, skills: Mapping[str, Skill], names: Iterable[str]) -> None:
+        self._skills = skills
+        self._names = dict.fromkeys(names)
+
+    def __getitem__(self, name: str) -> Skill:
+        if name not in self._names:
+            raise KeyError(name)
+        return self._skills[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)

@@ -215,7 +215,7 @@ class Application:
             return "none"
         if isinstance(answer, Listing):
             prepared = revision.prepared.get(path)  # it was not there yet when the request came
-            await (prepared or await revision.listings.prepare(path, answer)).send(scope, send)
+            await (prepared or await revision.everybody.listings.prepare(path, answer)).send(scope, send)
             return "index" if prepared else "scope"
         await self._stored.send(answer, scope, send)
         return "artifact" if answer.cache is Cache.FOREVER else "file"

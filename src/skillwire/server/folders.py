@@ -50,6 +50,15 @@ class _State(NamedTuple):
     errors: tuple[Finding, ...] = ()
 
 
+class _Choice(NamedTuple):
+    """A folder's skill, packed, and whether everyone may know of it, and use it."""
+
+    name: str
+    packed: bytes
+    is_known: bool
+    is_public: bool
+
+
 class PublishedFolders:
     """The skills below ``roots``, with their bytes in ``blobs``.
 
@@ -67,7 +76,9 @@ class PublishedFolders:
         self._states: dict[str, _State] = {}
         self._chosen: Collection[str] = ()  # the folders whose skills are published
         self._collisions: dict[str, Finding] = {}  # by folder
-        self._public: dict[str, bytes] = {}  # by name
+        self._packed: dict[str, bytes] = {}  # by name, those that are published
+        self._known: list[str] = []  # names that everyone may know
+        self._public: list[str] = []  # names of those that everyone may use
 
     def restore(self) -> None:
         """Take over what an earlier run recorded; folders that have not changed since need not be read."""
@@ -102,9 +113,21 @@ class PublishedFolders:
             if state.packed is not None and not self._has_blobs(state.packed):
                 self._states[folder] = state._replace(signature="")
 
+    def all_skills(self) -> PackedSkills:
+        """Return every skill that is published, by name, sorted."""
+        return PackedSkills(self._packed)
+
+    def known_skills(self) -> PackedSkills:
+        """Return the skills that everyone may know of."""
+        return self._some(self._known)
+
     def public_skills(self) -> PackedSkills:
-        """Return the skills that everyone may see, by name, sorted."""
-        return PackedSkills(self._public)
+        """Return the skills that everyone may use."""
+        return self._some(self._public)
+
+    def _some(self, names: Sequence[str]) -> PackedSkills:
+        whole = len(names) == len(self._packed)
+        return PackedSkills(self._packed if whole else {name: self._packed[name] for name in names})
 
     def broken(self) -> Iterator[Broken]:
         """Yield the folders that cannot be published as they are."""
@@ -159,18 +182,23 @@ class PublishedFolders:
 
     def _choose(self) -> None:
         """Decide which folder gives each name, which ones collide with those, and what everyone may see."""
-        named, public = [], {}
+        named: list[Named] = []
+        choices: dict[str, _Choice] = {}
         for folder in sorted(self._states, key=lambda folder: (folder not in self._chosen, folder)):
             packed = self._states[folder].packed
             if packed is not None:
                 skill = unpack_skill(packed)
                 identifiers = cast("Identifiers", skill.identifiers)  # what is loaded to be published has them
                 named.append(Named(Path(folder), skill.name, identifiers))
-                if Catalog.of([skill]).usable_by(ANONYMOUS).skills:
-                    public[folder] = (skill.name, packed)
+                one = Catalog.of([skill])
+                known, usable = bool(one.visible_to(ANONYMOUS).skills), bool(one.usable_by(ANONYMOUS).skills)
+                choices[folder] = _Choice(skill.name, packed, known, usable)
         self._collisions = {str(Path(finding.place.source).parent): finding for finding in find_collisions(named)}
         self._chosen = {folder for folder in self._states if folder not in self._collisions}
-        self._public = dict(sorted(public[folder] for folder in public.keys() & self._chosen))
+        chosen = sorted(choices[folder] for folder in choices.keys() & self._chosen)
+        self._packed = {choice.name: choice.packed for choice in chosen}
+        self._known = [choice.name for choice in chosen if choice.is_known]
+        self._public = [choice.name for choice in chosen if choice.is_public]
 
     def _has_blobs(self, packed: bytes) -> bool:
         skill = unpack_skill(packed)

@@ -22,7 +22,7 @@ from skillwire.errors import SkillwireError
 from skillwire.model.catalog import Catalog
 from skillwire.server.log import log_broken, log_changes, log_templates
 from skillwire.server.memory import trim_memory
-from skillwire.server.revision import make_revision
+from skillwire.server.revision import Catalogs, make_revision
 from skillwire.server.search_answers import SearchAnswers
 from skillwire.server.watch import watch_folders
 
@@ -135,12 +135,16 @@ class Publication:
         self._skills = skills
         self._number += 1
         broken = tuple(self.folders.broken())
-        catalog = Catalog(self._number, skills)
+        catalogs = Catalogs(
+            Catalog(self._number, self.folders.all_skills()),
+            Catalog(self._number, self.folders.known_skills()),
+            Catalog(self._number, skills),
+        )
         if self._index is None:
             self._index = SearchIndex(self.blobs.directory)
         search = self._index.update(skills, (*changes.added, *changes.changed), changes.removed)
         answers = SearchAnswers(search, skills, self._base_url)
-        self.current = make_revision(catalog, answers, self._base_url, self._superseded.keys(), broken)
+        self.current = make_revision(catalogs, answers, self._base_url, self._superseded.keys(), broken)
         for loop, event in self._waiting:
             with suppress(RuntimeError):  # a loop that was closed; nobody waits there any more
                 loop.call_soon_threadsafe(event.set)

@@ -7,10 +7,11 @@ Artifacts of the revisions before stay reachable by digest for a while, for clie
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire.protocols.agent_skills.server import INDEX_PATH, OLD_INDEX_PATH, Listing, Site
-from skillwire.server.listings import Listings, prepare
+from skillwire.server.audience import Audience
+from skillwire.server.listings import prepare
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -40,33 +41,54 @@ class Revision:
     search: SkillSearch
     answers: SearchAnswers
     catalog: Catalog
+    everything: Catalog
+    everybody: Audience
     broken: tuple[Broken, ...] = ()
-    listings: Listings = field(default_factory=Listings)
     heads: dict[bytes, Remembered] = field(default_factory=dict)
 
 
+class Catalogs(NamedTuple):
+    """What is published, in full, and what everybody may know of and may use."""
+
+    everything: Catalog
+    known: Catalog
+    public: Catalog
+
+
 def make_revision(
-    catalog: Catalog,
+    catalogs: Catalogs,
     answers: SearchAnswers,
     base_url: str,
     superseded: Iterable[Artifact] = (),
     broken: Iterable[Broken] = (),
 ) -> Revision:
-    """Return the revision that serves ``catalog``, which was narrowed to its audience. Takes 0.5 s at 10,000 skills.
+    """Return the revision that serves ``catalogs``. Takes 0.5 s at 10,000 skills.
 
     Args:
-        catalog: what is published.
-        answers: to searches of the same skills.
+        catalogs: what is published.
+        answers: to searches of the public skills.
         base_url: see :class:`skillwire.protocols.agent_skills.server.Site`.
         superseded: see there.
         broken: the folders that cannot be published.
     """
+    catalog = catalogs.public
     site = Site(catalog, base_url, superseded)
+    locked = Site(catalogs.known.without(catalog))
+    everybody = Audience(catalogs.known, catalog, site, locked, is_everybody=True)
     prepared = {}
     for path in _PREPARED:
         listing = site.lookup(path)
         if isinstance(listing, Listing):
             prepared[path] = prepare(listing)
     return Revision(
-        catalog.revision, len(catalog.skills), site, prepared, answers.search, answers, catalog, tuple(broken)
+        catalog.revision,
+        len(catalog.skills),
+        site,
+        prepared,
+        answers.search,
+        answers,
+        catalog,
+        catalogs.everything,
+        everybody,
+        tuple(broken),
     )

@@ -1,0 +1,198 @@
+"""Access tokens that are JWTs: taken apart, their signature verified, their claims judged. No input or output.
+
+Order matters: size and form first, then the header, which only chooses among keys that we know already; then the
+signature; then the claims. Nothing in a token is believed before its signature is, and what a header says of keys
+elsewhere (``jku``, ``jwk``, ``x5u``, ``x5c``) is never looked at. Spec: RFC 9068 §4, RFC 7515, RFC 8725.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from skillwire import limits
+from skillwire.errors import DecodeError
+from skillwire.server.auth.key_set import ALGORITHMS
+from skillwire.server.auth.refusals import refused
+from skillwire.trust.guarded_json import load_json
+
+if TYPE_CHECKING:
+    from skillwire.server.auth.key_set import VerifyingKey
+
+_TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/-]+=*", re.ASCII)  # RFC 6750 §2.1
+_COMPACT: Final = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+", re.ASCII)
+_TYPED: Final = frozenset({"at+jwt", "application/at+jwt"})
+_UNTYPED: Final = frozenset({"jwt", "application/jwt"})
+_NAME_LENGTH: Final = 255  # RFC 9068 refers to OpenID Connect §2, which bounds a subject so
+
+
+class UnverifiedToken(NamedTuple):
+    """A token in its parts, of which nothing is known to be true yet."""
+
+    algorithm: str
+    key_id: str | None
+    signed: bytes
+    signature: bytes
+    payload: bytes
+
+
+class AccessClaims(NamedTuple):
+    """What a good token says: who (either may be None, not both), its scopes, and when it ends."""
+
+    subject: str | None
+    client_id: str | None
+    scopes: frozenset[str]
+    expires: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class TokenRules:
+    """What a token has to say: by whom it is and for whom; whether one without a type of its own will do."""
+
+    issuer: str
+    audience: str
+    allow_untyped: bool = False
+
+
+def check_form(token: str) -> None:
+    """Check that this can be a token at all.
+
+    Raises:
+        TrustError: ``AUTH_REQUIRED``.
+    """
+    if len(token) > limits.BEARER_TOKEN_BYTES:
+        raise refused(f"the access token has more than {limits.BEARER_TOKEN_BYTES} bytes", "malformed")
+    if not _TOKEN.fullmatch(token):
+        raise refused("this is no access token", "malformed")
+
+
+def is_jwt(token: str) -> bool:
+    """Whether a token has the form of a signed JWT."""
+    return _COMPACT.fullmatch(token) is not None
+
+
+def take_apart(token: str, *, allow_untyped: bool = False) -> UnverifiedToken:
+    """Return the parts of a JWT whose header is one that we accept.
+
+    Raises:
+        TrustError: ``AUTH_REQUIRED`` with the reason ``malformed``, ``algorithm`` or ``type``.
+
+    Trust: ``token`` is a stranger's; :func:`check_form` and :func:`is_jwt` hold for it.
+    """
+    encoded_header, encoded_payload, encoded_signature = token.split(".")
+    header = _object(_decode(encoded_header))
+    if "crit" in header or "b64" in header:
+        raise refused("the access token demands extensions that are not known here", "malformed")
+    algorithm = header.get("alg")
+    if not isinstance(algorithm, str) or algorithm not in ALGORITHMS:
+        raise refused("the access token is not signed by an algorithm that is accepted", "algorithm")
+    _check_type(header, allow_untyped=allow_untyped)
+    key_id = header.get("kid")
+    if not isinstance(key_id, str | None):
+        raise refused("the access token names its key in a way that is not understood", "malformed")
+    signed = f"{encoded_header}.{encoded_payload}".encode("ascii")
+    return UnverifiedToken(algorithm, key_id, signed, _decode(encoded_signature), _decode(encoded_payload))
+
+
+def verify(token: UnverifiedToken, key: VerifyingKey, rules: TokenRules, now: float) -> AccessClaims:
+    """Return what the token says, once it is known to be true and of use here and now.
+
+    Args:
+        token: from :func:`take_apart`.
+        key: the issuer's, for the token's algorithm.
+        rules: what it has to say.
+        now: seconds since the epoch.
+
+    Raises:
+        TrustError: ``AUTH_REQUIRED`` with the reason ``signature``, ``malformed``, or that of :func:`judge`.
+    """
+    if not key.verifies(token.signed, token.signature):
+        raise refused("the access token's signature is wrong", "signature")
+    claims = _object(token.payload)
+    if "exp" not in claims or "iss" not in claims:
+        raise refused("the access token does not say by whom it is, or when it ends", "malformed")
+    return judge(claims, rules, now)
+
+
+def judge(claims: dict[str, Any], rules: TokenRules, now: float) -> AccessClaims:
+    """Return what verified claims say: those of a JWT, or what the issuer answers about an opaque token.
+
+    Raises:
+        TrustError: ``AUTH_REQUIRED`` with the reason ``issuer``, ``audience``, ``expired``, ``early`` or ``malformed``.
+    """
+    if claims.get("iss", rules.issuer) != rules.issuer:
+        raise refused("the access token is by another issuer", "issuer")
+    audience = claims.get("aud")
+    if rules.audience not in (audience if isinstance(audience, list) else [audience]):
+        raise refused("the access token is for another audience", "audience")
+    expires = _time(claims, "exp")
+    if expires is not None and now >= expires + limits.TOKEN_LEEWAY_SECONDS:
+        raise refused("the access token has expired", "expired")
+    for claim in ("nbf", "iat"):
+        begins = _time(claims, claim)
+        if begins is not None and now < begins - limits.TOKEN_LEEWAY_SECONDS:
+            raise refused("the access token is of the future; compare the clocks", "early")
+    subject, client_id = _name(claims, "sub"), _name(claims, "client_id")
+    if subject is None and client_id is None:
+        raise refused("the access token does not say whose it is", "malformed")
+    return AccessClaims(subject, client_id, _scopes(claims), expires)
+
+
+def _check_type(header: dict[str, Any], *, allow_untyped: bool) -> None:
+    if "cty" in header:
+        raise refused("the access token holds another token", "type")
+    kind = header.get("typ")
+    if isinstance(kind, str):
+        kind = kind.lower()
+        if kind in _TYPED or (allow_untyped and kind in _UNTYPED):
+            return
+    elif kind is None and allow_untyped:
+        return
+    raise refused("the token does not say that it is an access token", "type")
+
+
+def _decode(part: str) -> bytes:
+    try:
+        return base64.urlsafe_b64decode(part + "=" * (-len(part) % 4))
+    except ValueError:
+        raise refused("a part of the access token is not Base64", "malformed") from None
+
+
+def _object(data: bytes) -> dict[str, Any]:
+    try:
+        document = load_json(data, max_bytes=limits.BEARER_TOKEN_BYTES, source="access token")
+    except DecodeError:  # its message could quote the token
+        document = None
+    if not isinstance(document, dict):
+        raise refused("a part of the access token is not a JSON object", "malformed") from None
+    return document
+
+
+def _time(claims: dict[str, Any], claim: str) -> float | None:
+    value = claims.get(claim)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise refused(f"the access token's {claim} is no time", "malformed")
+    return float(value)
+
+
+def _name(claims: dict[str, Any], claim: str) -> str | None:
+    value = claims.get(claim)
+    if value is None:
+        return None
+    if not isinstance(value, str) or not value.isprintable() or not 0 < len(value) <= _NAME_LENGTH:
+        raise refused(f"the access token's {claim} is no short name", "malformed")
+    return value
+
+
+def _scopes(claims: dict[str, Any]) -> frozenset[str]:
+    value = claims.get("scope", "")
+    if not isinstance(value, str):
+        raise refused("the access token's scope is no text", "malformed")
+    scopes = value.split(" ")
+    if len(scopes) > limits.TOKEN_SCOPES:
+        raise refused(f"the access token has more than {limits.TOKEN_SCOPES} scopes", "malformed")
+    return frozenset(scope for scope in scopes if scope)

@@ -1,0 +1,72 @@
+"""The configuration and the secret that it points to, read from the disk and the environment."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from skillwire import limits
+from skillwire.adapters.files.atomic import storage_errors
+from skillwire.errors import DecodeError, Place, StorageError, UsageError
+from skillwire.server.auth.configuration import ServerConfiguration, read_configuration
+from skillwire.server.auth.introspection import Credentials
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_SECRET_BYTES: Final = 4096
+
+
+def load_configuration(path: Path) -> ServerConfiguration:
+    """Return what the configuration file says.
+
+    Raises:
+        StorageError: ``STORAGE`` when the file cannot be read.
+        DecodeError, UsageError: as :func:`~skillwire.server.auth.configuration.read_configuration`.
+    """
+    return read_configuration(_read(path, limits.TOML_BYTES), str(path))
+
+
+def load_credentials(configuration: ServerConfiguration, environment: Mapping[str, str]) -> Credentials | None:
+    """Return this server's credentials at the issuer; None when the configuration names none.
+
+    A relative ``client_secret_file`` lies beside the configuration file.
+
+    Raises:
+        UsageError: ``SERVER_CONFIGURATION`` when there is no secret where the configuration says.
+        StorageError: ``STORAGE``; ``SERVER_CONFIGURATION`` when others may read the file.
+    """
+    settings = configuration.oauth2
+    if settings is None or settings.client_id is None:
+        return None
+    if settings.client_secret_file is not None:
+        path = Path(configuration.source).parent / settings.client_secret_file
+        where, secret = str(path), _read_secret(path)
+    else:
+        where = settings.client_secret_env or ""
+        secret = environment.get(where, "")
+    if not secret or not secret.isprintable():
+        raise UsageError("SERVER_CONFIGURATION", "there is no secret of one line", place=Place(where))
+    return Credentials(settings.client_id, secret)
+
+
+def _read_secret(path: Path) -> str:
+    data = _read(path, _SECRET_BYTES, is_secret=True)
+    try:
+        return data.decode("utf-8").strip()
+    except UnicodeDecodeError:
+        raise UsageError("SERVER_CONFIGURATION", "the secret is not text", place=Place(str(path))) from None
+
+
+def _read(path: Path, max_bytes: int, *, is_secret: bool = False) -> bytes:
+    with storage_errors(path), path.open("rb") as file:
+        mode = os.fstat(file.fileno()).st_mode
+        data = file.read(max_bytes + 1)
+    if is_secret and os.name == "posix" and mode & 0o077:
+        fix = f"Take that away: chmod 600 {path}"
+        raise StorageError("SERVER_CONFIGURATION", "others may read the secret", place=Place(str(path)), fix=fix)
+    if len(data) > max_bytes:
+        message = f"more than {max_bytes} bytes"
+        raise DecodeError("LIMIT_SIZE", message, place=Place(str(path)))
+    return data

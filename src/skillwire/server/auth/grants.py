@@ -1,0 +1,47 @@
+"""What someone with an access token may use: from the token's own scopes, and from what the publisher configured.
+
+A scope ``skill:NAME`` opens the skill of this name, ``skill:*`` all of them **[ours]**. Beside that the configuration
+opens skills to subjects, clients and scopes of the issuer, whose names need not know of ours.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from skillwire.model.access import EVERY_SKILL
+from skillwire.model.name import is_skill_name
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from skillwire.server.auth.access_token import AccessClaims
+
+SCOPE_PREFIX: Final = "skill:"
+
+
+@dataclass(frozen=True, slots=True)
+class Grants:
+    """What the publisher opens to whom: subject, client or scope of the issuer → names of skills, ``*`` for all."""
+
+    subjects: Mapping[str, frozenset[str]] = field(default_factory=lambda: MappingProxyType({}))
+    clients: Mapping[str, frozenset[str]] = field(default_factory=lambda: MappingProxyType({}))
+    scopes: Mapping[str, frozenset[str]] = field(default_factory=lambda: MappingProxyType({}))
+
+    def of(self, claims: AccessClaims) -> frozenset[str]:
+        """Return the skills that are open to whoever has a token with these claims."""
+        opened = set(skills_of(claims.scopes))
+        if claims.subject is not None:
+            opened |= self.subjects.get(claims.subject, frozenset())
+        if claims.client_id is not None:
+            opened |= self.clients.get(claims.client_id, frozenset())
+        for scope in claims.scopes:
+            opened |= self.scopes.get(scope, frozenset())
+        return frozenset(opened)
+
+
+def skills_of(scopes: Collection[str]) -> frozenset[str]:
+    """Return the names of the skills that scopes of the form ``skill:NAME`` open."""
+    names = (scope.removeprefix(SCOPE_PREFIX) for scope in scopes if scope.startswith(SCOPE_PREFIX))
+    return frozenset(name for name in names if name == EVERY_SKILL or is_skill_name(name))

@@ -1,0 +1,117 @@
+"""How often anyone may ask: a token bucket for each caller, without a clock of its own.
+
+A bucket holds ``burst`` requests and fills by ``per_minute`` a minute. Callers are principals, or addresses of those
+who have not said who they are; of IPv6 the /64, since everyone has 2^64 of the rest. The table is bounded: a caller
+who was silent so long that the bucket is full again is as good as unknown, and the longest silent is forgotten first.
+The fields are those of draft-ietf-httpapi-ratelimit-headers before its 7th version, which clients read.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import math
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from skillwire import limits
+
+if TYPE_CHECKING:
+    from skillwire.model.access import Principal
+
+_MINUTE: Final = 60.0
+_ROUNDING: Final = 1e-9  # who waited as long as was asked is not sent away for the last bit of a float
+_PREFIX_BITS: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class RateLimit:
+    """How many requests a minute, and how many at once after a pause; each at least 1."""
+
+    per_minute: int
+    burst: int
+
+    @property
+    def per_second(self) -> float:
+        """How fast a bucket fills."""
+        return self.per_minute / _MINUTE
+
+
+class Allowance(NamedTuple):
+    """Whether a request may be answered, and what to tell the caller; ``reset`` and ``retry_after`` in seconds.
+
+    ``reset`` is when the bucket is full again, ``retry_after`` when the next request may come; 0 for at once.
+    """
+
+    allowed: bool
+    limit: int
+    remaining: int
+    reset: int
+    retry_after: int
+
+    def headers(self) -> dict[str, str]:
+        """Return the header fields of the answer; ``Retry-After`` only with a refusal."""
+        fields = {
+            "RateLimit-Limit": str(self.limit),
+            "RateLimit-Remaining": str(self.remaining),
+            "RateLimit-Reset": str(self.reset),
+        }
+        return fields if self.allowed else {**fields, "Retry-After": str(self.retry_after)}
+
+
+class RateLimiter:
+    """Counts the requests of callers against one limit.
+
+    Args:
+        limit: for each caller.
+        callers: how many are counted at most.
+    """
+
+    def __init__(self, limit: RateLimit, *, callers: int = limits.RATE_LIMIT_CALLERS) -> None:
+        self._limit = limit
+        self._callers = callers
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()  # caller → requests left, when
+
+    def __len__(self) -> int:
+        """Return how many callers are counted."""
+        return len(self._buckets)
+
+    def take(self, caller: str, now: float) -> Allowance:
+        """Count one request of ``caller``.
+
+        Args:
+            caller: see :func:`caller_of`.
+            now: seconds of any clock that does not run backwards; where it does, nothing is filled.
+        """
+        limit = self._limit
+        left, then = self._buckets.pop(caller, (float(limit.burst), now))
+        left = min(float(limit.burst), left + max(0.0, now - then) * limit.per_second)
+        allowed = left >= 1.0 - _ROUNDING
+        left = max(0.0, left - allowed)
+        self._buckets[caller] = (left, max(now, then))
+        if len(self._buckets) > self._callers:
+            self._buckets.popitem(last=False)
+        wait = 0 if allowed else max(1, math.ceil((1.0 - left) / limit.per_second))
+        reset = math.ceil((limit.burst - left) / limit.per_second)
+        return Allowance(allowed, limit.burst, math.floor(left), reset, wait)
+
+
+def caller_of(principal: Principal, address: str) -> str:
+    """Return under which name the requests of ``principal`` from ``address`` are counted.
+
+    Trust: a principal's name may come from an issuer, so it cannot spell an address: each has its own prefix.
+    """
+    return f"principal {principal.name}" if principal.name else f"address {network_of(address)}"
+
+
+def network_of(address: str) -> str:
+    """Return the address itself, or the /64 of an IPv6 one; what is no address stays as it is."""
+    try:
+        found = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:  # the name of a socket: all who come through it are one caller
+        return address
+    if isinstance(found, ipaddress.IPv4Address):
+        return str(found)
+    if found.ipv4_mapped is not None:
+        return str(found.ipv4_mapped)
+    return str(ipaddress.IPv6Network((found, _PREFIX_BITS), strict=False))

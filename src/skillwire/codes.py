@@ -234,6 +234,24 @@ CODES: dict[str, CodeInfo] = {
         "The id in the index and the id in the descriptor are not the same.",
         "Ask the provider; the index may be out of date.",
     ),
+    "DESCRIPTOR_DIFFERS": CodeInfo(
+        "The descriptor says something else than the index",
+        "The index names another version, capability type or access; one of the two is out of date.",
+        "Tell the provider. What the descriptor says is used.",
+        exit_code=None,
+    ),
+    "FILTER_IGNORED": CodeInfo(
+        "The server sent skills of another type than was asked for",
+        "It does not know the filter ?type=, or applies it wrongly.",
+        "They are left out. Tell the provider: a filtered index must hold matching entries only.",
+        exit_code=None,
+    ),
+    "NO_DIGEST": CodeInfo(
+        "The skill cannot be fetched, since nothing gives a digest of it",
+        "Skill Sharing alone lists it, which describes skills and gives no digests of files.",
+        "Call it, or ask the provider to publish it by Agent Skills Discovery, too.",
+        exit_code=4,
+    ),
     # --- paths of files ----------------------------------------------------------------------------------
     "PATH_TRAVERSAL": CodeInfo(
         "A path leads out of the skill's folder",
@@ -847,6 +865,27 @@ CODES: dict[str, CodeInfo] = {
         "The file is readable by others, or holds something else.",
         "Restore it from a copy. A new key makes every token worthless: remove the file to have one made.",
         exit_code=7,
+    ),
+    # --- who asks the server -----------------------------------------------------------------------------
+    "SERVER_CONFIGURATION": CodeInfo(
+        "The server's configuration cannot be used",
+        "A table or key is unknown, missing or malformed.",
+        "Correct it at the place that is named; docs/reference/server-configuration.md lists what can be set.",
+        exit_code=2,
+    ),
+    "ISSUER_UNAVAILABLE": CodeInfo(
+        "The authorization server does not answer as it should",
+        "It is down or slow, refuses this server's credentials, or answers with something else.",
+        "Try again in a moment. Whoever runs the server: check [oauth2] and whether its addresses can be reached.",
+        retryable=True,
+        exit_code=None,
+    ),
+    "TOO_MANY_SIGNATURES": CodeInfo(
+        "One key signs more requests than the server can remember",
+        "Each signature counts once, so all of the last minutes are kept.",
+        "Send fewer requests a minute, or share them between several keys.",
+        retryable=True,
+        exit_code=None,
     ),
     # --- answers of the server ---------------------------------------------------------------------------
     "NOT_FOUND": CodeInfo(

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from skillwire.cli.output import Output
     from skillwire.client.synchronous import Client
     from skillwire.model.install import LockedSkill
-    from skillwire.model.ref import SkillRef
+    from skillwire.model.ref import SharedFacts, SkillRef
 
 
 def network_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -108,6 +108,21 @@ def ref_object(ref: SkillRef) -> dict[str, Any]:
         "version": ref.version,
         "digest": ref.digest,
         "found_via": ref.found_via,
+        "shared": shared_object(ref.shared),
+    }
+
+
+def shared_object(facts: SharedFacts | None) -> dict[str, Any] | None:
+    """Return what Skill Sharing says of a skill for ``--json``."""
+    if facts is None:
+        return None
+    return {
+        "id": facts.id,
+        "title": facts.title,
+        "capability_type": facts.capability_type,
+        "access": facts.access,
+        "provider": facts.provider,
+        "descriptor_url": facts.descriptor_url,
     }
 
 

@@ -112,7 +112,19 @@ REF_FIELDS: Final = {
     "description": text("What it does and when to use it"),
     "version": _VERSION,
     "digest": _DIGEST,
-    "found_via": text("Which source named it"),
+    "found_via": text("Which sources named it"),
+    "shared": or_null(
+        fields(
+            "What Skill Sharing says of it",
+            id=text("Its id there"),
+            title=text("Its name for people"),
+            capability_type=text("What kind of capability it is", "plugin", "api", "knowledge", "task"),
+            access=text("Who may see and invoke it", "public", "restricted", "private"),
+            provider=or_null(text("Who publishes it"), "where a registry does not say"),
+            descriptor_url=text("Where its descriptor is"),
+        ),
+        "where that was not asked, or does not list it",
+    ),
 }
 REF: Final = fields("A skill that was found", **REF_FIELDS)
 LOCKED: Final = fields(

@@ -16,6 +16,7 @@ from skillwire.cli.document_parts import (
     FINDING,
     FOLDERS,
     LOCKED,
+    PLACE,
     REF,
     REF_FIELDS,
     Schema,
@@ -85,6 +86,30 @@ _CONTENTS: Final[dict[str, Schema]] = {
         warnings=number("How many are warnings"),
         notes=number("How many are notes"),
     ),
+    "validate/1": fields(
+        "What validate found.",
+        documents=some(
+            "Each document",
+            fields(
+                "A document",
+                source=text("The file or URL; - for standard input"),
+                type=or_null(text("What it is", "descriptor", "index", "request", "response"), "when it is no JSON"),
+                valid=flag("Whether nothing is wrong with it"),
+                errors=some(
+                    "Everything that is wrong",
+                    fields(
+                        "An error",
+                        code=text("A code; skillwire explain CODE says more"),
+                        path=text("Where, as a JSON Pointer; empty for the whole"),
+                        message=text("What is wrong"),
+                        expected=anything("What should stand there"),
+                        actual=anything("What does; null when nothing does"),
+                        place=PLACE,
+                    ),
+                ),
+            ),
+        ),
+    ),
     "build/1": fields(
         "What build wrote.",
         site=text("The folder of the site"),
@@ -106,13 +131,17 @@ _CONTENTS: Final[dict[str, Schema]] = {
         fields(
             "What show tells of a skill.",
             skill=REF,
-            type=text("What its artifact is", "skill-md", "archive", "files", "folder"),
+            type=text(
+                "What its artifact is; none when it is only described", "skill-md", "archive", "files", "folder", "none"
+            ),
+            descriptor=anything("Its Skill Descriptor, as SkillDescriptor of Skill Sharing; for a described one"),
             body=text("With --body: its instructions"),
             files=some(
                 "With --files: its files",
                 fields("A file", path=text("Its path"), size=number("Bytes"), executable=flag("Whether it may be run")),
             ),
         ),
+        "descriptor",
         "body",
         "files",
     ),

@@ -31,6 +31,12 @@ _ROOM: Final = 24  # columns that a description needs to say anything
 @click.argument("query", nargs=-1)
 @click.option("--from", "origins", metavar="ORIGIN", multiple=True, help="Where to search; may be repeated.")
 @click.option("-n", "--limit", default=20, show_default=True, type=click.IntRange(1, 1000), help="Hits at the most.")
+@click.option(
+    "--type",
+    "capability_type",
+    type=click.Choice(["api", "plugin", "knowledge", "task"]),
+    help="Only what Skill Sharing lists as such.",
+)
 @network_options
 @refresh_option
 @output_options
@@ -40,13 +46,14 @@ def command(
     query: tuple[str, ...],
     origins: tuple[str, ...],
     limit: int,
+    capability_type: str | None,
     token: str | None,
     offline: bool | None,
     refresh: bool,
 ) -> None:
     """Search for skills by QUERY; without one, list them all.
 
-    Searches the origins given with --from, or the configured sources.
+    Searches the origins given with --from, or the configured sources, by Agent Skills Discovery and by Skill Sharing.
     """
     words = " ".join(query)
     progress = open_progress(output)
@@ -56,7 +63,7 @@ def command(
         ) as client,
         progress.during("reading"),
     ):
-        hits = client.find(words, origins)
+        hits = client.find(words, origins, capability_type=capability_type)
     shown = hits[:limit]
     output.document(
         "find/1",
@@ -77,13 +84,25 @@ def command(
 
 def _print(output: Output, refs: Sequence[SkillRef]) -> None:
     """Print a table; where it would leave no room for a description, a line for that below each name."""
-    columns = [
-        max(map(len, column)) + 2 for column in zip(*((ref.name, ref.version or "-") for ref in refs), strict=True)
-    ]
-    room = terminal_width() - sum(columns)
+    facts = [[ref.version or "-"] for ref in refs]
+    if any(ref.shared for ref in refs):
+        facts = [[version, _told(ref)] for (version,), ref in zip(facts, refs, strict=True)]
+    rows = [[ref.name, *cells] for ref, cells in zip(refs, facts, strict=True)]
+    room = terminal_width() - sum(max(map(len, column)) + 2 for column in zip(*rows, strict=True))
     if room >= _ROOM:
-        output.table([strong(ref.name), faint(ref.version or "-"), shortened(ref.description, room)] for ref in refs)
+        output.table(
+            [strong(name), *map(faint, cells), shortened(ref.description, room)]
+            for ref, (name, *cells) in zip(refs, rows, strict=True)
+        )
         return
-    for ref in refs:
-        output.line(strong(ref.name), faint(f"  {ref.version}" if ref.version else ""))
+    for ref, cells in zip(refs, facts, strict=True):
+        output.line(strong(ref.name), faint("".join(f"  {cell}" for cell in cells if cell != "-")))
         output.line("  ", shortened(ref.description, terminal_width() - 2))
+
+
+def _told(ref: SkillRef) -> str:
+    """Return what Skill Sharing says of a skill in a word or two."""
+    if ref.shared is None:
+        return "-"
+    access = "" if ref.shared.access == "public" else f" {ref.shared.access}"
+    return ref.shared.capability_type + access

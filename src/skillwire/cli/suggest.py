@@ -27,7 +27,7 @@ ALIASES: Final = {
     "info": "show", "view": "show", "inspect": "show", "describe": "show", "read": "show --body",
     "upgrade": "update", "up": "update", "pull": "update",
     "publish": "build", "pack": "build", "export": "build", "push": "build",
-    "validate": "check", "lint": "check", "test": "check",
+    "lint": "check", "test": "check",
     "audit": "verify", "status": "verify",
     "new": "init", "create": "init", "scaffold": "init",
     "dev": "serve", "start": "serve", "server": "serve", "run": "serve",

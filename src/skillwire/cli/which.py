@@ -41,21 +41,28 @@ def command(
 ) -> None:
     """Say which skill REF means: its origin, the URL that would be downloaded, its digest.
 
-    Nothing is downloaded but indexes. REF may mean all skills of an index.
+    Nothing is downloaded but indexes. REF may mean all skills of an index. With --explain both protocols of an origin
+    are asked, Agent Skills Discovery and Skill Sharing.
     """
     with open_client(
         output, references=[reference], token=token, for_user=for_user, offline=offline, refresh=refresh
     ) as client:
-        resolution = client.which(reference)
+        resolution = client.which(reference, explain=explain)
     if explain or resolution.error is None:  # else the error is the whole answer
         output.document("which/1", _document(resolution, token))
         for skill in resolution.found:
             output.line(strong(skill.ref.name), f" {skill.ref.version or ''}".rstrip(), "  ", skill.entry.url)
-            output.line(faint("  " + (skill.ref.digest or "no digest: what is downloaded cannot be verified")))
+            output.line(faint(f"  {_assurance(skill)}"))
     if explain:
         _explain(output, resolution, token)
     if resolution.error is not None:
         raise resolution.error
+
+
+def _assurance(skill: LocatedSkill) -> str:
+    if skill.ref.is_only_described:
+        return "described by Skill Sharing, which gives no digest: it is called, not installed"
+    return skill.ref.digest or "no digest: what is downloaded cannot be verified"
 
 
 def _explain(output: Output, resolution: Resolution, token: str | None) -> None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from skillwire.model.finding import Finding
     from skillwire.model.install import LockedSkill
     from skillwire.model.origin_record import OriginRecord
+    from skillwire.protocols.skill_sharing.messages import SkillDescriptor
     from skillwire.resolver.apply import Report
     from skillwire.resolver.compare import Comparison
     from skillwire.resolver.install import Plan
@@ -124,28 +125,39 @@ class AsyncClient:
         """
         return self._remote([await self._steps.run(self._workplace.locate_one(reference))])[0]
 
-    async def which(self, reference: str) -> Resolution:
+    async def which(self, reference: str, *, explain: bool = False) -> Resolution:
         """Find what ``reference`` means and how: every index that was asked, trust, what is installed, why it won.
 
-        What goes wrong on the way is part of the answer.
+        What goes wrong on the way is part of the answer. With ``explain`` both protocols of the origin are asked.
 
         Raises:
             UsageError: ``REFERENCE``.
         """
-        return await self._steps.run(self._workplace.which(reference))
+        return await self._steps.run(self._workplace.which(reference, explain=explain))
 
-    async def find(self, query: str = "", origins: Sequence[str] = ()) -> list[tuple[AsyncRemoteSkill, float]]:
+    async def find(
+        self, query: str = "", origins: Sequence[str] = (), *, capability_type: str | None = None
+    ) -> list[tuple[AsyncRemoteSkill, float]]:
         """Search the indexes of ``origins``, or of the configured sources; return skills and scores, best first.
 
         All skills, with the score 0, for an empty query. An origin that cannot be read is reported; when none can
-        be, the first error is raised.
+        be, the first error is raised. With a ``capability_type`` (``plugin``, ``api``, ``knowledge``, ``task``) only
+        what Skill Sharing lists as such.
 
         Raises:
             UsageError: ``NO_SOURCES``.
         """
-        hits = await self._steps.run(self._workplace.search(query, origins))
+        hits = await self._steps.run(self._workplace.search(query, origins, capability_type))
         skills = self._remote([skill for skill, _ in hits])
         return [(skill, score) for skill, (_, score) in zip(skills, hits, strict=True)]
+
+    async def sharing_document(self, url: str) -> bytes:
+        """Return the bytes of a document of Skill Sharing as it is published, unread: for ``validate``.
+
+        Raises:
+            NotFoundError: ``INDEX_NOT_FOUND``. FetchError: the network or the server failed.
+        """
+        return await self._steps.run(self._workplace.sharing_document(url))
 
     async def plan(self, *references: str, agents: Sequence[str] = (), copy: bool | None = None) -> Plan:
         """Decide what :meth:`add` would do, and change nothing.
@@ -285,6 +297,15 @@ class AsyncRemoteSkill(IndexedSkill):
         super().__init__(located)
         self._workplace, self._steps = workplace, steps
         self._files: Files | None = None
+
+    async def descriptor(self) -> SkillDescriptor:
+        """Return its Skill Descriptor: inputs, output, endpoint and how callers authenticate; checked in full.
+
+        Raises:
+            NotFoundError: none is published. ValidationError: ``VALIDATION_ERROR``, ``VERSION_INCOMPATIBLE``,
+            ``DESCRIPTOR``, ``ID_DIFFERS``. FetchError, DecodeError: it cannot be had, is malformed.
+        """
+        return await self._steps.run(self._workplace.descriptor(self._located))
 
     async def files(self) -> Files:
         """Return all files with their bytes, sorted by path; fetched and verified once.

@@ -9,7 +9,7 @@ from skillwire.folder.frontmatter import parse_skill_md
 from skillwire.trust.paths import check_path
 
 if TYPE_CHECKING:
-    from skillwire.model.ref import SkillRef
+    from skillwire.model.ref import SharedFacts, SkillRef
     from skillwire.resolver.locate import Files, LocatedSkill
 
 _SKILL_MD: Final = "SKILL.md"
@@ -42,18 +42,23 @@ class IndexedSkill:
         return self.ref.version
 
     @property
+    def shared(self) -> SharedFacts | None:
+        """What Skill Sharing says of it: id, capability type, access; None where that was not asked or is silent."""
+        return self.ref.shared
+
+    @property
     def digest(self) -> str | None:
         """Its artifact's digest; None where the index has none."""
         return self.ref.digest
 
     @property
     def artifact_type(self) -> str:
-        """``skill-md``, ``archive`` or ``files``."""
-        return self._located.entry.artifact_type
+        """``skill-md``, ``archive`` or ``files``; ``none`` where there is a descriptor alone."""
+        return "none" if self.ref.is_only_described else self._located.entry.artifact_type
 
     @property
     def url(self) -> str:
-        """Where its artifact, or its ``SKILL.md``, is fetched from."""
+        """Where its artifact, or its ``SKILL.md``, or else its descriptor, is fetched from."""
         return self._located.entry.url
 
 

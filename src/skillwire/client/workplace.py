@@ -21,13 +21,13 @@ from skillwire.model.finding import Finding
 from skillwire.resolver.agents import AGENTS
 from skillwire.resolver.apply import apply_install
 from skillwire.resolver.compare import compare
-from skillwire.resolver.content import fetch_contents, open_content
+from skillwire.resolver.content import fetch_contents, no_digest, open_content
 from skillwire.resolver.flow import work
 from skillwire.resolver.frozen import plan_frozen
 from skillwire.resolver.install import Target, plan_install
 from skillwire.resolver.installed import did_you_mean, remove, select, verify
 from skillwire.resolver.local import load_local, locate_folders
-from skillwire.resolver.locate import Session, locate, read_index
+from skillwire.resolver.locate import Session, locate
 from skillwire.resolver.place import choose_agents, place_for
 from skillwire.resolver.policy import InstallPolicy
 from skillwire.resolver.rank import rank
@@ -39,12 +39,14 @@ if TYPE_CHECKING:
 
     from skillwire.model.install import LockedSkill
     from skillwire.model.origin_record import OriginRecord
+    from skillwire.protocols.skill_sharing.messages import SkillDescriptor
     from skillwire.resolver.apply import Report
     from skillwire.resolver.compare import Comparison
     from skillwire.resolver.flow import Flow
     from skillwire.resolver.install import Plan
     from skillwire.resolver.installed import Verification
     from skillwire.resolver.locate import Files, LocatedSkill
+    from skillwire.resolver.reference import IndexLocation
     from skillwire.resolver.settings import Settings
     from skillwire.resolver.which import Resolution
 
@@ -90,6 +92,7 @@ class Workplace:
             sources=self.settings.sources,
             offline=self.settings.offline if offline is None else offline,
             refresh=refresh,
+            addresses=lambda: self.leave.addresses,
         )
         for source in self.settings.own_sources if settings is None else settings.sources:
             self.leave.name(parse_reference(source))
@@ -117,19 +120,41 @@ class Workplace:
             raise UsageError("REFERENCE", f"{text} means {len(found)} skills", fix=f"name one, such as {example}")
         return found[0]
 
-    def which(self, text: str) -> Flow[Resolution]:
+    def which(self, text: str, *, explain: bool) -> Flow[Resolution]:
         """Find what a reference means, and how it was found; what went wrong is part of the answer."""
         from skillwire.resolver.which import which  # noqa: PLC0415  # one command alone asks
 
         reference = parse_reference(text)
         yield from work(partial(self.leave.name, reference))
         addresses = self.leave.addresses
-        return (yield from which(reference, self.session, policy=self.policy, addresses=addresses, folder=self.folder))
+        return (
+            yield from which(
+                reference,
+                self.session,
+                policy=self.policy,
+                addresses=addresses,
+                folder=self.folder,
+                explain=explain,
+            )
+        )
 
     def files(self, skill: LocatedSkill) -> Flow[Files]:
         """Return the verified files of a skill."""
         (fetched,) = yield from fetch_contents([skill], self.session)
         return (yield from work(partial(open_content, skill, fetched, self.session)))
+
+    def descriptor(self, skill: LocatedSkill) -> Flow[SkillDescriptor]:
+        """Return the checked Skill Descriptor of a skill."""
+        from skillwire.resolver.together import describe  # noqa: PLC0415  # only where that protocol is spoken
+
+        return describe(skill, self.session)
+
+    def sharing_document(self, text: str) -> Flow[bytes]:
+        """Return the bytes of a document of Skill Sharing, whatever they are."""
+        from skillwire.resolver.shared import read_bytes  # noqa: PLC0415  # only where that protocol is spoken
+
+        yield from work(partial(self.leave.name_url, text))
+        return (yield from read_bytes(text, replace(self.session, refresh=True)))
 
     def plan(self, references: Sequence[str], agents: Sequence[str], *, copy: bool | None) -> Flow[Plan]:
         """Decide what adding would do, by indexes that are asked about anew."""
@@ -140,6 +165,8 @@ class Workplace:
             for skill in (yield from self.locate(reference, refresh=True)):
                 if skill.ref.name in skills and skills[skill.ref.name].ref != skill.ref:
                     raise UsageError("USAGE", f"two references mean a skill named {skill.ref.name}")
+                if skill.ref.is_only_described:
+                    raise no_digest(skill.ref)
                 skills[skill.ref.name] = skill
         as_copy = self.settings.install == "copy" if copy is None else copy
         target = Target(place_for(chosen, for_user=self.for_user, copy=as_copy), chosen)
@@ -216,9 +243,12 @@ class Workplace:
             yield from work(partial(self._book.withdraw, base))
         return found
 
-    def search(self, query: str, origins: Sequence[str]) -> Flow[list[tuple[LocatedSkill, float]]]:
+    def search(
+        self, query: str, origins: Sequence[str], capability_type: str | None
+    ) -> Flow[list[tuple[LocatedSkill, float]]]:
         """Search the indexes of ``origins``, or of the configured sources; best first.
 
+        Both protocols of a place are asked; a capability type narrows it to what Skill Sharing lists as such.
         An origin that cannot be read is reported; when none can be, the first error is raised.
         """
         places = list(origins or self.settings.sources)
@@ -228,7 +258,8 @@ class Workplace:
         failures: list[SkillwireError] = []
         for place in places:
             try:
-                skills += yield from (self.locate(place) if origins else self._locate_source(place))
+                locate_all = self._locate_named if origins else self._locate_source
+                skills += yield from locate_all(place, capability_type)
             except SkillwireError as error:
                 failures.append(error)
         if failures and len(failures) == len(places):
@@ -238,10 +269,26 @@ class Workplace:
             self.session.report(Finding(told.code, "warning", told.message, told.place or Place(""), told.fix))
         return rank(query, skills, lambda skill: (skill.ref.name, skill.ref.description))
 
-    def _locate_source(self, source: str) -> Flow[list[LocatedSkill]]:
+    def _locate_named(self, text: str, capability_type: str | None) -> Flow[list[LocatedSkill]]:
+        """Find the skills of a place that was typed: an origin's by both protocols, or what else a reference means."""
+        reference = parse_reference(text)
+        location = reference.registry if capability_type is not None else None
+        if len(reference.lookups) == 1 and reference.lookups[0].name is None:
+            location = reference.lookups[0].location
+        if location is not None:
+            yield from work(partial(self.leave.name, reference))
+            return (yield from self._read_place(location, capability_type))
+        found = yield from self.locate(text)
+        return found if capability_type is None else [skill for skill in found if _is_of(skill, capability_type)]
+
+    def _locate_source(self, source: str, capability_type: str | None) -> Flow[list[LocatedSkill]]:
         """Find the skills of a source. A project may have set it, which is no leave to connect or to send secrets."""
-        found = yield from read_index(source_location(source), self.session)
-        return [found.locate(entry) for entry in found.index.entries.values()]
+        return self._read_place(source_location(source), capability_type)
+
+    def _read_place(self, location: IndexLocation, capability_type: str | None) -> Flow[list[LocatedSkill]]:
+        from skillwire.resolver.together import read_place  # noqa: PLC0415  # installing does without
+
+        return read_place(location, self.session, capability_type)
 
     def agents_in_use(self) -> tuple[str, ...]:
         """Return the agents that have a folder of their own here."""
@@ -271,3 +318,7 @@ class Workplace:
             record = self.session.origins.look_up(origin)
             if self.policy.decide(origin, record) == "allow":
                 self.leave.name_url(origin)
+
+
+def _is_of(skill: LocatedSkill, capability_type: str) -> bool:
+    return skill.ref.shared is not None and skill.ref.shared.capability_type == capability_type

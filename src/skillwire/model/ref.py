@@ -6,14 +6,36 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
+class SharedFacts:
+    """What an index of Skill Sharing says of a skill. Spec: SSP §4.3.3.
+
+    Args:
+        id: its identifier there.
+        title: its name for people.
+        capability_type: ``plugin``, ``api``, ``knowledge`` or ``task``.
+        access: ``public``, ``restricted`` or ``private``.
+        provider: who publishes the index; None where a registry does not say.
+        descriptor_url: where everything else about it stands.
+    """
+
+    id: str
+    title: str
+    capability_type: str
+    access: str
+    provider: str | None
+    descriptor_url: str
+
+
+@dataclass(frozen=True, slots=True)
 class SkillRef:
     """What is known of a skill before anything of it is loaded.
 
     Args:
         origin: the publisher's place: a URL without the well-known part, or ``path:`` and a local folder.
         digest: of its artifact; None where the source has none, so that nothing can be verified.
-        found_via: which source named it, such as ``agent-skills 0.2.0``.
+        found_via: which sources named it, such as ``agent-skills 0.2.0``, or ``skill-sharing``.
         fetched_at: when the source said so, in seconds since the epoch.
+        shared: what Skill Sharing says of it, where that was asked and lists it.
     """
 
     name: str
@@ -23,3 +45,9 @@ class SkillRef:
     digest: str | None
     found_via: str
     fetched_at: float
+    shared: SharedFacts | None = None
+
+    @property
+    def is_only_described(self) -> bool:
+        """Whether Skill Sharing alone lists it, so that there is a descriptor, and no artifact that has a digest."""
+        return self.shared is not None and self.name == self.shared.id

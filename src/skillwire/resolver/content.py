@@ -10,18 +10,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from skillwire import limits
-from skillwire.errors import FetchError, Place, SkillwireError, StorageError
+from skillwire.errors import FetchError, Place, SkillwireError, StorageError, TrustError
 from skillwire.model.digest import Digest
 from skillwire.model.skill import FileContent
 from skillwire.model.url import parse_url
 from skillwire.protocols.agent_skills.client import fetch_artifact, fetch_files
+from skillwire.resolver.document import noted
 from skillwire.resolver.flow import fetch_all, work
-from skillwire.resolver.locate import noted
+from skillwire.resolver.reference import reference_to
 from skillwire.trust.archive import plan_files, read_archive
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from skillwire.model.ref import SkillRef
     from skillwire.ports import Download
     from skillwire.protocols.agent_skills.messages import IndexEntry
     from skillwire.resolver.flow import Flow
@@ -50,6 +52,8 @@ def fetch_contents(
 
 def _look_up(skill: LocatedSkill, session: Session, on_done: Callable[[], object]) -> Fetched | None:
     content: Fetched | None = list(skill.files) if skill.files is not None else None
+    if skill.ref.is_only_described:
+        content = no_digest(skill.ref)
     if content is None and skill.entry.digest is not None:
         content = session.blobs.read(skill.entry.digest)
         if content is not None and len(content) > limits.DOWNLOAD_PIECE_BYTES:
@@ -59,6 +63,17 @@ def _look_up(skill: LocatedSkill, session: Session, on_done: Callable[[], object
     if content is not None:
         on_done()
     return content
+
+
+def no_digest(ref: SkillRef) -> TrustError:
+    """Return the error that says why a skill that only Skill Sharing lists cannot be had, and what to do."""
+    fix = f"It is called, not installed: skillwire show {reference_to(ref)} says how."
+    if ref.shared is not None and ref.shared.capability_type == "knowledge":
+        fix = "Ask the provider to publish it by Agent Skills Discovery, too, as skillwire serve and build do."
+    message = f"only Skill Sharing lists {ref.name}, and gives no digest that files could be verified by"
+    return TrustError(
+        "NO_DIGEST", message, place=Place(ref.shared.descriptor_url if ref.shared else ref.origin), fix=fix
+    )
 
 
 def _fetch_missing(

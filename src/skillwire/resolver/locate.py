@@ -10,11 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from skillwire.errors import FetchError, NotFoundError, Place, SkillwireError, StorageError, TrustError, UsageError
-from skillwire.model.cached_response import CachedResponse
-from skillwire.model.finding import Finding
+from skillwire.errors import FetchError, NotFoundError, Place, SkillwireError, TrustError, UsageError
 from skillwire.model.origin_record import OriginRecord
 from skillwire.model.ref import SkillRef
 from skillwire.model.skill import FileContent
@@ -22,21 +20,25 @@ from skillwire.model.url import parse_url
 from skillwire.protocols.agent_skills.client import fetch_index
 from skillwire.protocols.agent_skills.codec import decode_index
 from skillwire.protocols.agent_skills.messages import Generation
-from skillwire.resolver.flow import fetch, work
-from skillwire.resolver.freshness import is_fresh, lifetime, may_be_kept
-from skillwire.resolver.reference import source_location
+from skillwire.resolver.document import is_absence, not_in_cache, noted, read_document
+from skillwire.resolver.flow import work
+from skillwire.resolver.freshness import lifetime
+from skillwire.resolver.reference import SKILL_SHARING, sharing_location, source_location
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from skillwire.model.cached_response import CachedResponse
+    from skillwire.model.finding import Finding
     from skillwire.ports import BlobStore, OriginBook, ResponseCache
     from skillwire.protocols.agent_skills.messages import Index, IndexEntry
+    from skillwire.resolver.document import AnsweredBy
     from skillwire.resolver.flow import Flow
     from skillwire.resolver.reference import IndexLocation, Reference
+    from skillwire.trust.address import AddressPolicy
 
 #: The files of a skill, with their bytes.
 Files = tuple[FileContent, ...]
-_NOT_MODIFIED: Final = 304
 
 
 class Attempt(NamedTuple):
@@ -47,19 +49,25 @@ class Attempt(NamedTuple):
             ``origin`` (fetched); None when there was no answer.
         age: of the answer, in seconds, since the origin gave or confirmed it.
         fresh_for: seconds for which the cache answers in its place; 0 when it is asked each time.
-        generation: of the index; None when there is none at this URL.
+        generation: of the index, ``skill-sharing`` for one of that protocol; None when there is none at this URL.
         entries: how many skills it lists.
         error: why this URL gave nothing, unless it said that nothing is there.
     """
 
     url: str
     has_credential: bool = False
-    answered_by: Literal["cache", "revalidation", "origin"] | None = None
+    answered_by: AnsweredBy | None = None
     age: float = 0.0
     fresh_for: float = 0.0
     generation: str | None = None
     entries: int = 0
     error: SkillwireError | None = None
+
+    def answered(self, document: CachedResponse, answered_by: AnsweredBy | None, session: Session) -> Attempt:
+        """Return this attempt with the answer that came."""
+        age = max(session.clock() - document.fetched_at, 0.0)
+        fresh_for = max(lifetime(document.headers) - age, 0.0)
+        return self._replace(answered_by=answered_by, age=age, fresh_for=fresh_for)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +81,7 @@ class Session:
         clock: seconds since the epoch.
         report: told of everything that was skipped or is doubtful.
         trace: told of every URL at which an index was looked for, in order.
+        addresses: returns where what an index names may lie; None for the places that go with the index itself.
     """
 
     cache: ResponseCache
@@ -85,6 +94,7 @@ class Session:
     offline: bool = False
     refresh: bool = False
     trace: Callable[[Attempt], object] = lambda _: None
+    addresses: Callable[[], AddressPolicy | None] = lambda: None
 
     def credential_for(self, url: str) -> str | None:
         """Return the credential for the origin of ``url``."""
@@ -118,7 +128,8 @@ class LocatedIndex:
 class LocatedSkill:
     """A skill and how to get it: the entry of the index at ``index_url``, or files that are at hand.
 
-    ``was_named`` is False when it was not asked for by name, but came with the others of its index.
+    A skill that is only described (``ref.is_only_described``) cannot be got; the URL of its entry is then that of its
+    descriptor. ``was_named`` is False when it was not asked for by name, but came with the others of its index.
     """
 
     ref: SkillRef
@@ -154,68 +165,21 @@ def read_index(location: IndexLocation, session: Session) -> Flow[LocatedIndex]:
 
 
 def _read_at(url: str, location: IndexLocation, session: Session, *, last: bool) -> Flow[LocatedIndex | None]:
-    document, answered_by = yield from _read_document(url, session, last=last)
+    document, answered_by = yield from read_document(url, session, partial(fetch_index, url), last=last)
     attempt = Attempt(url, session.credential_for(url) is not None)
     if document is None:
-        session.trace(attempt._replace(error=_not_in_cache(url)) if session.offline else attempt)
+        session.trace(attempt._replace(error=not_in_cache(url)) if session.offline else attempt)
         return None
     index = decode_index(document.body, document.base_url)
     yield from _remember(location.base, index, url, session)
-    age = max(session.clock() - document.fetched_at, 0.0)
     session.trace(
-        attempt._replace(
-            answered_by=answered_by,
-            age=age,
-            fresh_for=max(lifetime(document.headers) - age, 0.0),
-            generation=index.generation.value,
-            entries=len(index.entries),
+        attempt.answered(document, answered_by, session)._replace(
+            generation=index.generation.value, entries=len(index.entries)
         )
     )
     for finding in index.findings:
         session.report(finding)
     return LocatedIndex(location, url, index, document.fetched_at)
-
-
-def _read_document(
-    url: str, session: Session, *, last: bool
-) -> Flow[tuple[CachedResponse | None, Literal["cache", "revalidation", "origin"] | None]]:
-    credential = session.credential_for(url)
-    cached = yield from work(lambda: session.cache.look_up(url, credential))
-    now = session.clock()
-    if cached is not None and (session.offline or (not session.refresh and is_fresh(cached, now))):
-        return cached, "cache"
-    if session.offline:
-        if last:
-            raise _not_in_cache(url)
-        return None, None
-    response = yield from fetch(fetch_index(url, cached=cached, authorization=credential))
-    if response is None:
-        return None, None
-    if cached is not None and response.status == _NOT_MODIFIED:
-        document = replace(cached, headers={**cached.headers, **response.headers}, fetched_at=now)
-    else:
-        document = CachedResponse(url, response.body, response.headers, now, response.url)
-    if may_be_kept(document.headers):
-        yield from work(partial(_keep, document, credential, session))
-    return document, "revalidation" if response.status == _NOT_MODIFIED else "origin"
-
-
-def _not_in_cache(url: str) -> FetchError:
-    return FetchError("OFFLINE", "the index is not in the cache", place=Place(url))
-
-
-def _keep(document: CachedResponse, credential: str | None, session: Session) -> None:
-    """Keep an answer; a cache that cannot be written makes things slower, not impossible."""
-    try:
-        session.cache.keep(document, credential)
-    except StorageError as error:
-        session.report(noted(error))
-
-
-def noted(error: SkillwireError) -> Finding:
-    """Return an error that stops nothing as a finding."""
-    told = error.diagnostics()
-    return Finding(told.code, "note", told.message, told.place or Place(""), told.fix)
 
 
 def _remember(base: str, index: Index, url: str, session: Session) -> Flow[None]:
@@ -244,11 +208,55 @@ def locate(reference: Reference, session: Session) -> Flow[list[LocatedSkill]]:
         wanted = [(source_location(source), reference.name) for source in session.sources]
     try:
         return (yield from _look_in(wanted, reference, session))
-    except NotFoundError:
-        if session.refresh or session.offline:
+    except SkillwireError as error:
+        if not is_absence(error, session):
             raise
-    # What a fresh cache does not know may have been published a moment ago: ask before saying that it is not there.
-    return (yield from _look_in(wanted, reference, replace(session, refresh=True)))
+        missing = error
+    if not (session.refresh or session.offline):
+        # What a fresh cache does not know may have been published a moment ago: ask before saying that it is not there.
+        session = replace(session, refresh=True)
+        try:
+            return (yield from _look_in(wanted, reference, session))
+        except NotFoundError as error:
+            missing = error
+    found = yield from _look_in_sharing(reference, wanted, session, missing)
+    if not found:
+        raise missing
+    return found
+
+
+def _look_in_sharing(
+    reference: Reference, wanted: Sequence[tuple[IndexLocation, str | None]], session: Session, missing: SkillwireError
+) -> Flow[list[LocatedSkill]]:
+    """Look for what Agent Skills Discovery does not have in Skill Sharing; an empty list when it is not there either.
+
+    Where no index was found at all, what is wrong with that of Skill Sharing is the error.
+    """
+    lookups = [(lookup.location, lookup.name) for lookup in reference.fallback]
+    if reference.name is not None:
+        others = (location for location, _ in wanted if location.protocol != SKILL_SHARING)
+        lookups = [(sharing_location(location.url), reference.name) for location in others]
+    for location, name in lookups:
+        try:
+            found = yield from _look_in_shared(location, name, session)
+        except SkillwireError as error:
+            if is_absence(error, session) or error.code == "CONTENT_TYPE":
+                continue  # a page for people is no document
+            if missing.code == "INDEX_NOT_FOUND" or isinstance(error, UsageError):
+                raise
+            session.report(noted(error))
+            continue
+        if found:
+            return found
+    return []
+
+
+def _look_in_shared(location: IndexLocation, name: str | None, session: Session) -> Flow[list[LocatedSkill]]:
+    from skillwire.resolver.shared import read_shared  # noqa: PLC0415  # only where that protocol is spoken
+    from skillwire.resolver.together import named  # noqa: PLC0415  # only where that protocol is spoken
+
+    found = yield from read_shared(location, session)
+    return list(found.skills) if name is None else named(name, found.skills)
 
 
 def _look_in(
@@ -258,6 +266,10 @@ def _look_in(
     seen: list[str] | None = None
     for location, name in wanted:
         try:
+            if location.protocol == SKILL_SHARING:
+                if shared := (yield from _look_in_pasted(location, name, session)):
+                    return shared
+                continue
             found = yield from read_index(location, session)
         except (NotFoundError, FetchError) as error:
             failure = failure or error
@@ -270,6 +282,14 @@ def _look_in(
     if seen is None and failure is not None:
         raise failure
     raise _not_found(reference, [name for _, name in wanted if name], seen or ())
+
+
+def _look_in_pasted(location: IndexLocation, name: str | None, session: Session) -> Flow[list[LocatedSkill]]:
+    """Look in a place of Skill Sharing that the user meant, and in the index that gives its skills digests."""
+    from skillwire.resolver.together import named, read_place  # noqa: PLC0415  # only where that protocol is spoken
+
+    found = yield from read_place(location, session)
+    return found if name is None else named(name, found)
 
 
 def _not_found(reference: Reference, names: Sequence[str], seen: Sequence[str]) -> NotFoundError:

@@ -6,6 +6,8 @@ A reference is one of
 - ``example.com``, or a URL as it was pasted, ``.../.well-known/agent-skills`` and ``.../index.json``
   included: every skill of that index;
 - ``./folder``, ``/folder`` or ``~/folder``: a folder on this machine;
+- ``https://example.com/.well-known/skill-sharing``, the URL of a Skill Descriptor (``.../weather.json``) or of a
+  registry (``.../skills``): what Skill Sharing says there;
 - ``name``: looked up in the configured sources, in their order.
 
 Reading a reference touches neither disk nor network. What it may mean is a list of lookups, tried in
@@ -15,12 +17,14 @@ order; the first index that has the skill wins.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from skillwire.errors import UsageError, ValidationError
 from skillwire.model.name import is_skill_name
 from skillwire.model.url import Url, is_ipv4, parse_url
 from skillwire.protocols.agent_skills.messages import WELL_KNOWN, WELL_KNOWN_OLD
+from skillwire.protocols.skill_sharing.client import REGISTRY, index_url
+from skillwire.protocols.skill_sharing.client import WELL_KNOWN as SHARING_WELL_KNOWN
 from skillwire.trust.address import is_localhost
 from skillwire.trust.ranges import Reach, classify, read_address
 
@@ -29,15 +33,21 @@ if TYPE_CHECKING:
 
 #: What the origin of a skill from a folder of this machine begins with.
 LOCAL: Final = "path:"
+AGENT_SKILLS: Final = "agent-skills"
+SKILL_SHARING: Final = "skill-sharing"
 _ARCHIVE_EXTENSIONS: Final = (".tar.gz", ".zip", ".skill")
 
 
 @dataclass(frozen=True, slots=True)
 class IndexLocation:
-    """Where an index is: its 0.2.0 URL, and the URL of the generations before, when that is to be tried."""
+    """Where an index is: its 0.2.0 URL, and the URL of the generations before, when that is to be tried.
+
+    Where ``protocol`` is Skill Sharing the URL is that of an index, a registry or a descriptor; its answer tells.
+    """
 
     url: str
     old_url: str | None
+    protocol: Literal["agent-skills", "skill-sharing"] = AGENT_SKILLS
 
     @property
     def base(self) -> str:
@@ -55,12 +65,22 @@ class Lookup:
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A reference, read. Exactly one of ``lookups``, ``path`` and ``name`` is set."""
+    """A reference, read. Exactly one of ``lookups``, ``path`` and ``name`` is set.
+
+    ``fallback`` is what ``lookups`` may mean in Skill Sharing, for when Agent Skills Discovery does not have it.
+    """
 
     text: str
     lookups: tuple[Lookup, ...] = ()
     path: str | None = None
     name: str | None = None
+    fallback: tuple[Lookup, ...] = ()
+
+    @property
+    def registry(self) -> IndexLocation | None:
+        """The registry that it may name: where its address ends with ``/skills``. Spec: SSP §4.2."""
+        locations = (lookup.location for lookup in self.fallback if lookup.name is None)
+        return next((found for found in locations if found.url.partition("?")[0].rstrip("/").endswith(REGISTRY)), None)
 
 
 def parse_reference(text: str) -> Reference:
@@ -72,14 +92,24 @@ def parse_reference(text: str) -> Reference:
     if text.startswith((".", "/", "~")):
         return Reference(text, path=text)
     if "://" in text:
-        return Reference(text, lookups=_lookups(_url(text)))
+        return _web_reference(text, _url(text))
     host, _, _ = text.partition("/")
     if "." in host or ":" in host or host == "localhost":
-        return Reference(text, lookups=_lookups(_with_scheme(text)))
+        return _web_reference(text, _with_scheme(text))
     if is_skill_name(text):
         return Reference(text, name=text)
     fix = f"write ./{text} for a folder, or example.com/name for a skill of an origin"
     raise UsageError("REFERENCE", f"cannot read the reference {ascii(text)[:120]}", fix=fix)
+
+
+def agent_skills_location(origin: str) -> IndexLocation:
+    """Return where ``origin`` publishes its index of Agent Skills Discovery."""
+    return _location(parse_url(origin), "")
+
+
+def sharing_location(url: str) -> IndexLocation:
+    """Return where the origin of ``url`` publishes its index of Skill Sharing. Spec: SSP §4.3.1."""
+    return IndexLocation(index_url(parse_url(url).origin), None, SKILL_SHARING)
 
 
 def source_location(text: str) -> IndexLocation:
@@ -93,7 +123,9 @@ def source_location(text: str) -> IndexLocation:
 
 
 def reference_to(ref: SkillRef) -> str:
-    """Return the shortest text that a user could type to mean ``ref``."""
+    """Return the shortest text that a user could type to mean ``ref``; for one that is only described, where."""
+    if ref.shared is not None and ref.is_only_described:
+        return ref.shared.descriptor_url
     if ref.origin.startswith(LOCAL):
         folder = ref.origin.removeprefix(LOCAL)
         return f"{folder}/{ref.name}" if folder.startswith((".", "/")) else f"./{folder}/{ref.name}"
@@ -120,6 +152,21 @@ def _url(text: str) -> Url:
         return parse_url(text)
     except ValidationError as error:
         raise UsageError("REFERENCE", f"cannot read the reference: {error.message}", fix=error.fix) from error
+
+
+def _web_reference(text: str, url: Url) -> Reference:
+    path = url.path.rstrip("/")
+    is_document = path.endswith(".json") and not path.endswith("/index.json")
+    whole = Lookup(IndexLocation(str(url), None, SKILL_SHARING), None)
+    if path.endswith(SHARING_WELL_KNOWN) or (is_document and "/.well-known/" not in path):
+        return Reference(text, lookups=(whole,))
+    lookups = _lookups(url)
+    if "/.well-known/" in path or path.endswith("/index.json"):
+        return Reference(text, lookups=lookups)
+    fallback = [Lookup(sharing_location(str(url)), path.strip("/") or None)]
+    if path and ("://" in text or path.endswith(REGISTRY)):
+        fallback.append(whole)
+    return Reference(text, lookups=lookups, fallback=tuple(fallback))
 
 
 def _lookups(url: Url) -> tuple[Lookup, ...]:

@@ -83,14 +83,25 @@ class Resolution:
 
 
 def which(
-    reference: Reference, session: Session, *, policy: InstallPolicy, addresses: AddressPolicy, folder: SkillsFolder
+    reference: Reference,
+    session: Session,
+    *,
+    policy: InstallPolicy,
+    addresses: AddressPolicy,
+    folder: SkillsFolder,
+    explain: bool = False,
 ) -> Flow[Resolution]:
-    """Find what ``reference`` means and say how; what went wrong is part of the answer, not raised."""
+    """Find what ``reference`` means and say how; what went wrong is part of the answer, not raised.
+
+    With ``explain`` the other protocol of the origin is asked, too, where the first has answered.
+    """
     attempts: list[Attempt] = []
     traced = replace(session, trace=attempts.append)
     path = Path(reference.path).expanduser() if reference.path is not None else None
     try:
         found = yield from (locate(reference, traced) if path is None else locate_folders(path, folder.root))
+        if explain:
+            found = yield from _ask_both(found, traced)
     except SkillwireError as error:
         return Resolution(reference.text, steps=_steps(attempts, addresses), error=error)
     others, beyond = yield from _look_beyond(reference, found[0], session)
@@ -107,6 +118,12 @@ def which(
         standing,
         (yield from _installed(found, folder)),
     )
+
+
+def _ask_both(found: Sequence[LocatedSkill], session: Session) -> Flow[list[LocatedSkill]]:
+    from skillwire.resolver.together import add_facts  # noqa: PLC0415  # only --explain asks
+
+    return (yield from add_facts(found, session))
 
 
 def _steps(attempts: Sequence[Attempt], addresses: AddressPolicy) -> tuple[Step, ...]:
@@ -131,6 +148,8 @@ def _look_beyond(
         return others, attempts
     locations = [source_location(source) for source in session.sources]
     bases = [location.base for location in locations]
+    if won.ref.origin not in bases:  # a source of Skill Sharing may tell of another origin's skill
+        return others, attempts
     for location in locations[bases.index(won.ref.origin) + 1 :]:
         try:
             index = yield from read_index(location, replace(session, trace=attempts.append))

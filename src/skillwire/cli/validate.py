@@ -1,0 +1,107 @@
+"""``skillwire validate``: everything that is wrong with documents of Skill Sharing."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from skillwire.cli.client_options import network_options, open_client, shortened
+from skillwire.cli.output import bad, faint, good, output_options, strong
+from skillwire.errors import Place, StorageError
+
+if TYPE_CHECKING:
+    from skillwire.cli.output import Output
+    from skillwire.protocols.skill_sharing.judge import Fault, Judgement
+
+_STANDARD_INPUT: Final = "-"
+_SHOWN: Final = 300  # columns of a value
+
+
+@click.command()
+@click.argument("sources", metavar="FILE|URL|-...", nargs=-1, required=True)
+@click.option(
+    "--type",
+    "kind",
+    type=click.Choice(["descriptor", "index", "request", "response"]),
+    help="What the documents are; by default each tells by its fields.",
+)
+@network_options
+@output_options
+def command(
+    *, output: Output, sources: tuple[str, ...], kind: str | None, token: str | None, offline: bool | None
+) -> None:
+    """Report every error in documents of Skill Sharing: descriptors, indexes, invocation requests and responses.
+
+    Each error has its place as a JSON Pointer, and as a line where the text is at hand. A document of a newer major
+    version of the protocol is not judged further. Exits with 1 when a document is not valid.
+    """
+    from skillwire.protocols.skill_sharing.judge import judge  # noqa: PLC0415  # --help does without
+
+    judgements = [
+        (source, judge(_read(source, output, token=token, offline=offline), source, kind)) for source in sources
+    ]
+    output.document("validate/1", {"documents": [_document(*row) for row in judgements]})
+    for source, judgement in judgements:
+        _print(output, source, judgement)
+    if any(judgement.faults for _, judgement in judgements):
+        first = next(judgement.faults[0].code for _, judgement in judgements if judgement.faults)
+        output.note(faint(f"read more: skillwire explain {first}"))
+        click.get_current_context().exit(1)
+
+
+def _read(source: str, output: Output, *, token: str | None, offline: bool | None) -> bytes:
+    """Return the bytes of a document, one more at the most than are read: more are told from the size."""
+    from skillwire.limits import INDEX_BYTES  # noqa: PLC0415  # --help does without
+
+    if source == _STANDARD_INPUT:
+        return sys.stdin.buffer.read(INDEX_BYTES + 1)
+    if "://" in source:
+        with open_client(output, references=[source], token=token, offline=offline) as client:
+            return client.sharing_document(source)
+    try:
+        with Path(source).open("rb") as file:
+            return file.read(INDEX_BYTES + 1)
+    except OSError as error:
+        raise StorageError("STORAGE", f"cannot be read: {error.strerror}", place=Place(source)) from error
+
+
+def _print(output: Output, source: str, judgement: Judgement) -> None:
+    what = f"{judgement.kind or 'document'}"
+    if not judgement.faults:
+        output.line(strong(source), "  ", good(f"valid {what}"))
+        return
+    number = "1 error" if len(judgement.faults) == 1 else f"{len(judgement.faults)} errors"
+    output.line(strong(source), "  ", bad(f"{what} with {number}"))
+    for fault in judgement.faults:
+        _print_fault(output, fault)
+
+
+def _print_fault(output: Output, fault: Fault) -> None:
+    wrong = fault.violation
+    output.line()
+    output.line(bad(f"error[{fault.code}]"), f": {wrong.path or '/'} {wrong.message}")
+    output.line(faint("  --> "), str(fault.place))
+    if wrong.expected is not None:
+        output.line(faint("  expected: "), _value(wrong.expected))
+        output.line(faint("  actual:   "), "nothing" if wrong.actual is None else _value(wrong.actual))
+
+
+def _value(value: object) -> str:
+    import json  # noqa: PLC0415  # only a fault needs it
+
+    return shortened(value if isinstance(value, str) else json.dumps(value), _SHOWN)
+
+
+def _document(source: str, judgement: Judgement) -> dict[str, Any]:
+    return {
+        "source": source,
+        "type": judgement.kind,
+        "valid": not judgement.faults,
+        "errors": [
+            {"code": fault.code, **fault.violation.as_object(), "place": fault.place._asdict()}
+            for fault in judgement.faults
+        ],
+    }

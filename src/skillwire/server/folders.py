@@ -2,16 +2,21 @@
 
 A folder that can no longer be published keeps its last good version, and says why. Of two skills that would
 share a name, the one that is published already stays; between two new ones, the order of the folders decides.
+
+What the skills hold lies in a file, so that a skill takes no more memory than the tables that find it. A skill that
+changes gets a new row there, and the old one stays for whoever still reads it; when the old ones have become the
+most, the others move to a new file.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from skillwire.adapters.files.build_record import BuildRecord, FolderRecord
 from skillwire.adapters.files.loading import Job, load_folders
 from skillwire.adapters.files.packed_skills import PackedSkills
+from skillwire.adapters.files.row_file import RowFile
 from skillwire.adapters.files.signature import sign_folder
 from skillwire.adapters.files.skill_rows import unpack_skill
 from skillwire.folder.identify import Named, find_collisions
@@ -28,6 +33,9 @@ if TYPE_CHECKING:
     from skillwire.model.finding import Finding
     from skillwire.model.skill import Identifiers, Skill
 
+#: So many rows may lie in the file that no folder has any more, beside as many as folders have.
+_DEAD_ROWS: Final = 1_000
+
 
 class Broken(NamedTuple):
     """A folder that cannot be published as it is; ``serving`` when its last good version still is."""
@@ -43,18 +51,18 @@ class Broken(NamedTuple):
 
 
 class _State(NamedTuple):
-    """What is known of a folder: its signature, its last good skill, and its errors since."""
+    """What is known of a folder: its signature, the row of its last good skill, and its errors since."""
 
     signature: str
-    packed: bytes | None
+    row: int | None
     errors: tuple[Finding, ...] = ()
 
 
 class _Choice(NamedTuple):
-    """A folder's skill, packed, and whether everyone may know of it, and use it."""
+    """A folder's skill, its row, and whether everyone may know of it, and use it."""
 
     name: str
-    packed: bytes
+    row: int
     is_known: bool
     is_public: bool
 
@@ -76,7 +84,8 @@ class PublishedFolders:
         self._states: dict[str, _State] = {}
         self._chosen: Collection[str] = ()  # the folders whose skills are published
         self._collisions: dict[str, Finding] = {}  # by folder
-        self._packed: dict[str, bytes] = {}  # by name, those that are published
+        self._rows = RowFile(blobs.directory)
+        self._published: dict[str, int] = {}  # row, by name
         self._known: list[str] = []  # names that everyone may know
         self._public: list[str] = []  # names of those that everyone may use
 
@@ -84,7 +93,7 @@ class PublishedFolders:
         """Take over what an earlier run recorded; folders that have not changed since need not be read."""
         for folder, record in self._record.read().items():
             if self._has_blobs(record.packed):
-                self._states[folder] = _State(record.signature, record.packed)
+                self._states[folder] = _State(record.signature, self._rows.add(record.packed))
 
     def refresh(self, touched: Collection[str] | None = None) -> bool:
         """Load what changed; return whether anything did.
@@ -110,12 +119,12 @@ class PublishedFolders:
     def check_blobs(self) -> None:
         """Have folders whose bytes are no longer in the store loaded by the next :meth:`refresh`."""
         for folder, state in self._states.items():
-            if state.packed is not None and not self._has_blobs(state.packed):
+            if state.row is not None and not self._has_blobs(self._rows[state.row]):
                 self._states[folder] = state._replace(signature="")
 
     def all_skills(self) -> PackedSkills:
         """Return every skill that is published, by name, sorted."""
-        return PackedSkills(self._packed)
+        return PackedSkills(self._published, self._rows)
 
     def known_skills(self) -> PackedSkills:
         """Return the skills that everyone may know of."""
@@ -126,8 +135,8 @@ class PublishedFolders:
         return self._some(self._public)
 
     def _some(self, names: Sequence[str]) -> PackedSkills:
-        whole = len(names) == len(self._packed)
-        return PackedSkills(self._packed if whole else {name: self._packed[name] for name in names})
+        whole = len(names) == len(self._published)
+        return PackedSkills(self._published if whole else {name: self._published[name] for name in names}, self._rows)
 
     def broken(self) -> Iterator[Broken]:
         """Yield the folders that cannot be published as they are."""
@@ -135,12 +144,12 @@ class PublishedFolders:
             if folder in self._collisions:
                 yield Broken(folder, serving=False, findings=(self._collisions[folder], *state.errors))
             elif state.errors:
-                yield Broken(folder, serving=state.packed is not None, findings=state.errors)
+                yield Broken(folder, serving=state.row is not None, findings=state.errors)
 
     def used_blobs(self) -> set[Digest]:
         """Return the digests of all bytes that are needed to serve the skills."""
-        skills = [unpack_skill(state.packed) for state in self._states.values() if state.packed is not None]
-        return {digest for skill in skills for digest in _digests(skill)}
+        rows = (self._rows[state.row] for state in self._states.values() if state.row is not None)
+        return {digest for row in rows for digest in _digests(unpack_skill(row))}
 
     def save(self) -> None:
         """Record what is known, for the next run.
@@ -150,9 +159,9 @@ class PublishedFolders:
         """
         self._record.write(
             {
-                folder: FolderRecord(state.signature, state.packed)
+                folder: FolderRecord(state.signature, self._rows[state.row])
                 for folder, state in self._states.items()
-                if state.signature and state.packed is not None and not state.errors
+                if state.signature and state.row is not None and not state.errors
             }
         )
 
@@ -172,31 +181,44 @@ class PublishedFolders:
     def _take(self, loaded: Loaded) -> bool:
         """Note what loading gave; return whether it makes a difference."""
         before = self._states.get(loaded.folder)
+        row = before.row if before else None
         if loaded.packed is not None:
-            after = _State(loaded.signature, loaded.packed)
+            is_same = row is not None and self._rows[row] == loaded.packed
+            after = _State(loaded.signature, row if is_same else self._rows.add(loaded.packed))
         else:
             errors = tuple(finding for finding in loaded.findings if finding.level == "error")
-            after = _State(loaded.signature, before.packed if before else None, errors)
+            after = _State(loaded.signature, row, errors)
         self._states[loaded.folder] = after
-        return before is None or (after.packed, after.errors) != (before.packed, before.errors)
+        return before is None or (after.row, after.errors) != (before.row, before.errors)
+
+    def _move_rows(self) -> None:
+        """Move the rows in use to a new file, when they have become the fewer."""
+        used = {folder: state.row for folder, state in self._states.items() if state.row is not None}
+        if len(self._rows) <= 2 * len(used) + _DEAD_ROWS:
+            return
+        rows = RowFile(self._blobs.directory)
+        for folder, row in used.items():
+            self._states[folder] = self._states[folder]._replace(row=rows.add(self._rows[row]))
+        self._rows = rows
 
     def _choose(self) -> None:
         """Decide which folder gives each name, which ones collide with those, and what everyone may see."""
+        self._move_rows()
         named: list[Named] = []
         choices: dict[str, _Choice] = {}
         for folder in sorted(self._states, key=lambda folder: (folder not in self._chosen, folder)):
-            packed = self._states[folder].packed
-            if packed is not None:
-                skill = unpack_skill(packed)
+            row = self._states[folder].row
+            if row is not None:
+                skill = unpack_skill(self._rows[row])
                 identifiers = cast("Identifiers", skill.identifiers)  # what is loaded to be published has them
                 named.append(Named(Path(folder), skill.name, identifiers))
                 one = Catalog.of([skill])
                 known, usable = bool(one.visible_to(ANONYMOUS).skills), bool(one.usable_by(ANONYMOUS).skills)
-                choices[folder] = _Choice(skill.name, packed, known, usable)
+                choices[folder] = _Choice(skill.name, row, known, usable)
         self._collisions = {str(Path(finding.place.source).parent): finding for finding in find_collisions(named)}
         self._chosen = {folder for folder in self._states if folder not in self._collisions}
         chosen = sorted(choices[folder] for folder in choices.keys() & self._chosen)
-        self._packed = {choice.name: choice.packed for choice in chosen}
+        self._published = {choice.name: choice.row for choice in chosen}
         self._known = [choice.name for choice in chosen if choice.is_known]
         self._public = [choice.name for choice in chosen if choice.is_public]
 

@@ -59,7 +59,7 @@ class Publication:
         self._base_url = base_url
         self._poll = poll
         self._number = 0
-        self._skills = PackedSkills({})
+        self._skills = PackedSkills({}, ())
         self._superseded: dict[Artifact, tuple[str, float]] = {}
         self._index: SearchIndex | None = None
         self._log = structlog.get_logger("skillwire")

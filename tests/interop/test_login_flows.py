@@ -163,7 +163,6 @@ def test_a_refused_refresh_says_to_log_in_again(user, origin, oidc_provider):
     wants_oauth(origin, oidc_provider)
     user.run("login", origin.url, "--client-id", NATIVE.client_id, "--yes")
     stored = user.stored(origin)
-    oidc_provider.revoke(stored["secrets"]["refresh_token"], NATIVE)
     form = {"token": stored["secrets"]["refresh_token"], "client_id": NATIVE.client_id}
     oidc_provider.post(oidc_provider.revocation_endpoint, form)
     user.change(origin, expires_at=stored["expires_at"] - 1000)
@@ -213,7 +212,8 @@ def test_a_program_logs_in_with_its_own_secret_and_gets_new_tokens_by_it(user, o
     user.change(origin, expires_at=1)
     user.run("find", "plan", "--from", origin.url)
     assert user.stored(origin)["secrets"]["secret"] != first["secrets"]["secret"]
-    user.run("login", origin.url, "--client-id", SERVICE.client_id, "--client-secret-stdin", "--yes", stdin="wrong\n", status=5)  # fmt: skip
+    arguments[2:4] = ["--client-secret-stdin"]
+    user.run("login", origin.url, *arguments, stdin="wrong\n", status=5)
     assert "error[LOGIN_REFUSED]" in user.log
 
 
@@ -289,7 +289,7 @@ def test_an_answer_that_does_not_fit_ends_the_login(user, origin, oidc_provider,
     ) as terminal:
         fields = _redirect_of(terminal)
         target = answer.format(state=fields["state"], iss=oidc_provider.issuer)
-        with urllib.request.urlopen(f"{fields['redirect_uri']}?{target}") as response:
+        with urllib.request.urlopen(f"{fields['redirect_uri']}?{target}") as response:  # noqa: S310  # of loopback
             page = response.read().decode()
         assert terminal.wait() in {1, 4, 5}
         assert f"error[{code}]" in terminal.text()
@@ -310,7 +310,8 @@ def test_nothing_that_a_login_printed_or_wrote_shows_a_secret(user, origin, oidc
     user.run("doctor", "--json")
     user.run("login", "--json")
     user.run("add", f"{origin.url}/secret-plan", "--yes", "--agent", "codex", "--json")
-    oidc_provider.post(oidc_provider.revocation_endpoint, {"token": user.stored(origin)["secrets"]["refresh_token"], "client_id": "native"})  # fmt: skip
+    form = {"token": user.stored(origin)["secrets"]["refresh_token"], "client_id": NATIVE.client_id}
+    oidc_provider.post(oidc_provider.revocation_endpoint, form)
     user.change(origin, expires_at=1)
     user.run("find", "plan", "--from", origin.url, status=5)
     user.run("login", origin.url, "--client-id", SERVICE.client_id, "--client-secret-env", "SECRET", "--yes")

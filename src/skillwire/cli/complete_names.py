@@ -145,7 +145,7 @@ def _published(source: str) -> Iterator[tuple[str, str]]:
 
 
 def _cached_index(source: str) -> CachedResponse | None:
-    from skillwire.adapters.files.credentials import find_credential  # noqa: PLC0415  # only where it is asked for
+    from skillwire.adapters.files import credentials  # noqa: PLC0415  # only where it is asked for
     from skillwire.adapters.files.directories import cache_directory  # noqa: PLC0415  # same
     from skillwire.adapters.files.response_cache import FileResponseCache  # noqa: PLC0415  # same
     from skillwire.model.url import parse_url  # noqa: PLC0415  # same
@@ -153,8 +153,11 @@ def _cached_index(source: str) -> CachedResponse | None:
 
     location = source_location(source)
     cache = FileResponseCache(cache_directory() / "responses")
-    credential = find_credential(parse_url(location.url), os.environ)
-    found = (cache.look_up(url, credential) for url in (location.url, location.old_url) if url)
+    url = parse_url(location.url)
+    stored = credentials.find_stored(url)
+    credential = credentials.find_token(url, os.environ) or (stored.mark if stored else None)
+    credential = credential or credentials.find_password(url, os.environ)
+    found = (cache.look_up(place, credential) for place in (location.url, location.old_url) if place)
     return next(filter(None, found), None)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from skillwire.adapters.files.credential_store import open_store
 from skillwire.adapters.files.credentials import bearer, find_password, find_token
-from skillwire.client.renewal import StoredCredentials, mark_of
+from skillwire.client.renewal import StoredCredentials
 from skillwire.model.url import parse_url
 
 if TYPE_CHECKING:
@@ -56,4 +56,4 @@ class Leave:
             return None
         if credential.grant is not None:  # who has logged in there has named the server that renews the token, too
             self.addresses = self.addresses.naming(parse_url(credential.grant.token_url))
-        return mark_of(credential)
+        return credential.mark

@@ -131,7 +131,7 @@ class StoredCredentials:
         if mark is None:
             return None
         credential = self._in_use.get(parse_url(request.url).origin)
-        return credential if credential is not None and mark == mark_of(credential) else None
+        return credential if credential is not None and mark == credential.mark else None
 
     def _may_help(self, refused: Credential) -> bool:
         """Whether to ask again with another token: there is one already, or the last was not got a moment ago."""
@@ -159,21 +159,32 @@ class StoredCredentials:
                     raise
 
     def _renew(self, used: Credential) -> Flow[None]:
+        """Put a newer token in the place of ``used``, while no other process and no other flow does."""
         handle = yield from self._lock(used.origin)
+        unlock = partial(self._store.unlock_renewal, used.origin, handle)
         try:
-            stored = yield from work(partial(self._store.find, used.origin))
-            if stored is None or stored.grant is None:
-                raise _ended(used, "somebody has logged out there a moment ago")
-            if stored.secret == used.secret:
-                from skillwire.protocols.oauth.client import renew  # noqa: PLC0415  # one run in many renews
+            yield from self._renew_alone(used)
+        except GeneratorExit:  # nobody takes the steps any more
+            unlock()
+            raise
+        except BaseException:
+            yield from work(unlock)
+            raise
+        yield from work(unlock)
 
-                tokens = yield from fetch(renew(stored.grant))
-                stored = renewed(stored, tokens, self._clock())
-                yield from work(partial(self._store.keep, stored))
-                self._renewed_at[used.origin] = self._clock()
-            self._in_use[used.origin] = replace(stored, login=used.login)
-        finally:
-            self._store.unlock_renewal(used.origin, handle)
+    def _renew_alone(self, used: Credential) -> Flow[None]:
+        stored = yield from work(partial(self._store.find, used.origin))
+        if stored is None or stored.grant is None:
+            raise _ended(used, "somebody has logged out there a moment ago")
+        if stored.secret == used.secret:
+            from skillwire.protocols.oauth.client import renew  # noqa: PLC0415  # one run in many renews
+
+            tokens = yield from fetch(renew(stored.grant))
+            stored = renewed(stored, tokens, self._clock())
+            yield from work(partial(self._store.keep, stored))
+            self._renewed_at[used.origin] = self._clock()
+        # A login of a moment ago has another name; the flow knows this one by the name that it had.
+        self._in_use[used.origin] = replace(stored, login=used.login)
 
     def _lock(self, origin: str) -> Flow[int]:
         """Wait for the lock in short steps: a thread that sleeps on it might be the one that its holder needs."""
@@ -185,11 +196,6 @@ class StoredCredentials:
                 if time.monotonic() > end:
                     raise
             yield from work(partial(time.sleep, _PAUSE))
-
-
-def mark_of(credential: Credential) -> str:
-    """Return what stands for ``credential`` in a flow: no secret, and the same until the next login."""
-    return f"Stored {credential.login}"
 
 
 def renewed(credential: Credential, tokens: Tokens, now: float) -> Credential:

@@ -61,6 +61,11 @@ class Credential:
         return f"Bearer {self.secret}" if self.header.lower() == "authorization" else self.secret
 
     @property
+    def mark(self) -> str:
+        """What stands for it where secrets have no business: the same until the next login, whatever is renewed."""
+        return f"Stored {self.login}"
+
+    @property
     def renewable(self) -> bool:
         """Whether a new access token can be had without the user."""
         return self.grant is not None and bool(self.grant.refresh_token or self.grant.client_secret)

@@ -7,6 +7,7 @@ import os
 import time
 from typing import TYPE_CHECKING, Final
 
+from skillwire.adapters.files.credential_store import open_store
 from skillwire.adapters.files.credentials import netrc_file
 from skillwire.adapters.files.directories import cache_directory, config_directory, state_directory
 from skillwire.adapters.files.origin_book import FileOriginBook
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from skillwire.adapters.checkup.surroundings import Surroundings
+    from skillwire.adapters.files.credential_store import StoredLogin
 
 _HASHING_SECONDS: Final = 2.0  # of a check that may take five; a cache may hold gigabytes
 _MEBIBYTE: Final = 1024 * 1024
@@ -80,8 +82,22 @@ def check_secret_files(surroundings: Surroundings) -> Iterator[Diagnosis]:
     path = netrc_file(surroundings.environment)
     if path.is_file():
         yield judge_secret_file(str(path), path.stat().st_mode)
+    store = open_store()
+    if store.path.is_file():
+        yield judge_secret_file(str(store.path), store.path.stat().st_mode)
+        yield from (_judge_login(login) for login in store.logins())
     if surroundings.environment.get("SKILLWIRE_TOKENS"):
         yield Diagnosis("ok", "tokens come from SKILLWIRE_TOKENS; programs that you start inherit it")
+
+
+def _judge_login(login: StoredLogin) -> Diagnosis:
+    credential = login.credential
+    where = "the keyring" if login.in_keyring else "credentials.json"
+    what = f"logged in to {credential.origin}, kept in {where}"
+    if credential.expires_at is None or credential.expires_at > time.time() or credential.renewable:
+        return Diagnosis("ok", what)
+    fix = f"skillwire login {credential.origin}"
+    return Diagnosis("warning", f"{what}: it has ended", "The origin takes it no more, and it cannot be renewed.", fix)
 
 
 def check_cache(_: Surroundings) -> Iterator[Diagnosis]:

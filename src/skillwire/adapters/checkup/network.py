@@ -6,7 +6,8 @@ import time
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING
 
-from skillwire.adapters.files.credentials import credential_place, find_credential
+from skillwire.adapters.files.credential_store import open_store
+from skillwire.adapters.files.credentials import credential_place, find_password, find_token
 from skillwire.adapters.http.names import known_addresses, look_up
 from skillwire.adapters.http.sync import SyncDriver
 from skillwire.errors import NotFoundError, Place, SkillwireError
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from skillwire.adapters.checkup.surroundings import Surroundings
+    from skillwire.model.url import Url
     from skillwire.resolver.reference import IndexLocation
     from skillwire.trust.address import AddressPolicy
     from skillwire.wire.exchange import HttpResponse
@@ -57,7 +59,7 @@ def check_source(source: str, surroundings: Surroundings) -> Iterator[Diagnosis]
         return
     yield Diagnosis("ok", f"{source} leads to {', '.join(addresses)}")
     # A source that only the project names is asked without a credential, as every command does.
-    authorization = find_credential(url, surroundings.environment) if url.origin in policy.named else None
+    authorization = _authorization(url, surroundings) if url.origin in policy.named else None
     begun = time.monotonic()
     try:
         answer, skills = _ask(location, policy, authorization)
@@ -69,6 +71,16 @@ def check_source(source: str, surroundings: Surroundings) -> Iterator[Diagnosis]
     yield Diagnosis("ok", f"{source} lists {skills} skills, {milliseconds:.0f} ms{place}")
     if (skew := _skew(answer)) is not None:
         yield judge_skew(skew, source)
+
+
+def _authorization(url: Url, surroundings: Surroundings) -> str | None:
+    """Return what a command would send there in ``Authorization``; a stored token as it is, without renewing it."""
+    if (token := find_token(url, surroundings.environment)) is not None:
+        return token
+    stored = open_store().find(url.origin)
+    if stored is not None and stored.kind != "custom" and stored.header.lower() == "authorization":
+        return stored.field_value
+    return find_password(url, surroundings.environment)
 
 
 def _ask(location: IndexLocation, policy: AddressPolicy, authorization: str | None) -> tuple[HttpResponse, int]:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from skillwire.adapters.files.credential_store import StoredLogin
+    from skillwire.model.credential import Credential
     from skillwire.model.url import Url
 
 
@@ -42,6 +43,11 @@ def find_token(url: Url, environment: Mapping[str, str]) -> str | None:
 def find_password(url: Url, environment: Mapping[str, str]) -> str | None:
     """Return the ``Authorization`` value that ``~/.netrc`` has for the origin of ``url``."""
     return _from_netrc(url, environment)
+
+
+def find_stored(url: Url) -> Credential | None:
+    """Return the credential that ``skillwire login`` has stored for the origin of ``url``, without its secrets."""
+    return next((login.credential for login in _stored_logins() if login.credential.origin == url.origin), None)
 
 
 def credential_place(url: Url, environment: Mapping[str, str]) -> str | None:

@@ -23,11 +23,11 @@ _SHOWN: Final = 200
 def refusal(answer: Mapping[str, Any], place: Place, secrets: Sequence[str] = ()) -> FetchError:
     """Return the error that ``answer`` tells; ``details["error"]`` is the server's own code.
 
-    Trust: the texts are a stranger's. A description is bounded, shown without hidden characters, and left out when it
-    repeats one of ``secrets``.
+    Trust: the texts are a stranger's. A description is bounded and shown without hidden characters; what repeats one of
+    ``secrets`` is left out.
     """
     code, description = answer.get("error"), answer.get("error_description")
-    theirs = code if isinstance(code, str) and _CODE.fullmatch(code) else "unknown"
+    theirs = code if isinstance(code, str) and _CODE.fullmatch(code) and code not in secrets else "unknown"
     message = f"the authorization server answered {theirs}"
     if isinstance(description, str) and description and not any(secret in description for secret in secrets):
         message = f"{message}: {neutralise(description[:_SHOWN])}"

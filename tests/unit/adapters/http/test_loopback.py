@@ -1,0 +1,92 @@
+"""The listener that waits for the browser: one address, one path, one request that counts."""
+
+from __future__ import annotations
+
+import socket
+import threading
+
+import pytest
+
+from skillwire.adapters.http.loopback import RedirectListener
+from skillwire.errors import FetchError
+
+pytestmark = pytest.mark.spec("OAU-loopback")
+
+
+def send(listener, request):
+    host, _, port = listener.url.removeprefix("http://").partition("/")[0].partition(":")
+    with socket.create_connection((host, int(port)), timeout=10) as sock:
+        sock.sendall(request)
+        sock.shutdown(socket.SHUT_WR)
+        received = b""
+        while data := sock.recv(4096):
+            received += data
+    return received
+
+
+def authority(listener):
+    return listener.url.removeprefix("http://").partition("/")[0]
+
+
+def wait_for(listener, requests):
+    """Return what the listener takes, and the answer to each request."""
+    answers: list[bytes] = []
+
+    def talk():
+        answers.extend(send(listener, request.replace(b"HOST", authority(listener).encode())) for request in requests)
+
+    thread = threading.Thread(target=talk)
+    thread.start()
+    target = listener.wait(20)
+    thread.join()
+    return target, answers
+
+
+GOOD = b"GET /callback?code=c&state=s HTTP/1.1\r\nHost: HOST\r\n\r\n"
+
+
+def test_it_takes_the_one_request_that_counts():
+    with RedirectListener() as listener:
+        assert listener.url.startswith("http://127.0.0.1:")
+        target, (page,) = wait_for(listener, [GOOD])
+    assert target == "/callback?code=c&state=s"
+    assert page.startswith(b"HTTP/1.1 200 ")
+    assert b"Cache-Control: no-store" in page
+    assert b"code=c" not in page
+    with pytest.raises(OSError, match="refused"):
+        send(listener, GOOD)
+
+
+@pytest.mark.parametrize(
+    ("request_", "status"),
+    [
+        (b"GET /favicon.ico HTTP/1.1\r\nHost: HOST\r\n\r\n", b"404"),
+        (b"GET /callback?code=evil HTTP/1.1\r\nHost: evil.example\r\n\r\n", b"400"),
+        (b"GET /callback?code=evil HTTP/1.1\r\nHost: HOST.evil.example\r\n\r\n", b"400"),
+        (b"GET /callback?code=evil HTTP/1.1\r\n\r\n", b"400"),
+        (b"POST /callback?code=evil HTTP/1.1\r\nHost: HOST\r\n\r\n", b"400"),
+        (b"GET /callback?code=\xff HTTP/1.1\r\nHost: HOST\r\n\r\n", b"400"),
+        (b"GET /" + b"a" * 20_000, b"400"),
+        (b"\x16\x03\x01", b"400"),
+    ],
+)
+def test_everything_else_is_answered_and_the_waiting_goes_on(request_, status):
+    with RedirectListener() as listener:
+        target, answers = wait_for(listener, [request_, GOOD])
+    assert target == "/callback?code=c&state=s"
+    assert answers[0].startswith(b"HTTP/1.1 " + status)
+
+
+def test_a_connection_that_says_nothing_does_not_hold_it_up():
+    with RedirectListener() as listener:
+        host, _, port = authority(listener).partition(":")
+        silent = socket.create_connection((host, int(port)))
+        silent.close()
+        target, _ = wait_for(listener, [GOOD])
+    assert target == "/callback?code=c&state=s"
+
+
+def test_it_does_not_wait_for_ever():
+    with RedirectListener() as listener, pytest.raises(FetchError) as caught:
+        listener.wait(0.05)
+    assert caught.value.code == "LOGIN_TIMEOUT"

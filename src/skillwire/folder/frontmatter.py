@@ -13,8 +13,7 @@ Spec: specs §1 "SKILL.md fields".
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from skillwire import limits
 from skillwire.errors import DecodeError, Place, ValidationError
@@ -33,8 +32,7 @@ _CLOSING: Final = re.compile(r"^---\r?(?:\n|\Z)", re.MULTILINE)
 _UNSAFE_NAME: Final = re.compile(r"[/\\\x00-\x1f\x7f]|^\.|^~|^[A-Za-z]:")
 
 
-@dataclass(frozen=True, slots=True)
-class SkillMd:
+class SkillMd(NamedTuple):
     """What one SKILL.md says.
 
     ``fields`` is the whole frontmatter as read: text, lists and mappings of text. ``places`` has the place of

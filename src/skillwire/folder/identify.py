@@ -56,7 +56,7 @@ def find_collisions(skills: Iterable[Named]) -> list[Finding]:
     taken: dict[tuple[str, str], Named] = {}
     for skill in skills:
         identifiers = {"name": skill.name}
-        for field in Identifiers.__slots__:
+        for field in Identifiers._fields:
             identifiers[field] = getattr(skill.identifiers, field)
         for field, identifier in identifiers.items():
             first = taken.setdefault((field, identifier), skill)

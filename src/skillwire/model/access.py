@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 
 class Access(StrEnum):
@@ -19,8 +18,7 @@ class Access(StrEnum):
 EVERY_SKILL: Final = "*"
 
 
-@dataclass(frozen=True, slots=True)
-class Principal:
+class Principal(NamedTuple):
     """Someone who asks.
 
     ``grants`` are the names of the skills that were opened to it, ``*`` for all. ``scopes`` are what else it may do.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -11,8 +11,7 @@ if TYPE_CHECKING:
     from skillwire.model.skill import FileContent
 
 
-@dataclass(frozen=True, slots=True)
-class Placement:
+class Placement(NamedTuple):
     """Where a skill's folder stands: relative POSIX paths of skills folders.
 
     ``folders`` hold the skill's files; ``links`` hold a symbolic link to the first of ``folders``.
@@ -64,8 +63,7 @@ class Lock:
         return Lock({name: skill for name, skill in self.skills.items() if name not in names})
 
 
-@dataclass(frozen=True, slots=True)
-class StagedSkill:
+class StagedSkill(NamedTuple):
     """A skill that is ready to be put in place."""
 
     name: str

@@ -6,7 +6,6 @@ megabytes and a snapshot costs nothing to keep.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from skillwire.model.access import Access
@@ -22,8 +21,7 @@ ArtifactType = Literal["skill-md", "archive"]
 Kind = Literal["instruction", "action"]
 
 
-@dataclass(frozen=True, slots=True)
-class SkillFile:
+class SkillFile(NamedTuple):
     """One file of a skill: POSIX path relative to the folder, size in bytes, digest, executable bit."""
 
     path: str
@@ -40,8 +38,7 @@ class FileContent(NamedTuple):
     executable: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Artifact:
+class Artifact(NamedTuple):
     """What a consumer downloads: ``SKILL.md`` alone, or an archive of the folder. Spec: ASD Index Format."""
 
     artifact_type: ArtifactType
@@ -51,8 +48,7 @@ class Artifact:
     digest: Digest
 
 
-@dataclass(frozen=True, slots=True)
-class Skill:
+class Skill(NamedTuple):
     """A skill that passed the strict rules and may be published.
 
     ``files`` are sorted by path, ``SKILL.md`` first. ``identifiers`` are the skill's names in the other
@@ -78,8 +74,7 @@ class Skill:
     findings: tuple[Finding, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Identifiers:
+class Identifiers(NamedTuple):
     """A skill's name in each other protocol (specs §0)."""
 
     skill_sharing: str  # SSP id, "provider/skill"

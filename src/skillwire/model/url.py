@@ -15,8 +15,7 @@ tables when the first international host comes. Spec: RFC 3986 §3 and §5; ASD 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NewType
+from typing import TYPE_CHECKING, Final, NamedTuple, NewType
 
 from skillwire import limits
 from skillwire.errors import ValidationError
@@ -45,8 +44,7 @@ _HOST_LENGTH: Final = 253  # what DNS can carry in text
 _PORT_MAX: Final = 65_535
 
 
-@dataclass(frozen=True, slots=True)
-class Url:
+class Url(NamedTuple):
     """An absolute ``http`` or ``https`` URL in its one written form.
 
     Args:

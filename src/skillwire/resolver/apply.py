@@ -170,8 +170,7 @@ def _take_away_old(
     if before is None:
         return
     now = {*placement.folders, *placement.links}
-    old = replace(
-        before.placement,
+    old = before.placement._replace(
         folders=tuple(folder for folder in before.placement.folders if folder not in now),
         links=tuple(link for link in before.placement.links if link not in now),
     )

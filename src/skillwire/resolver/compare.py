@@ -6,9 +6,8 @@ only be fetched again; it is planned as an update and turns out unchanged when t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from skillwire.errors import SkillwireError
 from skillwire.resolver.flow import work
@@ -24,8 +23,7 @@ if TYPE_CHECKING:
     from skillwire.resolver.locate import Session
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(NamedTuple):
     """An installed skill beside what its origin has now.
 
     ``state`` is ``current``, ``changed``, ``unverifiable`` (the origin gives no digests), ``gone`` (its index does

@@ -9,8 +9,7 @@ work to a thread. So what a client does is decided in one place, and neither blo
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -21,15 +20,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Fetch:
+class Fetch(NamedTuple):
     """Hold one conversation; its result is sent back, its error thrown in."""
 
     exchange: Exchange[Any]
 
 
-@dataclass(frozen=True, slots=True)
-class FetchAll:
+class FetchAll(NamedTuple):
     """Hold conversations at once; a list of results or errors, in order, is sent back.
 
     ``on_done`` is told after each, for progress.
@@ -39,8 +36,7 @@ class FetchAll:
     on_done: Callable[[], object]
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
+class Work(NamedTuple):
     """Call something that may touch the disk; its result is sent back, its error thrown in."""
 
     call: Callable[[], Any]

@@ -7,7 +7,6 @@ That is consent to an origin, and the overwriting of something that is not ours.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -34,8 +33,7 @@ class Target(NamedTuple):
     agents: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedSkill:
+class PlannedSkill(NamedTuple):
     """One skill of a plan: what would happen to it, and, for a conflict, what is in the way.
 
     ``frozen`` is the row of the lock whose files must come out, byte for byte.
@@ -48,8 +46,7 @@ class PlannedSkill:
     frozen: LockedSkill | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(NamedTuple):
     """What an ``add`` or ``update`` would do. ``unknown_origins`` need someone's consent first."""
 
     skills: tuple[PlannedSkill, ...]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 from typing import TYPE_CHECKING
 
 from skillwire.errors import Place, StorageError
@@ -20,7 +19,7 @@ def write_atomically(path: Path, content: bytes, *, mode: int = 0o644) -> None:
     Raises:
         StorageError: ``STORAGE``, with the path.
     """
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
+    temporary = path.with_name(f".{path.name}.{os.urandom(6).hex()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         try:

@@ -15,14 +15,12 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import secrets
-import shutil
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire.adapters.files.atomic import storage_errors, write_atomically
 from skillwire.adapters.files.directories import state_directory
-from skillwire.adapters.files.journal import Replacement, recover, write_journal
+from skillwire.adapters.files.journal import Replacement, recover, remove_staging, write_journal
 from skillwire.adapters.files.locks import lock_folder, release_lock, take_lock
 from skillwire.errors import Place, StorageError
 from skillwire.resolver.lock import encode_lock
@@ -139,7 +137,7 @@ class FolderChange:
 
     def _clean(self) -> None:
         for staging in self._stagings.values():
-            shutil.rmtree(staging, ignore_errors=True)
+            remove_staging(staging)
         for parent in self._stagings:
             self._remove_empty(parent)
         self._stagings.clear()
@@ -223,8 +221,10 @@ class FolderChange:
                     if left.is_symlink() or not left.is_dir():
                         left.unlink()
                     else:
+                        import shutil  # noqa: PLC0415  # only after a crash
+
                         shutil.rmtree(left)
-                staging = parent / f"{STAGING}-{secrets.token_hex(6)}"
+                staging = parent / f"{STAGING}-{os.urandom(6).hex()}"
                 self._stagings[parent] = staging
                 staging.mkdir(mode=0o700)
         return self._stagings[parent]

@@ -260,7 +260,7 @@ def _doubled(folders: Iterable[str]) -> dict[str, Finding]:
 def _collisions(skills: Mapping[str, Skill]) -> dict[str, Finding]:
     """Return the folders whose skills share an identifier with one before, and what to say of each."""
     names = [cast("Identifiers", skill.identifiers) for skill in skills.values()]
-    if all(len({getattr(one, field) for one in names}) == len(names) for field in Identifiers.__slots__):
+    if all(len({getattr(one, field) for one in names}) == len(names) for field in Identifiers._fields):
         return {}
     named = zip(map(Path, skills), (skill.name for skill in skills.values()), names, strict=True)
     return _by_folder(find_collisions(sorted(Named(*one) for one in named)))

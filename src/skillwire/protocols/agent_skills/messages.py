@@ -9,9 +9,8 @@ Spec: ASD Discovery Index; specs §1, "Index generations met in the wild".
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 if TYPE_CHECKING:
     from skillwire.model.digest import Digest
@@ -32,8 +31,7 @@ class Generation(StrEnum):
     V0_2_0 = "0.2.0"
 
 
-@dataclass(frozen=True, slots=True)
-class IndexedFile:
+class IndexedFile(NamedTuple):
     """One file that an index names: its path in the skill, where to fetch it, its digest when one is given."""
 
     path: str
@@ -41,8 +39,7 @@ class IndexedFile:
     digest: Digest | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class IndexEntry:
+class IndexEntry(NamedTuple):
     """One skill of an index.
 
     ``artifact_type`` is ``files`` for generations that list files instead of naming an artifact; ``url`` is
@@ -59,8 +56,7 @@ class IndexEntry:
     version: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Index:
+class Index(NamedTuple):
     """A decoded index: its generation, its good entries by name, and what was skipped or is doubtful."""
 
     generation: Generation

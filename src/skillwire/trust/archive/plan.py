@@ -11,8 +11,7 @@ Spec: ASD Archive Structure, Archive Safety.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire import limits
 from skillwire.errors import TrustError, ValidationError
@@ -27,8 +26,7 @@ if TYPE_CHECKING:
 _SKILL_MD: Final = "SKILL.md"
 
 
-@dataclass(frozen=True, slots=True)
-class ArchivePlan:
+class ArchivePlan(NamedTuple):
     """Files that are safe to write below one folder, sorted by path, ``SKILL.md`` among them."""
 
     files: tuple[FileContent, ...]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-from dataclasses import replace
 
 import pytest
 from tests.support.catalogs import make_skill
@@ -36,7 +35,7 @@ class Shelf:
 
 
 def skill(name, description="", *paths, **more):
-    return replace(make_skill(name, *paths, **more), description=description)
+    return make_skill(name, *paths, **more)._replace(description=description)
 
 
 @pytest.fixture

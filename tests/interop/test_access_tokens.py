@@ -12,8 +12,8 @@ from skillwire import limits
 from skillwire.adapters.http.asynchronous import AsyncDriver
 from skillwire.errors import FetchError, TrustError
 from skillwire.server.auth.configuration import OAuth2Settings
+from skillwire.server.auth.files import Credentials
 from skillwire.server.auth.grants import Grants
-from skillwire.server.auth.introspection import Credentials
 from skillwire.server.auth.oauth import BearerTokens, issuer_policy
 from skillwire.trust.address import AddressPolicy
 
@@ -24,7 +24,7 @@ __all__ = ["oidc_provider"]
 async def servers(oidc_provider):
     """Give one of our servers for each kind of token, with a clock that can be moved on."""
     ahead = SimpleNamespace(seconds=0.0)
-    credentials = Credentials(RESOURCE_SERVER.client_id, RESOURCE_SERVER.secret)
+    assert RESOURCE_SERVER.secret
 
     def server(audience, secret):
         return BearerTokens(
@@ -40,7 +40,7 @@ async def servers(oidc_provider):
     async with AsyncDriver(policy) as driver:
         made = SimpleNamespace(
             jwt=server(JWT_RESOURCE, None),
-            opaque=server(OPAQUE_RESOURCE, credentials.client_secret),
+            opaque=server(OPAQUE_RESOURCE, RESOURCE_SERVER.secret),
             misconfigured=server(OPAQUE_RESOURCE, "wrong"),
             ahead=ahead,
         )

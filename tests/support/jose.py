@@ -39,8 +39,8 @@ class SigningKey:
             numbers = public.public_numbers()
             members = {"kty": "RSA", "n": _number(numbers.n), "e": _number(numbers.e)}
         elif isinstance(public, ec.EllipticCurvePublicKey):
-            numbers = public.public_numbers()
-            members = {"kty": "EC", "crv": "P-256", "x": _number(numbers.x, 32), "y": _number(numbers.y, 32)}
+            point = public.public_numbers()
+            members = {"kty": "EC", "crv": "P-256", "x": _number(point.x, 32), "y": _number(point.y, 32)}
         else:
             members = {"kty": "OKP", "crv": "Ed25519", "x": encode(public.public_bytes_raw())}
         return {**members, "kid": self.key_id, "use": "sig", "alg": self.algorithm, **more}

@@ -2,20 +2,36 @@
 
 from __future__ import annotations
 
+import base64
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
+from urllib.parse import quote_plus
 
 from skillwire import limits
 from skillwire.adapters.files.atomic import storage_errors
 from skillwire.errors import DecodeError, Place, StorageError, UsageError
 from skillwire.server.auth.configuration import ServerConfiguration, read_configuration
-from skillwire.server.auth.introspection import Credentials
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _SECRET_BYTES: Final = 4096
+
+
+class Credentials(NamedTuple):
+    """Who we are to the issuer. The secret is in no text that is made of this."""
+
+    client_id: str
+    client_secret: str
+
+    def __repr__(self) -> str:
+        return f"Credentials({self.client_id!r}, ...)"
+
+    def header(self) -> str:
+        """Return the value of ``Authorization``. Spec: RFC 6749 §2.3.1."""
+        userinfo = f"{quote_plus(self.client_id)}:{quote_plus(self.client_secret)}"
+        return "Basic " + base64.b64encode(userinfo.encode()).decode("ascii")
 
 
 def load_configuration(path: Path) -> ServerConfiguration:

@@ -9,11 +9,10 @@ under way at once, few wait for their turn, and whoever comes after them is told
 from __future__ import annotations
 
 import asyncio
-import base64
 import hashlib
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final, NamedTuple
-from urllib.parse import quote_plus, urlencode
+from urllib.parse import urlencode
 
 from skillwire import limits
 from skillwire.errors import SkillwireError, TrustError
@@ -26,26 +25,12 @@ from skillwire.wire.exchange import HttpRequest
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from skillwire.adapters.http.asynchronous import AsyncDriver
     from skillwire.server.auth.access_token import AccessClaims, TokenRules
+    from skillwire.server.auth.files import Credentials
+    from skillwire.server.auth.issuer import Driver
     from skillwire.wire.exchange import Exchange
 
 _OK: Final = 200
-
-
-class Credentials(NamedTuple):
-    """Who we are to the issuer. The secret is in no text that is made of this."""
-
-    client_id: str
-    client_secret: str
-
-    def __repr__(self) -> str:
-        return f"Credentials({self.client_id!r}, ...)"
-
-    def header(self) -> str:
-        """Return the value of ``Authorization``. Spec: RFC 6749 §2.3.1."""
-        userinfo = f"{quote_plus(self.client_id)}:{quote_plus(self.client_secret)}"
-        return "Basic " + base64.b64encode(userinfo.encode()).decode("ascii")
 
 
 class _Answer(NamedTuple):
@@ -70,7 +55,7 @@ class Introspection:
 
     def __init__(
         self,
-        driver: AsyncDriver,
+        driver: Driver,
         rules: TokenRules,
         credentials: Credentials,
         url: str | None,

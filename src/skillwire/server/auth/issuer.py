@@ -12,7 +12,7 @@ addresses only. Spec: RFC 8414 §3, OpenID Connect Discovery §4.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from skillwire import limits
 from skillwire.errors import FetchError, SkillwireError
@@ -26,7 +26,6 @@ from skillwire.wire.fetch import fetch
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from skillwire.adapters.http.asynchronous import AsyncDriver
     from skillwire.server.auth.key_set import KeySet, VerifyingKey
     from skillwire.wire.exchange import Exchange
 
@@ -35,6 +34,13 @@ T = TypeVar("T")
 _OK: Final = 200
 _OPENID: Final = "/.well-known/openid-configuration"
 _OAUTH: Final = "/.well-known/oauth-authorization-server"
+
+
+class Driver(Protocol):
+    """Drives exchanges, as :class:`skillwire.adapters.http.asynchronous.AsyncDriver` does."""
+
+    async def run(self, exchange: Exchange[T]) -> T:
+        """Drive ``exchange`` to its end and return its result."""
 
 
 class IssuerKeys:
@@ -47,7 +53,7 @@ class IssuerKeys:
         monotonic: seconds of a clock that never runs backwards.
     """
 
-    def __init__(self, driver: AsyncDriver, issuer: str, jwks_url: str | None, monotonic: Callable[[], float]) -> None:
+    def __init__(self, driver: Driver, issuer: str, jwks_url: str | None, monotonic: Callable[[], float]) -> None:
         self._driver = driver
         self._issuer = issuer
         self._jwks_url = jwks_url
@@ -114,7 +120,7 @@ class IssuerKeys:
             self._flight = None
 
 
-async def ask(driver: AsyncDriver, url: str, exchange: Exchange[T]) -> T:
+async def ask(driver: Driver, url: str, exchange: Exchange[T]) -> T:
     """Drive an exchange with the authorization server.
 
     Raises:

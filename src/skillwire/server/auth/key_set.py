@@ -14,6 +14,10 @@ import base64
 import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from joserfc.errors import JoseError
+from joserfc.jwk import JWKRegistry
+from joserfc.jws import JWSRegistry
+
 from skillwire import limits
 from skillwire.errors import DecodeError, Place
 from skillwire.trust.guarded_json import load_json
@@ -50,8 +54,6 @@ class VerifyingKey:
 
     def verifies(self, signed: bytes, signature: bytes) -> bool:
         """Whether ``signature`` is this key's for ``signed``. Trust: both are a stranger's."""
-        from joserfc.jws import JWSRegistry  # noqa: PLC0415  # heavy, and only servers with OAuth need it
-
         return JWSRegistry.algorithms[self._algorithm].verify(signed, signature, self._key)
 
 
@@ -103,9 +105,6 @@ def read_key_set(data: bytes, source: str) -> KeySet:
 
 
 def _rows(jwk: dict[str, Any]) -> list[tuple[str | None, str, VerifyingKey, object]]:
-    from joserfc.errors import JoseError  # noqa: PLC0415  # as above
-    from joserfc.jwk import JWKRegistry  # noqa: PLC0415  # as above
-
     kind = _kind(jwk)
     key_id = jwk.get("kid")
     if kind is None or not isinstance(key_id, str | None) or not _is_for_signatures(jwk):

@@ -3,6 +3,8 @@
 A token with the form of a JWT is verified here, with the issuer's keys (:mod:`~skillwire.server.auth.access_token`);
 any other is asked about (:mod:`~skillwire.server.auth.introspection`), if this server has credentials for that. Which
 of the two is decided by the token's form alone, so a JWT that is refused here gets no second chance there.
+
+This module loads joserfc and cryptography: a server without a table ``[oauth2]`` has no need to import it.
 Spec: SSP §7.2.2; RFC 6750, RFC 9068, RFC 7662.
 """
 
@@ -21,11 +23,11 @@ from skillwire.server.auth.refusals import refused
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from skillwire.adapters.http.asynchronous import AsyncDriver
     from skillwire.server.auth.access_token import AccessClaims
     from skillwire.server.auth.configuration import OAuth2Settings
+    from skillwire.server.auth.files import Credentials
     from skillwire.server.auth.grants import Grants
-    from skillwire.server.auth.introspection import Credentials
+    from skillwire.server.auth.issuer import Driver
     from skillwire.trust.address import AddressPolicy
 
 
@@ -45,7 +47,7 @@ class BearerTokens:
         self,
         settings: OAuth2Settings,
         grants: Grants,
-        driver: AsyncDriver,
+        driver: Driver,
         *,
         credentials: Credentials | None = None,
         clock: Callable[[], float] = time.time,

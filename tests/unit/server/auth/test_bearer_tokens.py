@@ -15,8 +15,8 @@ from skillwire import limits
 from skillwire.adapters.http.asynchronous import AsyncDriver
 from skillwire.errors import FetchError, TrustError
 from skillwire.server.auth.configuration import OAuth2Settings
+from skillwire.server.auth.files import Credentials
 from skillwire.server.auth.grants import Grants
-from skillwire.server.auth.introspection import Credentials
 from skillwire.server.auth.oauth import BearerTokens, issuer_policy
 from skillwire.trust.address import AddressPolicy
 from skillwire.wire.exchange import HttpResponse
@@ -354,7 +354,8 @@ async def test_issuer_that_fails_is_no_fault_of_the_caller(status):
     world.issuer.says(JWKS, b"", status)
     error = await world.unavailable(signing_key("RS256").token())
     assert str(status) in error.message
-    for document in (b"<html>", [], {"keys": {}}, {"keys": []}, {"keys": [{}] * (limits.JWKS_KEYS + 1)}):
+    documents: list[object] = [b"<html>", [], {"keys": {}}, {"keys": []}, {"keys": [{}] * (limits.JWKS_KEYS + 1)}]
+    for document in documents:
         world.now += limits.ISSUER_RETRY_SECONDS
         world.issuer.says(JWKS, document)
         await world.unavailable(signing_key("RS256").token())
@@ -380,7 +381,7 @@ async def recognise_over_network(token, **settings):
 @pytest.mark.parametrize("url", [None, "http://169.254.169.254/keys", "https://10.0.0.1/keys", "https://[::1]/keys"])
 async def test_keys_at_a_private_address_that_only_the_metadata_names_are_refused(url):
     body = json.dumps({"keys": [signing_key("RS256").jwk()]}).encode()
-    metadata = {}
+    metadata: dict[str, str] = {}
 
     def tell(peer):
         peer.request()

@@ -19,8 +19,9 @@ from skillwire.adapters.files.packed_skills import PackedSkills
 from skillwire.adapters.files.row_file import RowFile
 from skillwire.adapters.files.signature import sign_folder
 from skillwire.adapters.files.skill_rows import unpack_skill
+from skillwire.adapters.files.skill_summaries import read_summary
 from skillwire.folder.identify import Named, find_collisions
-from skillwire.folder.load import find_folders
+from skillwire.folder.load import find_folder_names
 from skillwire.model.access import ANONYMOUS
 from skillwire.model.catalog import Catalog
 
@@ -51,10 +52,15 @@ class Broken(NamedTuple):
 
 
 class _State(NamedTuple):
-    """What is known of a folder: its signature, the row of its last good skill, and its errors since."""
+    """What is known of a folder: its signature, row and name of its last good skill, and its errors since.
+
+    The name is held here because it stays: one that is made while thousands of skills are compared would keep what
+    that takes from being given back.
+    """
 
     signature: str
     row: int | None
+    name: str = ""
     errors: tuple[Finding, ...] = ()
 
 
@@ -93,7 +99,8 @@ class PublishedFolders:
         """Take over what an earlier run recorded; folders that have not changed since need not be read."""
         for folder, record in self._record.read().items():
             if self._has_blobs(record.packed):
-                self._states[folder] = _State(record.signature, self._rows.add(record.packed))
+                name = read_summary(record.packed).name
+                self._states[folder] = _State(record.signature, self._rows.add(record.packed), name)
 
     def refresh(self, touched: Collection[str] | None = None) -> bool:
         """Load what changed; return whether anything did.
@@ -104,7 +111,7 @@ class PublishedFolders:
         Raises:
             StorageError: ``STORAGE`` when bytes cannot be kept, ``WORKER_LOST``.
         """
-        found = {str(folder) for root in self.roots for folder in find_folders(Path(root))}
+        found = {folder for root in self.roots for folder in find_folder_names(root)}
         gone = self._states.keys() - found
         for folder in gone:
             del self._states[folder]
@@ -181,13 +188,15 @@ class PublishedFolders:
     def _take(self, loaded: Loaded) -> bool:
         """Note what loading gave; return whether it makes a difference."""
         before = self._states.get(loaded.folder)
-        row = before.row if before else None
+        row, name = (before.row, before.name) if before else (None, "")
         if loaded.packed is not None:
             is_same = row is not None and self._rows[row] == loaded.packed
-            after = _State(loaded.signature, row if is_same else self._rows.add(loaded.packed))
+            if not is_same:
+                row, name = self._rows.add(loaded.packed), read_summary(loaded.packed).name
+            after = _State(loaded.signature, row, name)
         else:
             errors = tuple(finding for finding in loaded.findings if finding.level == "error")
-            after = _State(loaded.signature, row, errors)
+            after = _State(loaded.signature, row, name, errors)
         self._states[loaded.folder] = after
         return before is None or (after.row, after.errors) != (before.row, before.errors)
 
@@ -207,14 +216,14 @@ class PublishedFolders:
         named: list[Named] = []
         choices: dict[str, _Choice] = {}
         for folder in sorted(self._states, key=lambda folder: (folder not in self._chosen, folder)):
-            row = self._states[folder].row
-            if row is not None:
+            state = self._states[folder]
+            if (row := state.row) is not None:
                 skill = unpack_skill(self._rows[row])
                 identifiers = cast("Identifiers", skill.identifiers)  # what is loaded to be published has them
                 named.append(Named(Path(folder), skill.name, identifiers))
                 one = Catalog.of([skill])
                 known, usable = bool(one.visible_to(ANONYMOUS).skills), bool(one.usable_by(ANONYMOUS).skills)
-                choices[folder] = _Choice(skill.name, row, known, usable)
+                choices[folder] = _Choice(state.name, row, known, usable)
         self._collisions = {str(Path(finding.place.source).parent): finding for finding in find_collisions(named)}
         self._chosen = {folder for folder in self._states if folder not in self._collisions}
         chosen = sorted(choices[folder] for folder in choices.keys() & self._chosen)

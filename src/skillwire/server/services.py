@@ -8,9 +8,8 @@ version, and all the others, are served.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
@@ -32,6 +31,8 @@ if TYPE_CHECKING:
     from skillwire.server.revision import Revision
 
 _FIELDS = {**OPEN_FIELDS, "Cache-Control": "no-store"}
+#: The text format of Prometheus, as its library names it.
+_EXPOSITION: Final = "text/plain; version=1.0.0; charset=utf-8"
 
 
 def make_services(current: Callable[[], Revision | None], metrics: Metrics, absent_page: ASGIApp) -> Starlette:
@@ -55,8 +56,8 @@ def make_services(current: Callable[[], Revision | None], metrics: Metrics, abse
         return JSONResponse(content, headers=_FIELDS)
 
     async def expose(_: Request) -> Response:
-        text = await asyncio.to_thread(metrics.expose)  # it reads /proc
-        return Response(text, media_type=CONTENT_TYPE_LATEST, headers=_FIELDS)
+        text = await asyncio.to_thread(_exposed, metrics)  # it reads /proc
+        return Response(text, media_type=_EXPOSITION, headers=_FIELDS)
 
     async def tell(request: Request, error: Exception) -> Response:
         if isinstance(error, HTTPException) and error.headers and "Allow" in error.headers:
@@ -76,6 +77,12 @@ def make_services(current: Callable[[], Revision | None], metrics: Metrics, abse
     )
     services.router.redirect_slashes = False
     return services
+
+
+def _exposed(metrics: Metrics) -> bytes:
+    from skillwire.server.exposition import expose  # noqa: PLC0415  # its library takes 2 MiB that few servers need
+
+    return expose(metrics)
 
 
 def _describe(broken: Broken) -> dict[str, Any]:

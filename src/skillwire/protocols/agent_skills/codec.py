@@ -8,6 +8,7 @@ Spec: ASD Discovery Index; specs §1. Trust: the bytes are hostile.
 
 from __future__ import annotations
 
+import io
 import json
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -34,27 +35,22 @@ if TYPE_CHECKING:
     from skillwire.model.url import Url
 
 _SKILL_MD: Final = "SKILL.md"
+_encoder: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
 def encode_index(entries: Iterable[IndexEntry]) -> bytes:
     """Return a 0.2.0 index as we publish it: the text's fields, and ``version`` and ``files`` for old clients."""
-    return _encode({"$schema": SCHEMA_URI, "skills": [_entry_object(entry) for entry in entries]})
+    return _encode({"$schema": SCHEMA_URI}, map(_entry_object, entries))
 
 
 def encode_old_index(entries: Iterable[IndexEntry]) -> bytes:
     """Return a 0.1.0 index: names, descriptions and files, nothing else."""
-    return _encode(
-        {
-            "skills": [
-                {
-                    "name": entry.name,
-                    "description": entry.description,
-                    "files": [file.path for file in entry.files],
-                }
-                for entry in entries
-            ]
-        }
-    )
+    return _encode({}, map(_old_entry_object, entries))
+
+
+def _old_entry_object(entry: IndexEntry) -> dict[str, Any]:
+    files = [file.path for file in entry.files]
+    return {"name": entry.name, "description": entry.description, "files": files}
 
 
 def _entry_object(entry: IndexEntry) -> dict[str, Any]:
@@ -72,8 +68,17 @@ def _entry_object(entry: IndexEntry) -> dict[str, Any]:
     return fields
 
 
-def _encode(document: dict[str, Any]) -> bytes:
-    return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
+def _encode(fields: dict[str, Any], entries: Iterable[dict[str, Any]]) -> bytes:
+    """Return an index with ``fields`` and ``entries``, of which only one is held at a time."""
+    head = _encoder.encode(fields | {"skills": []})
+    written = io.BytesIO()
+    written.write(head[:-2].encode())  # without the brackets that close it
+    separator = b""
+    for entry in entries:
+        written.write(separator + _encoder.encode(entry).encode())
+        separator = b","
+    written.write(b"]}")
+    return written.getvalue()
 
 
 def decode_index(data: bytes, index_url: str) -> Index:

@@ -36,7 +36,10 @@ TABLES: Final[dict[str, dict[str, str]]] = {
         "client_secret_file": "file that holds it; only its owner may be able to read it",
         "authorization_url": "for descriptors: where people log in",
         "token_url": "for descriptors: where tokens come from",
-        "allow_untyped": "accept JWTs whose `typ` is absent or `JWT`, as older issuers make them; `false` by default",
+        "allow_untyped": (
+            "accept JWTs whose `typ` is absent or `JWT`, as older issuers make them, and so ID tokens for the same "
+            "audience; `false` by default"
+        ),
         "scopes": "for descriptors: a table of scope → what it means",
     },
     "grants": {

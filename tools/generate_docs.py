@@ -39,6 +39,7 @@ _SHARED: Final = frozenset({"error", "findings"})  # fields whose own fields the
 EXPLANATIONS: Final = Path(command_line.__file__).with_name("explanations.json")
 REFERENCE: Final = Path(__file__).parent.parent / "docs" / "reference"
 PROTOCOL: Final = REFERENCE / "protocols" / "agent-skills.md"
+SHARING: Final = REFERENCE / "protocols" / "skill-sharing.md"
 CLAUSES: Final = Path(codes.__file__).parent / "protocols" / "agent_skills" / "SPEC.md"
 _BLOCK: Final = re.compile(r"(<!-- generated: (?P<name>[\w-]+) -->\n).*?(<!-- end of generated -->)", re.DOTALL)
 
@@ -69,6 +70,7 @@ def generated_pages() -> Iterator[tuple[Path, str]]:
     yield _filled(
         PROTOCOL, "Agent Skills Discovery", {"publisher": clauses("Publisher"), "consumer": clauses("Consumer")}
     )
+    yield _filled(SHARING, "Skill Sharing", {"clauses": clauses_by_section()})
     yield _filled(REFERENCE / "commands" / "index.md", "Commands", {"commands": list_of_commands()})
     for name in (name for section in command_line.SECTIONS.values() for name in section):
         command = importlib.import_module(f"skillwire.cli.{name}").command
@@ -167,6 +169,18 @@ def clauses(side: str) -> str:
         ("clause", "section of the text", "what holds"),
         ((f"`{name}`", "**ours**" if where == "[ours]" else where, text) for name, where, text in rows),
     )
+
+
+def clauses_by_section() -> str:
+    """Return every row of Skill Sharing's SPEC.md under its section, what is ours in bold."""
+    text = (CLAUSES.parents[1] / "skill_sharing" / "SPEC.md").read_text()
+    parts = []
+    for section in text.split("\n## ")[1:]:
+        rows = re.findall(r"^\| (SS[PB]-[\w-]+) \| (.+?) \| (.+) \|$", section, re.MULTILINE)
+        told = ((f"`{name}`", where, what) for name, where, what in rows)
+        parts += [f"### {section.partition(chr(10))[0]}"]
+        parts.append(_table(("clause", "section of the text", "what holds"), told).replace("[ours]", "**ours**"))
+    return "\n\n".join(parts).replace("****ours****", "**ours**")
 
 
 def exit_codes() -> str:

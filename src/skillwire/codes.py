@@ -234,7 +234,7 @@ CODES: dict[str, CodeInfo] = {
         "The id in the index and the id in the descriptor are not the same.",
         "Ask the provider; the index may be out of date.",
     ),
-    "DESCRIPTOR_DIFFERS": CodeInfo(
+    "INDEX_DIFFERS": CodeInfo(
         "The descriptor says something else than the index",
         "The index names another version, capability type or access; one of the two is out of date.",
         "Tell the provider. What the descriptor says is used.",

@@ -279,7 +279,7 @@ class TestDescriptor:
         place.share(ENTRY)
         place.describe(version="2.2.0", access="restricted")
         assert place.client.skill("skills.example.com/forecast").descriptor().version == "2.2.0"
-        assert place.codes == ["DESCRIPTOR_DIFFERS", "DESCRIPTOR_DIFFERS"]
+        assert place.codes == ["INDEX_DIFFERS", "INDEX_DIFFERS"]
 
     @pytest.mark.parametrize(
         ("fields", "code"),

@@ -155,17 +155,19 @@ def read_index(location: IndexLocation, session: Session) -> Flow[LocatedIndex]:
     urls = [url for url in (location.url, location.old_url) if url is not None]
     for url in urls:
         try:
-            found = yield from _read_at(url, location, session, last=url == urls[-1])
+            found = yield from _read_at(url, location, session)
         except SkillwireError as error:
             session.trace(Attempt(url, session.credential_for(url) is not None, error=error))
             raise
         if found is not None:
             return found
+    if session.offline:
+        raise not_in_cache(location.url)
     raise NotFoundError("INDEX_NOT_FOUND", "no skill index is published there", place=Place(location.url))
 
 
-def _read_at(url: str, location: IndexLocation, session: Session, *, last: bool) -> Flow[LocatedIndex | None]:
-    document, answered_by = yield from read_document(url, session, partial(fetch_index, url), last=last)
+def _read_at(url: str, location: IndexLocation, session: Session) -> Flow[LocatedIndex | None]:
+    document, answered_by = yield from read_document(url, session, partial(fetch_index, url), last=False)
     attempt = Attempt(url, session.credential_for(url) is not None)
     if document is None:
         session.trace(attempt._replace(error=not_in_cache(url)) if session.offline else attempt)
@@ -212,7 +214,7 @@ def locate(reference: Reference, session: Session) -> Flow[list[LocatedSkill]]:
         if not is_absence(error, session):
             raise
         missing = error
-    if not (session.refresh or session.offline):
+    if missing.code == "SKILL_NOT_FOUND" and not (session.refresh or session.offline):
         # What a fresh cache does not know may have been published a moment ago: ask before saying that it is not there.
         session = replace(session, refresh=True)
         try:

@@ -175,6 +175,6 @@ def describe(skill: LocatedSkill, session: Session) -> Flow[SkillDescriptor]:
         found = str(getattr(descriptor, field))
         if value is not None and value != found:
             message = f"{field} is {value} in the index and {found} in the descriptor"
-            fix = CODES["DESCRIPTOR_DIFFERS"].fix
-            session.report(Finding("DESCRIPTOR_DIFFERS", "warning", message, Place(f"{url}#/{field}"), fix))
+            fix = CODES["INDEX_DIFFERS"].fix
+            session.report(Finding("INDEX_DIFFERS", "warning", message, Place(f"{url}#/{field}"), fix))
     return descriptor

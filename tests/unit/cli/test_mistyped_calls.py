@@ -20,7 +20,7 @@ COMMANDS = {name for section in SECTIONS.values() for name in section}
         ("RM", "skillwire remove?"),
         ("lst", "skillwire list?"),
         ("verifi", "skillwire verify?"),
-        ("validate", "skillwire check?"),
+        ("lint", "skillwire check?"),
         ("settings", "skillwire config show?"),
     ],
 )

@@ -79,11 +79,11 @@ def test_what_is_not_found_is_an_error_and_can_be_explained(origin, capsys):
     assert run(["which", f"{origin}/code-reviw", "--explain", "--json"]) == 3
     document = json.loads(capsys.readouterr().out)
     assert document["error"]["code"] == "SKILL_NOT_FOUND"
-    assert len(document["lookups"]) == 6
+    assert len(document["lookups"]) == 7
 
 
 def test_offline_says_what_the_cache_does_not_hold(origin, capsys):
     assert run(["which", f"{origin}/code-review", "--explain", "--offline"]) == 5
     said = capsys.readouterr().out
-    assert said.count("the index is not in the cache [OFFLINE]") == 4
+    assert said.count("the index is not in the cache [OFFLINE]") == 5
     assert "no index there" not in said

@@ -17,7 +17,6 @@ anybody uses them. A crash before that leaves the old ones, after it the new one
 
 from __future__ import annotations
 
-import math
 import time
 from dataclasses import replace
 from functools import partial
@@ -137,8 +136,8 @@ class StoredCredentials:
         """Whether to ask again with another token: there is one already, or the last was not got a moment ago."""
         if self._in_use[refused.origin].secret != refused.secret:
             return True
-        age = self._clock() - self._renewed_at.get(refused.origin, -math.inf)
-        return refused.renewable and age > limits.TOKEN_RENEWAL_SECONDS
+        last = self._renewed_at.get(refused.origin)
+        return refused.renewable and (last is None or self._clock() - last > limits.TOKEN_RENEWAL_SECONDS)
 
     def _renew_ending(self) -> Flow[None]:
         """Renew each token that ends within a minute; one that still holds may do when the server is not reached."""

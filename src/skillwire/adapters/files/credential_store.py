@@ -24,7 +24,6 @@ from skillwire.adapters.files.directories import state_directory
 from skillwire.adapters.files.locks import release_lock, take_lock
 from skillwire.errors import DecodeError, Place, StorageError
 from skillwire.limits import STATE_FILE_BYTES
-from skillwire.model.credential import Credential, Grant
 from skillwire.trust.guarded_json import load_json
 
 if TYPE_CHECKING:
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from skillwire.adapters.files.keyring_secrets import KeyringSecrets
+    from skillwire.model.credential import Credential
 
 Fields = dict[str, Any]
 _FOR_OTHERS: Final = 0o077
@@ -145,6 +145,8 @@ class CredentialStore:
         return cast("dict[str, Fields]", stored)
 
     def _decode(self, origin: str, fields: Fields, secrets: object) -> Credential:
+        from skillwire.model.credential import Credential, Grant  # noqa: PLC0415  # most users have stored none
+
         try:
             known = {key: value for key, value in fields.items() if key not in {"in_keyring", "secrets", "grant"}}
             own: dict[str, Any] = dict(cast("dict[str, str]", secrets))

@@ -100,7 +100,7 @@ def test_what_is_signed_is_recognised_and_nothing_shifts_between_its_parts(metho
     method, target = (part.encode("utf-8", "replace").decode() for part in (method, target))
     signature = sign("a" * 16, b"secret", method, target, body, timestamp=timestamp)
     assert read_signature(str(signature)) == signature
-    assert is_signed_by(signature, b"secret", method, target, body)
+    assert is_signed_by(signature, b"secret", method, target, body) == ("\n" not in method + target)
     if "\n" not in method + target:
         assert not is_signed_by(signature, b"secret", method + "x", target, body)
         assert not is_signed_by(signature, b"secret", method, target + "\n", body[1:])

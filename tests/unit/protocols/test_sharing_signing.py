@@ -70,3 +70,9 @@ def test_descriptor_tells_callers_how_to_sign():
     assert "X-Signature: KEYID:TIMESTAMP:HEX" in config.custom.instructions
     assert [parameter.name for parameter in config.custom.parameters] == ["key_id", "secret_key"]
     assert str(Signature("k", 1, "d")) == "k:1:d"
+
+
+def test_line_feed_cannot_move_from_the_body_to_the_target():
+    signature = sign(KEY_ID, b"secret", "POST", "/a", b"\n/b", timestamp=1)
+    assert is_signed_by(signature, b"secret", "POST", "/a", b"\n/b")
+    assert not is_signed_by(signature, b"secret", "POST", "/a\n", b"/b")

@@ -68,9 +68,11 @@ def command(
     verified against their digests; nothing in them is run. Everything happens, or nothing.
     """
     if not references and not frozen:
-        raise UsageError("USAGE", "nothing to add", fix="name a skill, such as example.com/name, or give --frozen")
+        raise UsageError("USAGE", "nothing to add", fix="Name a skill, such as example.com/name, or give --frozen.")
     if frozen and (agents or copy is not None or take_all):
-        raise UsageError("USAGE", "--frozen excludes --agent, --copy, --link and --all", fix="the lock says them")
+        raise UsageError(
+            "USAGE", "--frozen excludes --agent, --copy, --link and --all", fix="Leave them out: the lock says them."
+        )
     progress = open_progress(output)
     with open_client(
         output,
@@ -130,7 +132,7 @@ def _agree_to_number(plan: Plan, references: Sequence[str], *, agreed: bool) -> 
     question = f"That means {len(plan.skills)} skills. Add them all?"
     if not confirm(question, about=", ".join(names[:_ASKED_ABOUT]) + more):
         first = reference_to(plan.skills[0].skill.ref)
-        fix = f"name one, such as {first}, or give --all"
+        fix = f"Name one, such as {first}, or give --all."
         raise UsageError("REFERENCE", f"{' '.join(references)} means {len(plan.skills)} skills", fix=fix)
 
 
@@ -182,6 +184,7 @@ def _tell_report(output: Output, client: Client, report: Report, schema: str, mo
     else:
         for name in report.unchanged:
             output.line("unchanged ", strong(name))
+    last = next(reversed(list(report.failed)), None)
     for name, error in report.failed.items():
         output.note(bad("failed "), strong(name))
-        output.error(error.diagnostics())
+        output.error(error.diagnostics(), is_last=name == last)

@@ -59,6 +59,6 @@ def _print_text(output: Output, path: str, content: bytes) -> None:
     try:
         text = content.decode()
     except UnicodeDecodeError as error:
-        fix = f"write it to a file: skillwire cat ... > {path.rpartition('/')[2]}"
+        fix = f"Write it to a file: skillwire cat ... > {path.rpartition('/')[2]}"
         raise UsageError("USAGE", f"{path} is not text", fix=fix) from error
     output.text(text)

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from skillwire.cli.output import Styled, bad, doubtful, encode_document, faint, output_options, strong
+from skillwire.cli.output import (
+    Styled,
+    bad,
+    doubtful,
+    encode_document,
+    faint,
+    output_options,
+    strong,
+    terminal_columns,
+)
 from skillwire.errors import NotFoundError, Place, UsageError
 
 if TYPE_CHECKING:
@@ -22,6 +32,7 @@ _STYLES: Final[dict[str, Callable[[object], Styled | str]]] = {
     "error": bad, "warning": doubtful, "note": faint, "strong": strong, "faint": faint, "": str,
 }  # fmt: skip
 
+_LABELLED: Final = 2  # parts of a line that has a label
 #: Collisions are the same whoever publishes; a name is needed to write identifiers out.
 _PUBLISHER: Final = "publisher"
 
@@ -73,7 +84,7 @@ def command(*, output: Output, paths: tuple[Path, ...], level: CheckLevel, form:
     if (target is not None or form == "text") and not output.as_json:
         output.line(summary(findings, _count_checked(checked)))
         if findings:
-            output.note(faint(f"read more: skillwire explain {findings[0].code}"))
+            output.hint("read more:", f"skillwire explain {findings[0].code}")
     if any(finding.level == "error" for finding in findings):
         click.get_current_context().exit(1)
 
@@ -132,9 +143,11 @@ def _report(form: str, findings: Sequence[Finding], checked: Sequence[str]) -> I
 def _print(findings: Iterable[Finding], output: Output) -> None:
     from skillwire.folder.report import text_lines  # noqa: PLC0415  # --help does without
 
+    columns = terminal_columns(sys.stdout)
     for finding in findings:
-        for line in text_lines(finding):
-            output.line(*(_styled(part) for part in line))
+        for line in text_lines(finding, columns):
+            is_label = len(line) == _LABELLED and line[0].role == "faint"
+            output.line(*(_styled(part) for part in line), indent=len(line[0].text) if is_label else None)
 
 
 def _styled(part: Part) -> Styled | str:

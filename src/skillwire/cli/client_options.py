@@ -5,11 +5,10 @@ from __future__ import annotations
 import functools
 import sys
 from typing import TYPE_CHECKING, Any
-from unicodedata import east_asian_width
 
 import click
 
-from skillwire.cli.output import one_line
+from skillwire.cli.output import folded, one_line
 from skillwire.cli.progress import Progress
 from skillwire.errors import UsageError
 from skillwire.resolver.reference import reference_to
@@ -94,8 +93,8 @@ def confirm(question: str, *, about: str = "") -> bool:
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return False
     if about:
-        click.echo(one_line(about), err=True)
-    return click.confirm(one_line(question), default=False, err=True)
+        click.echo(folded(about), err=True)
+    return click.confirm(folded(f"{question} [y/N]"), default=False, show_default=False, err=True)
 
 
 def ref_object(ref: SkillRef) -> dict[str, Any]:
@@ -143,18 +142,15 @@ def locked_object(locked: LockedSkill) -> dict[str, Any]:
 
 def shortened(text: str, width: int) -> str:
     """Return ``text`` as one line of ``width`` columns at the most, cut between two words where one ends near there."""
+    from skillwire.trust.display_width import display_width  # noqa: PLC0415  # install does without
+
     line = " ".join(one_line(text).split())
-    if _columns(line) <= width:
+    if display_width(line) <= width:
         return line
-    while line and _columns(line) >= width:
+    while line and display_width(line) >= width:
         line = line[:-1]
     whole_words = line.rpartition(" ")[0]
     return (whole_words if len(whole_words) > len(line) * 2 // 3 else line).rstrip(" ,;:.") + "…"
-
-
-def _columns(line: str) -> int:
-    """Return how many columns of a terminal ``line`` fills: a character of East Asia fills two."""
-    return len(line) if line.isascii() else sum(2 if east_asian_width(letter) in "WF" else 1 for letter in line)
 
 
 @functools.cache

@@ -7,6 +7,7 @@ import sys
 import click
 
 from skillwire.cli.completion_scripts import SCRIPTS, script_of
+from skillwire.cli.output import Output
 
 
 @click.command()
@@ -19,4 +20,4 @@ def command(shell: str) -> None:
     """
     click.echo(script_of(shell))
     if sys.stdout.isatty():
-        click.echo(f"to install it: {SCRIPTS[shell][0]}", err=True)
+        Output().hint("to install it:", SCRIPTS[shell][0])

@@ -68,11 +68,11 @@ def _print(output: Output, sections: Sequence[Section]) -> None:
 
 def _print_diagnosis(output: Output, row: Diagnosis) -> None:
     mark = _MARKS[row.severity](row.severity)
-    output.line("  ", mark, " " * (_MARK_WIDTH - len(row.severity) + 2), row.what)
-    indent = " " * (_MARK_WIDTH + 4)
+    indent = _MARK_WIDTH + 4
+    output.line("  ", mark, " " * (_MARK_WIDTH - len(row.severity) + 2), row.what, indent=indent)
     for label, text in (("why", row.why), ("fix", row.fix)):
         if text:
-            output.line(indent, faint(f"{label}  "), text)
+            output.line(" " * indent, faint(f"{label}  "), text, indent=indent + len(label) + 2)
 
 
 def _summary(problems: int, warnings: int) -> Styled:

@@ -108,14 +108,14 @@ def _list(output: Output, chosen: list[Explanation]) -> None:
             output.line()
         output.line(strong(_titled(group)), faint(f"  {kind}s"))
         for row in rows:
-            output.line(f"  {row.code.ljust(width)}  ", faint(row.summary))
+            output.line(f"  {row.code.ljust(width)}  ", faint(row.summary), indent=width + 4)
     output.note()
-    output.note(faint("more about one: skillwire explain CODE"))
+    output.hint("more about one:", "skillwire explain CODE")
 
 
 def _tell(output: Output, row: Explanation) -> None:
     output.line(strong(row.code), faint(f"  {row.kind}: {row.group}"))
-    output.line(f"{row.summary}.")
+    output.line(f"{row.summary}.", indent=0)
     output.line()
     rows: list[tuple[str, Part]] = [("cause", row.cause), ("fix", row.fix)]
     if row.kind == "error":

@@ -77,7 +77,7 @@ def command(
     if len(hits) > limit:
         output.note(faint(f"{len(hits) - limit} more; see them with --limit {len(hits)}"))
     if shown:
-        output.note(faint(f"look at one: skillwire show {reference_to(shown[0][0].ref)}"))
+        output.hint("look at one:", f"skillwire show {reference_to(shown[0][0].ref)}")
     else:
         output.note(f"no skill matches {words!r}" if words else "no skills are published there")
 

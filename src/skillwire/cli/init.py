@@ -49,4 +49,4 @@ def command(*, output: Output, name: str, parent: Path, script: bool, manifest: 
         output.line("would make ", strong(name), f"  {folder}: {', '.join(names)}")
         return
     output.line(good("made "), strong(name), f"  {folder}")
-    output.note(f"next: fill in {folder / 'SKILL.md'}, then: skillwire check {folder}")
+    output.hint(f"next: fill in {folder / 'SKILL.md'}, then:", f"skillwire check {folder}")

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from skillwire.cli.output import Output
+from skillwire.cli.output import Output, help_width, tell_end
 from skillwire.errors import SkillwireError
 from skillwire.version import VERSION
 
@@ -143,15 +143,15 @@ def run(arguments: list[str]) -> int:
     """Run the command line; return the exit code."""
     context = None
     try:
-        with cli.make_context("skillwire", list(arguments)) as context:
+        with cli.make_context("skillwire", list(arguments), terminal_width=help_width()) as context:
             cli.invoke(context)
     except click.exceptions.Exit as stop:
         return stop.exit_code
     except (KeyboardInterrupt, click.Abort):
-        click.echo("interrupted", err=True)
+        tell_end("interrupted")
         return EXIT_INTERRUPTED
     except _Ended as ended:
-        click.echo("ended by a signal", err=True)
+        tell_end("ended by a signal")
         return EXIT_SIGNAL + int(ended.args[0])
     except Exception as error:  # noqa: BLE001  # whatever it is, it is told, and decides the exit code
         if context is not None and context.params.get("debug"):

@@ -2,6 +2,7 @@
 
 Text that came from outside is made harmless on its way: each part of a line passes :func:`one_line`
 before a style is put around it, so a description cannot move the cursor, hide words or fake our own lines.
+On a terminal long lines are broken between words (:mod:`skillwire.cli.layout`); in a pipe each stays one line.
 With ``--json`` standard output holds exactly one JSON document in ASCII that names its schema and holds every
 finding, also when the command fails.
 """
@@ -13,10 +14,11 @@ import os
 import re
 import sys
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TextIO
 
 import click
 
+from skillwire.codes import CODES
 from skillwire.trust.hidden_text import neutralise
 
 if TYPE_CHECKING:
@@ -27,15 +29,17 @@ if TYPE_CHECKING:
 
 
 _SHOWN: Final = 20  # more findings than this are counted, not told one by one
+_LEAST_OF_CLICK: Final = 52  # columns
 _BREAKS: Final = re.compile(r"\r\n|[\n\r\t]")
 _SURROGATES: Final = re.compile("[\ud800-\udfff]")
 
 
 class Styled(NamedTuple):
-    """A part of a line with a style for terminals."""
+    """A part of a line with a style for terminals; no line is broken within one that is whole."""
 
     text: str
     style: dict[str, Any]
+    is_whole: bool = False
 
 
 def strong(text: object) -> Styled:
@@ -63,6 +67,11 @@ def doubtful(text: object) -> Styled:
     return Styled(str(text), {"fg": "yellow"})
 
 
+def whole(text: object) -> Styled:
+    """Return ``text`` so that no line is broken within it, where it fits a line at all; such as a command to copy."""
+    return Styled(str(text), {}, is_whole=True)
+
+
 Part = str | Styled
 
 
@@ -80,30 +89,51 @@ class Output:
         self._findings: list[Finding] = []
         self._told = False
 
-    def line(self, *parts: Part) -> None:
-        """Print a line of the result, unless the result is a JSON document."""
+    def line(self, *parts: Part, indent: int | None = None) -> None:
+        """Print a line of the result, unless the result is a JSON document.
+
+        ``indent``, in columns, is that of what does not fit into the line; two more than its own when None.
+        """
         if not self.as_json:
-            _print(parts, err=False)
+            _print(parts, err=False, indent=indent)
 
     def text(self, text: str) -> None:
-        """Print a text of many lines, such as the body of a SKILL.md, line by line."""
+        """Print a text of many lines, such as the body of a SKILL.md, line by line, each as it is."""
         for line in text.removesuffix("\n").split("\n"):
-            self.line(line.removesuffix("\r").expandtabs())
+            self.verbatim(line.removesuffix("\r").expandtabs())
+
+    def verbatim(self, *parts: Part) -> None:
+        """Print a line of the result that is never broken, such as one of a file."""
+        if not self.as_json:
+            _echo(_styled(_pieces(parts)), err=False)
 
     def note(self, *parts: Part) -> None:
         """Print a line beside the result: what happens, a hint. Silent with ``--quiet``."""
         if not self.quiet and not self.as_json:
             _print(parts, err=True)
 
+    def hint(self, why: str, command: str) -> None:
+        """Note a command that helps next; it stays in one piece, to be copied."""
+        self.note(faint(f"{why} "), faint(command)._replace(is_whole=True))
+
     def table(self, rows: Iterable[Sequence[Part]]) -> None:
-        """Print rows as aligned columns; the last column is as long as it is."""
-        cells = [list(row) for row in rows]
-        if not cells:
+        """Print rows as aligned columns, the last as long as it is; on a terminal too narrow for that, as lines."""
+        cells = [_pieces(row) for row in rows]
+        if not cells or self.as_json:
             return
-        widths = [max(len(_plain(row[column])) for row in cells) for column in range(len(cells[0]) - 1)]
+        from skillwire.cli.layout import column_widths, is_too_narrow, padding  # noqa: PLC0415  # --help does without
+
+        widths = column_widths(cells)
+        columns = terminal_columns(sys.stdout)
+        if columns is not None and is_too_narrow(cells, widths, columns):
+            for row in cells:
+                seen = [cell._replace(is_whole=True) for cell in row if _is_seen(cell)]
+                self.line(*(part for cell in seen for part in (cell, "  ")))
+            return
         for row in cells:
-            padding = [" " * (width - len(_plain(cell)) + 2) for cell, width in zip(row, widths, strict=False)]
-            self.line(*(part for cell, space in zip(row, [*padding, ""], strict=True) for part in (cell, space)))
+            spaces = [padding(cell, width) for cell, width in zip(row, widths, strict=False)]
+            parts = (part for cell, space in zip(row, [*spaces, ""], strict=True) for part in (cell, space))
+            self.line(*parts, indent=sum(widths) + 2 * len(widths))
 
     def document(self, schema: str, content: dict[str, Any]) -> None:
         """Print the JSON document, with ``--json``; ``schema`` is such as ``find/1``. Findings are added to it."""
@@ -121,29 +151,30 @@ class Output:
             return
         mark = {"error": bad, "warning": doubtful, "note": faint}[finding.level]
         _print([mark(f"{finding.level}[{finding.code}]"), f": {finding.message}"], err=True)
-        _print([faint("  --> "), str(finding.place)], err=True)
-        if finding.fix:
-            _print([faint("  fix: "), finding.fix], err=True)
+        _print_rows([("-->", str(finding.place)), ("fix:", finding.fix)])
 
     def count_findings(self) -> None:
-        """Say how many findings, by code, were too many to be told one by one."""
+        """Say how many findings, by code, were too many to be told one by one, and where to read what they mean."""
         more = self._findings[_SHOWN:]
         if more and not self.as_json:
             counted = Counter(finding.code for finding in more).most_common()
             codes = ", ".join(f"{number} {code}" for code, number in counted)
             _print([doubtful(f"and {len(more)} more findings"), f": {codes}; --json lists them all"], err=True)
+        if self._findings:
+            codes = " ".join(dict.fromkeys(finding.code for finding in self._findings[:_SHOWN]))
+            self.hint("read more:", f"skillwire explain {codes}")
 
-    def error(self, error: Diagnostics) -> None:
-        """Say what went wrong: code, cause, place, fix and where to read more."""
+    def error(self, error: Diagnostics, *, is_last: bool = True) -> None:
+        """Say what went wrong: code, cause, place, fix and, below the last of several, where to read more."""
         if self.as_json and not self._told:
             self.document("error/1", {"error": error_object(error)})
             return
         _print([bad(f"error[{error.code}]"), f": {error.message}"], err=True)
-        rows = [("-->", str(error.place or "")), ("cause:", error.cause), ("fix:", error.fix)]
+        # The cause is that of the code. Where this case has a fix of its own, it says nothing beyond it.
+        cause = error.cause if error.fix == CODES[error.code].fix else ""
         # The pages of the docs are not installed; what they say of a code is.
-        for label, text in [*rows, ("docs:", f"skillwire explain {error.code}")]:
-            if text:
-                _print([faint(f"  {label} "), text], err=True)
+        docs = f"skillwire explain {error.code}" if is_last else ""
+        _print_rows([("-->", str(error.place or "")), ("cause:", cause), ("fix:", error.fix), ("docs:", docs)])
 
 
 def error_object(error: Diagnostics) -> dict[str, Any]:
@@ -184,15 +215,75 @@ def one_line(text: str) -> str:
     return neutralise(_BREAKS.sub(" ", text))
 
 
-def _plain(part: Part) -> str:
-    return one_line(part.text if isinstance(part, Styled) else part)
+def tell_end(message: str) -> None:
+    """Say on standard error that the command was ended; on a terminal in place of the ``^C`` that it shows."""
+    in_place = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+    click.echo(f"\r\x1b[K{message}" if in_place else message, err=True, color=True)
 
 
-def _print(parts: Iterable[Part], *, err: bool) -> None:
-    text = "".join(
-        click.style(_plain(part), **part.style) if isinstance(part, Styled) else _plain(part) for part in parts
-    )
+def help_width() -> int | None:
+    """Return how wide help may be where that is narrower than what click takes for the least; None elsewhere."""
+    columns = terminal_columns(sys.stdout)
+    return columns - 2 if columns is not None and columns < _LEAST_OF_CLICK else None
+
+
+def folded(text: str) -> str:
+    """Return ``text``, made harmless, as lines that fit the terminal of standard error, such as a question."""
+    return "\n".join("".join(piece.text for piece in line) for line in _lines(_pieces([text]), sys.stderr))
+
+
+def _pieces(parts: Iterable[Part]) -> list[Styled]:
+    """Return parts that are harmless."""
+    styled = (part if isinstance(part, Styled) else Styled(part, {}) for part in parts)
+    return [part._replace(text=one_line(part.text)) for part in styled]
+
+
+def _print(parts: Iterable[Part], *, err: bool, indent: int | None = None) -> None:
+    lines = _lines(_pieces(parts), sys.stderr if err else sys.stdout, indent)
+    _echo("\n".join(map(_styled, lines)), err=err)  # at once: a log may write to the same terminal
+
+
+def _print_rows(rows: Iterable[tuple[str, str]]) -> None:
+    """Print what there is to say below an error or a finding, each behind its label."""
+    for label, text in rows:
+        if text:
+            _print([faint(f"  {label} "), text], err=True, indent=len(label) + 3)
+
+
+def _lines(pieces: list[Styled], stream: TextIO, indent: int | None = None) -> Iterable[list[Styled]]:
+    """Return the lines that ``pieces`` fill: one, unless they go to a terminal that is too narrow."""
+    while pieces and not _is_seen(pieces[-1]):
+        pieces.pop()
+    if pieces:
+        pieces[-1] = pieces[-1]._replace(text=pieces[-1].text.rstrip(" "))
+    columns = terminal_columns(stream)
+    if columns is None or not pieces:
+        return [pieces]
+    from skillwire.cli.layout import wrap  # noqa: PLC0415  # a pipe does without
+
+    return wrap(pieces, columns, indent)
+
+
+def _is_seen(piece: Styled) -> bool:
+    return bool(piece.text.strip(" "))
+
+
+def _styled(pieces: Iterable[Styled]) -> str:
+    return "".join(click.style(piece.text, **piece.style) if piece.style else piece.text for piece in pieces)
+
+
+def _echo(text: str, *, err: bool) -> None:
     click.echo(text, err=err, color=_wants_color(err=err))
+
+
+def terminal_columns(stream: TextIO) -> int | None:
+    """Return how wide the terminal is that ``stream`` goes to; None when it goes elsewhere, or no one knows."""
+    if not stream.isatty():
+        return None
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or None
+    except OSError:  # a terminal that does not say its width breaks lines itself
+        return None
 
 
 def _wants_color(*, err: bool) -> bool:

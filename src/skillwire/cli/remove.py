@@ -30,7 +30,7 @@ def command(*, output: Output, names: tuple[str, ...], overwrite: bool, dry_run:
         changed = sorted({row.name for row in deviations if row.problem != "missing"})
         if not dry_run:
             if changed and not (overwrite or confirm(f"{', '.join(changed)}: files were changed. Remove anyway?")):
-                fix = "keep a copy, or give --overwrite"
+                fix = "Keep a copy, or give --overwrite."
                 raise ConflictError("SKILL_CONFLICT", f"{', '.join(changed)}: files were changed here", fix=fix)
             skills = client.remove(*names)
     output.document(

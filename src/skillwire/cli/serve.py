@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from skillwire.cli.event_stream import EventStream
-from skillwire.cli.output import output_options, strong
+from skillwire.cli.output import output_options, strong, tell_end, whole
 
 if TYPE_CHECKING:
     from skillwire.cli.output import Output
@@ -52,6 +52,8 @@ def command(
         address = address_of(listener)
         run(application, listener, on_ready=lambda revision: _announce(output, events, address, base_url, revision))
     events.end()
+    if not (output.as_json or output.quiet):
+        tell_end("stopped")
 
 
 def _announce(output: Output, events: EventStream, address: str, base_url: str | None, revision: Revision) -> None:
@@ -60,5 +62,5 @@ def _announce(output: Output, events: EventStream, address: str, base_url: str |
     names = revision.site.names
     hint = f"skillwire add {where}/{names[0]}" if names else "there is none yet; make one with skillwire init"
     number = "1 skill" if revision.skills == 1 else f"{revision.skills} skills"
-    output.line("serving ", strong(number), " at ", strong(address), "; add one: ", hint)
+    output.line("serving ", strong(number), " at ", strong(address), "; add one: ", whole(hint))
     events.begin({"address": address, "base_url": where, "skills": revision.skills, "add": hint})

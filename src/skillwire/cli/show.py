@@ -84,7 +84,7 @@ def _print(output: Output, skill: RemoteSkill, *, body: bool, files: bool) -> No
 
 def _print_entry(output: Output, skill: RemoteSkill) -> None:
     output.line(strong(skill.name), f" {skill.version}" if skill.version else "")
-    output.line(skill.description)
+    output.line(skill.description, indent=0)
     output.line()
     rows = [
         ("origin", skill.ref.origin),
@@ -104,5 +104,5 @@ def _print_next_steps(output: Output, skill: RemoteSkill) -> None:
     if skill.ref.is_only_described:
         return
     reference = reference_to(skill.ref)
-    output.note(faint(f"read it: skillwire show {reference} --body"))
-    output.note(faint(f"add it:  skillwire add {reference}"))
+    output.hint("read it:", f"skillwire show {reference} --body")
+    output.hint("add it: ", f"skillwire add {reference}")

@@ -39,7 +39,9 @@ def command(*, output: Output, names: tuple[str, ...], for_user: bool) -> None:
         output.line(bad(f"{row.problem} "), strong(row.name), f"  {row.path}")
     if deviations:
         details = {"deviations": [row._asdict() for row in deviations]}
-        message = f"{len(deviations)} files of {len(broken)} skills are not what the lock says"
+        files = "1 file" if len(deviations) == 1 else f"{len(deviations)} files"
+        skills_of = "1 skill" if len(broken) == 1 else f"{len(broken)} skills"
+        message = f"{files} of {skills_of}: not what the lock says"
         raise TrustError("VERIFY_FAILED", message, details=details)
     if not skills:
         output.note("no skills are installed here")

@@ -8,13 +8,13 @@ Nothing in a report is hidden: what a file holds is passed through
 
 from __future__ import annotations
 
-import unicodedata
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 from urllib.parse import quote
 
 from skillwire.codes import CODES
 from skillwire.folder.rules import RULES
+from skillwire.trust.display_width import display_width
 from skillwire.trust.hidden_text import neutralise
 from skillwire.version import VERSION
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 Role = Literal["error", "warning", "note", "strong", "faint", ""]
 SARIF_SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
+_GUTTER: Final = 4  # columns left of a line of a file, beside its number
 _ORDER: Final = {"error": 0, "warning": 1, "note": 2}
 
 
@@ -63,18 +64,18 @@ def cause(code: str) -> str:
     return RULES[code].cause if code in RULES else CODES[code].cause
 
 
-def text_lines(finding: Finding) -> Iterator[Sequence[Part]]:
-    """Yield the lines that tell one finding; the last one is empty."""
+def text_lines(finding: Finding, columns: int | None = None) -> Iterator[Sequence[Part]]:
+    """Yield the lines that tell one finding, the line of the file cut to ``columns``; the last one is empty."""
     place = finding.place
     number = str(place.line or "")
     margin = " " * len(number)
     yield [Part(f"{finding.level}[{finding.code}]", finding.level), Part(f": {neutralise(finding.message)}", "strong")]
     yield [Part(f"{margin} --> ", "faint"), Part(neutralise(str(place)))]
     if place.excerpt is not None:
-        before, marked, after = _cut(place)
+        before, marked, after = _fitted(_cut(place), None if columns is None else columns - len(margin) - _GUTTER)
         yield [Part(f"{margin}  |", "faint")]
         yield [Part(f" {number} | ", "faint"), Part(before + marked + after)]
-        marks = " " * _width(before) + "^" * max(1, _width(marked))
+        marks = " " * display_width(before) + "^" * max(1, display_width(marked))
         yield [Part(f"{margin}  | ", "faint"), Part(marks, finding.level)]
     yield [Part(f"{margin}  = cause: ", "faint"), Part(cause(finding.code))]
     yield [Part(f"{margin}  = fix: ", "faint"), Part(neutralise(finding.fix))]
@@ -116,18 +117,28 @@ def _cut(place: Place) -> tuple[str, str, str]:
     return before, marked, after
 
 
+def _fitted(pieces: tuple[str, str, str], room: int | None) -> tuple[str, str, str]:
+    """Return the pieces of a line, cut to ``room`` columns so that the mark is seen; ``…`` stands for what is left."""
+    before, marked, after = pieces
+    if room is None or display_width(before + marked + after) <= room:
+        return pieces
+    before = _clipped(before[::-1], room // 2)[::-1]
+    room -= display_width(before)
+    marked = _clipped(marked, room)
+    return before, marked, _clipped(after, room - display_width(marked))
+
+
+def _clipped(text: str, room: int) -> str:
+    """Return as much of ``text`` as fits ``room`` columns, with ``…`` where something is left out."""
+    if display_width(text) <= room:
+        return text
+    while text and display_width(text) >= room:
+        text = text[:-1]
+    return f"{text}…" if room > 0 else ""
+
+
 def _shown(text: str) -> str:
     return neutralise(text.replace("\t", "    "))
-
-
-def _width(text: str) -> int:
-    """Return how many columns of a terminal ``text`` takes."""
-    if text.isascii():
-        return len(text)
-    return sum(
-        0 if unicodedata.combining(character) else 2 if unicodedata.east_asian_width(character) in "WF" else 1
-        for character in text
-    )
 
 
 def _json_finding(finding: Finding) -> dict[str, Any]:

@@ -30,7 +30,8 @@ class Digest(str):
         """
         if isinstance(text, str) and _DIGEST.fullmatch(text):
             return cls(text)
-        raise ValidationError("DIGEST_FORM", f"not a sha256 digest: {str(text)[:80]!r}")
+        message = "there is no digest" if text is None else f"not a sha256 digest: {str(text)[:80]!r}"
+        raise ValidationError("DIGEST_FORM", message)
 
     @property
     def hex(self) -> str:

@@ -18,7 +18,7 @@ def test_a_part_cannot_fake_a_line(capsys):
     output.table([["a\nb", "c\x1b[2J"]])
     output.error(UsageError("USAGE", "bad\nerror[FAKE]: x", place=Place("a\nb")).diagnostics())
     said = capsys.readouterr()
-    assert said.out == "Harmless  origin https://github.com \na b  c[U+001B][2J\n"
+    assert said.out == "Harmless  origin https://github.com\na b  c[U+001B][2J\n"
     assert not [line for line in said.err.splitlines() if line.startswith(("error[FAKE]", "b"))]
 
 
@@ -50,7 +50,9 @@ def test_many_findings_are_counted(capsys):
     output.count_findings()
     told = capsys.readouterr().err
     assert told.count("warning[NAME_MISMATCH]") == 20
-    assert told.endswith("and 5 more findings: 5 NAME_MISMATCH; --json lists them all\n")
+    assert told.endswith(
+        "and 5 more findings: 5 NAME_MISMATCH; --json lists them all\nread more: skillwire explain NAME_MISMATCH\n"
+    )
 
 
 def test_a_question_is_one_harmless_line(monkeypatch):
@@ -64,7 +66,7 @@ def test_a_question_is_one_harmless_line(monkeypatch):
 
     monkeypatch.setattr("click.confirm", answer)
     assert confirm("from \x1b[2J\nhere?")
-    assert asked == ["from [U+001B][2J here?"]
+    assert asked == ["from [U+001B][2J here? [y/N]"]
 
 
 @pytest.mark.parametrize("quiet", [True, False])

@@ -111,7 +111,7 @@ def open_connection(url: Url, address: str, seconds: float, context: ssl.SSLCont
     except BaseException as error:
         sock.close()
         if isinstance(error, OSError):
-            message = f"cannot connect to {url.host} ({address}, port {url.port}): {error}"
+            message = f"cannot connect to {url.host} ({address}, port {url.port}): {error.strerror or error}"
             raise FetchError("CONNECT_FAILED", message, place=Place(str(url))) from error
         raise
 

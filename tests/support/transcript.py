@@ -1,0 +1,183 @@
+"""What a person sees of a row of calls: on a wide terminal, on a narrow one, and in a pipe.
+
+Each surrounding plays the whole row in a home and a project of its own, so that calls build upon each other: ``add``,
+then ``list``. What changes from run to run (folders, ports, digests, times) gets a stable name of the same length, so
+that lines break where they did.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, Self
+
+from tests.support.terminal import Terminal
+
+from skillwire.version import VERSION
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+PROGRAM = str(Path(sys.executable).with_name("skillwire"))
+PATIENCE = 15.0
+_HOME = "/home/newcomer"  # as long as what mkdtemp makes below
+_CTRL_C = "\x03"
+_DIGITS = {"ORIGIN": "8", "FLAWED": "7", "SLOW": "6"}
+_VOLATILE = [
+    (re.compile(r"[0-9a-f]{64}"), lambda found: "d" * len(found[0])),
+    (re.compile(r"\d{4}-\d\d-\d\d([T ])\d\d:\d\d:\d\d"), lambda found: f"2026-01-01{found[1]}12:00:00"),
+    # A line of the log comes from another thread: it may stand before or behind what the command says.
+    (re.compile(r"(?m)^\d\d:\d\d:\d\d info .*\n"), lambda _: ""),
+    (re.compile(r"Python 3[.\d]+, \w+ on .*?(?=\r?\n)"), lambda _: "Python 3.14.0, CPython on Linux x86_64"),
+    (re.compile(r"\d+ certificate authorities, .*?(?=\r?\n)"), lambda _: "150 certificate authorities, OpenSSL 4.0.0"),
+    (re.compile(rf"(?<=skillwire ){re.escape(VERSION)}"), lambda _: "1.2.3"),
+    (re.compile(r"\b\d{1,2} s old"), lambda found: "9 s old".rjust(len(found[0]), "9")),
+]
+
+
+class Call(NamedTuple):
+    """A call of the program, as it is typed behind ``skillwire``.
+
+    Args:
+        line: the words; ``ORIGIN`` and such stand for addresses of servers.
+        typed: what is answered on a terminal; in a pipe nothing is.
+        until: the program goes on until it is interrupted, once all of this was printed; in a pipe the first of it.
+    """
+
+    line: str
+    typed: str = ""
+    until: tuple[str, ...] = ()
+
+
+Step = Call | Callable[[Path], object]
+
+
+class Surrounding:
+    """A home, a project in it, and how the program's output is seen there; a context manager that takes it away.
+
+    Args:
+        columns: of the terminal; None for a pipe.
+        servers: name in calls → host and port.
+        variables: more of the environment.
+    """
+
+    def __init__(self, columns: int | None, servers: Mapping[str, str], **variables: str) -> None:
+        self.columns = columns
+        self.raw = b""
+        self._servers = servers
+        self._home = Path(tempfile.mkdtemp(prefix="w", dir="/tmp"))  # its length is known everywhere
+        self.project = self._home / "project"
+        self.project.mkdir()
+        # Nothing on the path but the system's: what is installed for the developer is not looked at.
+        self._environment = {"HOME": str(self._home), "TERM": "xterm", "LANG": "C.UTF-8", "PATH": "/usr/bin:/bin"}
+        self._environment |= variables
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        shutil.rmtree(self._home)
+
+    def see(self, call: Call) -> list[str]:
+        """Make a call; return what is seen of it, as parts of a transcript."""
+        words = shlex.split(call.line)
+        for name, address in self._servers.items():
+            words = [word.replace(name, address) for word in words]
+        return self._on_terminal(words, call) if self.columns else self._in_pipe(words, call)
+
+    def _on_terminal(self, words: Sequence[str], call: Call) -> list[str]:
+        assert self.columns is not None
+        with Terminal(
+            [PROGRAM, *words], cwd=self.project, environment=self._environment, columns=self.columns
+        ) as terminal:
+            if call.until:
+                terminal.until(lambda text: all(part in text for part in call.until))
+                terminal.type(_CTRL_C)
+            elif call.typed:
+                terminal.until(lambda text: "[y/N]:" in text.replace("\n", ""))
+                terminal.type(call.typed)
+            code = terminal.wait()
+            terminal.show_anew(lambda raw: self._stable(raw.decode()).encode())
+            self.raw = terminal.raw
+            return [f"--- {self.columns} columns ---", terminal.styled(), f"[exit {code}]"]
+
+    def _in_pipe(self, words: Sequence[str], call: Call) -> list[str]:
+        with subprocess.Popen(
+            [PROGRAM, *words],
+            cwd=self.project,
+            env=self._environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        ) as process:
+            early = b""
+            if call.until:
+                early = _read_until(process, call.until[0])
+                process.send_signal(signal.SIGINT)
+            out, errors = process.communicate(timeout=PATIENCE)
+        self.raw = early + out + errors
+        assert b"\x1b" not in self.raw
+        streams = [("pipe, standard output", early + out), ("pipe, standard error", errors)]
+        parts = [part for title, data in streams if data for part in (f"--- {title} ---", self._text_of(data))]
+        return [*(parts or ["--- pipe ---"]), f"[exit {process.returncode}]"]
+
+    def _text_of(self, data: bytes) -> str:
+        return self._stable(data.decode()).removesuffix("\n")
+
+    def _stable(self, text: str) -> str:
+        for name, address in self._servers.items():
+            text = text.replace(address, stable_address(name, address))
+        text = text.replace(str(self._home), _HOME)
+        for pattern, name_for in _VOLATILE:
+            text = pattern.sub(name_for, text)
+        return re.sub(r"(127\.0\.0\.1:)[3-6]\d{4}\b", r"\g<1>99999", text)  # a port that a call itself has taken
+
+
+def stable_address(name: str, address: str) -> str:
+    """Return what stands for a server in a transcript: another port for each name."""
+    host, _, port = address.partition(":")
+    return f"{host}:{_DIGITS[name] * len(port)}"
+
+
+def _read_until(process: subprocess.Popen[bytes], text: str) -> bytes:
+    assert process.stdout is not None
+    deadline = time.monotonic() + PATIENCE
+    read = b""
+    while text.encode() not in read:
+        assert select.select([process.stdout], [], [], max(deadline - time.monotonic(), 0))[0], "it does not show"
+        data = os.read(process.stdout.fileno(), 65536)
+        assert data, "it ended"
+        read += data
+    return read
+
+
+def play(calls: Sequence[Step], servers: Mapping[str, str], *, is_narrow_too: bool = True) -> str:
+    """Return the transcript of a row of calls; between them functions may change the project."""
+    seen: list[list[str]] = []
+    for columns in (80, 40, None) if is_narrow_too else (80, None):
+        with Surrounding(columns, servers) as surrounding:
+            seen.append(list(_play_in(surrounding, calls)))
+    lines = [call.line for call in calls if isinstance(call, Call)]
+    pieces = []
+    for line, wide, *others in zip(lines, *seen, strict=True):
+        told = [other for other in others if other.partition("\n")[2] != wide.partition("\n")[2]]
+        pieces.append("\n".join([f"$ skillwire {line}", wide, *told]))
+    return "\n\n".join(pieces) + "\n"
+
+
+def _play_in(surrounding: Surrounding, calls: Sequence[Step]) -> Iterator[str]:
+    for call in calls:
+        if isinstance(call, Call):
+            yield "\n".join(filter(None, surrounding.see(call)))
+        else:
+            call(surrounding.project)

@@ -175,6 +175,12 @@ def test_logging_out(user, origin):
     assert json.loads(user.run("logout", "--all", "--json"))["logouts"] == []
 
 
+def test_a_keyring_that_there_is_not_is_said_and_nothing_is_kept(user, origin):
+    backend = {"SKILLWIRE_CREDENTIAL_STORE": "keyring", "PYTHON_KEYRING_BACKEND": "keyring.backends.fail.Keyring"}
+    assert "error[KEYRING]" in user.run("login", origin.url, "--token-stdin", status=7, stdin=KEY, **backend)
+    assert not user.store.exists()
+
+
 def test_a_project_cannot_choose_where_secrets_go(user, origin):
     (user.folder / "skillwire.toml").write_text('credential_store = "keyring"\n')
     assert "error[SETTING_FORM]" in user.run("login", origin.url, "--token-stdin", status=2, stdin=KEY)

@@ -155,6 +155,17 @@ def test_few_descriptors_are_read():
     assert len(asked) == 1 + 5 + 2
 
 
+def test_a_key_is_never_tried_at_another_origin():
+    documents = site(restricted_a=KEY)
+    documents[INDEX]["skills"][0]["descriptor_url"] = "https://other.example/a.json"
+    documents["https://other.example/a.json"] = refusal({"auth": KEY})
+    wanted, _ = find(documents)
+    assert (wanted.kind, wanted.said_by, wanted.refused_at) == ("api_key", "https://other.example/a.json", None)
+    moved = HttpResponse("", 302, {"location": "https://other.example/index"}, b"")
+    wanted, _ = find({ASD: moved, "https://other.example/index": refusal({"auth": KEY})})
+    assert wanted.refused_at is None
+
+
 def test_an_origin_that_cannot_be_asked_is_an_error():
     exchange = find_wanted(ORIGIN, AddressPolicy())
     next(exchange)

@@ -177,11 +177,11 @@ class _Login:
         """Say that ``host`` will be contacted, and go on only when the user agrees, once for each."""
         if host in self._agreed:
             return
-        about = f"{self._origin} names {host} as its authorization server"
+        about = f"{self._origin} names {host} as its authorization server, and gets what that grants"
         if self._options.yes:
             self._output.note(about)
         elif not confirm(f"Log in at {host}?", about=about):
-            raise TrustError("LOGIN_NOT_AGREED", f"{about}, and nobody has agreed", place=Place(self._wanted.said_by))
+            raise TrustError("LOGIN_NOT_AGREED", f"{about}; nobody has agreed", place=Place(self._wanted.said_by))
         self._agreed.add(host)
 
     def _in_browser(self, server: ServerMetadata, client: ClientIdentity, scope: str) -> Tokens:

@@ -58,7 +58,7 @@ class Wanted:
         authorization_url, token_url: of ``oauth2``, when a descriptor says them.
         issuer: of ``oauth2``, when a resource's metadata says it.
         scopes: that exist there.
-        refused_at: a URL that wanted a credential, to try the new one at.
+        refused_at: a URL of the origin itself that wanted a credential, to try the new one at.
         doubts: what could not be read on the way.
     """
 
@@ -150,7 +150,8 @@ def _read_entry(entry: SkillIndexEntry, search: _Search) -> Exchange[Wanted | No
 
 def _read_refusal(response: HttpResponse, search: _Search) -> Exchange[Wanted | None]:
     """Read what a 401 or 403 says: whose metadata to read, or the ``auth`` of a descriptor in its details."""
-    search.refused_at = search.refused_at or response.url
+    if parse_url(response.url).origin == search.origin:  # a key is tried where it belongs, wherever we were sent
+        search.refused_at = search.refused_at or response.url
     named = resource_metadata_url(response)
     if named is not None:
         try:

@@ -119,6 +119,12 @@ def test_an_origin_that_says_nothing_gets_a_bearer_or_the_field_that_the_user_na
     assert "secret-plan" in user.run("find", "plan", "--from", origin.url)
 
 
+def test_a_field_that_no_header_has_is_refused(user, origin):
+    origin.auth = {"type": "api_key", "header": "X-Key: 1\r\nX-Other"}
+    assert "error[LOGIN_FORM]" in user.run("login", origin.url, "--token-stdin", status=2, stdin=KEY)
+    assert not user.store.exists()
+
+
 def test_an_origin_that_needs_no_login_says_so(user, origin):
     origin.auth = {"type": "none"}
     origin.describe()

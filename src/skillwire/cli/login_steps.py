@@ -9,11 +9,12 @@ What must be seen to log in (an address, a code) goes to standard error, with ``
 from __future__ import annotations
 
 import os
+import re
 import sys
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 
@@ -47,6 +48,9 @@ if TYPE_CHECKING:
     from skillwire.cli.output import Output
     from skillwire.model.credential import Credential
     from skillwire.protocols.oauth.messages import ClientIdentity, ServerMetadata, Tokens
+
+
+_FIELD_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}", re.ASCII)
 
 
 class LoginOptions(NamedTuple):
@@ -136,6 +140,8 @@ class _Login:
 
     def _api_key(self) -> Credential:
         header = self._options.header or (self._wanted.header if self._wanted.kind == "api_key" else "Authorization")
+        if not _FIELD_NAME.fullmatch(header):
+            raise UsageError("LOGIN_FORM", f"{ascii(header)[:60]} is not the name of a header field")
         secret = self._secret(
             f"Key for {self._origin} ({header})", self._options.api_key_env, self._options.token_stdin
         )

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class SharedFacts:
+class SharedFacts(NamedTuple):
     """What an index of Skill Sharing says of a skill. Spec: SSP §4.3.3.
 
     Args:

@@ -6,7 +6,6 @@ a document is asked for is the protocol's to say.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, Literal, Protocol
 
@@ -54,7 +53,7 @@ def read_document(
     if response is None:
         return None, None
     if cached is not None and response.status == _NOT_MODIFIED:
-        document = replace(cached, headers={**cached.headers, **response.headers}, fetched_at=now)
+        document = cached._replace(headers={**cached.headers, **response.headers}, fetched_at=now)
     else:
         document = CachedResponse(url, response.body, response.headers, now, response.url)
     if may_be_kept(document.headers):

@@ -16,8 +16,7 @@ order; the first index that has the skill wins.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from skillwire.errors import UsageError, ValidationError
 from skillwire.model.name import is_skill_name
@@ -38,8 +37,7 @@ SKILL_SHARING: Final = "skill-sharing"
 _ARCHIVE_EXTENSIONS: Final = (".tar.gz", ".zip", ".skill")
 
 
-@dataclass(frozen=True, slots=True)
-class IndexLocation:
+class IndexLocation(NamedTuple):
     """Where an index is: its 0.2.0 URL, and the URL of the generations before, when that is to be tried.
 
     Where ``protocol`` is Skill Sharing the URL is that of an index, a registry or a descriptor; its answer tells.
@@ -55,16 +53,14 @@ class IndexLocation:
         return self.url.partition("/.well-known/")[0]
 
 
-@dataclass(frozen=True, slots=True)
-class Lookup:
+class Lookup(NamedTuple):
     """One thing a reference may mean: a skill of an index, or, with ``name`` None, all of them."""
 
     location: IndexLocation
     name: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Reference:
+class Reference(NamedTuple):
     """A reference, read. Exactly one of ``lookups``, ``path`` and ``name`` is set.
 
     ``fallback`` is what ``lookups`` may mean in Skill Sharing, for when Agent Skills Discovery does not have it.

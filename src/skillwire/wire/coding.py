@@ -7,7 +7,6 @@ past the bound, so 400 kB that stand for 400 MB cost what the bound costs. Spec:
 from __future__ import annotations
 
 import zlib
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from skillwire.errors import FetchError, Place
@@ -46,7 +45,7 @@ def decode_content(response: HttpResponse, max_bytes: int, *, codings: Collectio
     if len(body) > max_bytes:
         raise FetchError("BODY_TOO_LARGE", f"the body decodes to more than {int(max_bytes)} bytes", place=place)
     headers = {name: value for name, value in response.headers.items() if name != "content-encoding"}
-    return replace(response, headers=headers, body=body)
+    return response._replace(headers=headers, body=body)
 
 
 def _gunzip(data: bytes, limit: int) -> bytes | None:

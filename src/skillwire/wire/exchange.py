@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from skillwire import limits
 
@@ -73,8 +73,7 @@ class HttpRequest:
         return next((value for key, value in self.headers.items() if key.lower() == name), None)
 
 
-@dataclass(frozen=True, slots=True)
-class HttpResponse:
+class HttpResponse(NamedTuple):
     """One answer: status, header fields by lower-case name (repeated ones joined with ``, ``), whole body.
 
     ``body`` is content-decoded; it is empty when ``in_sink`` says that it went there. ``url`` is the URL that answered

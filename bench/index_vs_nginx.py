@@ -132,7 +132,7 @@ def _ours(work: Path) -> Iterator[tuple[int, str]]:
     process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     assert process.stdout
     try:
-        address: str = json.loads(b"".join([*iter(process.stdout.readline, b"}\n"), b"}"]))["address"]
+        address: str = json.loads(process.stdout.readline())["address"]
         time.sleep(3)  # until the look right after the first one is over
         yield process.pid, address.removeprefix("http://")
     finally:

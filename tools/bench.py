@@ -15,6 +15,7 @@ import json
 import os
 import platform
 import shutil
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -28,12 +29,15 @@ from typing import Any, Final, NamedTuple
 PROJECT: Final = Path(__file__).parent.parent
 RESULTS: Final = PROJECT / "bench" / "RESULTS.md"
 LIMIT: Final = 900.0  # seconds after which a bench hangs
+_LAST_WORDS: Final = 10.0
+_THOUSAND: Final = 1000
 #: Bench → the arguments of a quick run. The others have none and take their time.
 QUICK: Final = {
     "add_vs_skills": ["2"],
     "build": ["500", "1"],
     "descriptors": ["2"],
     "http_clients": ["2"],
+    "page": ["500"],
     "routed_json": ["2000"],
     "server_memory": ["500"],
     "start_up": ["3"],
@@ -83,15 +87,28 @@ def run(file: Path, arguments: list[str]) -> Run:
     with tempfile.TemporaryDirectory() as work:
         results = Path(work, "rows")
         environment = {**os.environ, "SKILLWIRE_BENCH_RESULTS": str(results)}
+        # A session of its own, so that what the bench has started ends with it.
+        process = subprocess.Popen([sys.executable, str(file), *arguments], env=environment, start_new_session=True)
         try:
-            code = subprocess.run(
-                [sys.executable, str(file), *arguments], env=environment, check=False, timeout=LIMIT
-            ).returncode
+            code = process.wait(LIMIT)
         except subprocess.TimeoutExpired:
             print(f"{file.stem}: did not end in {LIMIT:.0f} s", flush=True)
             code = 1
+        finally:
+            _end(process)
         rows = [json.loads(line) for line in _text(results).splitlines()] if results.exists() else []
     return Run(file, rows, code, time.monotonic() - began)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a bench that still runs, as Ctrl-C does, so that it cleans up."""
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGINT)
+        try:
+            process.wait(_LAST_WORDS)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
 
 
 def _head(loads: str) -> list[str]:
@@ -125,9 +142,13 @@ def _section(one: Run) -> list[str]:
 
 def _row(row: dict[str, Any]) -> str:
     ratios = " | ".join(f"{ratio:.3f}" for ratio in row["ratio"])
-    sides = f"{row['ours']:.4g} {row['unit']} | {row['theirs']:.4g} {row['unit']}"
+    sides = f"{_figure(row['ours'])} {row['unit']} | {_figure(row['theirs'])} {row['unit']}"
     verdict = "reached" if row["met"] else "**missed**"
     return f"| {row['what']} | {row['peer']} | {sides} | {ratios} | {row['rounds']} | {row['goal']} | {verdict} |"
+
+
+def _figure(value: float) -> str:
+    return f"{value:,.0f}" if value >= _THOUSAND else f"{value:.3g}"
 
 
 def _processor() -> str:

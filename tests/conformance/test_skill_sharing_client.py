@@ -153,6 +153,7 @@ def test_the_versions_and_the_range_are_told(client, publisher):
         client.skill("https://example.com/weather.json")
     told = caught.value
     assert told.message == "Protocol version 2.0.0 is not compatible with consumer version 1.0.0"
+    assert told.fix is not None
     assert told.fix.startswith("Versions <2.0.0 of the protocol are read here, and the document wants 2.0.0.")
     assert told.details["supported_major"] == 1
 

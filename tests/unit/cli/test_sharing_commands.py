@@ -27,7 +27,7 @@ def origin(tmp_path, monkeypatch):
     """Serve an index of Skill Sharing and two descriptors, one of them of a newer version; return host and port."""
     monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)
-    pages = {}
+    pages: dict[str, object] = {}
 
     def talk(peer):
         while request := peer.request():

@@ -227,6 +227,18 @@ def test_the_order_of_credentials(origin, tmp_path, monkeypatch, option, variabl
     assert origin.sent("authorization")[0].startswith("Basic ")
 
 
+def test_a_token_that_the_user_names_later_wins_over_the_stored_one(origin, tmp_path):
+    origin.accepts = lambda _: True
+    open_store().keep(Credential(origin.url, "api_key", "stored", "login"))
+    with Client(tmp_path, refresh=True) as client:
+        client.index(origin.url)
+        assert set(origin.sent("authorization")) == {"Bearer stored"}
+        origin.requests.clear()
+        client.set_token(origin.url, "named")
+        client.index(origin.url)
+    assert set(origin.sent("authorization")) == {"Bearer named"}
+
+
 class CrashError(Exception):
     """What ends the process."""
 

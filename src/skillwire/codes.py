@@ -880,6 +880,13 @@ CODES: dict[str, CodeInfo] = {
         retryable=True,
         exit_code=None,
     ),
+    "TOO_MANY_REQUESTS": CodeInfo(
+        "Requests come too often",
+        "Each caller may ask so often a minute; the answer says how often and when again.",
+        "Wait for the seconds that Retry-After says.",
+        retryable=True,
+        exit_code=None,
+    ),
     "TOO_MANY_SIGNATURES": CodeInfo(
         "One key signs more requests than the server can remember",
         "Each signature counts once, so all of the last minutes are kept.",

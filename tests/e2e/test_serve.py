@@ -189,7 +189,7 @@ def test_logs_are_lines_of_json_when_that_is_asked_for(skills, tmp_path):
     events = [json.loads(line) for line in errors.splitlines()]
     [request] = [event for event in events if event["event"] == "request"]
     assert request["path"] == "/nothing\n12:00:00 info faked"
-    assert request["status"] == 404
+    assert request["status"] == 401
     assert "secret" not in errors
     assert all(event["time"].endswith("Z") and event["level"] for event in events)
 

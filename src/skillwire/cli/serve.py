@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 @click.option("--port", default=8000, show_default=True, type=click.IntRange(0, 65535), help="0 takes a free one.")
 @click.option("--base-url", metavar="URL", help="Put before the URLs in indexes, which are relative without it.")
 @click.option("--publisher", default="local", show_default=True, metavar="NAME", help="Whose skills these are.")
+@click.option("--config", metavar="FILE", type=click.Path(), help="Who may authenticate, and how: a TOML file.")
 @click.option("--poll", type=click.FloatRange(min=0.1), metavar="SECONDS", help="Look at the folders this often.")
 @click.option("--access-log/--no-access-log", default=True, help="Log each request to standard error.")
 @click.option("--log-format", type=click.Choice(["human", "json"]), default="human", show_default=True, help="Of logs.")
@@ -32,6 +33,7 @@ def command(
     port: int,
     base_url: str | None,
     publisher: str,
+    config: str | None,
     poll: float | None,
     access_log: bool,
     log_format: str,
@@ -47,7 +49,9 @@ def command(
 
     events = EventStream(shown=output.as_json)
     configure_logging(log_format, events.hear)
-    application = app(folders, base_url=base_url, publisher=publisher, poll=poll, access_log=access_log)
+    application = app(
+        folders, base_url=base_url, publisher=publisher, poll=poll, access_log=access_log, configuration=config
+    )
     with listen(host, port) as listener:
         address = address_of(listener)
         run(application, listener, on_ready=lambda revision: _announce(output, events, address, base_url, revision))

@@ -2,7 +2,8 @@
 
 A request goes through at most three doors (and under our own server not even through the first: see
 :mod:`skillwire.server.connection`). The *fast path* is one lookup of its path among the answers that are
-prepared. Next the *site* takes the path apart: files, artifacts, indexes of scopes. Browsers are answered by the
+prepared. Next the *site* takes the path apart: files, artifacts, indexes of scopes; and *Skill Sharing* its own. Who
+says who asks is recognised before, and sees the site of an audience of its own. Browsers are answered by the
 *console*: ``/``, ``/skills/``. What is left goes to *Starlette*: ``/healthz``, ``/readyz``, ``/metrics``, and 404
 for the rest.
 
@@ -23,6 +24,8 @@ import structlog
 from skillwire import limits
 from skillwire.protocols.agent_skills.fields import OPEN_FIELDS
 from skillwire.protocols.agent_skills.server import Cache, Listing
+from skillwire.server.audience import Audiences
+from skillwire.server.authentication import Refusal, says_who
 from skillwire.server.console import Console
 from skillwire.server.headers import encode_fields
 from skillwire.server.metrics import Metrics
@@ -30,11 +33,16 @@ from skillwire.server.prepared import Remembered
 from skillwire.server.problems import INTERNAL, NOT_FOUND, NOT_READY, URL_TOO_LONG, method_not_allowed
 from skillwire.server.search_answers import SEARCH_PATH
 from skillwire.server.services import make_services
+from skillwire.server.sharing_route import SharingRoute
 from skillwire.server.stored import StoredContent
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from starlette.types import Message, Receive, Scope, Send
 
+    from skillwire.model.access import Principal
+    from skillwire.server.authentication import Authentication
     from skillwire.server.headers import Fields
     from skillwire.server.metrics import Route
     from skillwire.server.prepared import Ready
@@ -73,16 +81,29 @@ class Application:
 
     Args:
         publication: where revisions come from; started and stopped with the application.
+        authentication: recognises who asks; closed with the application.
+        publisher: whose skills these are.
         access_log: whether each request is logged.
         base_url: of the site, for the addresses that pages show; as requests say it when empty.
     """
 
-    def __init__(self, publication: Publication, *, access_log: bool = True, base_url: str = "") -> None:
+    def __init__(
+        self,
+        publication: Publication,
+        authentication: Authentication,
+        *,
+        publisher: str,
+        access_log: bool = True,
+        base_url: str = "",
+    ) -> None:
         self.publication = publication
         self._access_log = access_log
         self._log = structlog.get_logger("skillwire.access")
         self._metrics = Metrics(lambda: publication.current)
         self._stored = StoredContent(publication.blobs, publication.look_again)
+        self._audiences = Audiences(base_url)
+        self._authentication = authentication
+        self._sharing = SharingRoute(self._stored, publisher, base_url, authentication.offer)
         self._console = Console(lambda: publication.current, self._first_revision, publication.blobs, base_url)
         self._services = make_services(lambda: publication.current, self._metrics, self._console.absent)
 
@@ -93,6 +114,7 @@ class Application:
     async def shutdown(self) -> None:
         """Stop watching the folders; return when that has ended."""
         await asyncio.to_thread(self.publication.stop)
+        await self._authentication.close()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one connection of ASGI."""
@@ -117,7 +139,7 @@ class Application:
         revision = self.publication.current
         prepared = revision.prepared.get(path) if revision else None
         route: Route
-        if prepared is not None and scope["method"] in _READ:
+        if prepared is not None and scope["method"] in _READ and self._is_plain(scope):
             route = "index"
             status, sent = await prepared.send(scope, send)
         else:
@@ -141,6 +163,8 @@ class Application:
             client: address and port.
             head: the request as it came, if nothing else came with it; its answer is remembered.
         """
+        if self._authentication.counts_strangers:
+            return None
         started = time.perf_counter()
         revision = self.publication.current
         path = url.decode("latin-1")  # of those that are prepared, none needs to be unquoted
@@ -187,12 +211,16 @@ class Application:
             if len(scope.get("raw_path") or path) + len(scope["query_string"]) > limits.URL_LENGTH:
                 await URL_TOO_LONG.send(seen)
                 return "none"
-            if path.startswith(_SITE):
-                return await self._answer_site(path, scope, seen)
+            principal, seen.fields = await self._authentication.identify(scope)
+            if self._sharing.owns(path) or path.startswith(_SITE):
+                return await self._answer_site(path, scope, seen, principal)
             if self._console.owns(path):
                 await self._console.answer(path, scope, seen)
                 return "none" if seen.status == HTTPStatus.NOT_FOUND else "page"
             await self._services(scope, receive, seen)
+        except Refusal as refusal:
+            await refusal.problem.send(seen, head=scope["method"] == "HEAD")
+            return "none"
         except Exception:
             structlog.get_logger("skillwire").exception("a request failed", path=path)
             if seen.status:
@@ -201,24 +229,36 @@ class Application:
             return "none"
         return "none" if seen.status == HTTPStatus.NOT_FOUND else "service"
 
-    async def _answer_site(self, path: str, scope: Scope, send: Send) -> Route:
+    async def _answer_site(self, path: str, scope: Scope, send: Send, principal: Principal | None) -> Route:
         revision = self.publication.current or await self._first_revision(limits.SERVER_LOADING_SECONDS)
         if revision is None:
             await NOT_READY.send(send)
             return "none"
-        answer = revision.site.lookup(path)
-        if answer is None:
+        audience = await self._audiences.of(principal, revision)
+        is_shared = self._sharing.owns(path)
+        answer = None if is_shared else audience.lookup(path)
+        if answer is None and not is_shared:
+            if audience.locked.lookup(path) is not None:
+                raise self._authentication.locked(principal)
             await NOT_FOUND.send(send, head=scope["method"] == "HEAD")
             return "none"
         if scope["method"] not in _READ:
             await _answer_other_method(scope["method"], send)
             return "none"
+        if answer is None:
+            await self._sharing.answer(path, scope, send, audience)
+            return "sharing"
         if isinstance(answer, Listing):
-            prepared = revision.prepared.get(path)  # it was not there yet when the request came
-            await (prepared or await revision.everybody.listings.prepare(path, answer)).send(scope, send)
+            # It was not there yet when the request came, or the request says who asks.
+            prepared = revision.prepared.get(path) if audience.is_everybody else None
+            await (prepared or await audience.listings.prepare(path, answer)).send(scope, send)
             return "index" if prepared else "scope"
         await self._stored.send(answer, scope, send)
         return "artifact" if answer.cache is Cache.FOREVER else "file"
+
+    def _is_plain(self, scope: Scope) -> bool:
+        """Whether nobody has to be recognised or counted."""
+        return not self._authentication.counts_strangers and not says_who(scope["headers"])
 
     async def _first_revision(self, seconds: float) -> Revision | None:
         self.publication.start()
@@ -226,18 +266,21 @@ class Application:
 
 
 class _Seen:
-    """Passes messages on and sees what was sent."""
+    """Passes messages on with the header ``fields`` that every answer to this caller has, and sees what was sent."""
 
-    __slots__ = ("_send", "sent", "status")
+    __slots__ = ("_send", "fields", "sent", "status")
 
     def __init__(self, send: Send) -> None:
         self._send = send
+        self.fields: Mapping[str, str] = {}
         self.status = 0
         self.sent = 0
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
+            if self.fields:
+                message["headers"] = [*message["headers"], *encode_fields(self.fields)]
         else:
             self.sent += len(message.get("body", b""))
         await self._send(message)

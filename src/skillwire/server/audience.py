@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from skillwire.protocols.agent_skills.server import Site
+from skillwire.protocols.agent_skills.server import Cache, Site
 from skillwire.server.listings import Listings
 
 if TYPE_CHECKING:
     from skillwire.model.access import Principal
     from skillwire.model.catalog import Catalog
+    from skillwire.protocols.agent_skills.server import Representation
     from skillwire.server.revision import Revision
 
 #: Audiences that are kept beside everybody's.
@@ -39,6 +40,16 @@ class Audience:
     locked: Site
     is_everybody: bool = False
     listings: Listings = field(default_factory=Listings)
+
+    @property
+    def cache(self) -> Cache:
+        """How long its answers may be kept."""
+        return Cache.BRIEF if self.is_everybody else Cache.PRIVATE
+
+    def lookup(self, path: str) -> Representation | None:
+        """Return what it is answered at ``path`` of the site of Agent Skills, or None."""
+        answer = self.site.lookup(path)
+        return answer if answer is None or self.is_everybody else replace(answer, cache=Cache.PRIVATE)
 
 
 class Audiences:

@@ -39,11 +39,15 @@ _DEAD_ROWS: Final = 1_000
 
 
 class Broken(NamedTuple):
-    """A folder that cannot be published as it is; ``serving`` when its last good version still is."""
+    """A folder that cannot be published as it is; ``serving`` when its last good version still is.
+
+    ``is_public`` when that version is for everybody; of any other folder not even the name is for strangers.
+    """
 
     folder: str
     serving: bool
     findings: tuple[Finding, ...]
+    is_public: bool = False
 
     @property
     def name(self) -> str:
@@ -147,11 +151,13 @@ class PublishedFolders:
 
     def broken(self) -> Iterator[Broken]:
         """Yield the folders that cannot be published as they are."""
+        public = frozenset(self._public)
         for folder, state in sorted(self._states.items()):
             if folder in self._collisions:
                 yield Broken(folder, serving=False, findings=(self._collisions[folder], *state.errors))
             elif state.errors:
-                yield Broken(folder, serving=state.row is not None, findings=state.errors)
+                is_public = state.row is not None and state.name in public
+                yield Broken(folder, serving=state.row is not None, findings=state.errors, is_public=is_public)
 
     def used_blobs(self) -> set[Digest]:
         """Return the digests of all bytes that are needed to serve the skills."""

@@ -7,19 +7,41 @@ a bound, as long as its revision is the current one.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from skillwire import limits
 from skillwire.server.byte_cache import ByteCache
 from skillwire.server.prepared import Prepared
 
 if TYPE_CHECKING:
-    from skillwire.protocols.agent_skills.server import Listing
+    from collections.abc import Callable, Sized
+
+    from skillwire.protocols.agent_skills.server import Cache
 
 #: So few skills are encoded faster than a thread is woken.
 _FEW: Final = 8
 #: What one that is kept takes beside its bytes: header fields, tags, tables.
 _OVERHEAD: Final = 6 * limits.KIB
+
+
+class Encodable(Protocol):
+    """An answer that is encoded when it is wanted; how many ``skills`` it is made of says how long that takes."""
+
+    @property
+    def skills(self) -> Sized:
+        """What it is made of."""
+
+    @property
+    def media_type(self) -> str:
+        """Its ``Content-Type``."""
+
+    @property
+    def cache(self) -> Cache:
+        """Its ``Cache-Control``."""
+
+    @property
+    def encode(self) -> Callable[[], bytes]:
+        """Gives its bytes."""
 
 
 class Listings:
@@ -34,7 +56,7 @@ class Listings:
         self._making: dict[str, asyncio.Task[Prepared]] = {}
         self._turn = asyncio.Lock()
 
-    async def prepare(self, path: str, listing: Listing) -> Prepared:
+    async def prepare(self, path: str, listing: Encodable) -> Prepared:
         """Return the index at ``path``, encoded and compressed."""
         if (kept := self._kept.get(path)) is not None:
             return kept
@@ -44,7 +66,7 @@ class Listings:
             task = self._making[path] = asyncio.create_task(self._prepare_aside(path, listing))
         return await asyncio.shield(task)  # who goes away leaves the work to the others who wait for it
 
-    async def _prepare_aside(self, path: str, listing: Listing) -> Prepared:
+    async def _prepare_aside(self, path: str, listing: Encodable) -> Prepared:
         try:
             async with self._turn:
                 return self._keep(path, await asyncio.to_thread(prepare, listing))
@@ -56,6 +78,6 @@ class Listings:
         return prepared
 
 
-def prepare(listing: Listing) -> Prepared:
+def prepare(listing: Encodable) -> Prepared:
     """Return ``listing``, encoded and compressed."""
     return Prepared(listing.encode(), listing.media_type, listing.cache)

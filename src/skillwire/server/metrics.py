@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 
     from skillwire.server.revision import Revision
 
-#: What answered: a prepared index, one of a scope, a file, an artifact, a page, ``/healthz`` and the like, or nothing.
-Route = Literal["index", "scope", "file", "artifact", "page", "service", "none"]
+#: What answered: a prepared index, one of a scope, a file, an artifact, Skill Sharing, a page, ``/healthz`` and the
+#: like, or nothing.
+Route = Literal["index", "scope", "file", "artifact", "sharing", "page", "service", "none"]
 
 #: Upper bounds of the slots that durations are counted in, in seconds; one more holds what is longer.
 BUCKETS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)

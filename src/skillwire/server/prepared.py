@@ -18,7 +18,7 @@ import brotli
 
 from skillwire import limits
 from skillwire.model.digest import Digest
-from skillwire.protocols.agent_skills.fields import OPEN_FIELDS
+from skillwire.protocols.agent_skills.fields import IDENTITY_FIELDS, OPEN_FIELDS
 from skillwire.server.headers import Fields, encode_fields, join_fields
 from skillwire.server.negotiation import Coding, choose_coding, matching_tag
 
@@ -34,6 +34,8 @@ _LARGE: Final = 512 * 1024
 _BROTLI_QUALITY: Final = (9, 5)
 _GZIP_LEVEL: Final = (9, 6)
 _GZIP: Final = 16 + zlib.MAX_WBITS  # how zlib is told to read a gzip
+#: A list is another for who may see more.
+_VARY: Final = f"Accept-Encoding, {IDENTITY_FIELDS}"
 _OPEN: Final = encode_fields(OPEN_FIELDS)  # once: indexes of scopes are many
 _READ: Final = (b"GET", b"HEAD")
 _STATUS_LINES: Final = {200: b"HTTP/1.1 200 OK\r\n", 304: b"HTTP/1.1 304 Not Modified\r\n"}
@@ -91,7 +93,7 @@ class Prepared:
         bodies = _codings_of(content)
         for coding, body in bodies.items():
             tag = f'"{digest}"' if coding == "identity" else f'"{digest}-{coding}"'
-            kept = {"ETag": tag, "Cache-Control": cache.value, "Vary": "Accept-Encoding"}
+            kept = {"ETag": tag, "Cache-Control": cache.value, "Vary": _VARY}
             sent = {"Content-Type": media_type, "Content-Length": str(len(body))}
             if coding != "identity":
                 sent["Content-Encoding"] = coding

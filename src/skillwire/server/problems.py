@@ -28,9 +28,12 @@ class Problem:
     message: str
     details: Mapping[str, object] = field(default_factory=dict)
     fields: Mapping[str, str] = field(default_factory=dict)
+    written: bytes | None = None
 
     def body(self) -> bytes:
-        """Return the JSON document."""
+        """Return the JSON document; ``written`` where a protocol has written it."""
+        if self.written is not None:
+            return self.written
         error = {"code": self.code, "message": self.message, "details": dict(self.details)}
         return json.dumps({"error": error}, ensure_ascii=False).encode()
 

@@ -86,13 +86,18 @@ def _exposed(metrics: Metrics) -> bytes:
 
 
 def _describe(broken: Broken) -> dict[str, Any]:
-    # The folder's name and not its path: who may ask whether we are ready need not know this machine.
+    # The folder's name and not its path: who may ask whether we are ready need not know this machine. Of what is not
+    # for everybody, or was never read, only the codes: the log says the rest.
     findings = [
-        {"code": finding.code, "message": finding.message, "line": finding.place.line}
+        {
+            "code": finding.code,
+            "message": finding.message if broken.is_public else None,
+            "line": finding.place.line if broken.is_public else None,
+        }
         for finding in broken.findings
         if finding.level == "error"
     ]
-    return {"folder": broken.name, "serving": broken.serving, "findings": findings}
+    return {"folder": broken.name if broken.is_public else None, "serving": broken.serving, "findings": findings}
 
 
 class _Elsewhere(Response):

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 from skillwire import limits
 from skillwire.errors import StorageError
-from skillwire.protocols.agent_skills.fields import CONTENT_FIELDS, OPEN_FIELDS
+from skillwire.protocols.agent_skills.fields import CONTENT_FIELDS, IDENTITY_FIELDS, OPEN_FIELDS
+from skillwire.protocols.agent_skills.server import Cache
 from skillwire.server.byte_cache import ByteCache
 from skillwire.server.headers import encode_fields, read_fields
 from skillwire.server.negotiation import Part, matching_tag, requested_part
@@ -48,7 +49,8 @@ class StoredContent:
         """Answer a GET or HEAD: the whole, a part, or that the client has it already."""
         asked = read_fields(scope["headers"], b"if-none-match", b"range", b"if-range")
         tag = f'"{stored.digest.hex}"'
-        kept = encode_fields({"ETag": tag, "Cache-Control": stored.cache.value}) + _FIELDS
+        depends = {"Vary": IDENTITY_FIELDS} if stored.cache is Cache.PRIVATE else {}
+        kept = encode_fields({"ETag": tag, "Cache-Control": stored.cache.value}, depends) + _FIELDS
         if matching_tag(asked.get(b"if-none-match", ""), (tag,)):
             await send({"type": "http.response.start", "status": 304, "headers": kept})
             await send({"type": "http.response.body", "body": b""})

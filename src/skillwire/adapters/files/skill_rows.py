@@ -90,9 +90,19 @@ def _sharing_row(sharing: Sharing) -> list[Any]:
 
 
 def _read_sharing(row: list[Any]) -> Sharing:
-    *values, tags, inputs, auth, output, endpoint, descriptor = row
-    shared = tuple(SharedInput(*one) for one in inputs)
-    return Sharing(*values, tuple(tags), shared, auth, output, endpoint, descriptor and _digest(descriptor))
+    name, description, version, capability_type, tags, inputs, auth, output, endpoint, descriptor = row
+    return Sharing(
+        name=name,
+        description=description,
+        version=version,
+        capability_type=capability_type,
+        tags=tuple(tags),
+        inputs=tuple(SharedInput(*one) for one in inputs),
+        auth=auth,
+        output=output,
+        endpoint=endpoint,
+        descriptor=descriptor and _digest(descriptor),
+    )
 
 
 def finding_rows(findings: Iterable[Finding]) -> list[Any]:

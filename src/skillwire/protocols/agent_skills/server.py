@@ -57,6 +57,7 @@ class Cache(StrEnum):
 
     BRIEF = "public, max-age=60, stale-while-revalidate=300"
     FOREVER = "public, max-age=31536000, immutable"
+    PRIVATE = "private, no-cache"
 
 
 @dataclass(frozen=True, slots=True)

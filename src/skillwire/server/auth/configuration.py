@@ -50,8 +50,8 @@ TABLES: Final[dict[str, dict[str, str]]] = {
     "rate_limit": {
         "principal_per_minute": "requests a minute of one who authenticated; 600 by default",
         "principal_burst": "requests at once after a pause; 100 by default",
-        "anonymous_per_minute": "requests a minute from one address; 300 by default",
-        "anonymous_burst": "requests at once after a pause; 100 by default",
+        "anonymous_per_minute": "requests a minute from one address; no limit unless this or `anonymous_burst` is set",
+        "anonymous_burst": "requests of one address at once after a pause; 100 where only the other is set",
     },
 }
 OFFERS: Final = ("api_key", "oauth2", "custom")
@@ -86,7 +86,7 @@ class ServerConfiguration:
     oauth2: OAuth2Settings | None = None
     grants: Grants = field(default_factory=Grants)
     principal_limit: RateLimit = _PRINCIPAL_LIMIT
-    anonymous_limit: RateLimit = _ANONYMOUS_LIMIT
+    anonymous_limit: RateLimit | None = None
     source: str = "server.toml"
 
 
@@ -114,7 +114,7 @@ def read_configuration(data: bytes, source: str) -> ServerConfiguration:
         oauth2,
         grants,
         _rate(reading, "principal", _PRINCIPAL_LIMIT),
-        _rate(reading, "anonymous", _ANONYMOUS_LIMIT),
+        _rate(reading, "anonymous", _ANONYMOUS_LIMIT) if _limits_anonymous(reading.document) else None,
         source,
     )
 
@@ -177,6 +177,11 @@ def _oauth2(reading: _Reading) -> OAuth2Settings:
 def _rate(reading: _Reading, who: str, default: RateLimit) -> RateLimit:
     per_minute = reading.get(("rate_limit", f"{who}_per_minute"), _count, default.per_minute)
     return RateLimit(per_minute, reading.get(("rate_limit", f"{who}_burst"), _count, default.burst))
+
+
+def _limits_anonymous(document: Mapping[str, Any]) -> bool:
+    """Whether the file says anything of strangers: what everybody may read is not limited otherwise."""
+    return any(key.startswith("anonymous") for key in document.get("rate_limit", ()))
 
 
 def _known(name: str, names: Mapping[str, object]) -> str:

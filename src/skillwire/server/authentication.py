@@ -1,0 +1,186 @@
+"""Who asks: the credentials of a request, recognised by whichever method they belong to.
+
+A request that shows no credentials is everybody's. One that shows some must show good ones, whatever it asks for: a
+caller with a key that has ended is told so, rather than shown less than it expects. Which of several it meant nobody
+could say, so showing two is refused. Recognising may read the database or ask an authorization server, so it happens
+off the event loop, and how often a caller may try is bounded. Spec: SSP §7.4, §8.3.2, §8.3.3.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from skillwire.errors import FetchError, SkillwireError, TrustError
+from skillwire.model.access import ANONYMOUS, Principal
+from skillwire.protocols.skill_sharing.errors import encode_error
+from skillwire.protocols.skill_sharing.messages import AuthType
+from skillwire.registry.tokens import PREFIX
+from skillwire.server.auth.offer import auth_config, required_auth
+from skillwire.server.auth.rate_limit import RateLimit, RateLimiter, caller_of
+from skillwire.server.auth.refusals import refused
+from skillwire.server.auth.signed import SignedRequests
+from skillwire.server.headers import read_fields
+from skillwire.server.problems import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from starlette.types import Scope
+
+    from skillwire.registry.tokens import Tokens
+    from skillwire.server.auth.configuration import ServerConfiguration
+    from skillwire.server.auth.oauth import BearerTokens
+
+_IDENTITY: Final = (b"authorization", b"x-api-key", b"x-signature")
+_BEARER: Final = "bearer "
+#: Attempts of one address that may fail a minute; who guesses is slowed down, who mistyped is not.
+_FAILURES: Final = RateLimit(30, 30)
+_UNAVAILABLE: Final = {"ISSUER_UNAVAILABLE": 503, "TOO_MANY_SIGNATURES": 429}
+
+
+class Refusal(Exception):  # noqa: N818  # it is an answer, and no error of ours
+    """The answer to a request that is not let in."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem.code)
+        self.problem = problem
+
+
+class Asker(NamedTuple):
+    """Who asks, None for everybody, and the header fields that say how often it still may."""
+
+    principal: Principal | None
+    fields: Mapping[str, str]
+
+
+def says_who(fields: Iterable[tuple[bytes, bytes]]) -> bool:
+    """Whether a request shows credentials."""
+    return any(name in _IDENTITY for name, _ in fields)
+
+
+class Authentication:
+    """Recognises principals.
+
+    Args:
+        configuration: which methods there are, and how often who may ask.
+        tokens: returns the tokens; first called when a key is shown.
+        bearer: recognises OAuth 2.0 access tokens; None when there is no authorization server.
+        clock: seconds that never run backwards.
+    """
+
+    def __init__(
+        self,
+        configuration: ServerConfiguration,
+        tokens: Callable[[], Tokens],
+        *,
+        bearer: BearerTokens | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.offer = auth_config(configuration)
+        self._details = required_auth(configuration)
+        self._tokens = tokens
+        self._bearer = bearer
+        self._signed = SignedRequests(lambda key_id: tokens().signing_key(key_id), time.time)
+        self._callers = RateLimiter(configuration.principal_limit)
+        self._strangers = RateLimiter(configuration.anonymous_limit) if configuration.anonymous_limit else None
+        self._failures = RateLimiter(_FAILURES)
+        self._clock = clock
+
+    @property
+    def counts_strangers(self) -> bool:
+        """Whether those who do not say who they are may only ask so often."""
+        return self._strangers is not None
+
+    async def identify(self, scope: Scope, body: bytes = b"") -> Asker:
+        """Return who asks.
+
+        Raises:
+            Refusal: the credentials are not good (401), cannot be checked (503), or were shown too often (429).
+
+        Trust: everything in the request is a stranger's.
+        """
+        shown = read_fields(scope["headers"], *_IDENTITY)
+        address = scope["client"][0] if scope.get("client") else ""
+        if not shown:
+            return Asker(None, self._count(self._strangers, ANONYMOUS, address))
+        try:
+            if len(shown) > 1:
+                raise refused("credentials of more than one kind are shown", "ambiguous")
+            principal = await self._recognise(shown, scope, body)
+        except (TrustError, FetchError) as error:
+            raise self._refusal(error, address) from error
+        return Asker(principal, self._count(self._callers, principal, address))
+
+    async def close(self) -> None:
+        """End what recognising began."""
+        if self._bearer is not None:
+            await self._bearer.close()
+
+    def locked(self, principal: Principal | None) -> Refusal:
+        """Return the answer to who may know of a skill and not use it. Spec: SSP §8.3.2, §8.3.3."""
+        if principal is None:
+            message = "Authentication is required to use this skill"
+            return self._required(TrustError("AUTH_REQUIRED", message))
+        details = {"required_scopes": [], "granted_scopes": sorted(principal.scopes)}
+        error = TrustError("PERMISSION_DENIED", "Insufficient permissions to use this skill", details=details)
+        return Refusal(_problem(error, 403))
+
+    def _count(self, limiter: RateLimiter | None, principal: Principal, address: str) -> Mapping[str, str]:
+        """Count a request; return the fields that say what is left, or raise the refusal."""
+        if limiter is None:
+            return {}
+        allowance = limiter.take(caller_of(principal, address), self._clock())
+        if not allowance.allowed:
+            raise Refusal(_too_many("requests come too often", allowance.headers()))
+        return allowance.headers()
+
+    async def _recognise(self, shown: Mapping[bytes, str], scope: Scope, body: bytes) -> Principal:
+        if b"x-signature" in shown:
+            return await self._recognise_signature(shown[b"x-signature"], scope, body)
+        text = shown.get(b"x-api-key") or _bearer_of(shown.get(b"authorization", ""))
+        if b"x-api-key" in shown or text.startswith(f"{PREFIX}_"):
+            token = await asyncio.to_thread(lambda: self._tokens().recognise(text))
+            if token is None:
+                raise refused("this API key is not known, or has ended", "unknown")
+            return Principal(token.name, token.skills, token.scopes)
+        if self._bearer is None:
+            raise refused("this server has no authorization server, and takes API keys only", "unknown")
+        return await self._bearer.recognise(text)
+
+    async def _recognise_signature(self, signature: str, scope: Scope, body: bytes) -> Principal:
+        query = scope["query_string"].decode("latin-1")
+        path = (scope.get("raw_path") or scope["path"].encode()).decode("latin-1")
+        target = f"{path}?{query}" if query else path
+        return await asyncio.to_thread(self._signed.recognise, signature, scope["method"], target, body)
+
+    def _refusal(self, error: SkillwireError, address: str) -> Refusal:
+        """Return the answer to credentials that were not good; to an address that shows many of them, a pause."""
+        if error.code in _UNAVAILABLE:
+            return Refusal(_problem(error, _UNAVAILABLE[error.code], {"Retry-After": "5"}))
+        try:
+            self._count(self._failures, ANONYMOUS, address)
+        except Refusal as too_many:
+            return too_many
+        return self._required(error)
+
+    def _required(self, error: SkillwireError) -> Refusal:
+        told = TrustError("AUTH_REQUIRED", error.message, details={**error.details, **self._details})
+        scheme = "Signature" if self.offer.type is AuthType.CUSTOM else "Bearer"
+        return Refusal(_problem(told, 401, {"WWW-Authenticate": f'{scheme} realm="skills"'}))
+
+
+def _bearer_of(authorization: str) -> str:
+    if authorization[: len(_BEARER)].lower() != _BEARER:
+        raise refused("the Authorization field holds no bearer token", "malformed")
+    return authorization[len(_BEARER) :].strip()
+
+
+def _problem(error: SkillwireError, status: int, fields: Mapping[str, str] | None = None) -> Problem:
+    _, body = encode_error(error)
+    return Problem(status, error.code, error.message, fields=fields or {}, written=body)
+
+
+def _too_many(message: str, fields: Mapping[str, str]) -> Problem:
+    return Problem(429, "TOO_MANY_REQUESTS", message, fields=fields)

@@ -1,0 +1,261 @@
+"""Who sees what over HTTP: everybody, who has a grant, who has none. A private skill's name shows nowhere."""
+
+import gzip
+import json
+import re
+
+import brotli
+import pytest
+import structlog
+from tests.support.publishing import Asgi, write_skill
+
+from skillwire.protocols.skill_sharing.signing import sign
+from skillwire.protocols.skill_sharing.validation import validate
+from skillwire.server import app
+from skillwire.server.compose import open_tokens
+
+INDEX = "/.well-known/agent-skills/index.json"
+OLD_INDEX = "/.well-known/skills/index.json"
+SHARING = "/.well-known/skill-sharing"
+HOST = {"Host": "skills.example.com"}
+SECRET_NAME = "omega-plan"  # noqa: S105  # a skill's name
+#: The lists of every protocol.
+LISTS = [INDEX, OLD_INDEX, SHARING, "/skills", "/", "/api/search?q=plan", "/api/search?q="]
+
+
+@pytest.fixture
+def tokens(tmp_path, monkeypatch):
+    monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
+    open_tokens.cache_clear()
+    yield open_tokens()
+    open_tokens.cache_clear()
+
+
+@pytest.fixture
+async def client(tmp_path, tokens):  # noqa: ARG001  # made first, so that the state folder is the test's
+    folder = tmp_path / "skills"
+    write_skill(folder, "open-notes", {"run.sh": "echo"})
+    write_skill(folder, "staff-guide", {"skill.toml": 'access = "restricted"\n'})
+    write_skill(folder, SECRET_NAME, {"skill.toml": 'access = "private"\n', "notes.txt": "x"})
+    application = app([folder], blobs=tmp_path / "blobs", publisher="example-corp")
+    await application.startup()
+    await application.publication.first(20)
+    yield Asgi(application)
+    await application.shutdown()
+
+
+@pytest.fixture
+def key(tokens):
+    """Make an API key that opens these skills; return the header fields that show it."""
+
+    def make(*skills, **more):
+        return {**HOST, "X-API-Key": tokens.issue("caller", skills=skills, **more).secret}
+
+    return make
+
+
+def sharing_names(answer):
+    return {skill["id"].partition("/")[2] for skill in answer.json()["skills"]}
+
+
+def names_in(answer):
+    return {skill["name"] for skill in answer.json()["skills"]}
+
+
+@pytest.mark.spec("SSP-well-known")
+async def test_everybody_finds_public_and_restricted_skills(client):
+    answer = await client.get(SHARING, HOST)
+    assert (answer.status, answer.fields["content-type"]) == (200, "application/json")
+    assert sharing_names(answer) == {"open-notes", "staff-guide"}
+    assert answer.json()["provider"] == {"name": "example-corp", "url": "http://skills.example.com"}
+    assert names_in(await client.get(INDEX)) == {"open-notes"}
+    assert validate(answer.json(), "SkillIndex").valid
+
+
+@pytest.mark.spec("SSP-registry")
+async def test_registry_answers_a_list_and_filters_it(client):
+    everything = await client.get("/skills", HOST)
+    assert everything.json() == (await client.get(SHARING, HOST)).json()["skills"]
+    assert (await client.get("/skills?type=api", HOST)).json() == []
+    assert (await client.get("/skills?type=knowledge", HOST)).json() == everything.json()
+    answer = await client.get("/skills?type=exec", HOST)
+    assert (answer.status, answer.json()["error"]["code"]) == (400, "VALIDATION_ERROR")
+
+
+@pytest.mark.spec("SSP-direct-url")
+async def test_descriptor_is_at_the_url_that_the_index_gives(client):
+    for entry in (await client.get(SHARING, HOST)).json()["skills"]:
+        path = entry["descriptor_url"].removeprefix("http://skills.example.com")
+        answer = await client.get(path, HOST)
+        assert validate(answer.json()).valid
+        assert {key: answer.json()[key] for key in ("id", "name", "version", "access")} == {
+            key: entry[key] for key in ("id", "name", "version", "access")
+        }
+        held = await client.get(path, {**HOST, "If-None-Match": answer.fields["etag"]})
+        assert held.status == 304
+
+
+async def test_endpoint_of_an_instruction_gives_its_artifact(client):
+    descriptor = (await client.get("/skills/open-notes.json", HOST)).json()
+    path = descriptor["endpoint"]["url"].removeprefix("http://skills.example.com")
+    assert (await client.get(path)).status == 200
+
+
+class TestWithAGrant:
+    async def test_sees_and_reads_what_was_granted(self, client, key):
+        fields = key(SECRET_NAME)
+        assert names_in(await client.get(INDEX, fields)) == {"open-notes", SECRET_NAME}
+        assert sharing_names(await client.get(SHARING, fields)) == {"open-notes", "staff-guide", SECRET_NAME}
+        for path in (
+            f"/.well-known/agent-skills/{SECRET_NAME}/notes.txt",
+            f"/@{SECRET_NAME}{INDEX}",
+            f"/skills/{SECRET_NAME}.json",
+        ):
+            answer = await client.get(path, fields)
+            assert answer.status == 200, path
+            assert answer.fields["cache-control"] == "private, no-cache"
+            assert {"Authorization", "X-API-Key"} <= set(answer.fields["vary"].split(", "))
+        assert (await client.get(INDEX)).fields["cache-control"].startswith("public")
+
+    async def test_is_told_how_often_it_may_still_ask(self, client, key):
+        fields = key("open-notes")
+        left = [int((await client.get(path, fields)).fields["ratelimit-remaining"]) for path in (INDEX, SHARING, "/")]
+        assert left == sorted(left, reverse=True)
+        assert left[0] == 99
+        assert "ratelimit-limit" not in (await client.get(INDEX)).fields
+
+    async def test_key_works_as_a_bearer_token(self, client, key):
+        bearer = {**HOST, "Authorization": f"Bearer {key('*')['X-API-Key']}"}
+        assert names_in(await client.get(INDEX, bearer)) == {"open-notes", "staff-guide", SECRET_NAME}
+
+    async def test_signed_request_counts_once(self, client, tokens):
+        issued = tokens.issue("signer", skills=["*"], kind="signing_key")
+        now = int(open_tokens()._clock()) + 1
+        signature = sign(issued.token.token_id, issued.secret.encode(), "GET", INDEX, b"", timestamp=now)
+        fields = {**HOST, "X-Signature": str(signature)}
+        assert SECRET_NAME in names_in(await client.get(INDEX, fields))
+        again = await client.get(INDEX, fields)
+        assert (again.status, again.json()["error"]["details"]["reason"]) == (401, "repeated")
+
+    async def test_grant_ends_with_its_token(self, client, tokens, key):
+        fields = key(SECRET_NAME)
+        assert SECRET_NAME in names_in(await client.get(INDEX, fields))
+        tokens.revoke(tokens.all()[0].token_id)
+        assert (await client.get(INDEX, fields)).status == 401
+
+
+@pytest.mark.spec("SSP-auth-flow")
+class TestRefusals:
+    async def test_bad_credentials_are_refused_whatever_is_asked_for(self, client):
+        for fields in (
+            {"X-API-Key": "x"},
+            {"Authorization": "Bearer x"},
+            {"Authorization": "Basic eDp5"},
+            {"X-Signature": "x"},
+            {"X-API-Key": "x", "Authorization": "Bearer x"},
+        ):
+            for path in (INDEX, "/healthz", "/nothing", "/"):
+                answer = await client.get(path, fields)
+                error = answer.json()["error"]
+                assert (answer.status, error["code"]) == (401, "AUTH_REQUIRED"), (fields, path)
+                assert error["details"]["required_auth_type"] == "api_key"
+                assert error["details"]["header"] == "X-API-Key"
+                assert answer.fields["www-authenticate"].startswith("Bearer")
+
+    async def test_restricted_skill_wants_credentials_first_and_then_a_grant(self, client, key):
+        path = "/.well-known/agent-skills/staff-guide/SKILL.md"
+        nobody = await client.get(path)
+        assert (nobody.status, nobody.json()["error"]["code"]) == (401, "AUTH_REQUIRED")
+        somebody = await client.get(path, key("open-notes", scopes=["read"]))
+        error = somebody.json()["error"]
+        assert (somebody.status, error["code"]) == (403, "PERMISSION_DENIED")
+        assert error["details"] == {"required_scopes": [], "granted_scopes": ["read"]}
+        assert (await client.get(path, key("staff-guide"))).status == 200
+
+    async def test_guessing_is_slowed_down(self, client):
+        answers = [await client.get(INDEX, {"X-API-Key": f"guess-{number}"}) for number in range(40)]
+        assert [answer.status for answer in answers].count(401) == 30
+        last = answers[-1]
+        assert (last.status, last.json()["error"]["code"]) == (429, "TOO_MANY_REQUESTS")
+        assert int(last.fields["retry-after"]) >= 1
+        assert last.fields["ratelimit-remaining"] == "0"
+        assert (await client.get(INDEX)).status == 200
+
+
+class TestPrivateSkill:
+    """The walk: whatever a stranger or a caller without the grant asks for, the name shows nowhere."""
+
+    def paths(self, name):
+        return [
+            f"/.well-known/agent-skills/{name}/SKILL.md",
+            f"/.well-known/agent-skills/{name}/notes.txt",
+            f"/.well-known/agent-skills/{name}.tar.gz",
+            f"/.well-known/skills/{name}/SKILL.md",
+            f"/@{name}{INDEX}",
+            f"/@{name}{OLD_INDEX}",
+            f"/skills/{name}.json",
+            f"/skills/{name}",
+            f"/skills/{name}/files/notes.txt",
+            f"/skills/{name}/executions",
+        ]
+
+    async def test_its_name_is_in_no_list_header_metric_or_log(self, client, key):
+        with structlog.testing.capture_logs() as log:
+            for fields in (HOST, key("open-notes"), key("staff-guide")):
+                for path in [*LISTS, "/metrics", "/healthz", "/readyz", f"/@example-corp{INDEX}", "/openapi.json"]:
+                    for method in ("GET", "HEAD", "OPTIONS", "POST"):
+                        for coding in ("identity", "gzip", "br"):
+                            answer = await client.request(path, {**fields, "Accept-Encoding": coding}, method=method)
+                            assert SECRET_NAME not in repr(answer.fields), (path, method)
+                            assert SECRET_NAME.encode() not in decoded(answer), (path, method, coding)
+        assert SECRET_NAME not in json.dumps(log, default=repr)
+
+    async def test_asking_for_it_is_answered_as_asking_for_nothing(self, client, key):
+        unknown = "sigma-plan"  # as long, so that lengths can be compared
+        assert len(unknown) == len(SECRET_NAME)
+        for fields in (HOST, key("open-notes")):
+            for hidden, absent in zip(self.paths(SECRET_NAME), self.paths(unknown), strict=True):
+                for method in ("GET", "HEAD", "OPTIONS", "POST", "DELETE"):
+                    told = await client.request(hidden, fields, method=method)
+                    expected = await client.request(absent, fields, method=method)
+                    assert normal(told, SECRET_NAME) == normal(expected, unknown), (hidden, method)
+                    assert told.status in ({404} if method in {"GET", "HEAD"} else {204, 404, 405}), (hidden, method)
+
+    async def test_its_artifact_cannot_be_had_by_its_digest(self, client, key):
+        index = await client.get(INDEX, key(SECRET_NAME))
+        [entry] = [skill for skill in index.json()["skills"] if skill["name"] == SECRET_NAME]
+        path = f"/.well-known/agent-skills/{entry['url']}"
+        assert (await client.get(path, key(SECRET_NAME))).status == 200
+        assert (await client.get(path)).status == 404
+        assert (await client.get(path, key("open-notes"))).status == 404
+
+    async def test_when_it_is_broken_only_the_code_is_told(self, client, tmp_path):
+        (tmp_path / "skills" / SECRET_NAME / "SKILL.md").write_text("no frontmatter")
+        client.application.publication.folders.refresh(None)
+        client.application.publication._publish()
+        ready = await client.get("/readyz")
+        assert [one["folder"] for one in ready.json()["broken"]] == [None]
+        assert ready.json()["broken"][0]["findings"][0]["code"]
+        assert SECRET_NAME.encode() not in ready.body
+
+    async def test_tags_of_lists_say_nothing_of_it(self, client, tmp_path):
+        before = {path: (await client.get(path, HOST)).fields.get("etag") for path in LISTS}
+        folder = tmp_path / "skills" / SECRET_NAME
+        (folder / "notes.txt").write_text("changed")
+        client.application.publication.folders.refresh(None)
+        client.application.publication._publish()
+        after = {path: (await client.get(path, HOST)).fields.get("etag") for path in LISTS}
+        assert before == after
+
+
+def decoded(answer):
+    coding = answer.fields.get("content-encoding", "identity")
+    decode = {"gzip": gzip.decompress, "br": brotli.decompress, "identity": bytes}[coding]
+    return decode(answer.body) if answer.body else b""
+
+
+def normal(answer, name):
+    """Return what was answered with ``name`` blotted out, and without what depends on it as a digest does."""
+    fields = {key: value.replace(name, "*") for key, value in answer.fields.items() if key != "etag"}
+    body = re.sub(rb"\s+", b" ", decoded(answer).replace(name.encode(), b"*"))
+    return answer.status, fields, body

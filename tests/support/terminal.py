@@ -15,13 +15,13 @@ import signal
 import struct
 import termios
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 import pyte
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
 PATIENCE = 15.0
 _COLORS = {"red": "red", "green": "green", "brown": "yellow", "blue": "blue", "cyan": "cyan", "magenta": "magenta"}
@@ -89,6 +89,15 @@ class Terminal:
         while self._read(0.2):
             assert time.monotonic() < deadline, f"it does not end; the screen:\n{self.text()}"
         return self._reap()
+
+    def is_waiting(self) -> bool:
+        """Whether the program waits for something, such as a key, and does not run."""
+        state = Path(f"/proc/{self._pid}/stat").read_text().rpartition(")")[2].split()[0]
+        return state == "S"
+
+    def settings(self) -> list[object]:
+        """Return the terminal's modes: echo, line by line and so on; also when the program has ended."""
+        return termios.tcgetattr(self._handle)
 
     def text(self) -> str:
         """Return what scrolled off and what is on the screen, without the space at the ends of lines."""

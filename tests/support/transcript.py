@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 PROGRAM = str(Path(sys.executable).with_name("skillwire"))
 PATIENCE = 15.0
 _HOME = "/home/newcomer"  # as long as what mkdtemp makes below
-_CTRL_C = "\x03"
+CTRL_C = "\x03"
 _DIGITS = {"ORIGIN": "8", "FLAWED": "7", "SLOW": "6"}
 _VOLATILE = [
     (re.compile(r"[0-9a-f]{64}"), lambda found: "d" * len(found[0])),
@@ -95,14 +95,16 @@ class Surrounding:
             words = [word.replace(name, address) for word in words]
         return self._on_terminal(words, call) if self.columns else self._in_pipe(words, call)
 
+    def start(self, words: Sequence[str], **variables: str) -> Terminal:
+        """Start the program on a terminal, with more of the environment."""
+        environment = {**self._environment, **variables}
+        return Terminal([PROGRAM, *words], cwd=self.project, environment=environment, columns=self.columns or 80)
+
     def _on_terminal(self, words: Sequence[str], call: Call) -> list[str]:
-        assert self.columns is not None
-        with Terminal(
-            [PROGRAM, *words], cwd=self.project, environment=self._environment, columns=self.columns
-        ) as terminal:
+        with self.start(words) as terminal:
             if call.until:
                 terminal.until(lambda text: all(part in text for part in call.until))
-                terminal.type(_CTRL_C)
+                terminal.type(CTRL_C)
             elif call.typed:
                 terminal.until(lambda text: "[y/N]:" in text.replace("\n", ""))
                 terminal.type(call.typed)

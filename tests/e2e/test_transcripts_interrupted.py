@@ -1,0 +1,78 @@
+"""Ctrl-C on a terminal: what is said, the exit code, no half state, and a terminal that is as it was before."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from tests.support.publishing import write_skill
+from tests.support.raw_server import RawServer, answer
+from tests.support.transcript import CTRL_C, Surrounding
+
+from skillwire.model.digest import Digest
+
+SKILL = b"---\nname: notes\ndescription: Writes notes.\n---\n\nWrite them.\n"
+
+
+def slow(peer):
+    """Publish a skill, and never finish its artifact."""
+    row = {"name": "notes", "type": "skill-md", "description": "Writes notes.", "url": "/notes/SKILL.md"}
+    schema = "https://schemas.agentskills.io/discovery/0.2.0/schema.json"
+    index = json.dumps({"$schema": schema, "skills": [{**row, "digest": Digest.of(SKILL)}]}).encode()
+    while head := peer.request():
+        if b"/notes/SKILL.md" in head:
+            peer.send(answer(SKILL)[:-20])
+        else:
+            found = "200 OK" if b"agent-skills/index.json" in head else "404 Not Found"
+            peer.send(answer(index, "Content-Type: application/json", status=found))
+
+
+@pytest.fixture
+def surrounding():
+    with Surrounding(80, {}) as made:
+        yield made
+
+
+@pytest.mark.parametrize("variables", [{}, {"TERM": "dumb"}])
+def test_add_from_a_slow_server(surrounding, variables):
+    with RawServer(slow) as server:
+        call = ["add", f"127.0.0.1:{server.port}/notes", "--yes", "-a", "universal"]
+        with surrounding.start(call, **variables) as terminal:
+            before = terminal.settings()
+            # Where nothing can be drawn over, nothing is: then the request for the artifact is the moment.
+            shown = "adding" if not variables else ""
+            terminal.until(lambda text: shown in text and any(b"/notes/SKILL.md" in head for head in server.requests))
+            terminal.type(CTRL_C)
+            assert terminal.wait() == 130
+            assert terminal.settings() == before
+            assert terminal.text() == ("interrupted" if not variables else "^Cinterrupted")
+            assert (terminal.screen.cursor.x, terminal.screen.cursor.hidden) == (0, False)
+    assert list(surrounding.project.iterdir()) == []
+
+
+def test_serve(surrounding):
+    write_skill(surrounding.project / "skills", "notes")
+    with surrounding.start(["serve", "skills", "--port", "0", "--no-access-log"]) as terminal:
+        before = terminal.settings()
+        terminal.until(lambda text: "serving" in text and "published" in text)
+        terminal.type(CTRL_C)
+        assert terminal.wait() == 0
+        assert terminal.settings() == before
+        assert terminal.text().splitlines()[-1] == "stopped"
+        assert "^C" not in terminal.text()
+        assert (terminal.screen.cursor.x, terminal.screen.cursor.hidden) == (0, False)
+
+
+def test_a_question(surrounding):
+    write_skill(surrounding.project / "skills", "notes")
+    write_skill(surrounding.project / "skills", "tools")
+    with surrounding.start(["add", "./skills", "-a", "universal"]) as terminal:
+        before = terminal.settings()
+        # A signal between the question and the wait for its answer is lost: Python looks at it before or after.
+        terminal.until(lambda text: "[y/N]:" in text and terminal.raw.endswith(b" ") and terminal.is_waiting())
+        terminal.type(CTRL_C)
+        assert terminal.wait() == 130
+        assert terminal.settings() == before
+        assert terminal.text().splitlines()[-1] == "interrupted"
+        assert terminal.screen.cursor.x == 0
+    assert [path.name for path in surrounding.project.iterdir()] == ["skills"]

@@ -13,7 +13,7 @@ from skillwire.model.digest import Digest
 from skillwire.protocols.agent_skills.messages import SCHEMA_URI
 from skillwire.protocols.skill_sharing import client as sharing
 from skillwire.protocols.skill_sharing import server
-from skillwire.resolver.reference import parse_reference
+from skillwire.resolver.reference import SHARING_REGISTRY, SHARING_WELL_KNOWN, parse_reference
 from skillwire.resolver.settings import Settings
 from skillwire.testing.publisher import SimulatedPublisher
 
@@ -84,6 +84,7 @@ def place(tmp_path, monkeypatch):
 
 def test_client_and_server_mean_the_same_paths():
     assert (sharing.WELL_KNOWN, sharing.REGISTRY) == (server.WELL_KNOWN, server.REGISTRY)
+    assert (sharing.WELL_KNOWN, sharing.REGISTRY) == (SHARING_WELL_KNOWN, SHARING_REGISTRY)
 
 
 class TestFind:

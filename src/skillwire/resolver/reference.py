@@ -22,8 +22,6 @@ from skillwire.errors import UsageError, ValidationError
 from skillwire.model.name import is_skill_name
 from skillwire.model.url import Url, is_ipv4, parse_url
 from skillwire.protocols.agent_skills.messages import WELL_KNOWN, WELL_KNOWN_OLD
-from skillwire.protocols.skill_sharing.client import REGISTRY, index_url
-from skillwire.protocols.skill_sharing.client import WELL_KNOWN as SHARING_WELL_KNOWN
 from skillwire.trust.address import is_localhost
 from skillwire.trust.ranges import Reach, classify, read_address
 
@@ -32,6 +30,9 @@ if TYPE_CHECKING:
 
 #: What the origin of a skill from a folder of this machine begins with.
 LOCAL: Final = "path:"
+#: The paths of Skill Sharing, as its client has them; said here again, since installing imports nothing of it.
+SHARING_WELL_KNOWN: Final = "/.well-known/skill-sharing"
+SHARING_REGISTRY: Final = "/skills"
 AGENT_SKILLS: Final = "agent-skills"
 SKILL_SHARING: Final = "skill-sharing"
 _ARCHIVE_EXTENSIONS: Final = (".tar.gz", ".zip", ".skill")
@@ -76,7 +77,9 @@ class Reference(NamedTuple):
     def registry(self) -> IndexLocation | None:
         """The registry that it may name: where its address ends with ``/skills``. Spec: SSP §4.2."""
         locations = (lookup.location for lookup in self.fallback if lookup.name is None)
-        return next((found for found in locations if found.url.partition("?")[0].rstrip("/").endswith(REGISTRY)), None)
+        return next(
+            (found for found in locations if found.url.partition("?")[0].rstrip("/").endswith(SHARING_REGISTRY)), None
+        )
 
 
 def parse_reference(text: str) -> Reference:
@@ -105,7 +108,7 @@ def agent_skills_location(origin: str) -> IndexLocation:
 
 def sharing_location(url: str) -> IndexLocation:
     """Return where the origin of ``url`` publishes its index of Skill Sharing. Spec: SSP §4.3.1."""
-    return IndexLocation(index_url(parse_url(url).origin), None, SKILL_SHARING)
+    return IndexLocation(parse_url(url).origin + SHARING_WELL_KNOWN, None, SKILL_SHARING)
 
 
 def source_location(text: str) -> IndexLocation:
@@ -160,7 +163,7 @@ def _web_reference(text: str, url: Url) -> Reference:
     if "/.well-known/" in path or path.endswith("/index.json"):
         return Reference(text, lookups=lookups)
     fallback = [Lookup(sharing_location(str(url)), path.strip("/") or None)]
-    if path and ("://" in text or path.endswith(REGISTRY)):
+    if path and ("://" in text or path.endswith(SHARING_REGISTRY)):
         fallback.append(whole)
     return Reference(text, lookups=lookups, fallback=tuple(fallback))
 

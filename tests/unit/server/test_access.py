@@ -256,6 +256,7 @@ def decoded(answer):
 
 def normal(answer, name):
     """Return what was answered with ``name`` blotted out, and without what depends on it as a digest does."""
-    fields = {key: value.replace(name, "*") for key, value in answer.fields.items() if key != "etag"}
+    differs = {"etag", "ratelimit-remaining", "ratelimit-reset"}
+    fields = {key: value.replace(name, "*") for key, value in answer.fields.items() if key not in differs}
     body = re.sub(rb"\s+", b" ", decoded(answer).replace(name.encode(), b"*"))
     return answer.status, fields, body

@@ -14,6 +14,7 @@ import importlib.util
 import json
 import os
 import platform
+import re
 import shutil
 import signal
 import sqlite3
@@ -38,7 +39,6 @@ QUICK: Final = {
     "descriptors": ["2"],
     "http_clients": ["2"],
     "page": ["500"],
-    "routed_json": ["2000"],
     "server_memory": ["500"],
     "start_up": ["3"],
     "unpack": ["2"],
@@ -169,7 +169,8 @@ def _versions() -> list[str]:
     for name, command in _PROGRAMS.items():
         if shutil.which(name):
             said = subprocess.run(command, capture_output=True, text=True, check=False)
-            found.append(" ".join((said.stdout + said.stderr).splitlines()[0].partition("[")[0].split()))
+            number = re.search(r"\d+\.\d[\w.]*", said.stdout + said.stderr)
+            found.append(f"{name} {number[0] if number else 'of an unknown version'}")
     if (_PEERS / ".installed").exists():
         node = subprocess.run([_PEERS / ".bin" / "node", "--version"], capture_output=True, text=True, check=False)
         found.append(f"node {node.stdout.strip().removeprefix('v')}")

@@ -8,6 +8,7 @@ import json
 import os
 import re
 import runpy
+import shlex
 import shutil
 import sqlite3
 import subprocess
@@ -18,11 +19,17 @@ from datetime import date, timedelta
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
+import click
 import pytest
 import skills_ref
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+
+from skillwire.cli import main
+from skillwire.cli.main import EXIT_INTERNAL, EXIT_INTERRUPTED, SECTIONS, cli
+from skillwire.codes import CODES
+from skillwire.errors import SkillwireError
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SKILLS = EXAMPLES / "skills"
@@ -756,3 +763,46 @@ class TestWeatherForecast:
         jsonschema_rs.validate(schema, json.loads(example("weather-forecast", "json", 1)))
         with pytest.raises(jsonschema_rs.ValidationError):
             jsonschema_rs.validate(schema, {"forecasts": []})
+
+
+class TestSkillwireCli:
+    """The skill that teaches this very command: what it shows is what there is."""
+
+    CALLS = sorted(
+        set(re.findall(r"(?:^|`)skillwire ([a-z][^`#\n]*)", frontmatter_and_body("skillwire-cli")[1], re.MULTILINE))
+    )
+
+    @pytest.fixture
+    def project(self, tmp_path, monkeypatch):
+        (tmp_path / "skills").mkdir()
+        monkeypatch.chdir(tmp_path)
+
+    @pytest.mark.parametrize("call", CALLS)
+    @pytest.mark.usefixtures("project")
+    def test_the_command_takes_what_is_shown(self, call):
+        name, *arguments = shlex.split(call)
+        context = cli.make_context("skillwire", [name, *arguments])
+        _, command, rest = cli.resolve_command(context, [name, *arguments])
+        while isinstance(command, click.Group):
+            _, command, rest = command.resolve_command(context, rest)
+        command.make_context(name, rest)
+
+    def test_it_shows_every_command(self):
+        named = {call.split()[0] for call in self.CALLS}
+        assert named == {name for section in SECTIONS.values() for name in section}
+
+    def test_the_codes_that_it_names_exist(self):
+        _, body = frontmatter_and_body("skillwire-cli")
+        named = set(re.findall(r"`([A-Z]+_[A-Z_]+|[A-Z]{6,})`", body)) - {"SKILLWIRE_TOKENS"}
+        assert len(named) >= 5
+        assert named <= set(CODES)
+
+    def test_the_exit_codes_are_those_of_the_errors(self):
+        _, body = frontmatter_and_body("skillwire-cli")
+        told = {int(code) for code in re.findall(r"^\| (\d+) \|", body, re.MULTILINE)}
+        errors = {kind.exit_code for kind in SkillwireError.__subclasses__()}
+        assert told == {0, EXIT_INTERNAL, EXIT_INTERRUPTED} | errors
+
+    def test_check_finds_nothing(self, capsys):
+        assert main.run(["check", str(SKILLS / "skillwire-cli")]) == 0
+        assert capsys.readouterr().out.endswith(": no findings\n")

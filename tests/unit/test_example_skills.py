@@ -792,14 +792,12 @@ class TestSkillwireCli:
         assert named == {name for section in SECTIONS.values() for name in section}
 
     def test_the_codes_that_it_names_exist(self):
-        _, body = frontmatter_and_body("skillwire-cli")
-        named = set(re.findall(r"`([A-Z]+_[A-Z_]+|[A-Z]{6,})`", body)) - {"SKILLWIRE_TOKENS"}
+        named = set(re.findall(r"`([A-Z]+_[A-Z_]+|[A-Z]{6,})`", self.BODY)) - {"SKILLWIRE_TOKENS"}
         assert len(named) >= 5
         assert named <= set(CODES)
 
     def test_the_exit_codes_are_those_of_the_errors(self):
-        _, body = frontmatter_and_body("skillwire-cli")
-        told = {int(code) for code in re.findall(r"^\| (\d+) \|", body, re.MULTILINE)}
+        told = {int(code) for code in re.findall(r"^\| (\d+) \|", self.BODY, re.MULTILINE)}
         errors = {kind.exit_code for kind in SkillwireError.__subclasses__()}
         assert told == {0, EXIT_INTERNAL, EXIT_INTERRUPTED} | errors
 

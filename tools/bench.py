@@ -63,7 +63,7 @@ def main() -> int:
     quick = "--quick" in arguments
     named = [Path(argument) for argument in arguments if argument != "--quick"]
     files = named or [
-        file for file in sorted((PROJECT / "bench").glob("*.py")) if "import Goal, compare" in _text(file)
+        file for file in sorted((PROJECT / "bench").glob("*.py")) if "from comparison import" in _text(file)
     ]
     before = os.getloadavg()[0]
     runs = [run(file, QUICK.get(file.stem, []) if quick else []) for file in files]

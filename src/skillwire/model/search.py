@@ -21,13 +21,15 @@ class SearchQuery:
     """A search: words in any order, chosen values of facets, and which part of the hits.
 
     ``facets`` is facet → values; a skill has to have one of the values of each facet that is named. ``after`` is
-    the ``next`` of the page before, and opaque. Empty ``text`` means all, sorted by name.
+    the ``next`` of the page before, and opaque. Empty ``text`` means all, sorted by name. Values of facets are counted
+    when ``counted``.
     """
 
     text: str = ""
     facets: Mapping[str, frozenset[str]] = field(default_factory=dict)
     limit: int = 20
     after: str | None = None
+    counted: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,15 +22,15 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import structlog
 
 from skillwire import limits
-from skillwire.protocols.agent_skills.fields import OPEN_FIELDS
 from skillwire.protocols.agent_skills.server import Cache, Listing
 from skillwire.server.audience import Audiences
 from skillwire.server.authentication import Refusal, says_who
 from skillwire.server.console import Console
 from skillwire.server.headers import encode_fields
+from skillwire.server.methods import answer_other_method
 from skillwire.server.metrics import Metrics
 from skillwire.server.prepared import Remembered
-from skillwire.server.problems import INTERNAL, NOT_FOUND, NOT_READY, URL_TOO_LONG, method_not_allowed
+from skillwire.server.problems import INTERNAL, NOT_FOUND, NOT_READY, URL_TOO_LONG
 from skillwire.server.search_answers import SEARCH_PATH
 from skillwire.server.services import make_services
 from skillwire.server.sharing_route import SharingRoute
@@ -50,21 +50,8 @@ if TYPE_CHECKING:
     from skillwire.server.revision import Revision
 
 _READ: Final = ("GET", "HEAD")
-_ALLOWED: Final = "GET, HEAD, OPTIONS"
 #: What every path of a site begins with; all else is a service or nothing.
 _SITE: Final = ("/.well-known/", "/@")
-#: The answer to a preflight, and to whoever else asks what may be done.
-_OPTIONS: Final = encode_fields(
-    {
-        "Allow": _ALLOWED,
-        "Access-Control-Allow-Methods": _ALLOWED,
-        "Access-Control-Allow-Headers": "*",
-        "Access-Control-Max-Age": "86400",
-    },
-    OPEN_FIELDS,
-)
-
-
 _SEARCH: Final = f"{SEARCH_PATH}?".encode("ascii")
 
 
@@ -105,7 +92,9 @@ class Application:
         self._authentication = authentication
         self._sharing = SharingRoute(self._stored, publisher, base_url, authentication.offer)
         self._console = Console(lambda: publication.current, self._first_revision, publication.blobs, base_url)
-        self._services = make_services(lambda: publication.current, self._metrics, self._console.absent)
+        self._services = make_services(
+            lambda: publication.current, self._first_revision, self._metrics, self._console.absent
+        )
 
     async def startup(self) -> None:
         """Begin to load and watch the folders, unless that has begun. Returns at once."""
@@ -243,7 +232,7 @@ class Application:
             await NOT_FOUND.send(send, head=scope["method"] == "HEAD")
             return "none"
         if scope["method"] not in _READ:
-            await _answer_other_method(scope["method"], send)
+            await answer_other_method(scope["method"], send)
             return "none"
         if answer is None:
             await self._sharing.answer(path, scope, send, audience)
@@ -291,11 +280,3 @@ def _path(scope: Scope) -> str:
     path: str = scope["path"]
     root: str = scope.get("root_path", "")
     return path[len(root) :] if root and (path == root or path.startswith(root + "/")) else path
-
-
-async def _answer_other_method(method: str, send: Send) -> None:
-    if method != "OPTIONS":
-        await method_not_allowed(method, _ALLOWED).send(send)
-        return
-    await send({"type": "http.response.start", "status": 204, "headers": _OPTIONS.copy()})
-    await send({"type": "http.response.body", "body": b""})

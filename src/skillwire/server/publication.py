@@ -24,6 +24,7 @@ from skillwire.server.log import log_broken, log_changes, log_templates
 from skillwire.server.memory import trim_memory
 from skillwire.server.revision import Catalogs, make_revision
 from skillwire.server.search_answers import SearchAnswers
+from skillwire.server.search_hits import SearchHits
 from skillwire.server.watch import watch_folders
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ class Publication:
         self._skills = PackedSkills({}, ())
         self._superseded: dict[Artifact, tuple[str, float]] = {}
         self._index: SearchIndex | None = None
+        self._hits: SearchHits | None = None
         self._log = structlog.get_logger("skillwire")
         self._thread: threading.Thread | None = None
         self._stop = threading.Event()
@@ -143,7 +145,9 @@ class Publication:
         if self._index is None:
             self._index = SearchIndex(self.blobs.directory)
         search = self._index.update(skills, (*changes.added, *changes.changed), changes.removed)
-        answers = SearchAnswers(search, skills, self._base_url)
+        if self._hits is None or self._hits.rows is not skills.rows:
+            self._hits = SearchHits(skills.rows, self.blobs.directory)
+        answers = SearchAnswers(search, skills, self._hits, self._base_url)
         self.current = make_revision(catalogs, answers, self._base_url, self._superseded.keys(), broken)
         for loop, event in self._waiting:
             with suppress(RuntimeError):  # a loop that was closed; nobody waits there any more

@@ -5,6 +5,8 @@ puts ``source`` and ``@name`` together to an address that it can add from, so ``
 reached it. An answer depends on the revision, the query and that address, and on nothing else; those that were
 asked for lately are kept.
 
+Values of facets are counted for who asks for them, as pages do; agents have no use for them.
+
 Trust: query and address are a stranger's. What they may cost is bounded by the search and by the URL's length; a
 search that takes more than a millisecond or two is done off the event loop.
 """
@@ -20,29 +22,28 @@ from urllib.parse import parse_qsl
 import msgspec
 
 from skillwire import limits
-from skillwire.adapters.files.skill_summaries import read_summary
 from skillwire.errors import UsageError
 from skillwire.model.search import SearchQuery
 from skillwire.protocols.agent_skills.fields import OPEN_FIELDS
-from skillwire.protocols.agent_skills.messages import WELL_KNOWN
 from skillwire.protocols.agent_skills.server import Cache
 from skillwire.registry.facets import FACETS
 from skillwire.server.byte_cache import ByteCache
 from skillwire.server.headers import encode_fields, join_fields
 from skillwire.server.negotiation import matching_tag
 from skillwire.server.prepared import Ready
+from skillwire.web.address import host_address
 
 if TYPE_CHECKING:
     from skillwire.adapters.files.packed_skills import PackedSkills
     from skillwire.adapters.sqlite.revision_search import RevisionSearch
     from skillwire.model.search import SearchPage
     from skillwire.server.headers import Fields
+    from skillwire.server.search_hits import SearchHits
 
 SEARCH_PATH: Final = "/api/search"
 
-_SINGLE: Final = ("q", "limit", "after")
+_SINGLE: Final = ("q", "limit", "after", "facets")
 _DIGITS: Final = re.compile(r"[0-9]{1,4}", re.ASCII)
-_HOST: Final = re.compile(r"[A-Za-z0-9._-]+(?::[0-9]{1,5})?|\[[0-9A-Fa-f:.]+\](?::[0-9]{1,5})?", re.ASCII)
 _PARAMETERS: Final = 64
 _READ: Final = (b"GET", b"HEAD")
 _COMMON: Final = (("Cache-Control", Cache.BRIEF.value), *OPEN_FIELDS.items())
@@ -52,31 +53,7 @@ _LINES: Final = join_fields(_FIELDS)
 _OVERHEAD: Final = 1 * limits.KIB
 
 
-class _Hit(msgspec.Struct):
-    id: str
-    name: str
-    source: str
-    installs: int
-    description: str
-    version: str
-    digest: str
-    url: str
-    kind: str
-
-
-class _Facet(msgspec.Struct):
-    value: str
-    skills: int
-
-
-class _Document(msgspec.Struct):
-    skills: list[_Hit]
-    total: int
-    facets: dict[str, list[_Facet]]
-    next: str | None
-
-
-_encoder = msgspec.json.Encoder()
+_encode: Final = msgspec.json.Encoder().encode
 
 
 class SearchAnswer:
@@ -111,23 +88,16 @@ class SearchAnswers:
     Args:
         search: over ``skills``.
         skills: what everybody may see.
+        hits: of their rows.
         base_url: the address of this site, when one was given.
     """
 
-    def __init__(self, search: RevisionSearch, skills: PackedSkills, base_url: str = "") -> None:
+    def __init__(self, search: RevisionSearch, skills: PackedSkills, hits: SearchHits, base_url: str = "") -> None:
         self.search = search
+        self.base_url = base_url
         self._skills = skills
-        self._base_url = base_url
+        self._hits = hits
         self._kept: ByteCache[tuple[bytes, str], SearchAnswer] = ByteCache(limits.SEARCH_CACHE_BYTES)
-
-    def address(self, scheme: str, host: str, root: str = "") -> str:
-        """Return the address of this site, as whoever reached it at ``host`` can reach it, with a final slash.
-
-        Without a base URL, and when ``host`` is none, it is the path ``root`` alone.
-        """
-        if self._base_url:
-            return f"{self._base_url}/"
-        return f"{scheme}://{host}{root}/" if _HOST.fullmatch(host) else f"{root}/"
 
     def ready_at_once(self, url: bytes, method: bytes, fields: Fields) -> Ready | None:
         """Return the answer to a request as :meth:`Application.answer_at_once` does, if a brief search gives it.
@@ -142,8 +112,11 @@ class SearchAnswers:
             return None
         if any(name.startswith(b"x-forwarded-") for name, _ in fields):
             return None
+        site = self.base_url or host_address("http", hosts[0].decode("latin-1"))
+        if not site:  # the ordinary way knows another
+            return None
         try:
-            answer = self.answer_briefly(url.partition(b"?")[2], self.address("http", hosts[0].decode("latin-1")))
+            answer = self.answer_briefly(url.partition(b"?")[2], f"{site}/")
         except UsageError:  # the ordinary way tells it
             return None
         return None if answer is None else answer.ready(method, fields)
@@ -173,25 +146,13 @@ class SearchAnswers:
         return answer
 
     def _keep(self, query: bytes, site: str, page: SearchPage) -> SearchAnswer:
-        hits = [self._hit(name, site) for name in page.names]
-        facets = {facet: [_Facet(value, skills) for value, skills in values] for facet, values in page.facets.items()}
-        answer = SearchAnswer(_encoder.encode(_Document(hits, page.total, facets, page.next)))
+        body = b'{"skills":[%s],"total":%d' % (self._hits.join(map(self._skills.number, page.names), site), page.total)
+        if page.facets:
+            facets = {facet: [value._asdict() for value in values] for facet, values in page.facets.items()}
+            body += b',"facets":%s' % _encode(facets)
+        answer = SearchAnswer(b'%s,"next":%s}' % (body, _encode(page.next)))
         self._kept.put((query, site), answer, len(answer.body) + len(query) + _OVERHEAD)
         return answer
-
-    def _hit(self, name: str, site: str) -> _Hit:
-        skill = read_summary(self._skills.packed(name))
-        return _Hit(
-            id=skill.identifiers[0] if skill.identifiers else f"{skill.publisher}/{name}",
-            name=name,
-            source=site,
-            installs=0,  # nothing is counted: a client need not tell what it installs
-            description=skill.description,
-            version=skill.version,
-            digest=f"sha256:{skill.digest}",
-            url=f"{site}{WELL_KNOWN[1:]}/sha256/{skill.digest}{skill.artifact.extension}",
-            kind=skill.kind,
-        )
 
 
 def read_parameters(query: bytes) -> SearchQuery:
@@ -220,4 +181,5 @@ def read_parameters(query: bytes) -> SearchQuery:
         facets={facet: frozenset(values) for facet, values in chosen.items()},
         limit=int(limit) if _DIGITS.fullmatch(limit) else 0,
         after=single.get("after") or None,
+        counted=single.get("facets") == "1",
     )

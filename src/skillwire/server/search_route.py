@@ -1,46 +1,51 @@
-"""The route of ``/api/search``: the search answers of the current revision over ASGI."""
+"""The route of ``/api/search``: the search answers of the current revision over ASGI, or of the first one."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
+from skillwire import limits
 from skillwire.errors import UsageError
 from skillwire.server.headers import read_fields
-from skillwire.server.problems import NOT_READY, Problem, method_not_allowed
+from skillwire.server.methods import READ, answer_other_method
+from skillwire.server.problems import NOT_READY, Problem
+from skillwire.web.address import site_address
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from starlette.types import Receive, Scope, Send
 
     from skillwire.server.revision import Revision
 
-_READ: Final = ("GET", "HEAD")
-
 
 class SearchRoute:
-    """Answers searches of what ``current`` returns."""
+    """Answers searches of what ``current`` returns, or ``first``, which waits so many seconds for a revision."""
 
-    def __init__(self, current: Callable[[], Revision | None]) -> None:
+    def __init__(
+        self, current: Callable[[], Revision | None], first: Callable[[float], Awaitable[Revision | None]]
+    ) -> None:
         self._current = current
+        self._first = first
 
     async def __call__(self, scope: Scope, _: Receive, send: Send) -> None:
         """Answer one request."""
-        head = scope["method"] == "HEAD"
-        revision = self._current()
-        if scope["method"] not in _READ:
-            await method_not_allowed(scope["method"], ", ".join(_READ)).send(send)
-        elif revision is None:
-            await NOT_READY.send(send, head=head)
+        if scope["method"] not in READ:
+            await answer_other_method(scope["method"], send)
+            return
+        revision = self._current() or await self._first(limits.SERVER_LOADING_SECONDS)
+        if revision is None:
+            await NOT_READY.send(send, head=scope["method"] == "HEAD")
         else:
             await self._search(revision, scope, send)
 
     async def _search(self, revision: Revision, scope: Scope, send: Send) -> None:
         answers = revision.answers
         host = read_fields(scope["headers"], b"host").get(b"host", "")
-        site = answers.address(scope["scheme"], host, scope.get("app_root_path", scope.get("root_path", "")))
+        root = scope.get("app_root_path", scope.get("root_path", ""))
+        site = site_address(answers.base_url, scope["scheme"], host, root, scope.get("server"))
         try:
-            answer = await answers.answer(scope["query_string"], site)
+            answer = await answers.answer(scope["query_string"], f"{site}/")
         except UsageError as error:
             await search_problem(error).send(send, head=scope["method"] == "HEAD")
             return

@@ -21,7 +21,7 @@ from skillwire.server.search_answers import SEARCH_PATH
 from skillwire.server.search_route import SearchRoute
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from starlette.requests import Request
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -35,11 +35,17 @@ _FIELDS = {**OPEN_FIELDS, "Cache-Control": "no-store"}
 _EXPOSITION: Final = "text/plain; version=1.0.0; charset=utf-8"
 
 
-def make_services(current: Callable[[], Revision | None], metrics: Metrics, absent_page: ASGIApp) -> Starlette:
+def make_services(
+    current: Callable[[], Revision | None],
+    first: Callable[[float], Awaitable[Revision | None]],
+    metrics: Metrics,
+    absent_page: ASGIApp,
+) -> Starlette:
     """Return the application that answers everything which is not part of the site.
 
     Args:
         current: returns the revision that is served, or None before the first.
+        first: waits for the first revision, at most so many seconds.
         metrics: what ``/metrics`` exposes.
         absent_page: answers a browser that asks for what is not there.
     """
@@ -71,7 +77,7 @@ def make_services(current: Callable[[], Revision | None], metrics: Metrics, abse
             Route("/healthz", health),
             Route("/readyz", ready),
             Route("/metrics", expose),
-            Route(SEARCH_PATH, SearchRoute(current)),
+            Route(SEARCH_PATH, SearchRoute(current, first)),
         ],
         exception_handlers={HTTPException: tell},
     )

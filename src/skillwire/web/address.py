@@ -8,6 +8,7 @@ into, so it is read as strictly as any other URL; else from the address of the s
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final
 from urllib.parse import quote
 
@@ -31,15 +32,21 @@ def site_address(base_url: str, scheme: str, host: str, root_path: str, server: 
     """
     if base_url:
         return base_url
-    for authority in (host, _authority(server)):
-        if not authority.isascii() or _MORE_THAN_HOST.search(authority):
-            continue
-        try:
-            url = parse_url(f"{scheme}://{authority}{quote(root_path)}")
-        except ValidationError:  # no host at all, or none that a URL can hold: the next source is asked
-            continue
-        return str(url).rstrip("/")
-    return _NOWHERE
+    return host_address(scheme, host, root_path) or host_address(scheme, _authority(server), root_path) or _NOWHERE
+
+
+@lru_cache(maxsize=256)  # clients know a site by few names; bounded, because they may write any
+def host_address(scheme: str, host: str, root_path: str = "") -> str:
+    """Return the same of a site that is reached at ``host``; nothing when that is no host and port.
+
+    Trust: ``host`` is a stranger's.
+    """
+    if not host.isascii() or _MORE_THAN_HOST.search(host):
+        return ""
+    try:
+        return str(parse_url(f"{scheme}://{host}{quote(root_path)}")).rstrip("/")
+    except ValidationError:  # no host at all, or none that a URL can hold
+        return ""
 
 
 def short_address(address: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.support.publishing import Asgi, write_skill
 
+from skillwire import limits
 from skillwire.server import app
 
 SEARCH = "/api/search"
@@ -44,8 +45,10 @@ async def test_hits_say_what_is_needed_to_choose_and_to_fetch(site):
     }
     assert (await site.get(hit["url"].removeprefix("http://skills.example:8080"))).status == 200
     assert document["total"] == 1
-    assert document["facets"]["kind"] == [{"value": "scripts", "skills": 1}]
     assert document["next"] is None
+    assert "facets" not in document
+    counted = (await site.get(f"{SEARCH}?q=csv+profile&facets=1")).json()
+    assert counted["facets"] == {"kind": [{"value": "scripts", "skills": 1}], "license": [], "tag": []}
     assert answer.fields["content-type"] == "application/json"
     assert answer.fields["access-control-allow-origin"] == "*"
     assert answer.fields["cache-control"].startswith("public")
@@ -102,11 +105,33 @@ async def test_parameters_beyond_their_bounds_are_refused(site, query, code):
 @pytest.mark.parametrize("host", ["evil.example/path", "a b", '"><script>', "x" * 3 + "@y", ""])
 async def test_a_host_that_is_none_is_not_repeated(site, host):
     [hit] = (await site.get(f"{SEARCH}?q=notes", {"Host": host})).json()["skills"]
-    assert hit["source"] == "/"
+    assert hit["source"] == "http://127.0.0.1:8000/"  # the socket's own
 
 
-async def test_another_method_is_refused(site):
+async def test_another_method_is_refused_and_a_preflight_answered_as_elsewhere(site):
     assert (await site.request(SEARCH, method="POST")).status == 405
+    index = await site.request("/.well-known/agent-skills/index.json", method="OPTIONS")
+    search = await site.request(SEARCH, method="OPTIONS")
+    assert (search.status, search.fields, search.body) == (204, index.fields, b"")
+
+
+async def test_a_search_waits_for_the_first_revision(tmp_path):
+    write_skill(tmp_path / "skills", "notes", description="Writes notes.")
+    application = app([tmp_path / "skills"], blobs=tmp_path / "blobs")
+    try:
+        [hit] = (await Asgi(application).get(f"{SEARCH}?q=notes")).json()["skills"]
+    finally:
+        await application.shutdown()
+    assert hit["name"] == "notes"
+
+
+async def test_a_site_that_does_not_load_in_time_says_when_to_ask_again(tmp_path, monkeypatch):
+    (tmp_path / "skills").mkdir()
+    monkeypatch.setattr(limits, "SERVER_LOADING_SECONDS", 0.01)
+    application = app([tmp_path / "skills"], blobs=tmp_path / "blobs")
+    monkeypatch.setattr(application.publication, "start", lambda: None)
+    answer = await Asgi(application).get(SEARCH)
+    assert (answer.status, answer.fields["retry-after"]) == (503, "1")
 
 
 async def test_an_answer_at_once_is_the_same(site):

@@ -371,7 +371,7 @@ async def test_many_fields_of_a_query_are_as_good_as_none(client):
 def test_what_pages_are_made_with_is_imported_with_the_first_page():
     program = (
         "import sys, skillwire.server.compose\n"
-        "print([name for name in ('jinja2', 'markdown_it', 'nh3', 'skillwire.web') if name in sys.modules])"
+        "print([name for name in ('jinja2', 'markdown_it', 'nh3', 'skillwire.web.environment') if name in sys.modules])"
     )
     seen = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert seen.stdout == "[]\n"

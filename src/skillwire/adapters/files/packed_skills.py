@@ -56,6 +56,15 @@ class PackedSkills(Mapping[str, Skill]):
             if written in self.packed(name) and any(finding.code == code for finding in self[name].findings)
         )
 
+    @property
+    def rows(self) -> Rows:
+        """Where the skills are."""
+        return self._rows
+
+    def number(self, name: str) -> int:
+        """Return the number of a skill's row."""
+        return self._numbers[name]
+
     def packed(self, name: str) -> bytes:
         """Return the skill as :func:`~skillwire.adapters.files.skill_rows.pack_skill` made it."""
         return self._rows[self._numbers[name]]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import secrets
+from bisect import bisect_right
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from skillwire.errors import UsageError
 from skillwire.model.search import SearchPage
@@ -60,7 +61,7 @@ class RevisionSearch:
         return self._page(query, self._ranked(words, self.readers[0].find(telling_words(words))))
 
     def search_briefly(self, query: SearchQuery) -> SearchPage | None:
-        """Return the same as :meth:`search`, within a millisecond or two, or None.
+        """Return the same as :meth:`search`, within two milliseconds, or None.
 
         Raises:
             UsageError: as :meth:`search`.
@@ -68,9 +69,13 @@ class RevisionSearch:
         check_query(query)
         words = read_words(query.text)
         if not words.words:
-            return self._list(query)
+            return self._list(query) if self._lists_briefly(query) else None
         found = self.readers[1].find_briefly(telling_words(words), _BRIEF_SECONDS)
         return None if found is None else self._page(query, self._ranked(words, found))
+
+    def _lists_briefly(self, query: SearchQuery) -> bool:
+        """Whether listing looks at the skills of one page alone; at all of 10,000, it would be felt."""
+        return not query.facets and (bool(self._all) or not query.counted)
 
     def _list(self, query: SearchQuery) -> SearchPage:
         """Return a part of all skills, or, for a text without a word, of none."""
@@ -78,8 +83,7 @@ class RevisionSearch:
         mark = mark_search(query, ("by name",))
         start = 0
         if query.after is not None:
-            last = read_cursor(query.after, mark)
-            start = sum(1 for slot in slots if self.names[slot] <= last)
+            start = bisect_right(slots, read_cursor(query.after, mark), key=self.names.__getitem__)
         return self._cut(query, slots, start, mark)
 
     def _page(self, query: SearchQuery, ranked: Sequence[int]) -> SearchPage:
@@ -96,24 +100,31 @@ class RevisionSearch:
     def _ranked(self, words: Words, found: Sequence[Hit]) -> list[int]:
         """Return the slots of ``found`` that this revision has: what is called exactly so, then the best."""
         end, names, wanted = len(self.names), self.names, words.name
-        order = [
-            (name != wanted, rank, name, row - 1) for row, rank in found if row <= end and (name := names[row - 1])
-        ]
-        order.sort()
-        return [hit[3] for hit in order]
+        slots = [row - 1 for _, row in sorted(found) if row <= end and names[row - 1]]
+        called = next((slot for slot in slots if names[slot] == wanted), None)
+        if called is not None:
+            slots.remove(called)
+            slots.insert(0, called)
+        return slots
 
     def _narrow(self, query: SearchQuery, slots: Sequence[int]) -> Sequence[int]:
         if not query.facets:
             return slots
-        profiles = self.profiles
-        wanted = {id(profile) for profile in set(profiles) if profile is not None and profile.has(query.facets)}
-        return [slot for slot in slots if id(profiles[slot]) in wanted]
+        known: dict[int, bool] = {}
+        kept = []
+        for slot in slots:
+            profile = cast("Profile", self.profiles[slot])  # a slot of this revision has one
+            if (wanted := known.get(id(profile))) is None:
+                wanted = known[id(profile)] = profile.has(query.facets)
+            if wanted:
+                kept.append(slot)
+        return kept
 
     def _cut(self, query: SearchQuery, slots: Sequence[int], start: int, mark: bytes) -> SearchPage:
         names = tuple(self.names[slot] for slot in slots[start : start + query.limit])
         more = start + query.limit < len(slots)
         following = make_cursor(names[-1], mark) if more else None
-        return SearchPage(names, len(slots), self._count(slots), following)
+        return SearchPage(names, len(slots), self._count(slots) if query.counted else {}, following)
 
     def _count(self, slots: Sequence[int]) -> Mapping[str, tuple[FacetValue, ...]]:
         if slots is not self.listing:

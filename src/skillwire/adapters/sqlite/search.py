@@ -75,6 +75,7 @@ class SearchIndex:
                 self._bury(name)
             self._writer.executemany(_INSERT, self._rows(skills, changed))
         if len(changed) > len(skills) // 2:
+            self._writer.execute("INSERT INTO skills(skills) VALUES ('optimize')")
             self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         self._writer.execute("PRAGMA shrink_memory")
         search = RevisionSearch(

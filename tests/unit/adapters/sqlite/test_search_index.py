@@ -184,14 +184,38 @@ def test_what_is_beyond_the_bounds_is_refused(shelf, query):
 
 def test_a_brief_search_gives_the_same_or_nothing(shelf):
     shelf.put(*(skill(f"s{number}", f"alpha beta{number % 2}") for number in range(20)))
-    for text in ("", "s7 ", "beta1 "):
-        assert shelf.now.search_briefly(SearchQuery(text)) == shelf.now.search(SearchQuery(text))
+    for query in (
+        SearchQuery("", counted=False),
+        SearchQuery("s7 "),
+        SearchQuery("beta1 "),
+        SearchQuery("beta1 ", {"kind": frozenset({"instructions"})}),
+        SearchQuery("?", counted=False),
+    ):
+        assert shelf.now.search_briefly(query) == shelf.now.search(query)
     assert shelf.now.search_briefly(SearchQuery("alpah")) is None
 
 
+def test_a_brief_search_never_looks_at_every_skill(shelf):
+    shelf.put(*(skill(f"s{number}", "alpha") for number in range(501)))
+    assert shelf.now.search_briefly(SearchQuery("alpha")) is None
+    assert shelf.now.search_briefly(SearchQuery("", {"kind": frozenset({"instructions"})})) is None
+    assert shelf.now.search_briefly(SearchQuery("")) is None
+    counted = shelf.now.search(SearchQuery(""))
+    assert shelf.now.search_briefly(SearchQuery("")) == counted  # they are counted once
+
+
+def test_values_of_facets_are_counted_when_they_are_wanted(shelf):
+    shelf.put(skill("one", "alpha"), skill("two", "alpha"))
+    for text in ("alpha", ""):
+        counted, bare = (shelf.now.search(SearchQuery(text, counted=wanted)) for wanted in (True, False))
+        assert counted.facets["kind"] == (FacetValue("instructions", 2),)
+        assert bare.facets == {}
+        assert (bare.names, bare.total) == (counted.names, counted.total)
+
+
 def test_a_brief_search_that_takes_too_long_is_given_up(shelf):
-    shelf.put(*(skill(f"s{number}", "alpha") for number in range(3000)))
+    shelf.put(*(skill(f"s{number}", "alpha") for number in range(500)))
     words = telling_words(read_words("alpha"))
     assert shelf.now.readers[1].find_briefly(words, seconds=-1) is None
-    assert len(shelf.now.readers[1].find_briefly(words, seconds=30)) == 3000
-    assert shelf.now.search(SearchQuery("alpha")).total == 3000
+    assert len(shelf.now.readers[1].find_briefly(words, seconds=30)) == 500
+    assert shelf.now.search(SearchQuery("alpha")).total == 500

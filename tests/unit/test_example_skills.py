@@ -768,9 +768,8 @@ class TestWeatherForecast:
 class TestSkillwireCli:
     """The skill that teaches this very command: what it shows is what there is."""
 
-    CALLS = sorted(
-        set(re.findall(r"(?:^|`)skillwire ([a-z][^`#\n]*)", frontmatter_and_body("skillwire-cli")[1], re.MULTILINE))
-    )
+    BODY = frontmatter_and_body("skillwire-cli")[1]
+    CALLS = sorted(set(re.findall(r"(?:^|`)skillwire ([a-z][^`#\n]*)", BODY, re.MULTILINE)))
 
     @pytest.fixture
     def project(self, tmp_path, monkeypatch):

@@ -127,8 +127,9 @@ def add_facts(skills: Sequence[LocatedSkill], session: Session) -> Flow[list[Loc
         shared = yield from read_shared(sharing_location(skills[0].ref.origin), session)
     except SkillwireError:
         return list(skills)  # the attempt tells it, and the skill was found without
-    known = {skill.ref.name for skill in skills}
-    return [skill for skill in merge(skills, shared.skills) if skill.ref.name in known]
+    was_named = {skill.ref.name: skill.was_named for skill in skills}
+    merged = [skill for skill in merge(skills, shared.skills) if skill.ref.name in was_named]
+    return [replace(skill, was_named=was_named[skill.ref.name]) for skill in merged]
 
 
 def _may_share(skill: LocatedSkill) -> bool:

@@ -171,9 +171,9 @@ def play(calls: Sequence[Step], servers: Mapping[str, str], *, is_narrow_too: bo
             seen.append(list(_play_in(surrounding, calls)))
     lines = [call.line for call in calls if isinstance(call, Call)]
     pieces = []
-    for line, wide, *others in zip(lines, *seen, strict=True):
-        told = [other for other in others if other.partition("\n")[2] != wide.partition("\n")[2]]
-        pieces.append("\n".join([f"$ skillwire {line}", wide, *told]))
+    for line, wide, *narrow, pipe in zip(lines, *seen, strict=True):
+        told = [other for other in narrow if other.partition("\n")[2] != wide.partition("\n")[2]]
+        pieces.append("\n".join([f"$ skillwire {line}", wide, *told, pipe]))
     return "\n\n".join(pieces) + "\n"
 
 

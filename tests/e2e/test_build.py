@@ -16,6 +16,9 @@ from urllib.parse import quote
 
 import pytest
 from tests.support.publishing import PATIENCE, ServeProcess, write_skill
+from tests.unit.protocols.sharing_samples import DESCRIPTOR
+
+from skillwire.protocols.skill_sharing.validation import validate
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "skills"
 HOST_FILES = {
@@ -202,7 +205,7 @@ def test_the_files_for_hosts_are_what_those_read(skills, tmp_path):
         else:
             name, _, value = line.strip().partition(": ")
             rule[name] = value
-    assert rules.keys() == {"/.well-known/*", "/@*", "/.well-known/agent-skills/sha256/*"}
+    assert rules.keys() == {"/.well-known/*", "/@*", "/.well-known/agent-skills/sha256/*", "/.well-known/skill-sharing"}
     assert rules["/.well-known/agent-skills/sha256/*"] == {"Cache-Control": "public, max-age=31536000, immutable"}
     assert rules["/.well-known/*"] == rules["/@*"]
     assert "Cache-Control" not in rules["/.well-known/*"]  # a host would join the two
@@ -377,3 +380,25 @@ def test_a_folder_without_skills_does_not_empty_a_site(tmp_path):
     assert not any((tmp_path / "site").iterdir())
     subprocess.run([*command, "--allow-empty"], cwd=tmp_path, capture_output=True, check=True)
     assert (tmp_path / "site/.well-known/agent-skills/index.json").is_file()
+
+
+def test_site_with_a_base_url_speaks_skill_sharing_too(tmp_path):
+    write_skill(tmp_path / "skills", "notes")
+    descriptor = json.dumps({**DESCRIPTOR, "id": "acme/forecast"})
+    write_skill(tmp_path / "skills", "forecast", {"descriptor.json": descriptor})
+    write_skill(tmp_path / "skills", "hidden", {"skill.toml": 'access = "restricted"\n'})
+    site, home = tmp_path / "site", tmp_path / "home"
+    arguments = [tmp_path / "skills", "-o", site, "--publisher", "acme"]
+    build(*arguments, "--base-url", "https://example.com/a", home=home)
+    index = json.loads((site / ".well-known/skill-sharing").read_bytes())
+    assert [skill["id"] for skill in index["skills"]] == ["acme/forecast", "acme/notes"]
+    for entry in index["skills"]:
+        path = site / entry["descriptor_url"].removeprefix("https://example.com/a/")
+        assert validate(path.read_bytes()).valid
+    assert (site / "skills/forecast.json").read_text() == descriptor
+    before = {path: path.stat().st_mtime_ns for path in (site / "skills").iterdir()}
+    build(*arguments, "--base-url", "https://example.com/a", home=home)
+    assert {path: path.stat().st_mtime_ns for path in (site / "skills").iterdir()} == before
+    build(*arguments, home=home)
+    assert not (site / "skills").exists()
+    assert not (site / ".well-known/skill-sharing").exists()

@@ -11,9 +11,7 @@ from skillwire.client import Client
 from skillwire.errors import FetchError, NotFoundError, TrustError, UsageError, ValidationError
 from skillwire.model.digest import Digest
 from skillwire.protocols.agent_skills.messages import SCHEMA_URI
-from skillwire.protocols.skill_sharing import client as sharing
-from skillwire.protocols.skill_sharing import server
-from skillwire.resolver.reference import SHARING_REGISTRY, SHARING_WELL_KNOWN, parse_reference
+from skillwire.resolver.reference import parse_reference
 from skillwire.resolver.settings import Settings
 from skillwire.testing.publisher import SimulatedPublisher
 
@@ -80,11 +78,6 @@ def place(tmp_path, monkeypatch):
     project = tmp_path / "project"
     project.mkdir()
     return Place(project)
-
-
-def test_client_and_server_mean_the_same_paths():
-    assert (sharing.WELL_KNOWN, sharing.REGISTRY) == (server.WELL_KNOWN, server.REGISTRY)
-    assert (sharing.WELL_KNOWN, sharing.REGISTRY) == (SHARING_WELL_KNOWN, SHARING_REGISTRY)
 
 
 class TestFind:

@@ -22,6 +22,8 @@ from skillwire.errors import UsageError, ValidationError
 from skillwire.model.name import is_skill_name
 from skillwire.model.url import Url, is_ipv4, parse_url
 from skillwire.protocols.agent_skills.messages import WELL_KNOWN, WELL_KNOWN_OLD
+from skillwire.protocols.skill_sharing.paths import REGISTRY as SHARING_REGISTRY
+from skillwire.protocols.skill_sharing.paths import WELL_KNOWN as SHARING_WELL_KNOWN
 from skillwire.trust.address import is_localhost
 from skillwire.trust.ranges import Reach, classify, read_address
 
@@ -31,8 +33,6 @@ if TYPE_CHECKING:
 #: What the origin of a skill from a folder of this machine begins with.
 LOCAL: Final = "path:"
 #: The paths of Skill Sharing, as its client has them; said here again, since installing imports nothing of it.
-SHARING_WELL_KNOWN: Final = "/.well-known/skill-sharing"
-SHARING_REGISTRY: Final = "/skills"
 AGENT_SKILLS: Final = "agent-skills"
 SKILL_SHARING: Final = "skill-sharing"
 _ARCHIVE_EXTENSIONS: Final = (".tar.gz", ".zip", ".skill")

@@ -21,8 +21,6 @@ from skillwire.model.ref import SharedFacts, SkillRef
 from skillwire.model.url import parse_url
 from skillwire.protocols.agent_skills.messages import IndexEntry
 from skillwire.protocols.skill_sharing.client import (
-    REGISTRY,
-    WELL_KNOWN,
     fetch_descriptor,
     fetch_document,
     fetch_index,
@@ -30,6 +28,7 @@ from skillwire.protocols.skill_sharing.client import (
     query_registry,
     registry_url,
 )
+from skillwire.protocols.skill_sharing.paths import REGISTRY, WELL_KNOWN
 from skillwire.resolver.document import read_document
 from skillwire.resolver.locate import Attempt, LocatedSkill
 from skillwire.resolver.reference import SKILL_SHARING

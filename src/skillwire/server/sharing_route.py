@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qsl
 
-import msgspec
-
 from skillwire.errors import SkillwireError, UsageError
+from skillwire.model.digest import Digest
 from skillwire.protocols.agent_skills.media import JSON
 from skillwire.protocols.agent_skills.server import Stored
 from skillwire.protocols.skill_sharing.errors import encode_error
-from skillwire.protocols.skill_sharing.server import REGISTRY, WELL_KNOWN, Sharing, check_type
+from skillwire.protocols.skill_sharing.paths import REGISTRY, WELL_KNOWN
+from skillwire.protocols.skill_sharing.server import Sharing, check_type, written_descriptor
 from skillwire.server.headers import read_fields
 from skillwire.server.prepared import Prepared
 from skillwire.server.problems import Problem
@@ -88,13 +88,12 @@ class SharingRoute:
 
     async def _send_descriptor(self, name: str, sharing: Sharing, audience: Audience, scope: Scope, send: Send) -> None:
         described = sharing.describe(name)
-        if described.verbatim is not None:
+        if isinstance(described, Digest):
             files = audience.visible.skills[name].files
-            size = next(file.size for file in files if file.digest == described.verbatim)
-            await self._stored.send(Stored(JSON, audience.cache, described.verbatim, size), scope, send)
+            size = next(file.size for file in files if file.digest == described)
+            await self._stored.send(Stored(JSON, audience.cache, described, size), scope, send)
             return
-        body = msgspec.json.format(msgspec.json.encode(described.message), indent=2)
-        await Prepared(body, JSON, audience.cache).send(scope, send)
+        await Prepared(written_descriptor(described), JSON, audience.cache).send(scope, send)
 
 
 def told(error: SkillwireError) -> Problem:

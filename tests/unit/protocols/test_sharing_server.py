@@ -13,11 +13,13 @@ from skillwire.errors import NotFoundError, UsageError
 from skillwire.folder.publish import Prepared, prepare
 from skillwire.model.access import ANONYMOUS, Access, Principal
 from skillwire.model.catalog import Catalog
+from skillwire.model.digest import Digest
 from skillwire.model.url import parse_url
 from skillwire.protocols.skill_sharing.codec import decode_descriptor, decode_index
 from skillwire.protocols.skill_sharing.lint import lint_sharing
 from skillwire.protocols.skill_sharing.messages import AuthConfig, AuthType, CapabilityType, SkillDescriptor
-from skillwire.protocols.skill_sharing.server import WELL_KNOWN, Sharing, descriptor_path
+from skillwire.protocols.skill_sharing.paths import WELL_KNOWN, descriptor_path
+from skillwire.protocols.skill_sharing.server import Sharing
 from skillwire.protocols.skill_sharing.validation import validate
 from skillwire.trust.address import AddressPolicy
 
@@ -95,7 +97,7 @@ class TestDescriptors:
     @pytest.mark.spec("SSP-every-skill")
     def test_instruction_is_knowledge_and_its_artifact_the_endpoint(self, tmp_path):
         skill, described = self.described(tmp_path, {})
-        document = msgspec.to_builtins(described.message)
+        document = msgspec.to_builtins(described)
         assert validate(document).valid
         assert document["endpoint"] == {
             "url": f"{BASE}/.well-known/agent-skills/sha256/{skill.artifact.digest.hex}.md",
@@ -125,7 +127,7 @@ timeout_ms = 5000
 max_attempts = 2
 """
         _, described = self.described(tmp_path, {"skill.toml": toml, "main.py": "def main(args): ...\n"})
-        document = msgspec.to_builtins(described.message)
+        document = msgspec.to_builtins(described)
         assert validate(document).valid
         assert document["endpoint"] == {
             "url": f"{BASE}/skills/demo/executions",
@@ -141,14 +143,14 @@ max_attempts = 2
         self.read_back(described)
 
     def read_back(self, described):
-        text = msgspec.json.encode(described.message)
+        text = msgspec.json.encode(described)
         policy = AddressPolicy().naming(parse_url(BASE))
-        assert decode_descriptor(text, f"{BASE}{descriptor_path('demo')}", addresses=policy) == described.message
+        assert decode_descriptor(text, f"{BASE}{descriptor_path('demo')}", addresses=policy) == described
 
     def test_descriptor_of_the_folder_is_served_as_it_is(self, tmp_path):
         skill, described = self.described(tmp_path, {"descriptor.json": json.dumps(DESCRIPTOR)})
-        assert described.message is None
-        assert described.verbatim == skill.sharing.descriptor
+        assert isinstance(described, Digest)
+        assert described == skill.sharing.descriptor
         (entry,) = decode_index(Sharing({"demo": skill}, "example-corp", BASE).index(), URL).entries.values()
         assert (entry.id, entry.name, entry.version) == tuple(DESCRIPTOR[key] for key in ("id", "name", "version"))
 
@@ -159,7 +161,7 @@ max_attempts = 2
 
     def test_types_of_messages_are_all_given(self, tmp_path):
         _, described = self.described(tmp_path, {})
-        assert isinstance(described.message, SkillDescriptor)
+        assert isinstance(described, SkillDescriptor)
 
 
 @pytest.mark.parametrize("wanted", ["", "API", "exec", "api,task", "\x00"])

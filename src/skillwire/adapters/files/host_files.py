@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from skillwire.protocols.agent_skills.fields import CONTENT_FIELDS, OPEN_FIELDS
 from skillwire.protocols.agent_skills.media import BYTES, JSON, MARKDOWN, MEDIA_TYPES
 from skillwire.protocols.agent_skills.server import Cache
+from skillwire.protocols.skill_sharing.paths import WELL_KNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -24,6 +25,8 @@ _FOREVER: Final = {"Cache-Control": Cache.FOREVER.value}
 #: Below these, ``*`` stands for anything that follows.
 _SITE: Final = ("/.well-known/*", "/@*")
 _BY_DIGEST: Final = "/.well-known/agent-skills/sha256/*"
+#: A name without an ending, of which no host knows the type.
+_TYPED: Final = {WELL_KNOWN: {"Content-Type": JSON}}
 
 
 def host_files(hosts: Iterable[str]) -> dict[str, bytes]:
@@ -33,20 +36,20 @@ def host_files(hosts: Iterable[str]) -> dict[str, bytes]:
 
 def _headers() -> str:
     """Cloudflare Pages and Workers, Netlify, and others that took the form over."""
-    rules = [(path, _FIELDS) for path in _SITE] + [(_BY_DIGEST, _FOREVER)]
+    rules = [*((path, _FIELDS) for path in _SITE), (_BY_DIGEST, _FOREVER), *_TYPED.items()]
     lines = [[path, *(f"  {name}: {value}" for name, value in fields.items())] for path, fields in rules]
     return "\n".join(line for rule in lines for line in rule) + "\n"
 
 
 def _vercel() -> str:
     rules = [(path.replace("*", "(.*)"), _FIELDS) for path in _SITE]
-    rules.append((_BY_DIGEST.replace("*", "(.*)"), _FOREVER))
+    rules += [(_BY_DIGEST.replace("*", "(.*)"), _FOREVER), *_TYPED.items()]
     return _json({"headers": [{"source": source, "headers": _pairs(fields)} for source, fields in rules]})
 
 
 def _firebase() -> str:
     rules = [(path.replace("*", "**"), _FIELDS) for path in _SITE] + [(_BY_DIGEST.replace("*", "**"), _FOREVER)]
-    rules.append(("/.well-known/**/*.md", {"Content-Type": MARKDOWN}))
+    rules += [("/.well-known/**/*.md", {"Content-Type": MARKDOWN}), *_TYPED.items()]
     headers = [{"source": source, "headers": _pairs(fields)} for source, fields in rules]
     # Its usual list would ignore every name that begins with a dot, and so the whole site.
     return _json({"hosting": {"public": ".", "ignore": ["firebase.json", ".skillwire-*"], "headers": headers}})
@@ -54,7 +57,8 @@ def _firebase() -> str:
 
 def _azure() -> str:
     # The first rule that fits is the only one that counts.
-    rules = [(_BY_DIGEST, {**_FIELDS, **_FOREVER}), *((path, _FIELDS) for path in _SITE)]
+    typed = ((path, {**_FIELDS, **fields}) for path, fields in _TYPED.items())
+    rules = [(_BY_DIGEST, {**_FIELDS, **_FOREVER}), *typed, *((path, _FIELDS) for path in _SITE)]
     types = {ending: MEDIA_TYPES[ending] for ending in (".md", ".gz", ".tgz")}  # those it does not know
     return _json({"routes": [{"route": path, "headers": fields} for path, fields in rules], "mimeTypes": types})
 
@@ -76,6 +80,8 @@ def _nginx() -> str:
         r"location ~ ^/\.well-known/agent-skills/sha256/ {" + f"\n{common}"
         f'    add_header Cache-Control "{Cache.FOREVER.value}";\n    gzip off;\n}}\n'
         r"location ~ ^/(?:@[^/]+/)?\.well-known/(?:agent-skills|skills)/ {" + f"\n{common}"
+        f'    add_header Cache-Control "{Cache.BRIEF.value}";\n    gzip_types {JSON};\n    gzip_vary on;\n}}\n'
+        f"location = {WELL_KNOWN} {{\n    types {{ }}\n    default_type {JSON};\n{fields}"
         f'    add_header Cache-Control "{Cache.BRIEF.value}";\n    gzip_types {JSON};\n    gzip_vary on;\n}}\n'
     )
 

@@ -11,11 +11,15 @@ from skillwire.adapters.files.atomic import storage_error
 from skillwire.adapters.files.blobs import FileBlobs
 from skillwire.model.access import Access
 from skillwire.model.catalog import Catalog
+from skillwire.model.digest import Digest
 from skillwire.protocols.agent_skills.server import Listing, Site, artifact_name, skill_paths
+from skillwire.protocols.skill_sharing.paths import descriptor_path
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from skillwire.folder.publish import Prepared
-    from skillwire.model.digest import Digest
+    from skillwire.model.skill import Skill
 
 
 class Keeper(Protocol):
@@ -50,7 +54,8 @@ class KeepStaged:
     Paths of equal content are hard links to one file: a third of the time and of the space. Nothing writes into
     a file of a site; a later build puts new ones in place.
 
-    ``base_url`` is that of :class:`~skillwire.protocols.agent_skills.server.Site`.
+    ``base_url`` is that of :class:`~skillwire.protocols.agent_skills.server.Site`; where there is one, a skill has a
+    descriptor too, which needs it.
     """
 
     def __init__(self, directory: str, base_url: str) -> None:
@@ -80,6 +85,15 @@ class KeepStaged:
             elif answer is not None:
                 self.write(path, bodies[answer.digest])
                 written[answer.digest] = path
+        if self._base_url:
+            self._describe(skill, bodies)
+
+    def _describe(self, skill: Skill, bodies: Mapping[Digest, bytes | memoryview]) -> None:
+        from skillwire.protocols.skill_sharing.server import Sharing, written_descriptor  # noqa: PLC0415  # not always
+
+        described = Sharing({skill.name: skill}, skill.publisher, self._base_url).describe(skill.name)
+        content = bodies[described] if isinstance(described, Digest) else written_descriptor(described)
+        self.write(descriptor_path(skill.name), content)
 
     def write(self, path: str, content: bytes | memoryview) -> None:
         """Write one file; ``path`` is that of a URL.

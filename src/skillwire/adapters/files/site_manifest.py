@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from skillwire.errors import Place, TrustError
 from skillwire.protocols.agent_skills.server import artifact_name, skill_paths
+from skillwire.protocols.skill_sharing.paths import descriptor_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -24,9 +25,10 @@ MANIFEST: Final = ".skillwire-manifest"
 _FIRST_LINE: Final = "skillwire site 1"
 
 
-def skill_line(skill: Skill) -> str:
-    """Return the line of ``skill``. The paths of its files hold no control characters."""
-    return "\t".join(("skill", skill.name, artifact_name(skill), *(file.path for file in skill.files)))
+def skill_line(skill: Skill, *, described: bool) -> str:
+    """Return the line of ``skill``, which may have a descriptor. The paths of its files hold no control characters."""
+    kind = "described" if described else "skill"
+    return "\t".join((kind, skill.name, artifact_name(skill), *(file.path for file in skill.files)))
 
 
 def file_line(path: str) -> str:
@@ -44,6 +46,8 @@ def line_paths(lines: Iterable[str]) -> Iterator[str]:
             name, artifact, *files = rest
             for path in skill_paths(name, artifact, files):
                 yield path[1:]
+            if kind == "described":
+                yield descriptor_path(name)[1:]
 
 
 def read_manifest(site: Path) -> frozenset[str] | None:
@@ -71,4 +75,4 @@ def write_manifest(site: Path, lines: Iterable[str], stage: Path) -> None:
 
 def _is_sound(line: str) -> bool:
     kind, *rest = line.split("\t")
-    return len(rest) == 1 if kind == "file" else kind == "skill" and len(rest) > 1 and "." in rest[1]
+    return len(rest) == 1 if kind == "file" else kind in {"skill", "described"} and len(rest) > 1 and "." in rest[1]

@@ -29,6 +29,8 @@ from skillwire.model.catalog import Catalog
 from skillwire.model.skill import Identifiers
 from skillwire.protocols.agent_skills.messages import WELL_KNOWN, WELL_KNOWN_OLD
 from skillwire.protocols.agent_skills.server import Listing, Site, artifact_name
+from skillwire.protocols.skill_sharing.paths import REGISTRY
+from skillwire.protocols.skill_sharing.paths import WELL_KNOWN as SHARING_INDEX
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -155,7 +157,7 @@ class SiteBuild:
     def _unchanged(self) -> dict[str, Skill]:
         """Return the skills of the folders that are as they were, and whose files are in the site."""
         known = self._record.read() if self._options.use_record else {}
-        in_site = _Listed(self._options.site)
+        in_site = _Listed(self._options.site, described=bool(self._options.base_url))
         unchanged = {}
         for folder in self.folders:
             record = known.get(folder)
@@ -176,29 +178,43 @@ class SiteBuild:
         catalog = Catalog.of(skills).usable_by(ANONYMOUS)
         site = Site(catalog, self._options.base_url)
         stage = KeepStaged(str(folder.stage), self._options.base_url)
-        lines = set(map(skill_line, catalog.skills.values()))
+        base_url = self._options.base_url
+        lines = {skill_line(skill, described=bool(base_url)) for skill in catalog.skills.values()}
         for path in site.listing_paths():
             listing = site.lookup(path)
             if isinstance(listing, Listing):
                 stage.write(path, listing.encode())
                 lines.add(file_line(path[1:]))
-        for path, content in host_files(self._options.hosts).items():
+        others = host_files(self._options.hosts)
+        if base_url:  # what Skill Sharing says holds full URLs
+            others[SHARING_INDEX[1:]] = _sharing_index(catalog, self._options)
+        for path, content in others.items():
             stage.write(f"/{path}", content)
             lines.add(file_line(path))
         return frozenset(lines)
 
 
-class _Listed:
-    """What a site seems to hold, from a look into four of its folders: the artifacts, and the folders of skills."""
+def _sharing_index(catalog: Catalog, options: SiteOptions) -> bytes:
+    from skillwire.protocols.skill_sharing.server import Sharing  # noqa: PLC0415  # only with a base URL
 
-    def __init__(self, site: Path) -> None:
+    return Sharing(catalog.skills, options.publisher, options.base_url).index()
+
+
+class _Listed:
+    """What a site seems to hold, from a look into a few of its folders: the artifacts, and folders of skills."""
+
+    def __init__(self, site: Path, *, described: bool) -> None:
         self._artifacts = _names(f"{site}{WELL_KNOWN}/sha256")
         self._folders = _names(f"{site}{WELL_KNOWN}") & _names(f"{site}{WELL_KNOWN_OLD}")
         self._scopes = _names(str(site))
+        self._descriptors = _names(f"{site}{REGISTRY}") if described else None
 
     def __contains__(self, skill: Skill) -> bool:
         return skill.access is not Access.PUBLIC or (
-            artifact_name(skill) in self._artifacts and skill.name in self._folders and f"@{skill.name}" in self._scopes
+            artifact_name(skill) in self._artifacts
+            and skill.name in self._folders
+            and f"@{skill.name}" in self._scopes
+            and (self._descriptors is None or f"{skill.name}.json" in self._descriptors)
         )
 
 
@@ -271,7 +287,7 @@ def _by_folder(collisions: Iterable[Finding]) -> dict[str, Finding]:
 
 
 def _unstage(stage: Path, skill: Skill) -> None:
-    for path in line_paths([skill_line(skill)]):
+    for path in line_paths([skill_line(skill, described=True)]):
         (stage / path).unlink(missing_ok=True)
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from skillwire import limits
 from skillwire.errors import FetchError, Place
+from skillwire.protocols.skill_sharing.paths import REGISTRY, WELL_KNOWN
 from skillwire.wire.exchange import HttpRequest
 from skillwire.wire.fetch import conditional_headers, expect_json, fetch
 
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from skillwire.model.cached_response import CachedResponse
     from skillwire.wire.exchange import Exchange, HttpResponse
 
-WELL_KNOWN: Final = "/.well-known/skill-sharing"
-REGISTRY: Final = "/skills"
 _ABSENT: Final = frozenset({404, 410})
 _DENIED: Final = frozenset({401, 403})
 _OK: Final = 200

@@ -14,7 +14,6 @@ instruction is *knowledge* whose endpoint is its artifact, fetched by its digest
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -22,6 +21,7 @@ from msgspec import UNSET
 
 from skillwire.errors import NotFoundError, UsageError
 from skillwire.model.access import Access
+from skillwire.model.digest import Digest
 from skillwire.protocols.skill_sharing.messages import (
     PROTOCOL_VERSION,
     AuthConfig,
@@ -38,29 +38,22 @@ from skillwire.protocols.skill_sharing.messages import (
     SkillIndex,
     SkillIndexEntry,
 )
+from skillwire.protocols.skill_sharing.paths import EXECUTIONS, REGISTRY, descriptor_path
 from skillwire.protocols.skill_sharing.rules import PLACEHOLDER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from skillwire.model.digest import Digest
     from skillwire.model.sharing import Sharing as SharingFacts
     from skillwire.model.skill import Skill
 
-WELL_KNOWN: Final = "/.well-known/skill-sharing"
-REGISTRY: Final = "/skills"
-EXECUTIONS: Final = "/executions"
 _ARTIFACTS: Final = "/.well-known/agent-skills/sha256"
 _PROTOCOL: Final = ProtocolVersion(version=PROTOCOL_VERSION)
 _NOBODY: Final = AuthConfig(type=AuthType.NONE)
 
 
-@dataclass(frozen=True, slots=True)
-class Described:
-    """A descriptor: the message that was made, or the digest of the publisher's own, whose bytes are served."""
-
-    message: SkillDescriptor | None = None
-    verbatim: Digest | None = None
+#: A descriptor: the message that was made, or the digest of the publisher's own, whose bytes are served.
+Described = SkillDescriptor | Digest
 
 
 class Sharing:
@@ -103,8 +96,8 @@ class Sharing:
         if skill is None or skill.sharing is None:
             raise NotFoundError("SKILL_NOT_FOUND", f"Skill '{name}' was not found", details={"skill_id": name})
         if skill.sharing.descriptor is not None:
-            return Described(verbatim=skill.sharing.descriptor)
-        return Described(self._describe(skill, skill.sharing))
+            return skill.sharing.descriptor
+        return self._describe(skill, skill.sharing)
 
     def _entries(self, capability_type: str | None) -> Iterable[SkillIndexEntry]:
         for skill in self._skills.values():
@@ -174,6 +167,11 @@ class Sharing:
         return _NOBODY if skill.access is Access.PUBLIC else self._auth
 
 
+def written_descriptor(message: SkillDescriptor) -> bytes:
+    """Return a descriptor as it is sent: JSON for people to read, too."""
+    return msgspec.json.format(msgspec.json.encode(message), indent=2)
+
+
 def check_type(capability_type: str | None) -> str | None:
     """Return ``capability_type`` if it is one of the four, or None for all.
 
@@ -184,11 +182,6 @@ def check_type(capability_type: str | None) -> str | None:
         return capability_type
     message = f"{ascii(capability_type)[:40]} is no capability type"
     raise UsageError("CAPABILITY_TYPE", message, fix=f"Ask for one of {', '.join(CapabilityType)}, or for none.")
-
-
-def descriptor_path(name: str) -> str:
-    """Return the path of the descriptor of the skill ``name``."""
-    return f"{REGISTRY}/{name}.json"
 
 
 def sharing_id(skill: Skill) -> str:

@@ -213,7 +213,7 @@ def test_a_site_that_cannot_be_written_is_an_error_with_the_place(tmp_path):
 
 def test_the_line_of_a_skill_stands_for_all_its_files():
     skill = make_skill("tools", "scripts/run.sh")
-    paths = set(line_paths([skill_line(skill)]))
+    paths = set(line_paths([skill_line(skill, described=False)]))
     assert {
         ".well-known/agent-skills/tools/scripts/run.sh",
         ".well-known/skills/tools/SKILL.md",
@@ -224,3 +224,4 @@ def test_the_line_of_a_skill_stands_for_all_its_files():
         "@tools/.well-known/skills/tools/SKILL.md",
     } < paths
     assert len(paths) == 2 * 3 + 4
+    assert set(line_paths([skill_line(skill, described=True)])) == {*paths, "skills/tools.json"}

@@ -1,0 +1,14 @@
+"""Where a publisher answers for Skill Sharing, below its address. Spec: SSP §4.2, §5.5."""
+
+from __future__ import annotations
+
+from typing import Final
+
+WELL_KNOWN: Final = "/.well-known/skill-sharing"
+REGISTRY: Final = "/skills"
+EXECUTIONS: Final = "/executions"
+
+
+def descriptor_path(name: str) -> str:
+    """Return the path of the descriptor of the skill ``name``."""
+    return f"{REGISTRY}/{name}.json"

@@ -784,6 +784,7 @@ class TestSkillwireCli:
         _, command, rest = cli.resolve_command(context, [name, *arguments])
         while isinstance(command, click.Group):
             _, command, rest = command.resolve_command(context, rest)
+        assert command is not None
         command.make_context(name, rest)
 
     def test_it_shows_every_command(self):

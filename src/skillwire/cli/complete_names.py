@@ -92,6 +92,14 @@ def _settings(_: click.Context, __: str) -> Iterator[Word]:
         yield Word(key, row.meaning)
 
 
+def _tokens(_: click.Context, __: str) -> Iterator[Word]:
+    from skillwire.adapters.sqlite.open import has_tokens, open_tokens  # noqa: PLC0415  # only where it is asked for
+
+    for token in open_tokens().all() if has_tokens() else ():
+        if token.revoked is None:
+            yield Word(token.token_id, token.name)
+
+
 def _folders(_: click.Context, __: str) -> Iterator[Word]:
     yield Word("", kind="dir")
 
@@ -173,6 +181,8 @@ VALUES: Final[dict[tuple[str, str], Callable[[click.Context, str], Iterator[Word
     ("explain", "codes"): _codes,
     ("show", "keys"): _settings,
     ("origins", "forget"): _origins,
+    ("revoke", "token_id"): _tokens,
+    ("rotate", "token_id"): _tokens,
     **{(command, "names"): _installed for command in ("remove", "update", "outdated", "verify")},
     **{(command, "folders"): _folders for command in ("build", "serve")},
 }

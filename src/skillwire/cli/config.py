@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from skillwire.cli.output import faint, output_options, strong
+from skillwire.cli.parts import Parts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,21 +19,7 @@ if TYPE_CHECKING:
     from skillwire.resolver.settings import TracedSetting
 
 
-class _Parts(click.Group):
-    """A group whose own mistyped commands are answered like those of the program."""
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the command that is called."""
-        if args[0] not in self.commands and not args[0].startswith("-") and not ctx.resilient_parsing:
-            from skillwire.cli.suggest import unknown_command  # noqa: PLC0415  # only an error needs it
-
-            raise unknown_command(args[0], self.commands, ctx.command_path)
-        return super().resolve_command(ctx, args)
-
-
-@click.group(cls=_Parts)
+@click.group(cls=Parts)
 def command() -> None:
     """Show the settings in force, and where each comes from.
 

@@ -56,6 +56,18 @@ _LOGIN: Final = {
     "scope": or_null(text("What was granted"), "when it is no OAuth 2.0"),
     "stored_in": text("Where its secrets are", "file", "keyring"),
 }
+_TOKEN: Final = fields(
+    "A token",
+    id=or_null(text("What list, revoke and rotate call it"), "with --dry-run, before it is made"),
+    name=text("Whose it is"),
+    kind=text("What it is", "api_key", "signing_key"),
+    state=text("Whether it may be used", "good", "ended", "revoked"),
+    skills=texts("The skills that it opens; * is every one"),
+    scopes=texts("What else it allows"),
+    created_at=text("RFC 3339 in UTC"),
+    expires_at=or_null(text("RFC 3339 in UTC"), "when it never ends by itself"),
+    revoked_at=or_null(text("RFC 3339 in UTC"), "unless it was taken back"),
+)
 _LOOKUP: Final = fields(
     "A place that was looked at",
     url=text("The index that was asked"),
@@ -220,6 +232,14 @@ _CONTENTS: Final[dict[str, Schema]] = {
             ),
         ),
     ),
+    "token/1": fields(
+        "A token that was made or taken back.",
+        dry_run=_DRY_RUN,
+        token=_TOKEN,
+        secret=or_null(text("Shown now and never again"), "when none was made"),
+        replaces=or_null(_TOKEN, "unless a token was replaced"),
+    ),
+    "tokens/1": fields("Every token, oldest first; nothing in it is secret.", tokens=some("The tokens", _TOKEN)),
     "which/1": fields(
         "What a reference means, and why.",
         reference=text("The reference, as it was typed"),

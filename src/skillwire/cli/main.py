@@ -34,6 +34,7 @@ SECTIONS: Final[dict[str, dict[str, str]]] = {
         "validate": "Report everything wrong with documents of Skill Sharing.",
         "build": "Write a folder of skills as a static site.",
         "serve": "Serve folders of skills over HTTP, live.",
+        "token": "Make, list, replace and take back the tokens of a server.",
     },
     "Use": {
         "find": "Search for skills.",

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 TokenKind = Literal["api_key", "signing_key"]
+TokenState = Literal["good", "ended", "revoked"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,3 +30,9 @@ class Token:
     def is_good_at(self, now: float) -> bool:
         """Whether the token may be used at ``now``."""
         return self.revoked is None and (self.expires is None or now < self.expires)
+
+    def state_at(self, now: float) -> TokenState:
+        """Return whether the token is good at ``now``, and if not, why."""
+        if self.revoked is not None:
+            return "revoked"
+        return "good" if self.is_good_at(now) else "ended"

@@ -75,7 +75,7 @@ class Tokens:
         Raises:
             UsageError: ``TOKEN_FORM``.
         """
-        _check(name, skills, scopes, expires_in)
+        check_form(name, skills, scopes, expires_in)
         now = self._clock()
         expires = None if expires_in is None else now + expires_in
         token = Token(_new_id(), name, kind, frozenset(skills), frozenset(scopes), now, expires)
@@ -88,9 +88,7 @@ class Tokens:
             NotFoundError: ``TOKEN_NOT_FOUND``.
             UsageError: ``TOKEN_FORM`` when the token has ended already.
         """
-        old, now = self.look_up(token_id), self._clock()
-        if not old.is_good_at(now):
-            raise UsageError("TOKEN_FORM", f"{token_id} has ended already", fix="Make a new one: token create.")
+        old, now = self.look_up_good(token_id), self._clock()
         lifetime = None if old.expires is None else max(old.expires - old.created, 0.0)
         expires = None if lifetime is None else now + lifetime
         issued = self._keep(replace(old, token_id=_new_id(), created=now, expires=expires, digest=b""))
@@ -118,7 +116,19 @@ class Tokens:
         """
         token = self._store.find(token_id)
         if token is None:
-            raise NotFoundError("TOKEN_NOT_FOUND", f"there is no token {token_id!r}")
+            raise NotFoundError("TOKEN_NOT_FOUND", f"there is no token {ascii(token_id)[:60]}")
+        return token
+
+    def look_up_good(self, token_id: str) -> Token:
+        """Return the token of this ID, which may still be used.
+
+        Raises:
+            NotFoundError: ``TOKEN_NOT_FOUND``.
+            UsageError: ``TOKEN_FORM`` when it has ended already.
+        """
+        token = self.look_up(token_id)
+        if not token.is_good_at(self._clock()):
+            raise UsageError("TOKEN_FORM", f"{token_id} has ended already", fix="Make a new one: token create.")
         return token
 
     def all(self) -> Sequence[Token]:
@@ -162,7 +172,12 @@ def _new_id() -> str:
     return base64.b32encode(secrets.token_bytes(10)).decode().lower()
 
 
-def _check(name: str, skills: Collection[str], scopes: Collection[str], expires_in: float | None) -> None:
+def check_form(name: str, skills: Collection[str], scopes: Collection[str], expires_in: float | None) -> None:
+    """Refuse what no token can be made of; see :meth:`Tokens.issue`.
+
+    Raises:
+        UsageError: ``TOKEN_FORM``.
+    """
     if not name.strip() or len(name) > _NAME_LENGTH or not name.isprintable():
         raise UsageError("TOKEN_FORM", "a token's name is a short text", fix="Say whose it is, such as 'build robot'.")
     for skill in skills:

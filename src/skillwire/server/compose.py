@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import os
-import time
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from skillwire.adapters.files.blobs import FileBlobs
 from skillwire.adapters.files.directories import state_directory
 from skillwire.adapters.files.loading import check_publisher, published_roots
-from skillwire.adapters.files.server_key import read_server_key
-from skillwire.adapters.sqlite.database import Database
-from skillwire.adapters.sqlite.tokens import SqliteTokens
+from skillwire.adapters.sqlite.open import open_tokens
 from skillwire.protocols.agent_skills.server import check_base_url
-from skillwire.registry.tokens import Tokens
 from skillwire.server.application import Application
 from skillwire.server.auth.configuration import ServerConfiguration
 from skillwire.server.authentication import Authentication
@@ -88,14 +83,3 @@ def _bearer_tokens(configuration: ServerConfiguration) -> BearerTokens | None:
     driver = AsyncDriver(issuer_policy(AddressPolicy(), settings))
     credentials = load_credentials(configuration, os.environ)
     return BearerTokens(settings, configuration.grants, driver, credentials=credentials)
-
-
-@cache
-def open_tokens() -> Tokens:
-    """Return the tokens in the state folder; its database and key are made when they are not there.
-
-    Raises:
-        StorageError: ``DATABASE``, ``SERVER_KEY``, ``STORAGE``.
-    """
-    state = state_directory()
-    return Tokens(SqliteTokens(Database(state / "skillwire.db")), read_server_key(state / "server.key"), time.time)

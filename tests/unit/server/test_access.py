@@ -9,10 +9,10 @@ import pytest
 import structlog
 from tests.support.publishing import Asgi, write_skill
 
+from skillwire.adapters.sqlite.open import open_tokens
 from skillwire.protocols.skill_sharing.signing import sign
 from skillwire.protocols.skill_sharing.validation import validate
 from skillwire.server import app
-from skillwire.server.compose import open_tokens
 
 INDEX = "/.well-known/agent-skills/index.json"
 OLD_INDEX = "/.well-known/skills/index.json"

@@ -1,0 +1,202 @@
+"""``skillwire token``: what a publisher gives to those who may use more than everybody may.
+
+A secret is shown once, when it is made, alone on standard output: ``KEY=$(skillwire token create NAME)``. All else that
+is said then goes to standard error. The tokens lie in the state directory, where a server that runs sees each change
+with the next request.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from skillwire.cli.duration import Duration, in_words
+from skillwire.cli.output import bad, doubtful, faint, good, output_options, strong
+from skillwire.cli.parts import Parts
+from skillwire.model.access import EVERY_SKILL
+
+if TYPE_CHECKING:
+    from skillwire.cli.output import Output, Styled
+    from skillwire.model.token import Token
+    from skillwire.registry.tokens import Tokens
+
+
+@click.group(cls=Parts)
+def command() -> None:
+    """Make, list, replace and take back the tokens of a server.
+
+    They belong to the state directory, so run it as the user who runs the server.
+    """
+
+
+@command.command()
+@click.argument("name")
+@click.option(
+    "--skill", "skills", metavar="NAME", multiple=True, help="A skill that it opens, now or later; '*' is every one."
+)
+@click.option("--scope", "scopes", metavar="SCOPE", multiple=True, help="What else it allows.")
+@click.option("--expires", metavar="DURATION", type=Duration(), help="When it ends, such as 90d or 12h; never without.")
+@click.option("--signing", is_flag=True, help="Make a key to sign requests with, in place of an API key.")
+@click.option("--dry-run", is_flag=True, help="Say what would happen, change nothing.")
+@output_options
+def create(
+    *,
+    output: Output,
+    name: str,
+    skills: tuple[str, ...],
+    scopes: tuple[str, ...],
+    expires: float | None,
+    signing: bool,
+    dry_run: bool,
+) -> None:
+    """Make a token, and print its secret: now, and never again. NAME says whose it is."""
+    from skillwire.adapters.sqlite.open import open_tokens  # noqa: PLC0415  # --help does without
+    from skillwire.model.token import Token  # noqa: PLC0415  # as above
+    from skillwire.registry.tokens import check_form  # noqa: PLC0415  # as above
+
+    kind: Any = "signing_key" if signing else "api_key"
+    check_form(name, skills, scopes, expires)
+    if dry_run:
+        now = time.time()
+        ends = None if expires is None else now + expires
+        _tell_new(output, Token("", name, kind, frozenset(skills), frozenset(scopes), now, ends), None)
+        return
+    if set(skills) - {EVERY_SKILL}:
+        output.note(faint("a skill need not be published yet: the token opens it as soon as it is"))
+    issued = open_tokens().issue(name, skills=skills, scopes=scopes, expires_in=expires, kind=kind)
+    _tell_new(output, issued.token, issued.secret)
+
+
+@command.command(name="list")
+@output_options
+def list_(*, output: Output) -> None:
+    """List every token: its ID, whose it is, its state, what it opens. Never a secret."""
+    from skillwire.adapters.sqlite.open import has_tokens, open_tokens  # noqa: PLC0415  # as above
+
+    tokens = open_tokens().all() if has_tokens() else ()
+    now = time.time()
+    output.document("tokens/1", {"tokens": [_object(token, now) for token in tokens]})
+    output.table(
+        [strong(token.token_id), token.name, _state(token, now), faint(_kind(token)), _rights(token)]
+        for token in tokens
+    )
+    if not tokens:
+        output.note("there is no token yet; make one: skillwire token create NAME --skill SKILL")
+
+
+@command.command()
+@click.argument("token_id", metavar="ID")
+@click.option("--dry-run", is_flag=True, help="Say what would happen, change nothing.")
+@output_options
+def revoke(*, output: Output, token_id: str, dry_run: bool) -> None:
+    """Take a token back, at once and for good."""
+    tokens = _tokens_with(token_id)
+    token = tokens.look_up(token_id) if dry_run else tokens.revoke(token_id)
+    _document(output, token, dry_run=dry_run)
+    output.line(good("would revoke " if dry_run else "revoked "), strong(token_id), f"  {token.name}")
+
+
+@command.command()
+@click.argument("token_id", metavar="ID")
+@click.option(
+    "--overlap",
+    metavar="DURATION",
+    type=Duration(),
+    default="24h",
+    show_default=True,
+    help="How long the old one is still good.",
+)
+@click.option("--dry-run", is_flag=True, help="Say what would happen, change nothing.")
+@output_options
+def rotate(*, output: Output, token_id: str, overlap: float, dry_run: bool) -> None:
+    """Make a token's successor with the same rights, and print its secret; the old one ends a while later."""
+    tokens = _tokens_with(token_id)
+    if dry_run:
+        old = tokens.look_up_good(token_id)
+        _tell_new(output, replace(old, token_id=""), None, replaced=old)
+        return
+    issued = tokens.rotate(token_id, overlap=overlap)
+    _tell_new(output, issued.token, issued.secret, replaced=tokens.look_up(token_id))
+
+
+def _tokens_with(token_id: str) -> Tokens:
+    """Return the tokens; without making any where there are none."""
+    from skillwire.adapters.sqlite.open import has_tokens, open_tokens  # noqa: PLC0415  # as above
+    from skillwire.errors import NotFoundError  # noqa: PLC0415  # as above
+
+    if not has_tokens():
+        raise NotFoundError("TOKEN_NOT_FOUND", f"there is no token {ascii(token_id)[:60]}")
+    return open_tokens()
+
+
+def _tell_new(output: Output, token: Token, secret: str | None, *, replaced: Token | None = None) -> None:
+    """Print the secret, and say beside it what it is; without a secret, what would be made."""
+    now = time.time()
+    _document(output, token, secret=secret, replaced=replaced, dry_run=secret is None)
+    made = (
+        [good("made "), strong(token.token_id)]
+        if secret
+        else [good("would make "), f"{'a' if token.kind == 'signing_key' else 'an'} {_kind(token)}"]
+    )
+    output.note(*made, f" for {token.name}, ", _state(token, now), f": {_rights(token)}")
+    if replaced is not None:
+        ends = "" if secret is None else f", {_state(replaced, now).text}"
+        output.note(faint(f"in place of {replaced.token_id}{ends}"))
+    if secret is not None:
+        output.note(doubtful("its secret is shown now and never again:"))
+        output.verbatim(secret)
+
+
+def _document(
+    output: Output, token: Token, *, dry_run: bool, secret: str | None = None, replaced: Token | None = None
+) -> None:
+    now = time.time()
+    content = {
+        "dry_run": dry_run,
+        "token": _object(token, now),
+        "secret": secret,
+        "replaces": None if replaced is None else _object(replaced, now),
+    }
+    output.document("token/1", content)
+
+
+def _object(token: Token, now: float) -> dict[str, Any]:
+    """Return a token for ``--json``: nothing in it is secret."""
+    return {
+        "id": token.token_id or None,
+        "name": token.name,
+        "kind": token.kind,
+        "state": token.state_at(now),
+        "skills": sorted(token.skills),
+        "scopes": sorted(token.scopes),
+        "created_at": _moment(token.created),
+        "expires_at": _moment(token.expires),
+        "revoked_at": _moment(token.revoked),
+    }
+
+
+def _moment(seconds: float | None) -> str | None:
+    from datetime import UTC, datetime  # noqa: PLC0415  # --help does without
+
+    return None if seconds is None else datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _state(token: Token, now: float) -> Styled:
+    state = token.state_at(now)
+    if state != "good":
+        return bad(state)
+    return good("good") if token.expires is None else doubtful(f"ends in {in_words(token.expires - now)}")
+
+
+def _kind(token: Token) -> str:
+    return "API key" if token.kind == "api_key" else "signing key"
+
+
+def _rights(token: Token) -> str:
+    """Return what a token is good for, in words."""
+    names = "every skill" if EVERY_SKILL in token.skills else ", ".join(sorted(token.skills)) or "no skill"
+    allowed = f"; allows {' '.join(sorted(token.scopes))}" if token.scopes else ""
+    return f"opens {names}{allowed}"

@@ -717,7 +717,8 @@ class TestWorkingDays:
         code = runpy.run_path(str(SKILLS / "working-days" / runtime["entrypoint"]))
         assert callable(code[runtime["export"]])
         assert set(manifest["inputs"]) == code["INPUTS"]
-        assert all(set(given) == {"type", "description"} for given in manifest["inputs"].values())
+        assert all({"type", "description"} <= set(given) for given in manifest["inputs"].values())
+        assert [name for name, given in manifest["inputs"].items() if given.get("required")] == ["start"]
 
 
 class TestWeatherForecast:

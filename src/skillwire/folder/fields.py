@@ -78,6 +78,10 @@ class Fields:
         """Return whether ``key`` says true."""
         return bool(self._take(key, bool, "true or false"))
 
+    def value(self, key: str) -> object:
+        """Return whatever stands at ``key``; None when nothing does."""
+        return self._take(key, object, "a value")
+
     def number(self, key: str, *, most: int) -> int | None:
         """Return the whole number at ``key``, from 1 to ``most``."""
         value: int | None = self._take(key, int, "a whole number")

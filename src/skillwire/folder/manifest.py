@@ -50,10 +50,12 @@ class Runtime:
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """One named input of an action."""
+    """One named input of an action: the type and meaning are SKP's, whether it is required and its default ours."""
 
     input_type: str
     description: str = ""
+    required: bool = False
+    default: object = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,9 +157,13 @@ def _runtime(table: Fields) -> Runtime | None:
 
 
 def _input(table: Fields) -> Input:
-    return Input(
-        table.choice("type", INPUT_TYPES) or "string", table.text("description", most=limits.DESCRIPTION_LENGTH) or ""
-    )
+    input_type = table.choice("type", INPUT_TYPES) or "string"
+    description = table.text("description", most=limits.DESCRIPTION_LENGTH) or ""
+    required = table.flag("required")
+    default = table.value("default")
+    if required and default is not None:
+        table.refuse("FIELD", "what has a default is not required", "default")
+    return Input(input_type, description, required, default)
 
 
 def _executor(table: Fields) -> Mapping[str, Any] | None:

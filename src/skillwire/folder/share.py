@@ -63,4 +63,5 @@ def _tags(folder: LoadedFolder) -> tuple[str, ...]:
 
 
 def _input(name: str, value: Input) -> SharedInput:
-    return SharedInput(name, _JSON_TYPES.get(value.input_type, value.input_type), value.description)
+    input_type = _JSON_TYPES.get(value.input_type, value.input_type)
+    return SharedInput(name, input_type, value.description, value.required, value.default)

@@ -12,11 +12,13 @@ if TYPE_CHECKING:
 
 
 class SharedInput(NamedTuple):
-    """One input of an action: its name, its type in JSON Schema, what it means."""
+    """One input of an action: its name, its type in JSON Schema, what it means, and its default, None for none."""
 
     name: str
     input_type: str
     description: str
+    required: bool = False
+    default: object = None
 
 
 @dataclass(frozen=True, slots=True)

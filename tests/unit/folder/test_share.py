@@ -24,6 +24,9 @@ type = "blob"
 description = "What to read."
 [inputs.days]
 type = "integer"
+required = true
+[inputs.unit]
+default = "metric"
 [auth]
 type = "api_key"
 header = "X-Key"
@@ -56,7 +59,11 @@ def test_skill_toml_says_the_rest(write):
     skill = prepared(write(**{"skill.toml": TOML, "main.py": "def main(args): ...\n"}))
     shared = skill.sharing
     assert (skill.access, shared.capability_type, shared.tags) == (Access.RESTRICTED, "task", ("a", "b"))
-    assert [(one.name, one.input_type) for one in shared.inputs] == [("file", "string"), ("days", "integer")]
+    assert [(one.name, one.input_type, one.required, one.default) for one in shared.inputs] == [
+        ("file", "string", False, None),
+        ("days", "integer", True, None),
+        ("unit", "string", False, "metric"),
+    ]
     assert (shared.auth, shared.endpoint) == ({"type": "api_key", "header": "X-Key"}, {"timeout_ms": 5000})
     assert shared.output == {"content_type": "text/plain"}
 

@@ -121,6 +121,7 @@ entrypoint = "main.py"
 [inputs.days]
 type = "integer"
 description = "How many."
+default = 7
 [endpoint]
 timeout_ms = 5000
 [endpoint.retry]
@@ -138,7 +139,8 @@ max_attempts = 2
             "timeout_ms": 5000,
             "retry": {"max_attempts": 2, "backoff_ms": 0},
         }
-        assert document["inputs"] == [{"name": "days", "type": "integer", "description": "How many.", "required": True}]
+        days = {"name": "days", "type": "integer", "description": "How many.", "required": False, "default": 7}
+        assert document["inputs"] == [days]
         assert (document["auth"], document["access"]) == ({"type": "api_key", "header": "X-API-Key"}, "restricted")
         self.read_back(described)
 

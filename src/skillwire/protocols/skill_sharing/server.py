@@ -44,6 +44,7 @@ from skillwire.protocols.skill_sharing.rules import PLACEHOLDER
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from skillwire.model.sharing import SharedInput
     from skillwire.model.sharing import Sharing as SharingFacts
     from skillwire.model.skill import Skill
 
@@ -197,6 +198,11 @@ def _endpoint_table(facts: SharingFacts) -> dict[str, Any]:
     return table
 
 
-def _parameter(one: tuple[str, str, str]) -> ParameterDefinition:
-    name, kind, description = one
-    return ParameterDefinition(name=name, type=kind, description=description, required=True)
+def _parameter(one: SharedInput) -> ParameterDefinition:
+    return ParameterDefinition(
+        name=one.name,
+        type=one.input_type,
+        description=one.description,
+        required=one.required,
+        default=UNSET if one.default is None else one.default,
+    )

@@ -34,7 +34,7 @@ CREATE VIRTUAL TABLE vocabulary USING fts5vocab(skills, row);
 INSERT INTO skills(skills, rank) VALUES ('rank', 'bm25(1.0, 1.0, 1.0, 0.5)');
 """
 _INSERT: Final = "INSERT INTO skills(rowid, name, tags, description, files) VALUES (?, ?, ?, ?, ?)"
-_CACHE: Final = "PRAGMA cache_size = -512"  # KiB
+_CACHE: Final = "PRAGMA cache_size = -256"  # KiB; the system holds the file, and more made no search quicker
 
 
 class SearchIndex:

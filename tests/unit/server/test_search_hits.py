@@ -47,10 +47,13 @@ def test_a_hit_holds_a_zero_byte_at_the_address_alone(rows):
 
 
 def test_a_hit_is_made_once_and_a_full_disk_costs_only_that(rows, tmp_path, monkeypatch):
-    made = []
-    monkeypatch.setattr(
-        "skillwire.server.search_hits.encode_hit", lambda packed: made.append(packed) or encode_hit(packed)
-    )
+    made: list[bytes] = []
+
+    def encode(packed: bytes) -> bytes:
+        made.append(packed)
+        return encode_hit(packed)
+
+    monkeypatch.setattr("skillwire.server.search_hits.encode_hit", encode)
     hits = SearchHits(rows, tmp_path)
     first = read(hits, [1])
     assert read(hits, [1]) == first

@@ -119,7 +119,7 @@ SERVER_LISTING_CACHE_BYTES = Bound(4 * MIB, "bytes", "of the indexes of scopes t
 
 # --- who asks the server ---------------------------------------------------------------------------------
 BEARER_TOKEN_BYTES = Bound(16 * KIB, "bytes", "of an access token; common ones have 1 KiB")
-TOKEN_LEEWAY_SECONDS = Bound(30, "seconds", "that the clocks of an issuer and of a server may differ", "RFC 7519 §4.1.4")
+TOKEN_LEEWAY_SECONDS = Bound(30, "seconds", "that the clocks of an issuer and a server may differ", "RFC 7519 §4.1.4")
 TOKEN_SCOPES = Bound(100, "scopes", "of one access token")
 ISSUER_SECONDS = Bound(5, "seconds", "for one answer of an authorization server; somebody waits for it")
 ISSUER_RETRY_SECONDS = Bound(30, "seconds", "between two questions for an issuer's keys, whatever strangers send")

@@ -1,7 +1,6 @@
 """Freshness, ranking, placement, policy, settings and the lock: the pure parts of the resolver."""
 
 import json
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -171,7 +170,7 @@ class TestPolicy:
 class TestSettings:
     def test_every_row_is_a_field_with_its_default(self):
         assert {key: row.default for key, row in SETTINGS.items()} == {
-            key: getattr(Settings(), key) for key in Settings.__dataclass_fields__ if key != "own_sources"
+            key: getattr(Settings(), key) for key in Settings._fields if key != "own_sources"
         }
 
     @pytest.mark.parametrize("key", ["trusted_origins", "only_trusted", "allow"])
@@ -252,7 +251,7 @@ class TestLock:
         assert decode_lock(encode_lock(lock), "skills.lock") == lock
 
     def test_equal_locks_are_equal_bytes(self):
-        one, two = (replace(REMOTE, name=name) for name in "ab")
+        one, two = (REMOTE._replace(name=name) for name in "ab")
         assert encode_lock(Lock().with_skills([one, two])) == encode_lock(Lock().with_skills([two, one]))
 
     @pytest.mark.parametrize(

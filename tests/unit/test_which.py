@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import pytest
 
@@ -67,7 +66,7 @@ class Bench:
     def which(self, text, **changes):
         flow = which(
             parse_reference(text),
-            replace(self.session, **changes),
+            self.session._replace(**changes),
             policy=self.policy,
             addresses=self.addresses,
             folder=self.folder,

@@ -209,7 +209,7 @@ def renewed(credential: Credential, tokens: Tokens, now: float) -> Credential:
 
 def _signed(request: HttpRequest, credential: Credential) -> HttpRequest:
     headers = {name: value for name, value in request.headers.items() if name.lower() != "authorization"}
-    return replace(request, headers={**headers, credential.header: credential.field_value})
+    return request._replace(headers={**headers, credential.header: credential.field_value})
 
 
 def _ended(credential: Credential, why: str) -> FetchError:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -106,7 +105,7 @@ class Workplace:
         if reference.path is not None:
             return (yield from locate_folders(Path(reference.path).expanduser(), self.root))
         yield from work(partial(self.leave.name, reference))
-        return (yield from locate(reference, replace(self.session, refresh=True) if refresh else self.session))
+        return (yield from locate(reference, self.session._replace(refresh=True) if refresh else self.session))
 
     def locate_one(self, text: str) -> Flow[LocatedSkill]:
         """Find the one skill that a reference means.
@@ -154,7 +153,7 @@ class Workplace:
         from skillwire.resolver.shared import read_bytes  # noqa: PLC0415  # only where that protocol is spoken
 
         yield from work(partial(self.leave.name_url, text))
-        return (yield from read_bytes(text, replace(self.session, refresh=True)))
+        return (yield from read_bytes(text, self.session._replace(refresh=True)))
 
     def plan(self, references: Sequence[str], agents: Sequence[str], *, copy: bool | None) -> Flow[Plan]:
         """Decide what adding would do, by indexes that are asked about anew."""
@@ -196,7 +195,7 @@ class Workplace:
         yield from work(partial(self._trust_locked, skills))
         return (
             yield from compare(
-                skills, replace(self.session, refresh=True), lambda locked: load_local(locked, self.root)
+                skills, self.session._replace(refresh=True), lambda locked: load_local(locked, self.root)
             )
         )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -21,8 +20,7 @@ class Placement(NamedTuple):
     links: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class LockedSkill:
+class LockedSkill(NamedTuple):
     """One skill of ``skills.lock``.
 
     Args:
@@ -37,7 +35,7 @@ class LockedSkill:
 
     name: str
     origin: str
-    index: str
+    index: str  # type: ignore[assignment]  # a tuple has a method of this name, which nobody calls here
     url: str
     digest: str | None
     artifact_type: str
@@ -48,11 +46,10 @@ class LockedSkill:
     files: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Lock:
+class Lock(NamedTuple):
     """The whole of ``skills.lock``, by name."""
 
-    skills: Mapping[str, LockedSkill] = field(default_factory=dict)
+    skills: Mapping[str, LockedSkill] = {}
 
     def with_skills(self, skills: Sequence[LockedSkill]) -> Lock:
         """Return a lock in which ``skills`` are added or replaced."""

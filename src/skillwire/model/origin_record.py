@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class OriginRecord:
+class OriginRecord(NamedTuple):
     """What is remembered of a publisher's place.
 
     Args:

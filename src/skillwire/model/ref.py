@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 
@@ -26,8 +25,7 @@ class SharedFacts(NamedTuple):
     descriptor_url: str
 
 
-@dataclass(frozen=True, slots=True)
-class SkillRef:
+class SkillRef(NamedTuple):
     """What is known of a skill before anything of it is loaded.
 
     Args:

@@ -6,9 +6,8 @@ last, so that a failure or an interruption at any point leaves what was there be
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire.errors import ConflictError, Place, SkillwireError, TrustError
 from skillwire.folder.frontmatter import parse_skill_md
@@ -34,14 +33,13 @@ _SKILL_MD: Final = "SKILL.md"
 _AT_ONCE: Final = 8  # skills fetched before they are staged: bounds memory to as many artifacts
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(NamedTuple):
     """What was done: what was put in place, which of it took the place of an earlier one, and what failed."""
 
     installed: tuple[LockedSkill, ...] = ()
     updated: tuple[str, ...] = ()
     unchanged: tuple[str, ...] = ()
-    failed: Mapping[str, SkillwireError] = field(default_factory=dict)
+    failed: Mapping[str, SkillwireError] = {}
 
 
 def apply_install(
@@ -198,4 +196,4 @@ def check_loadable(name: str, files: Files, report: Callable[[Finding], object])
 
 def _accept(base: str, session: Session) -> None:
     record = session.origins.look_up(base) or OriginRecord(first_seen=timestamp(session.clock()))
-    session.origins.record(base, replace(record, accepted=True))
+    session.origins.record(base, record._replace(accepted=True))

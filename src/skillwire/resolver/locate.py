@@ -7,7 +7,6 @@ origin that has given digests once may not go back to an index without them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -70,8 +69,7 @@ class Attempt(NamedTuple):
         return self._replace(answered_by=answered_by, age=age, fresh_for=fresh_for)
 
 
-@dataclass(frozen=True, slots=True)
-class Session:
+class Session(NamedTuple):
     """What a flow works with.
 
     Args:
@@ -101,13 +99,12 @@ class Session:
         return self.credentials.get(parse_url(url).origin) if self.credentials else None
 
 
-@dataclass(frozen=True, slots=True)
-class LocatedIndex:
+class LocatedIndex(NamedTuple):
     """An index that was read: where it is, which URL answered, and when (seconds since the epoch)."""
 
     location: IndexLocation
     url: str
-    index: Index
+    index: Index  # type: ignore[assignment]  # a tuple has a method of this name, which nobody calls here
     fetched_at: float
 
     def locate(self, entry: IndexEntry, *, was_named: bool = True) -> LocatedSkill:
@@ -124,8 +121,7 @@ class LocatedIndex:
         return LocatedSkill(ref, entry, self.url, was_named=was_named)
 
 
-@dataclass(frozen=True, slots=True)
-class LocatedSkill:
+class LocatedSkill(NamedTuple):
     """A skill and how to get it: the entry of the index at ``index_url``, or files that are at hand.
 
     A skill that is only described (``ref.is_only_described``) cannot be got; the URL of its entry is then that of its
@@ -192,7 +188,7 @@ def _remember(base: str, index: Index, url: str, session: Session) -> Flow[None]
         raise TrustError("DOWNGRADE", message, place=Place(url))
     if record is None or record.generation != index.generation:
         known = record or OriginRecord(first_seen=timestamp(session.clock()))
-        changed = replace(known, generation=index.generation.value)
+        changed = known._replace(generation=index.generation.value)
         yield from work(lambda: session.origins.record(base, changed))
 
 
@@ -216,7 +212,7 @@ def locate(reference: Reference, session: Session) -> Flow[list[LocatedSkill]]:
         missing = error
     if missing.code == "SKILL_NOT_FOUND" and not (session.refresh or session.offline):
         # What a fresh cache does not know may have been published a moment ago: ask before saying that it is not there.
-        session = replace(session, refresh=True)
+        session = session._replace(refresh=True)
         try:
             return (yield from _look_in(wanted, reference, session))
         except NotFoundError as error:

@@ -6,20 +6,26 @@ written down in settings, never by default. The policy is a value; asking a pers
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from skillwire.errors import UsageError, ValidationError
 from skillwire.model.url import parse_url
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Self
+
     from skillwire.model.origin_record import OriginRecord
 
 Decision = Literal["allow", "ask", "refuse"]
 
 
-@dataclass(frozen=True, slots=True)
-class InstallPolicy:
+class _TrustedOrigins(NamedTuple):
+    trusted_origins: frozenset[str]
+    only_trusted: bool
+
+
+class InstallPolicy(_TrustedOrigins):
     """Which origins may be installed from.
 
     Args:
@@ -30,11 +36,11 @@ class InstallPolicy:
         UsageError: ``SETTING_FORM`` for a trusted origin that cannot be read; it would silently trust nobody.
     """
 
-    trusted_origins: frozenset[str] = frozenset()
-    only_trusted: bool = False
+    __slots__ = ()
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "trusted_origins", frozenset(map(_read_trusted, self.trusted_origins)))
+    def __new__(cls, trusted_origins: Iterable[str] = (), only_trusted: bool = False) -> Self:  # noqa: FBT001, FBT002  # the value's own fields, as a tuple takes them
+        """Read the origins into their one written form."""
+        return super().__new__(cls, frozenset(map(_read_trusted, trusted_origins)), only_trusted)
 
     def decide(self, base: str, record: OriginRecord | None) -> Decision:
         """Decide about a publisher's place: its URL without the well-known part, and what is remembered of it."""

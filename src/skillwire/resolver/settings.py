@@ -10,7 +10,6 @@ Trust: a project's file is hostile.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from skillwire.errors import Place, UsageError
@@ -82,8 +81,7 @@ SETTINGS: Final[dict[str, Setting]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(NamedTuple):
     """The settings in force. ``own_sources`` are those that the user named, not the project."""
 
     sources: tuple[str, ...] = ()

@@ -11,7 +11,6 @@ and no import more than it would without this module.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from skillwire.codes import CODES
@@ -115,8 +114,8 @@ def merge(listed: Sequence[LocatedSkill], shared: Sequence[LocatedSkill]) -> lis
 def _join(skill: LocatedSkill, shared: LocatedSkill) -> LocatedSkill:
     """Return a skill of Agent Skills Discovery with what Skill Sharing says of it."""
     found_via = f"{skill.ref.found_via}, {shared.ref.found_via}"
-    ref = replace(skill.ref, shared=shared.ref.shared, found_via=found_via)
-    return replace(skill, ref=ref, was_named=shared.was_named)
+    ref = skill.ref._replace(shared=shared.ref.shared, found_via=found_via)
+    return skill._replace(ref=ref, was_named=shared.was_named)
 
 
 def add_facts(skills: Sequence[LocatedSkill], session: Session) -> Flow[list[LocatedSkill]]:
@@ -129,7 +128,7 @@ def add_facts(skills: Sequence[LocatedSkill], session: Session) -> Flow[list[Loc
         return list(skills)  # the attempt tells it, and the skill was found without
     was_named = {skill.ref.name: skill.was_named for skill in skills}
     merged = [skill for skill in merge(skills, shared.skills) if skill.ref.name in was_named]
-    return [replace(skill, was_named=was_named[skill.ref.name]) for skill in merged]
+    return [skill._replace(was_named=was_named[skill.ref.name]) for skill in merged]
 
 
 def _may_share(skill: LocatedSkill) -> bool:
@@ -149,7 +148,7 @@ def named(name: str, skills: Iterable[LocatedSkill]) -> list[LocatedSkill]:
         ids = ", ".join(_id(skill) for skill in found)
         fix = "Give the id whole."
         raise UsageError("REFERENCE", f"{name} means {len(found)} skills: {ids}", fix=fix)
-    return [replace(skill, was_named=True) for skill in found]
+    return [skill._replace(was_named=True) for skill in found]
 
 
 def _id(skill: LocatedSkill) -> str:

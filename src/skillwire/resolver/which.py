@@ -7,7 +7,7 @@ its origin is trusted and since when it is known, and what of it is installed he
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -96,7 +96,7 @@ def which(
     With ``explain`` the other protocol of the origin is asked, too, where the first has answered.
     """
     attempts: list[Attempt] = []
-    traced = replace(session, trace=attempts.append)
+    traced = session._replace(trace=attempts.append)
     path = Path(reference.path).expanduser() if reference.path is not None else None
     try:
         found = yield from (locate(reference, traced) if path is None else locate_folders(path, folder.root))
@@ -152,7 +152,7 @@ def _look_beyond(
         return others, attempts
     for location in locations[bases.index(won.ref.origin) + 1 :]:
         try:
-            index = yield from read_index(location, replace(session, trace=attempts.append))
+            index = yield from read_index(location, session._replace(trace=attempts.append))
         except SkillwireError:
             continue  # the attempt tells it: that another source fails changes nothing
         if entry := index.index.entries.get(reference.name):

@@ -16,6 +16,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from skillwire.protocols.agent_skills.fields import OPEN_FIELDS
+from skillwire.server.openapi import OPENAPI_PATH, OpenApiRoute
 from skillwire.server.problems import NOT_FOUND, NOT_READY, Problem, method_not_allowed
 from skillwire.server.search_answers import SEARCH_PATH
 from skillwire.server.search_route import SearchRoute
@@ -78,6 +79,7 @@ def make_services(
             Route("/readyz", ready),
             Route("/metrics", expose),
             Route(SEARCH_PATH, SearchRoute(current, first)),
+            Route(OPENAPI_PATH, OpenApiRoute()),
         ],
         exception_handlers={HTTPException: tell},
     )

@@ -30,7 +30,6 @@ unspecified address never. Spec: ASD Security Considerations.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire.errors import Place, TrustError, UsageError, ValidationError
@@ -38,6 +37,8 @@ from skillwire.model.url import DEFAULT_PORTS, is_ipv4, parse_url
 from skillwire.trust.ranges import Reach, classify, read_address, read_network
 
 if TYPE_CHECKING:
+    from typing import Self
+
     from skillwire.model.url import Origin, Url
     from skillwire.trust.ranges import Address, Network
 
@@ -90,8 +91,15 @@ class AllowList(NamedTuple):
         return any(network.covers(address) for network in self.networks)
 
 
-@dataclass(frozen=True, slots=True)
-class AddressPolicy:
+class _Rules(NamedTuple):
+    named: frozenset[Origin]
+    allow: tuple[str, ...]
+    allowed: AllowList
+    origins: frozenset[Origin]
+    hosts: frozenset[str]
+
+
+class AddressPolicy(_Rules):
     """Where connections may lead.
 
     Args:
@@ -102,17 +110,13 @@ class AddressPolicy:
         UsageError: ``ALLOW_ENTRY`` when an entry of ``allow`` cannot be read.
     """
 
-    named: frozenset[Origin] = frozenset()
-    allow: tuple[str, ...] = ()
-    _origins: frozenset[Origin] = field(init=False, repr=False, compare=False)
-    _hosts: frozenset[str] = field(init=False, repr=False, compare=False)
-    _allowed: AllowList = field(init=False, repr=False, compare=False)
+    __slots__ = ()
 
-    def __post_init__(self) -> None:
-        allowed = _read_allow(self.allow)
-        object.__setattr__(self, "_allowed", allowed)
-        object.__setattr__(self, "_origins", self.named | allowed.origins)
-        object.__setattr__(self, "_hosts", frozenset(parse_url(origin).host for origin in self.named))
+    def __new__(cls, named: frozenset[Origin] = frozenset(), allow: tuple[str, ...] = ()) -> Self:
+        """Read ``allow``, and keep beside both what every check needs of them."""
+        allowed = _read_allow(allow)
+        hosts = frozenset(parse_url(origin).host for origin in named)
+        return super().__new__(cls, named, allow, allowed, named | allowed.origins, hosts)
 
     def naming(self, url: Url) -> AddressPolicy:
         """Return this policy with the origin of ``url`` named. For what the user typed or configured only."""
@@ -130,7 +134,7 @@ class AddressPolicy:
             raise _refusal(url, f"{url.host} is a local name")
         elif url.scheme == "http" and not self._may_be_plain(url.host):
             raise _plain_http(url)
-        if url.port != DEFAULT_PORTS[url.scheme] and url.origin not in self._origins:
+        if url.port != DEFAULT_PORTS[url.scheme] and url.origin not in self.origins:
             raise TrustError(
                 "PORT_REFUSED",
                 f"port {url.port} of {url.host} was not named by you",
@@ -149,20 +153,20 @@ class AddressPolicy:
         if reach is Reach.PUBLIC:
             if url.scheme == "http":
                 raise _plain_http(url)
-        elif reach is Reach.NOWHERE or not (self._allowed.lists_address(number) or reach in self._opened(url, number)):
+        elif reach is Reach.NOWHERE or not (self.allowed.lists_address(number) or reach in self._opened(url, number)):
             lead = "" if address == url.host else f"{url.host} leads to "
             raise _refusal(url, f"{lead}{address}, {reach.value}", self._fix(url.host, reach), address=address)
 
     def _vouched(self, host: str) -> bool:
-        return host in self._hosts or self._allowed.lists_host(host)
+        return host in self.hosts or self.allowed.lists_host(host)
 
     def _may_be_plain(self, name: str) -> bool:
-        return self._allowed.lists_host(name) or (is_local_name(name) and name in self._hosts)
+        return self.allowed.lists_host(name) or (is_local_name(name) and name in self.hosts)
 
     def _fix(self, host: str, reach: Reach) -> str | None:
         if reach in _FIXES:
             return _FIXES[reach]
-        named_in_vain = host in self._hosts and not _is_address(host)
+        named_in_vain = host in self.hosts and not _is_address(host)
         return f'If that is right, put allow = ["{host}"] in your settings.' if named_in_vain else None
 
     def _opened(self, url: Url, address: Address) -> frozenset[Reach]:
@@ -174,7 +178,7 @@ class AddressPolicy:
             return _TYPED_ADDRESS if read_address(host) == address else frozenset()
         if is_localhost(host):
             return frozenset({Reach.LOOPBACK})
-        return _LOCAL_HOST if is_local_name(host) or self._allowed.lists_host(host) else frozenset()
+        return _LOCAL_HOST if is_local_name(host) or self.allowed.lists_host(host) else frozenset()
 
 
 def _is_address(host: str) -> bool:

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from skillwire import limits
@@ -53,7 +52,7 @@ def download(
         headers = {**request.headers, **_continuing(before)} if before else request.headers
         timeout = min(request.timeout, tries.left())
         try:
-            asked = replace(request, headers=headers, timeout=timeout, delay=tries.wait, sink=sink)
+            asked = request._replace(headers=headers, timeout=timeout, delay=tries.wait, sink=sink)
             response = yield from fetch(asked)
         except FetchError as error:
             came = (sink.size if sink is not None else 0) - before

@@ -16,7 +16,6 @@ follows redirects.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, TypeVar
 
 from skillwire import limits
@@ -44,8 +43,7 @@ class Sink(Protocol):
         """Forget everything."""
 
 
-@dataclass(frozen=True, slots=True)
-class HttpRequest:
+class HttpRequest(NamedTuple):
     """One request, in full.
 
     Args:
@@ -61,7 +59,7 @@ class HttpRequest:
 
     url: str
     method: str = "GET"
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = {}
     body: bytes | None = None
     max_bytes: int = limits.INDEX_BYTES
     timeout: float = limits.HTTP_REQUEST_SECONDS

@@ -22,7 +22,6 @@ follow redirects).
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from skillwire import limits
@@ -91,12 +90,12 @@ def redirect(request: HttpRequest, response: HttpResponse) -> HttpRequest:
             message = f"{response.status} to a {request.method} would lose what was sent"
             raise FetchError("REDIRECT_BROKEN", message, place=Place(request.url))
         headers = {name: value for name, value in request.headers.items() if name.lower() != "content-type"}
-        request = replace(request, method="GET", headers=headers, body=None)
+        request = request._replace(method="GET", headers=headers, body=None)
     if source.scheme == "https" and target.scheme == "http":
         raise _refused(request, target, "leads from https to http")
     if target.origin != source.origin:
         _check_crossing(request, target)
-    return replace(request, url=str(target))
+    return request._replace(url=str(target))
 
 
 def conditional_headers(headers: Mapping[str, str]) -> dict[str, str]:

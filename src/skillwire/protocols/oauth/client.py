@@ -11,7 +11,6 @@ library may be imported; tests hold their bodies against oauthlib's. Spec: RFC 6
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from skillwire import limits
@@ -136,7 +135,7 @@ def await_device(
     interval, end = device.interval, clock() + device.expires_in
     while clock() + interval < end:
         try:
-            return decode_tokens((yield replace(request, delay=interval)), _secrets(client, device.device_code))
+            return decode_tokens((yield request._replace(delay=interval)), _secrets(client, device.device_code))
         except FetchError as error:
             interval = _next_pause(error, interval)
     raise FetchError("LOGIN_TIMEOUT", "the device code has expired", place=Place(token_url))

@@ -8,7 +8,6 @@ name each other many times cost no more than links which do not.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from skillwire import limits
@@ -20,23 +19,24 @@ if TYPE_CHECKING:
     from skillwire.trust.archive.entries import Entry
 
 
-@dataclass(slots=True, eq=False)
 class Link:
     """A symbolic or hard link, where it stands, and what it was found to lead to."""
 
-    path: str
-    folder: Folder
-    target: bytes
-    hard: bool
-    found: Folder | FileContent | None = None
+    __slots__ = ("folder", "found", "hard", "path", "target")
+
+    def __init__(self, path: str, folder: Folder, target: bytes, *, hard: bool) -> None:
+        self.path, self.folder, self.target, self.hard = path, folder, target, hard
+        self.found: Folder | FileContent | None = None
 
 
-@dataclass(slots=True, eq=False)
 class Folder:
     """A folder; its children are ``(name as written, node)`` by collision key."""
 
-    parent: Folder | None
-    children: dict[str, tuple[str, Folder | FileContent | Link]] = field(default_factory=dict)
+    __slots__ = ("children", "parent")
+
+    def __init__(self, parent: Folder | None) -> None:
+        self.parent = parent
+        self.children: dict[str, tuple[str, Folder | FileContent | Link]] = {}
 
 
 class Tree:
@@ -64,7 +64,7 @@ class Tree:
         if entry.kind == "file":
             node = FileContent(entry.path, entry.content, entry.executable)
         else:
-            node = Link(entry.path, folder, entry.target, entry.kind == "hardlink")
+            node = Link(entry.path, folder, entry.target, hard=entry.kind == "hardlink")
         folder.children[key] = name, node
 
     def _folder(self, path: str, below: str | None = None) -> Folder:

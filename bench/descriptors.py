@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 ROUNDS: Final = 9
 COUNT: Final = 4_000
 SIZE: Final = 771
-DESCRIPTOR: Final = {
+DESCRIPTOR: Final[dict[str, Any]] = {
     "protocol": {"version": "1.0.0"},
     "id": "example-provider/weather-forecast",
     "name": "Weather Forecast",

@@ -24,6 +24,7 @@ def test_what_happens_is_told_line_by_line(tmp_path):
     ) as process:
 
         def told():
+            assert process.stdout
             line = process.stdout.readline()
             check_document(line)
             event = json.loads(line)
@@ -64,6 +65,7 @@ def test_a_reader_who_goes_away_does_not_end_the_server(tmp_path):
             text=True,
         ) as process,
     ):
+        assert process.stdout
         process.stdout.readline()
         process.stdout.close()
         process.send_signal(signal.SIGTERM)

@@ -193,7 +193,7 @@ def test_an_artifact_that_was_replaced_is_found_by_digest_for_a_while(published,
 def test_a_folder_that_goes_on_changing_is_not_published(published, monkeypatch):
     folder = write_skill(published.skills, "one")
 
-    def disturb(path, publisher, **options):
+    def disturb(path, publisher, **_):
         prepared = prepare(path, publisher)
         with (folder / "SKILL.md").open("a") as file:
             file.write("More.\n")
@@ -212,7 +212,7 @@ def test_a_folder_that_changes_once_while_it_is_read_is_read_again(published, mo
     write_skill(published.skills, "one", description="Before.")
     reads: list[str] = []
 
-    def change_once(path, publisher, **options):
+    def change_once(path, publisher, **_):
         prepared = prepare(path, publisher)
         if not reads:
             write_skill(published.skills, "one", description="After.")

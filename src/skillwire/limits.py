@@ -115,7 +115,7 @@ SERVER_CONNECTIONS = Bound(2_000, "connections", "each costs memory; half of the
 SERVER_PIECE_BYTES = Bound(256 * KIB, "bytes", "of a file in memory for one client, however slow it is")
 SERVER_REMEMBERED_HEADS = Bound(1_000, "requests", "whose answer is known without parsing; each at most 1 KiB")
 SERVER_BLOB_CACHE_BYTES = Bound(4 * MIB, "bytes", "of files and artifacts that were asked for lately")
-SERVER_LISTING_CACHE_BYTES = Bound(4 * MIB, "bytes", "of the indexes of scopes that were asked for lately")
+SERVER_LISTING_CACHE_BYTES = Bound(8 * MIB, "bytes", "of the indexes of one audience that were asked for lately")
 
 # --- who asks the server ---------------------------------------------------------------------------------
 BEARER_TOKEN_BYTES = Bound(16 * KIB, "bytes", "of an access token; common ones have 1 KiB")

@@ -22,7 +22,7 @@ from skillwire.server.auth.rate_limit import RateLimit, RateLimiter, caller_of
 from skillwire.server.auth.refusals import refused
 from skillwire.server.auth.signed import SignedRequests
 from skillwire.server.headers import read_fields
-from skillwire.server.problems import Problem
+from skillwire.server.problems import Problem, too_many
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -133,7 +133,7 @@ class Authentication:
             return {}
         allowance = limiter.take(caller_of(principal, address), self._clock())
         if not allowance.allowed:
-            raise Refusal(_too_many("requests come too often", allowance.headers()))
+            raise Refusal(too_many("requests come too often", allowance))
         return allowance.headers()
 
     async def _recognise(self, shown: Mapping[bytes, str], scope: Scope, body: bytes) -> Principal:
@@ -180,7 +180,3 @@ def _bearer_of(authorization: str) -> str:
 def _problem(error: SkillwireError, status: int, fields: Mapping[str, str] | None = None) -> Problem:
     _, body = encode_error(error)
     return Problem(status, error.code, error.message, fields=fields or {}, written=body)
-
-
-def _too_many(message: str, fields: Mapping[str, str]) -> Problem:
-    return Problem(429, "TOO_MANY_REQUESTS", message, fields=fields)

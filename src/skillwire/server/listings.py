@@ -56,6 +56,10 @@ class Listings:
         self._making: dict[str, asyncio.Task[Prepared]] = {}
         self._turn = asyncio.Lock()
 
+    def has(self, path: str) -> bool:
+        """Whether the answer at ``path`` is made already, or is being made."""
+        return path in self._making or self._kept.get(path) is not None
+
     async def prepare(self, path: str, listing: Encodable) -> Prepared:
         """Return the index at ``path``, encoded and compressed."""
         if (kept := self._kept.get(path)) is not None:

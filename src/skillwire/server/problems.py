@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from starlette.types import Send
 
+    from skillwire.server.auth.rate_limit import Allowance
+
 
 @dataclass(frozen=True, slots=True)
 class Problem:
@@ -58,6 +60,11 @@ def method_not_allowed(method: str, allowed: str) -> Problem:
     """Return the answer to a method that a resource does not have; ``allowed`` is the ``Allow`` field."""
     message = f"this resource answers {allowed}"
     return Problem(405, "METHOD_NOT_ALLOWED", message, {"method": method[:20]}, {"Allow": allowed})
+
+
+def too_many(message: str, allowance: Allowance) -> Problem:
+    """Return the answer to a caller who asks too often. Spec: RFC 6585 §4."""
+    return Problem(429, "TOO_MANY_REQUESTS", message, fields=allowance.headers())
 
 
 def unsatisfiable(size: int) -> Problem:

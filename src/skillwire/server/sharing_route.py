@@ -3,10 +3,14 @@
 Indexes and descriptors carry full URLs, so an answer depends on the address under which the client reached us; each
 is made when it is first asked for and kept with its audience's other lists. A skill that is hidden is answered as one
 that is not there. Spec: SSP §4.
+
+Trust: without a base URL the address is what a stranger writes into ``Host``, and an index of 10,000 skills takes half
+a second to make. So lists for addresses that were not seen yet are made only so often.
 """
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qsl
@@ -16,11 +20,11 @@ from skillwire.model.digest import Digest
 from skillwire.protocols.agent_skills.media import JSON
 from skillwire.protocols.agent_skills.server import Stored
 from skillwire.protocols.skill_sharing.errors import encode_error
-from skillwire.protocols.skill_sharing.paths import REGISTRY, WELL_KNOWN
+from skillwire.protocols.skill_sharing.paths import REGISTRY, WELL_KNOWN, descriptor_path
 from skillwire.protocols.skill_sharing.server import Sharing, check_type, written_descriptor
+from skillwire.server.auth.rate_limit import RateLimit, RateLimiter
 from skillwire.server.headers import read_fields
-from skillwire.server.prepared import Prepared
-from skillwire.server.problems import Problem
+from skillwire.server.problems import Problem, too_many
 from skillwire.web.address import site_address
 
 if TYPE_CHECKING:
@@ -35,6 +39,9 @@ if TYPE_CHECKING:
 
 _DESCRIPTOR: Final = ".json"
 _PARAMETERS: Final = 16
+#: So many skills make a list that takes a while.
+_MANY: Final = 200
+_NEW_ADDRESSES: Final = RateLimit(30, 30)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +69,7 @@ class SharingRoute:
         self._provider = provider
         self._base_url = base_url
         self._auth = auth
+        self._new_addresses = RateLimiter(_NEW_ADDRESSES)
 
     def owns(self, path: str) -> bool:
         """Whether the path belongs to Skill Sharing."""
@@ -79,12 +87,20 @@ class SharingRoute:
                 wanted = check_type(_type_of(scope["query_string"]))
                 make = sharing.listing if path == REGISTRY else sharing.index
                 made = _Made(audience.visible.skills, lambda: make(wanted), audience.cache)
-                prepared = await audience.listings.prepare(f"{path}?{wanted or ''} {base_url}", made)
-                await prepared.send(scope, send)
+                await self._send_made(f"{path}?{wanted or ''} {sharing.base_url}", made, audience, scope, send)
             else:
                 await self._send_descriptor(name, sharing, audience, scope, send)
         except SkillwireError as error:
             await told(error).send(send, head=scope["method"] == "HEAD")
+
+    async def _send_made(self, key: str, made: _Made, audience: Audience, scope: Scope, send: Send) -> None:
+        if not self._base_url and len(made.skills) >= _MANY and not audience.listings.has(key):
+            allowance = self._new_addresses.take("", time.monotonic())
+            if not allowance.allowed:
+                await too_many("too many addresses are asked for; --base-url names the right one", allowance).send(send)
+                return
+        prepared = await audience.listings.prepare(key, made)
+        await prepared.send(scope, send)
 
     async def _send_descriptor(self, name: str, sharing: Sharing, audience: Audience, scope: Scope, send: Send) -> None:
         described = sharing.describe(name)
@@ -93,7 +109,8 @@ class SharingRoute:
             size = next(file.size for file in files if file.digest == described)
             await self._stored.send(Stored(JSON, audience.cache, described, size), scope, send)
             return
-        await Prepared(written_descriptor(described), JSON, audience.cache).send(scope, send)
+        made = _Made((), lambda: written_descriptor(described), audience.cache)
+        await self._send_made(f"{descriptor_path(name)} {sharing.base_url}", made, audience, scope, send)
 
 
 def told(error: SkillwireError) -> Problem:

@@ -12,7 +12,7 @@ from tests.support.publishing import Asgi, write_skill
 from skillwire.adapters.sqlite.open import open_tokens
 from skillwire.protocols.skill_sharing.signing import sign
 from skillwire.protocols.skill_sharing.validation import validate
-from skillwire.server import app
+from skillwire.server import app, sharing_route
 
 INDEX = "/.well-known/agent-skills/index.json"
 OLD_INDEX = "/.well-known/skills/index.json"
@@ -93,6 +93,15 @@ async def test_descriptor_is_at_the_url_that_the_index_gives(client):
         }
         held = await client.get(path, {**HOST, "If-None-Match": answer.fields["etag"]})
         assert held.status == 304
+
+
+async def test_large_lists_for_ever_other_addresses_are_made_only_so_often(client, monkeypatch):
+    monkeypatch.setattr(sharing_route, "_MANY", 2)
+    answers = [await client.get(SHARING, {"Host": f"h{number}.example.com"}) for number in range(40)]
+    assert [answer.status for answer in answers].count(200) == 30
+    assert answers[-1].status == 429
+    assert int(answers[-1].fields["retry-after"]) >= 1
+    assert (await client.get(SHARING, {"Host": "h1.example.com"})).status == 200
 
 
 async def test_endpoint_of_an_instruction_gives_its_artifact(client):

@@ -70,7 +70,7 @@ class Sharing:
     def __init__(self, skills: Mapping[str, Skill], provider: str, base_url: str, auth: AuthConfig = _NOBODY) -> None:
         self._skills = skills
         self._provider = provider
-        self._base_url = base_url
+        self.base_url = base_url
         self._auth = auth
 
     def index(self, capability_type: str | None = None) -> bytes:
@@ -79,7 +79,7 @@ class Sharing:
         Raises:
             UsageError: ``CAPABILITY_TYPE``.
         """
-        provider = IndexProvider(name=self._provider, url=self._base_url or UNSET)
+        provider = IndexProvider(name=self._provider, url=self.base_url or UNSET)
         entries = list(self._entries(check_type(capability_type)))
         return msgspec.json.encode(SkillIndex(protocol=_PROTOCOL, provider=provider, skills=entries))
 
@@ -110,7 +110,7 @@ class Sharing:
                 name=facts.name,
                 capability_type=CapabilityType(facts.capability_type),
                 description=facts.description,
-                descriptor_url=f"{self._base_url}{descriptor_path(skill.name)}",
+                descriptor_url=f"{self.base_url}{descriptor_path(skill.name)}",
                 access=skill.access,
                 version=facts.version,
             )
@@ -124,7 +124,7 @@ class Sharing:
             version=facts.version,
             capability_type=CapabilityType(facts.capability_type),
             description=facts.description,
-            provider=Provider(name=self._provider, url=self._base_url or UNSET),
+            provider=Provider(name=self._provider, url=self.base_url or UNSET),
             endpoint=made,
             inputs=[] if skill.kind != "action" else [_parameter(one) for one in facts.inputs],
             output=self._output(skill, facts),
@@ -135,13 +135,13 @@ class Sharing:
 
     def _instruction(self, skill: Skill, facts: SharingFacts) -> InvocationEndpoint:
         artifact = skill.artifact
-        url = f"{self._base_url}{_ARTIFACTS}/{artifact.digest.hex}{artifact.extension}"
+        url = f"{self.base_url}{_ARTIFACTS}/{artifact.digest.hex}{artifact.extension}"
         return msgspec.convert({"url": url, "method": Method.GET, **_endpoint_table(facts)}, InvocationEndpoint)
 
     def _action(self, skill: Skill, facts: SharingFacts) -> InvocationEndpoint:
-        status = f"{self._base_url}{EXECUTIONS}/{PLACEHOLDER}"
+        status = f"{self.base_url}{EXECUTIONS}/{PLACEHOLDER}"
         fields = {
-            "url": f"{self._base_url}{REGISTRY}/{skill.name}{EXECUTIONS}",
+            "url": f"{self.base_url}{REGISTRY}/{skill.name}{EXECUTIONS}",
             "method": Method.POST,
             "content_type": "application/json",
             "status_url": status,

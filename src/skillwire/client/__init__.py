@@ -10,9 +10,24 @@ files. An artifact is fetched once, when the first of its files is asked for::
             print(skill.name, skill.description)
         print(client.skill("example.com/code-review").body())
         client.add("example.com/code-review", consent=True)
+
+Each is imported when it is asked for: the command line does without the asynchronous one.
 """
 
-from skillwire.client.asynchronous import AsyncClient, AsyncRemoteSkill
-from skillwire.client.synchronous import Client, RemoteSkill
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from skillwire.client.asynchronous import AsyncClient, AsyncRemoteSkill
+    from skillwire.client.synchronous import Client, RemoteSkill
 
 __all__ = ["AsyncClient", "AsyncRemoteSkill", "Client", "RemoteSkill"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = "asynchronous" if name.startswith("Async") else "synchronous"
+    return getattr(importlib.import_module(f"{__name__}.{module}"), name)

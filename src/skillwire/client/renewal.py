@@ -18,7 +18,6 @@ anybody uses them. A crash before that leaves the old ones, after it the new one
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
@@ -182,6 +181,8 @@ class StoredCredentials:
             stored = renewed(stored, tokens, self._clock())
             yield from work(partial(self._store.keep, stored))
             self._renewed_at[used.origin] = self._clock()
+        from dataclasses import replace  # noqa: PLC0415  # one run in many renews
+
         # A login of a moment ago has another name; the flow knows this one by the name that it had.
         self._in_use[used.origin] = replace(stored, login=used.login)
 
@@ -199,6 +200,8 @@ class StoredCredentials:
 
 def renewed(credential: Credential, tokens: Tokens, now: float) -> Credential:
     """Return ``credential`` with new tokens. A refresh token stays where no new one came. Spec: RFC 6749 §6."""
+    from dataclasses import replace  # noqa: PLC0415  # one run in many renews
+
     expires_at = None if tokens.expires_in is None else now + tokens.expires_in
     grant = credential.grant
     if grant is not None:

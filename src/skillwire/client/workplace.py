@@ -19,17 +19,13 @@ from skillwire.errors import NotFoundError, Place, SkillwireError, TrustError, U
 from skillwire.model.finding import Finding
 from skillwire.resolver.agents import AGENTS
 from skillwire.resolver.apply import apply_install
-from skillwire.resolver.compare import compare
 from skillwire.resolver.content import fetch_contents, no_digest, open_content
 from skillwire.resolver.flow import work
-from skillwire.resolver.frozen import plan_frozen
 from skillwire.resolver.install import Target, plan_install
 from skillwire.resolver.installed import did_you_mean, remove, select, verify
-from skillwire.resolver.local import load_local, locate_folders
 from skillwire.resolver.locate import Session, locate
 from skillwire.resolver.place import choose_agents, place_for
 from skillwire.resolver.policy import InstallPolicy
-from skillwire.resolver.rank import rank
 from skillwire.resolver.reference import parse_reference, reference_to, source_location
 from skillwire.trust.address import AddressPolicy
 
@@ -103,6 +99,8 @@ class Workplace:
         """
         reference = parse_reference(text)
         if reference.path is not None:
+            from skillwire.resolver.local import locate_folders  # noqa: PLC0415  # only folders of this machine need it
+
             return (yield from locate_folders(Path(reference.path).expanduser(), self.root))
         yield from work(partial(self.leave.name, reference))
         return (yield from locate(reference, self.session._replace(refresh=True) if refresh else self.session))
@@ -180,6 +178,8 @@ class Workplace:
         Raises:
             NotFoundError: ``LOCK_MISSING``; ``NOT_INSTALLED`` for a name that the lock does not have.
         """
+        from skillwire.resolver.frozen import plan_frozen  # noqa: PLC0415  # only --frozen needs it
+
         lock = yield from work(self.folder.read_lock)
         if not lock.skills:
             raise NotFoundError("LOCK_MISSING", f"{self.folder.lock_path} holds no skills")
@@ -190,6 +190,9 @@ class Workplace:
 
     def compare(self, names: Sequence[str]) -> Flow[list[Comparison]]:
         """Compare installed skills, these or all, with what their origins have now: each index is asked about anew."""
+        from skillwire.resolver.compare import compare  # noqa: PLC0415  # installing does without
+        from skillwire.resolver.local import load_local  # noqa: PLC0415  # same
+
         lock = yield from work(self.folder.read_lock)
         skills = select(lock, names)
         yield from work(partial(self._trust_locked, skills))
@@ -250,6 +253,8 @@ class Workplace:
         Both protocols of a place are asked; a capability type narrows it to what Skill Sharing lists as such.
         An origin that cannot be read is reported; when none can be, the first error is raised.
         """
+        from skillwire.resolver.rank import rank  # noqa: PLC0415  # only a search ranks
+
         places = list(origins or self.settings.sources)
         if not places:
             raise UsageError("NO_SOURCES", "no place to search is named, and no sources are configured")

@@ -25,7 +25,8 @@ from skillwire.trust.excerpt import excerpt
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-_LINE: Final = re.compile(r"([^\n\r\x85\u2028\u2029]*)(\r\n|[\n\r\x85\u2028\u2029]|\Z)")
+#: Compiled when it is first used: a plain frontmatter is read without it.
+_LINE: Final = r"([^\n\r\x85\u2028\u2029]*)(\r\n|[\n\r\x85\u2028\u2029]|\Z)"
 
 
 class YamlMapping(NamedTuple):
@@ -66,7 +67,7 @@ class _Reader:
         import yaml  # noqa: PLC0415  # 20 ms that a plain frontmatter need not pay
 
         self._yaml: Any = yaml
-        self._lines = _LINE.findall(text)
+        self._lines = re.findall(_LINE, text)
         self._numbers = list(accumulate((end.endswith("\n") for _, end in self._lines), initial=first_line))
         self._source = source
         self._nodes = 0

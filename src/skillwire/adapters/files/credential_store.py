@@ -16,7 +16,6 @@ import hashlib
 import json
 import os
 from contextlib import contextmanager
-from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from skillwire.adapters.files.atomic import storage_errors, write_atomically
@@ -150,8 +149,9 @@ class CredentialStore:
         try:
             known = {key: value for key, value in fields.items() if key not in {"in_keyring", "secrets", "grant"}}
             own: dict[str, Any] = dict(cast("dict[str, str]", secrets))
-            credential = Credential(origin=origin, secret=own.pop("secret"), **known)
-            return replace(credential, grant=Grant(**fields["grant"], **own)) if fields.get("grant") else credential
+            secret = own.pop("secret")
+            grant = Grant(**fields["grant"], **own) if fields.get("grant") else None
+            return Credential(origin=origin, secret=secret, grant=grant, **known)
         except (KeyError, TypeError, ValueError):  # the cause may show a secret
             raise self._damaged() from None
 
@@ -174,6 +174,8 @@ class CredentialStore:
 
 def _encode(credential: Credential) -> tuple[Fields, dict[str, str]]:
     """Return what may be shown and what may not."""
+    from dataclasses import asdict  # noqa: PLC0415  # most users store none
+
     fields = {key: value for key, value in asdict(credential).items() if value is not None and key != "origin"}
     secrets: dict[str, str] = {"secret": fields.pop("secret")}
     grant = fields.get("grant") or {}

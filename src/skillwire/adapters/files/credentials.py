@@ -7,7 +7,6 @@ it; here only its place is told.
 
 from __future__ import annotations
 
-import base64
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -129,6 +128,8 @@ def _from_netrc(url: Url, environment: Mapping[str, str]) -> str | None:
     if entry is None:
         return None
     login, _, password = entry
+    import base64  # noqa: PLC0415  # only a password of ~/.netrc needs it
+
     return "Basic " + base64.b64encode(f"{login}:{password}".encode()).decode()
 
 

@@ -11,8 +11,6 @@ from skillwire.trust.archive.gzip_member import MAGIC as GZIP_MAGIC
 from skillwire.trust.archive.gzip_member import read_gzip
 from skillwire.trust.archive.plan import plan_entries
 from skillwire.trust.archive.tar import read_tar
-from skillwire.trust.archive.zip import read_zip
-from skillwire.trust.archive.zip_directory import LOCAL_MAGIC as ZIP_MAGIC
 
 if TYPE_CHECKING:
     from skillwire.trust.archive.plan import ArchivePlan
@@ -44,12 +42,18 @@ def read_archive(content: bytes, *, expected_format: ArchiveFormat | None = None
     found = _find_format(content)
     if expected_format is not None and found != expected_format:
         raise TrustError("ARCHIVE_FORMAT_MISMATCH", f"the archive is called {expected_format}, its bytes are {found}")
-    return plan_entries(read_tar(read_gzip(content)) if found == "tar.gz" else read_zip(content))
+    if found == "tar.gz":
+        return plan_entries(read_tar(read_gzip(content)))
+    from skillwire.trust.archive.zip import read_zip  # noqa: PLC0415  # most archives are the other kind
+
+    return plan_entries(read_zip(content))
 
 
 def _find_format(content: bytes) -> ArchiveFormat:
     if content.startswith(GZIP_MAGIC):
         return "tar.gz"
+    from skillwire.trust.archive.zip_directory import LOCAL_MAGIC as ZIP_MAGIC  # noqa: PLC0415  # most are the other kind
+
     if content.startswith(ZIP_MAGIC):
         return "zip"
     raise malformed("the bytes begin neither a .tar.gz nor a .zip")

@@ -1,0 +1,60 @@
+"""``/openapi.json``: every route of the server, as OpenAPI 3.1.
+
+The document is the same for everybody and says nothing of what is published. Few servers are ever asked for it, so it
+is made and compressed with the first request, off the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from skillwire.protocols.agent_skills.media import JSON
+from skillwire.protocols.agent_skills.server import Cache
+from skillwire.server.methods import READ, answer_other_method
+from skillwire.server.prepared import Prepared
+from skillwire.version import VERSION
+
+if TYPE_CHECKING:
+    from starlette.types import Receive, Scope, Send
+
+OPENAPI_PATH: Final = "/openapi.json"
+_ABOUT: Final = (
+    "Skills of a folder, published over Agent Skills Discovery and the Skill Sharing Protocol. Whoever shows no "
+    "credentials is everybody; whoever shows some must show good ones, whatever is asked for."
+)
+
+
+class OpenApiRoute:
+    """Answers ``/openapi.json``."""
+
+    async def __call__(self, scope: Scope, _: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["method"] not in READ:
+            await answer_other_method(scope["method"], send)
+            return
+        prepared = await asyncio.to_thread(_prepared)
+        await prepared.send(scope, send)
+
+
+@cache
+def _prepared() -> Prepared:
+    return Prepared(msgspec.json.encode(document()), JSON, Cache.BRIEF)
+
+
+def document() -> dict[str, Any]:
+    """Return the whole document."""
+    from skillwire.server.openapi_parts import SECURITY_SCHEMES, components  # noqa: PLC0415  # with the first request
+    from skillwire.server.openapi_paths import paths  # noqa: PLC0415  # same
+
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "skillwire", "version": VERSION, "description": _ABOUT},
+        "servers": [{"url": "./"}],  # from where the document is: the site may be mounted anywhere
+        "security": [{}, *({name: []} for name in SECURITY_SCHEMES)],
+        "paths": paths(OPENAPI_PATH),
+        "components": components(),
+    }

@@ -1,0 +1,250 @@
+"""What the OpenAPI document of the server refers to: schemas, header fields, parameters, answers, ways to authenticate.
+
+The schemas of Skill Sharing are those of the protocol, taken as they are. Header fields, parameters and answers are
+tables, so that a route (:mod:`skillwire.server.openapi_paths`) names them and says nothing twice.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+from skillwire import limits
+from skillwire.protocols.agent_skills.messages import SCHEMA_URI
+from skillwire.protocols.skill_sharing.schema import json_schema
+from skillwire.registry.facets import FACETS
+from skillwire.server.auth.offer import API_KEY_HEADER
+
+Node = dict[str, Any]
+
+JSON: Final = "application/json"
+HTML: Final = "text/html"
+_TEXT: Final = {"type": "string"}
+_COUNT: Final = {"type": "integer", "minimum": 0}
+_DIGEST: Final = {"type": "string", "pattern": "^sha256:[0-9a-f]{64}$"}
+_NAME: Final = {"type": "string", "pattern": "^[a-z0-9]+(-[a-z0-9]+)*$", "maxLength": int(limits.NAME_LENGTH)}
+
+
+def reference(kind: str, name: str) -> Node:
+    """Return a reference to a component, such as ``responses`` and ``NotFound``."""
+    return {"$ref": f"#/components/{kind}/{name}"}
+
+
+def closed(required: Node, optional: Node | None = None) -> Node:
+    """Return the schema of an object that has these fields and no others."""
+    properties = {**required, **(optional or {})}
+    return {"type": "object", "properties": properties, "required": list(required), "additionalProperties": False}
+
+
+def listed(items: Node) -> Node:
+    """Return the schema of a list."""
+    return {"type": "array", "items": items}
+
+
+def _nullable(schema: Node) -> Node:
+    return {"anyOf": [schema, {"type": "null"}]}
+
+
+_ENTRY: Final = {
+    "name": _NAME,
+    "type": {"type": "string", "enum": ["skill-md", "archive"]},
+    "description": _TEXT,
+    "url": {"type": "string", "description": "Of the artifact; relative to the index unless the site has an address."},
+    "digest": _DIGEST,
+}
+_HIT: Final = {
+    "id": _TEXT,
+    "name": _NAME,
+    "source": {"type": "string", "format": "uri"},
+    "installs": {"const": 0},
+    "description": _TEXT,
+    "version": _nullable(_TEXT),
+    "digest": _DIGEST,
+    "url": {"type": "string", "format": "uri"},
+    "kind": {"type": "string", "enum": ["instructions", "scripts", "callable"]},
+}
+_BROKEN: Final = {
+    "folder": _nullable(_TEXT),
+    "serving": {"type": "boolean", "description": "Whether the last good version is served."},
+    "findings": listed(closed({"code": _TEXT, "message": _nullable(_TEXT), "line": _nullable(_COUNT)})),
+}
+_ADVICE: Final = closed({"suggested_delay_ms": {"type": "number"}, "max_attempts": {"type": "number"}})
+
+
+def schemas() -> Node:
+    """Return every schema by its name; those of Skill Sharing under the names that the text gives them."""
+    facet = listed(closed({"value": _TEXT, "skills": _COUNT}))
+    return {
+        **json.loads(json.dumps(json_schema()["$defs"]).replace('"#/$defs/', '"#/components/schemas/')),
+        "SkillsIndex": closed(
+            {
+                "$schema": {"const": SCHEMA_URI},
+                "skills": listed(closed(_ENTRY, {"version": _TEXT, "files": listed(_TEXT)})),
+            }
+        ),
+        "OldSkillsIndex": closed(
+            {"skills": listed(closed({"name": _NAME, "description": _TEXT, "files": listed(_TEXT)}))}
+        ),
+        "SearchPage": closed(
+            {"skills": listed(closed(_HIT)), "total": _COUNT, "next": _nullable(_TEXT)},
+            {"facets": closed({}, dict.fromkeys(FACETS, facet))},
+        ),
+        "Readiness": closed(
+            {"status": {"const": "ready"}, "revision": _COUNT, "skills": _COUNT, "broken": listed(closed(_BROKEN))}
+        ),
+        "Liveness": closed({"status": {"const": "alive"}}),
+        "Problem": {
+            **closed({"error": closed({"code": _TEXT, "message": _TEXT, "details": {"type": "object"}})}),
+            "description": "An error of the server; `code` is one of its table of codes.",
+        },
+        "SharingError": {
+            **closed({"error": closed({"code": _TEXT, "message": _TEXT}, {"details": {}, "retry": _ADVICE})}),
+            "description": "An error in the unified form of Skill Sharing, with one of its seven codes.",
+        },
+    }
+
+
+def _field(meaning: str, schema: Node | None = None, *, required: bool = False) -> Node:
+    return {"description": meaning, "schema": schema or _TEXT, "required": required}
+
+
+HEADERS: Final[Node] = {
+    "ETag": _field("Of these bytes; strong, except of pages.", required=True),
+    "Cache-Control": _field("How long the answer may be kept, and by whom.", required=True),
+    "Vary": _field("What the answer depends on."),
+    "Content-Security-Policy": _field("Nothing of a skill is run in the place of this server.", required=True),
+    "Accept-Ranges": _field("A part may be asked for.", {"const": "bytes"}, required=True),
+    "Content-Range": _field("Which part it is, and of how many bytes.", required=True),
+    "Allow": _field("The methods of this resource.", required=True),
+    "WWW-Authenticate": _field("How to authenticate.", required=True),
+    "Retry-After": _field("Seconds to wait before the next request.", _COUNT, required=True),
+    "RateLimit-Limit": _field("Requests that may be made at once after a pause; where they are counted.", _COUNT),
+    "RateLimit-Remaining": _field("How many of them are left.", _COUNT),
+    "RateLimit-Reset": _field("Seconds until all of them are there again.", _COUNT),
+}
+_COUNTED: Final = ("RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset")
+
+
+def headers(*names: str) -> Node:
+    """Return references to header fields; every answer may carry those that count requests."""
+    return {name: reference("headers", name) for name in (*names, *_COUNTED)}
+
+
+def _problem(meaning: str, *fields: str, schema: str | tuple[str, ...] = "Problem") -> Node:
+    named = (schema,) if isinstance(schema, str) else schema
+    found = [reference("schemas", name) for name in named]
+    body = found[0] if len(found) == 1 else {"anyOf": found}
+    return {"description": meaning, "headers": headers(*fields), "content": {JSON: {"schema": body}}}
+
+
+_EITHER: Final = ("Problem", "SharingError")
+RESPONSES: Final[Node] = {
+    "NotModified": {"description": "The client has it already.", "headers": headers("ETag", "Cache-Control")},
+    "Options": {"description": "The methods of this resource.", "headers": headers("Allow")},
+    "BadQuery": _problem("A parameter is beyond its bounds: `QUERY`, `CURSOR`."),
+    "BadType": _problem("There is no such capability type, or it is given twice.", schema="SharingError"),
+    "AuthRequired": _problem(
+        "Nothing was shown where something is needed, or what was shown is not good. The details say which method is "
+        "wanted, and where to begin.",
+        "WWW-Authenticate",
+        schema="SharingError",
+    ),
+    "Denied": _problem("Who asks is known, and this was not opened to them.", schema="SharingError"),
+    "NotFound": _problem("Nothing is here, or nothing that this caller may know of: `NOT_FOUND`."),
+    "SkillNotFound": _problem("As above: `SKILL_NOT_FOUND`.", schema="SharingError"),
+    "RequestTimeout": _problem("The request took too long to arrive: `REQUEST_TIMEOUT`."),
+    "UrlTooLong": _problem(f"The URL is longer than {limits.URL_LENGTH} characters: `URL_TOO_LONG`."),
+    "OutOfRange": _problem("The range lies behind the end: `RANGE_UNSATISFIABLE`.", "Content-Range"),
+    "TooMany": _problem("Requests come too often: `TOO_MANY_REQUESTS`, `TOO_MANY_SIGNATURES`.", "Retry-After"),
+    "HeadTooLarge": _problem("The head of the request is too large: `HEAD_TOO_LARGE`."),
+    "Failed": _problem("The server failed, and its log says how: `INTERNAL`."),
+    "Unavailable": _problem(
+        "The skills are still being loaded: `NOT_READY`. Or the authorization server does not answer.",
+        "Retry-After",
+        schema=_EITHER,
+    ),
+}
+#: What any request may be answered with: status → answer.
+COMMON: Final = {
+    "401": "AuthRequired", "408": "RequestTimeout", "414": "UrlTooLong", "429": "TooMany", "431": "HeadTooLarge",
+    "500": "Failed", "503": "Unavailable",
+}  # fmt: skip
+
+
+def _in_path(name: str, meaning: str, schema: Node, example: str) -> Node:
+    return {"name": name, "in": "path", "required": True, "description": meaning, "schema": schema, "example": example}
+
+
+def _in_query(name: str, meaning: str, schema: Node) -> Node:
+    return {"name": name, "in": "query", "description": meaning, "schema": schema}
+
+
+def _in_header(name: str, meaning: str) -> Node:
+    return {"name": name, "in": "header", "description": meaning, "schema": _TEXT}
+
+
+PARAMETERS: Final[Node] = {
+    "skill": _in_path("skill", "The name of a skill.", _NAME, "csv-profile"),
+    "file": _in_path("file", "The path of a file of the skill; slashes in it stand as they are.", _TEXT, "SKILL.md"),
+    "scope": _in_path(
+        "scope",
+        "A skill, a publisher or a scene.",
+        {"type": "string", "pattern": "^[A-Za-z0-9._-]{1,128}$"},
+        "csv-profile",
+    ),
+    "archive": _in_path(
+        "archive",
+        "A skill and the ending of its artifact.",
+        {"type": "string", "pattern": r"^[a-z0-9]+(-[a-z0-9]+)*\.(tar\.gz|zip)$"},
+        "csv-profile.tar.gz",
+    ),
+    "artifact": _in_path(
+        "artifact",
+        "The digest of an artifact, in hexadecimal, and its ending.",
+        {"type": "string", "pattern": r"^[0-9a-f]{64}\.(md|tar\.gz|zip)$"},
+        f"{'0' * 64}.md",
+    ),
+    "asset": _in_path(
+        "asset", "As a page names it.", {"type": "string", "pattern": r"^[A-Za-z0-9._-]+$"}, "style.0000.css"
+    ),
+    "type": _in_query("type", "Skills of this capability type alone.", reference("schemas", "CapabilityType")),
+    "q": _in_query("q", "Words, in any order.", {"type": "string", "maxLength": int(limits.SEARCH_TEXT_LENGTH)}),
+    "limit": _in_query(
+        "limit",
+        "Hits on a page.",
+        {"type": "integer", "minimum": 1, "maximum": int(limits.SEARCH_HITS), "default": 20},
+    ),
+    "after": _in_query(
+        "after",
+        "`next` of the page before; any other is refused.",
+        {"type": "string", "pattern": "^([A-Za-z0-9_-]{12,100})?$"},
+    ),
+    "facets": _in_query("facets", "`1` counts the values of facets among all hits.", _TEXT),
+    **{facet: _in_query(facet, f"A `{facet}` of hits; any of several.", listed(_TEXT)) for facet in FACETS},
+    "words": _in_query("q", "Words, in any order.", _TEXT),
+    "If-None-Match": _in_header("If-None-Match", "The tags that the client holds."),
+    "Range": _in_header("Range", "One part, in bytes; what is malformed is passed over."),
+    "If-Range": _in_header("If-Range", "The tag of what is going to be continued."),
+}
+
+SECURITY_SCHEMES: Final[Node] = {
+    "ApiKey": {"type": "apiKey", "in": "header", "name": API_KEY_HEADER, "description": "Of `skillwire token create`."},
+    "Bearer": {"type": "http", "scheme": "bearer", "description": "An API key, or an access token of OAuth 2.0."},
+    "Signature": {
+        "type": "apiKey",
+        "in": "header",
+        "name": "X-Signature",
+        "description": "`KEYID:TIMESTAMP:HEX`: the request, signed with HMAC-SHA256. Each signature counts once.",
+    },
+}
+
+
+def components() -> Node:
+    """Return all of it, as the document holds it."""
+    return {
+        "schemas": schemas(),
+        "headers": HEADERS,
+        "responses": RESPONSES,
+        "parameters": PARAMETERS,
+        "securitySchemes": SECURITY_SCHEMES,
+    }

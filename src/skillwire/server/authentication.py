@@ -37,7 +37,7 @@ _IDENTITY: Final = (b"authorization", b"x-api-key", b"x-signature")
 _BEARER: Final = "bearer "
 #: Attempts of one address that may fail a minute; who guesses is slowed down, who mistyped is not.
 _FAILURES: Final = RateLimit(30, 30)
-_UNAVAILABLE: Final = {"ISSUER_UNAVAILABLE": 503, "TOO_MANY_SIGNATURES": 429}
+_ISSUER_PAUSE: Final = 5  # seconds until it is worth asking a server whose issuer is down again
 
 
 class Refusal(Exception):  # noqa: N818  # it is an answer, and no error of ours
@@ -157,12 +157,15 @@ class Authentication:
 
     def _refusal(self, error: SkillwireError, address: str) -> Refusal:
         """Return the answer to credentials that were not good; to an address that shows many of them, a pause."""
-        if error.code in _UNAVAILABLE:
-            return Refusal(_problem(error, _UNAVAILABLE[error.code], {"Retry-After": "5"}))
+        if error.code == "TOO_MANY_SIGNATURES":
+            pause = {"Retry-After": str(error.details["retry_after"])}
+            return Refusal(Problem(429, error.code, error.message, error.details, pause))
+        if error.code == "ISSUER_UNAVAILABLE":
+            return Refusal(_problem(error, 503, {"Retry-After": str(_ISSUER_PAUSE)}))
         try:
             self._count(self._failures, ANONYMOUS, address)
-        except Refusal as too_many:
-            return too_many
+        except Refusal as pause_first:
+            return pause_first
         return self._required(error)
 
     def _required(self, error: SkillwireError) -> Refusal:

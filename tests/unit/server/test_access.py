@@ -9,6 +9,7 @@ import pytest
 import structlog
 from tests.support.publishing import Asgi, write_skill
 
+from skillwire import limits
 from skillwire.adapters.sqlite.open import open_tokens
 from skillwire.protocols.skill_sharing.signing import sign
 from skillwire.protocols.skill_sharing.validation import validate
@@ -104,6 +105,7 @@ async def test_large_lists_for_ever_other_addresses_are_made_only_so_often(clien
     assert (await client.get(SHARING, {"Host": "h1.example.com"})).status == 200
 
 
+@pytest.mark.spec("SSP-auth-none")
 async def test_endpoint_of_an_instruction_gives_its_artifact(client):
     descriptor = (await client.get("/skills/open-notes.json", HOST)).json()
     path = descriptor["endpoint"]["url"].removeprefix("http://skills.example.com")
@@ -111,6 +113,8 @@ async def test_endpoint_of_an_instruction_gives_its_artifact(client):
 
 
 class TestWithAGrant:
+    @pytest.mark.spec("SSP-access-in-use")
+    @pytest.mark.spec("SSP-auth-api-key")
     async def test_sees_and_reads_what_was_granted(self, client, key):
         fields = key(SECRET_NAME)
         assert names_in(await client.get(INDEX, fields)) == {"open-notes", SECRET_NAME}
@@ -137,6 +141,7 @@ class TestWithAGrant:
         bearer = {**HOST, "Authorization": f"Bearer {key('*')['X-API-Key']}"}
         assert names_in(await client.get(INDEX, bearer)) == {"open-notes", "staff-guide", SECRET_NAME}
 
+    @pytest.mark.spec("SSP-auth-custom")
     async def test_signed_request_counts_once(self, client, tokens):
         issued = tokens.issue("signer", skills=["*"], kind="signing_key")
         now = int(open_tokens()._clock()) + 1
@@ -155,6 +160,7 @@ class TestWithAGrant:
 
 @pytest.mark.spec("SSP-auth-flow")
 class TestRefusals:
+    @pytest.mark.spec("SSP-auth-required")
     async def test_bad_credentials_are_refused_whatever_is_asked_for(self, client):
         for fields in (
             {"X-API-Key": "x"},
@@ -171,6 +177,8 @@ class TestRefusals:
                 assert error["details"]["header"] == "X-API-Key"
                 assert answer.fields["www-authenticate"].startswith("Bearer")
 
+    @pytest.mark.spec("SSP-access-in-use")
+    @pytest.mark.spec("SSP-permission-denied")
     async def test_restricted_skill_wants_credentials_first_and_then_a_grant(self, client, key):
         path = "/.well-known/agent-skills/staff-guide/SKILL.md"
         nobody = await client.get(path)
@@ -180,6 +188,19 @@ class TestRefusals:
         assert (somebody.status, error["code"]) == (403, "PERMISSION_DENIED")
         assert error["details"] == {"required_scopes": [], "granted_scopes": ["read"]}
         assert (await client.get(path, key("staff-guide"))).status == 200
+
+    async def test_more_signatures_than_are_remembered_wait(self, client, tokens, monkeypatch):
+        monkeypatch.setattr(limits, "SIGNATURES_KEPT", 2)
+        issued = tokens.issue("signer", skills=["*"], kind="signing_key")
+        now = int(tokens._clock()) + 1
+        answers = []
+        for number in range(3):
+            signature = sign(issued.token.token_id, issued.secret.encode(), "GET", INDEX, b"", timestamp=now + number)
+            answers.append(await client.get(INDEX, {**HOST, "X-Signature": str(signature)}))
+        assert [answer.status for answer in answers] == [200, 200, 429]
+        error = answers[-1].json()["error"]
+        assert (error["code"], error["details"]) == ("TOO_MANY_SIGNATURES", {"retry_after": 300})
+        assert answers[-1].fields["retry-after"] == "300"
 
     async def test_guessing_is_slowed_down(self, client):
         answers = [await client.get(INDEX, {"X-API-Key": f"guess-{number}"}) for number in range(40)]

@@ -102,6 +102,7 @@ def world():
     return world
 
 
+@pytest.mark.spec("SSP-auth-oauth2")
 @pytest.mark.parametrize("algorithm", ["RS256", "PS256", "ES256", "EdDSA"])
 async def test_good_token_says_who_and_opens_what_scopes_and_configuration_say(world, algorithm):
     world.publish(signing_key(algorithm))

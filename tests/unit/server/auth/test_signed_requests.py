@@ -45,6 +45,7 @@ def world(tmp_path):
     world.database.close()
 
 
+@pytest.mark.spec("SSP-auth-custom")
 def test_signed_request_says_whose_it_is_and_what_that_opens(world):
     principal = world.requests.recognise(world.sign(), *REQUEST)
     assert (principal.name, principal.grants, principal.scopes) == ("robot", {"a"}, {"s"})

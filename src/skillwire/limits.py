@@ -113,7 +113,8 @@ SERVER_LOADING_SECONDS = Bound(10, "seconds", "that a request waits for the firs
 SERVER_SHUTDOWN_SECONDS = Bound(10, "seconds", "for answers under way when the server is told to stop")
 SERVER_CONNECTIONS = Bound(2_000, "connections", "each costs memory; half of the usual 4,096 open files")
 SERVER_PIECE_BYTES = Bound(256 * KIB, "bytes", "of a file in memory for one client, however slow it is")
-SERVER_REMEMBERED_HEADS = Bound(1_000, "requests", "whose answer is known without parsing; each at most 1 KiB")
+SERVER_REMEMBERED_HEADS = Bound(1_000, "requests", "whose answer is known without parsing")
+SERVER_REMEMBERED_HEAD_BYTES = Bound(1 * KIB, "bytes", "of such a request; browsers send some 500")
 SERVER_BLOB_CACHE_BYTES = Bound(4 * MIB, "bytes", "of files and artifacts that were asked for lately")
 SERVER_LISTING_CACHE_BYTES = Bound(8 * MIB, "bytes", "of the indexes of one audience that were asked for lately")
 
@@ -133,7 +134,8 @@ INTROSPECTION_REFUSED_SECONDS = Bound(10, "seconds", "that a refused token is no
 INTROSPECTIONS_KEPT = Bound(10_000, "tokens", "whose answers are remembered")
 INTROSPECTIONS_AT_ONCE = Bound(8, "questions", "to an issuer at one time")
 INTROSPECTIONS_WAITING = Bound(64, "questions", "that wait for their turn; further ones are told to come back")
-SIGNATURE_WINDOW_SECONDS = Bound(300, "seconds", "that a signature's time may differ from the server's")
+SIGNATURE_WINDOW_SECONDS = Bound(300, "seconds", "that a signature is good for after its time")
+SIGNATURE_AHEAD_SECONDS = Bound(5, "seconds", "that a signature's time may be ahead of the server's clock")
 SIGNATURES_KEPT = Bound(20_000, "signatures", "of one key that are remembered, so that none counts twice")
 RATE_LIMIT_CALLERS = Bound(50_000, "callers", "whose requests are counted; the longest silent is forgotten first")
 

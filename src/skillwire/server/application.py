@@ -29,8 +29,8 @@ from skillwire.server.console import Console
 from skillwire.server.headers import encode_fields
 from skillwire.server.methods import answer_other_method
 from skillwire.server.metrics import Metrics
-from skillwire.server.prepared import Remembered
 from skillwire.server.problems import INTERNAL, NOT_FOUND, NOT_READY, URL_TOO_LONG
+from skillwire.server.remembered import Remembered, RememberedHeads
 from skillwire.server.search_answers import SEARCH_PATH
 from skillwire.server.services import make_services
 from skillwire.server.sharing_route import SharingRoute
@@ -88,6 +88,7 @@ class Application:
         self._log = structlog.get_logger("skillwire.access")
         self._metrics = Metrics(lambda: publication.current)
         self._stored = StoredContent(publication.blobs, publication.look_again)
+        self._heads = RememberedHeads()
         self._audiences = Audiences(base_url)
         self._authentication = authentication
         self._sharing = SharingRoute(self._stored, publisher, base_url, authentication.offer)
@@ -159,8 +160,8 @@ class Application:
         path = url.decode("latin-1")  # of those that are prepared, none needs to be unquoted
         prepared = revision.prepared.get(path) if revision else None
         ready = prepared.ready(method, fields) if prepared else None
-        if revision and ready and head and len(revision.heads) < limits.SERVER_REMEMBERED_HEADS:
-            revision.heads[head] = Remembered(ready, method.decode("ascii"), path.partition("?")[0])
+        if revision and ready and head:
+            self._heads.keep(head, revision.number, Remembered(ready, method.decode("ascii"), path))
         if revision and url.startswith(_SEARCH):
             ready = revision.answers.ready_at_once(url, method, fields)
         if ready is not None:
@@ -174,7 +175,7 @@ class Application:
         """Return the answer to a request that :meth:`answer_at_once` answered before, byte for byte, and count it."""
         started = time.perf_counter()
         revision = self.publication.current
-        remembered = revision.heads.get(head) if revision else None
+        remembered = self._heads.find(head, revision.number) if revision else None
         if remembered is None:
             return None
         ready = remembered.ready

@@ -7,48 +7,55 @@ The library reads a head however long it is and however slowly it comes. Here a 
 One timer for each connection looks now and then whether a request is overdue; setting one for each request would
 cost a tenth of the time that an answer takes.
 
-The library writes the head of an answer and its body one after the other, which costs two system calls and the
-client two reads. Here what is written within one turn of the event loop leaves together.
-
 An index that is prepared is answered at once, without the application: two thirds of the time of such an answer
 would go into a task, a scope and messages for it. Whatever is unusual about the request or the connection goes
 the ordinary way, on which the application gives the same answer.
 
-Clients send the same head again and again, byte for byte. One that was answered so is remembered with its answer as
-long as the revision stays, and the next time it is not even parsed.
+A request that was answered so is remembered, byte for byte (:mod:`skillwire.server.remembered`), and the next time it
+is not even parsed. That is right only where the parser stands between two requests, so where it stands is one explicit
+state, which the parser's own events move.
 """
 
 from __future__ import annotations
 
+from enum import Enum, auto
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from skillwire import limits
+from skillwire.protocols.agent_skills.fields import IDENTITY_FIELDS
 from skillwire.server.headers import join_fields
+from skillwire.server.joined_writes import JoinedWrites
 from skillwire.server.problems import HEAD_TOO_LARGE, REQUEST_TIMEOUT
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Iterable
 
     from skillwire.server.application import Application
     from skillwire.server.headers import Fields
     from skillwire.server.prepared import Ready
     from skillwire.server.problems import Problem
 
-#: A longer head is not remembered.
-_REMEMBERED: Final = 1 * limits.KIB
+_END_OF_HEAD: Final = b"\r\n\r\n"
 
 #: Fields with which a request goes the ordinary way: it has a body, came through a proxy that says for whom, or says
 #: who asks.
 _UNUSUAL: Final = frozenset(
     {
         *(b"content-length", b"transfer-encoding", b"expect", b"upgrade", b"x-forwarded-for"),
-        *(b"authorization", b"x-api-key", b"x-signature"),
+        *(name.encode("ascii") for name in IDENTITY_FIELDS.lower().split(", ")),
     }
 )
+
+
+class _State(Enum):
+    """Where the parser stands."""
+
+    BETWEEN = auto()
+    HEAD = auto()
+    BODY = auto()
 
 
 class Connection(HttpToolsProtocol):
@@ -60,18 +67,23 @@ class Connection(HttpToolsProtocol):
     _timer: asyncio.TimerHandle | None = None
     #: When the request that is arriving began; None while none is.
     _began: float | None = None
-    #: Of the head that is arriving; None while a body is.
-    _head_bytes: int | None = 0
+    _state = _State.BETWEEN
+    #: How many have begun to arrive.
+    _requests = 0
+    #: Of the head that is arriving.
+    _head_bytes = 0
     #: Whether the request that is arriving has been answered already.
     _is_answered = False
-    #: What came last, if a request began with it.
+    #: What came last, if the parser stood between two requests.
     _chunk: bytes | None = None
+    #: The fields that the library sends with every answer, and how they go over the wire.
+    _default_lines: tuple[Fields, bytes] = ([], b"")
     #: Since when nothing has come after an answer at once; the library itself watches what it has answered.
     _idle_since: float | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin, and expect a request soon."""
-        joined = _JoinedWrites(cast("asyncio.Transport", transport), self.loop)
+        joined = JoinedWrites(cast("asyncio.Transport", transport), self.loop)
         super().connection_made(cast("asyncio.Transport", joined))
         self._application = cast("Application", self.config.app)
         self._expect()
@@ -85,19 +97,24 @@ class Connection(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Read on, unless the head has become too long."""
-        self._chunk = data if self._head_bytes == 0 else None
-        if self._chunk is not None and self._answer_again(data):
+        was = self._state
+        self._chunk = data if was is _State.BETWEEN else None
+        if was is _State.BETWEEN and self._answer_again(data):
             return
-        if self._head_bytes is not None:
-            self._head_bytes += len(data)
+        requests = self._requests
         super().data_received(data)
-        if self._head_bytes:
+        if self._state is _State.HEAD:
+            # A head that began in this chunk began behind the last one that ended in it.
+            began = self._requests != requests
+            self._head_bytes = len(data) - data.rfind(_END_OF_HEAD) if began else self._head_bytes + len(data)
             self._expect()
             if self._head_bytes > limits.SERVER_HEAD_BYTES:
                 self._refuse(HEAD_TOO_LARGE)
 
     def on_message_begin(self) -> None:
         """A request begins. What the application would be told of it is gathered if it takes that way."""
+        self._state = _State.HEAD
+        self._requests += 1
         self.url = b""
         self.headers = []
         self.expect_100_continue = False
@@ -106,7 +123,7 @@ class Connection(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """Its head is whole."""
-        self._head_bytes = None
+        self._state = _State.BODY
         self._is_answered = self._answer()
         if not self._is_answered:
             url, headers, expects = self.url, self.headers, self.expect_100_continue
@@ -117,7 +134,7 @@ class Connection(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """It is whole, and what comes next is another head."""
-        self._head_bytes = 0
+        self._state = _State.BETWEEN
         self._began = None
         if self._is_answered:
             self._idle_since = self.loop.time()
@@ -167,9 +184,16 @@ class Connection(HttpToolsProtocol):
         return True
 
     def _write(self, ready: Ready) -> None:
-        head = b"%s%s\r\n" % (ready.head, _lines_of(self.server_state.default_headers))
+        head = b"%s%s\r\n" % (ready.head, self._lines())
         self.transport.writelines((head, ready.body) if ready.body else (head,))
         self.server_state.total_requests += 1
+
+    def _lines(self) -> bytes:
+        """Return the fields of every answer, such as the date, as lines; the library makes them anew each second."""
+        fields = self.server_state.default_headers
+        if self._default_lines[0] is not fields:
+            self._default_lines = (fields, join_fields(fields))
+        return self._default_lines[1]
 
     def _expect(self) -> None:
         if self._began is None:
@@ -203,61 +227,5 @@ class Connection(HttpToolsProtocol):
 
 def _is_one_head(data: bytes) -> bool:
     """Whether ``data`` is one whole head and nothing behind it; a request with a body does not come here."""
-    return (
-        len(data) <= _REMEMBERED
-        and data.endswith(b"\r\n\r\n")
-        and data.count(b"\n") == data.count(b"\r\n")
-        and (data.count(b"\r\n\r\n") == 1)
-    )
-
-
-_default_lines: tuple[Fields, bytes] = ([], b"")
-
-
-def _lines_of(fields: Fields) -> bytes:
-    """Return the fields that the library sends with every answer, such as the date; it makes them anew each second."""
-    global _default_lines  # noqa: PLW0603  # one server in a process, and one thread that answers
-    if _default_lines[0] is not fields:
-        _default_lines = (fields, join_fields(fields))
-    return _default_lines[1]
-
-
-class _JoinedWrites:
-    """A transport that hands on at the end of a turn what was written in it."""
-
-    __slots__ = ("_loop", "_parts", "_transport")
-
-    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
-        self._transport = transport
-        self._loop = loop
-        self._parts: list[bytes] = []
-
-    def write(self, data: bytes) -> None:
-        """Write ``data`` at the end of this turn."""
-        if data:
-            if not self._parts:
-                self._loop.call_soon(self._flush)
-            self._parts.append(data)
-
-    def writelines(self, parts: Iterable[bytes]) -> None:
-        """Write ``parts`` now, behind what was written before."""
-        if self._parts:
-            self._flush()
-        self._transport.writelines(parts)
-
-    def close(self) -> None:
-        """Write what is left, then close."""
-        self._flush()
-        self._transport.close()
-
-    def _flush(self) -> None:
-        parts, self._parts = self._parts, []
-        if self._transport.is_closing():
-            return
-        if len(parts) == 1:
-            self._transport.write(parts[0])
-        elif parts:
-            self._transport.writelines(parts)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._transport, name)
+    is_plain = data.count(b"\n") == data.count(b"\r\n")
+    return is_plain and data.count(_END_OF_HEAD) == 1 and data.endswith(_END_OF_HEAD)

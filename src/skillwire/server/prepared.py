@@ -65,14 +65,6 @@ class Ready(NamedTuple):
     body: bytes
 
 
-class Remembered(NamedTuple):
-    """The answer that a request got, and what the log says of the request: its method and its path."""
-
-    ready: Ready
-    method: str
-    path: str
-
-
 class Prepared:
     """An answer with all of its codings.
 

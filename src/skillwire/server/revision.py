@@ -6,7 +6,7 @@ Artifacts of the revisions before stay reachable by digest for a while, for clie
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire.protocols.agent_skills.server import INDEX_PATH, OLD_INDEX_PATH, Listing, Site
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from skillwire.model.skill import Artifact
     from skillwire.ports import SkillSearch
     from skillwire.server.folders import Broken
-    from skillwire.server.prepared import Prepared, Remembered
+    from skillwire.server.prepared import Prepared
     from skillwire.server.search_answers import SearchAnswers
 
 #: What every client of every skill asks for.
@@ -29,10 +29,7 @@ _PREPARED: Final = (INDEX_PATH, OLD_INDEX_PATH)
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """A revision: its number, the site, the answers that are ready, and the folders that cannot be published.
-
-    ``heads`` are requests as they came, byte for byte, with the answers that they got.
-    """
+    """A revision: its number, the site, the answers that are ready, and the folders that cannot be published."""
 
     number: int
     skills: int
@@ -44,7 +41,6 @@ class Revision:
     everything: Catalog
     everybody: Audience
     broken: tuple[Broken, ...] = ()
-    heads: dict[bytes, Remembered] = field(default_factory=dict)
 
 
 class Catalogs(NamedTuple):

@@ -109,18 +109,25 @@ def find_folder_names(root: str) -> list[str]:
 def _find(folder: str, depth: int, seen: set[tuple[int, int]]) -> Iterator[str]:
     try:
         state = os.stat(folder)  # noqa: PTH116  # text, for its number
-        entries = list(os.scandir(folder))
+        names = os.listdir(folder)  # noqa: PTH208  # same
     except OSError:
         return  # a folder that cannot be looked into holds no skill that could be read
     if (state.st_dev, state.st_ino) in seen:
         return
     seen.add((state.st_dev, state.st_ino))
-    if any(entry.name.lower() == _SKILL_MD_LOWER for entry in entries):
+    if SKILL_MD in names or any(name.lower() == _SKILL_MD_LOWER for name in names):
         yield folder
     elif depth:
-        for entry in entries:
+        for entry in _entries(folder):
             if not entry.name.startswith(".") and not is_junk(entry.name) and entry.is_dir():
                 yield from _find(entry.path, depth - 1, seen)
+
+
+def _entries(folder: str) -> list[os.DirEntry[str]]:
+    try:
+        return list(os.scandir(folder))
+    except OSError:
+        return []  # it went away at this moment
 
 
 def find_bare_folders(root: Path, skills: Collection[Path], *, level: CheckLevel = "strict") -> Iterator[Finding]:

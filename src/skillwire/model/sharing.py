@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -21,8 +20,7 @@ class SharedInput(NamedTuple):
     default: object = None
 
 
-@dataclass(frozen=True, slots=True)
-class Sharing:
+class Sharing(NamedTuple):
     """The publisher's part of a Skill Descriptor.
 
     ``descriptor`` is the digest of a ``descriptor.json`` in the folder, which is then served as it is; the other

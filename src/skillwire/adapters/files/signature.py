@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import os
 import time
+from stat import S_ISDIR
 from typing import Final, NamedTuple
 
 from skillwire.folder.files import is_junk
@@ -47,11 +48,12 @@ def _collect(folder: str, prefix: str, lines: list[str]) -> int:
                 if is_junk(name):
                     continue
                 seen = entry.stat(follow_symlinks=False)
-                mode, inode, _, _, _, _, size, *_ = seen
-                changed = seen.st_ctime_ns
-                lines.append(f"{prefix}{name}\0{mode}\0{size}\0{seen.st_mtime_ns}\0{changed}\0{inode}")
-                newest = max(newest, changed)
-                if entry.is_dir(follow_symlinks=False):
+                mode, changed = seen.st_mode, seen.st_ctime_ns
+                line = f"{prefix}{name}\0{mode}\0{seen.st_size}\0{seen.st_mtime_ns}\0{changed}\0{seen.st_ino}"
+                lines.append(line)
+                if changed > newest:  # noqa: PLR1730  # a call for each of 50,000 files is felt
+                    newest = changed
+                if S_ISDIR(mode):
                     newest = max(newest, _collect(entry.path, f"{prefix}{name}/", lines))
     except OSError as error:  # something went away or is closed to us; who reads it next says so
         lines.append(f"{prefix}\0{error.errno}")

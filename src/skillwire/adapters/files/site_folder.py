@@ -20,7 +20,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from skillwire.adapters.files.atomic import storage_error
-from skillwire.adapters.files.site_manifest import MANIFEST, line_paths, read_manifest, write_manifest
+from skillwire.adapters.files.site_manifest import MANIFEST, file_line, line_paths, read_manifest, write_manifest
 from skillwire.errors import ConflictError, Place, TrustError
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class SiteFolder:
         """
         old, new = frozenset(line_paths(self.made - lines)), frozenset(line_paths(lines - self.made))
         try:
-            moves = self._plan()
+            moves = self._plan(old)
             stale = sorted(old - new)
             for path in stale:
                 self._check_inside(path)
@@ -116,8 +116,11 @@ class SiteFolder:
         changed = sum(path in old or path not in new for path in moves if not (self.path / path).is_dir())
         return Changes(len(new - old) + changed, removed)
 
-    def _plan(self) -> list[str]:
-        """Return what is staged and differs from what is in place, in the order to put it there."""
+    def _plan(self, old: frozenset[str]) -> list[str]:
+        """Return what is staged and differs from what is in place, in the order to put it there.
+
+        ``old`` are the paths of skills that have changed: most often they, and indexes, are all that is in the way.
+        """
         moves = []
         in_the_way: list[str] = []
         for path in _units(str(self.stage), str(self.path), ""):
@@ -127,6 +130,7 @@ class SiteFolder:
                     continue
                 in_the_way += _files(target, path)
             moves.append(path)
+        in_the_way = [path for path in in_the_way if path not in old and file_line(path) not in self.made]
         if in_the_way and not self._force:
             made = frozenset(line_paths(self.made))
             self._check_foreign([path for path in in_the_way if path not in made])

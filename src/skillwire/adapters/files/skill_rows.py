@@ -68,7 +68,7 @@ def unpack_skill(data: bytes) -> Skill:
         name=name,
         version=version,
         description=description,
-        files=tuple(SkillFile(path, size, _digest(of), executable) for path, size, of, executable in files),
+        files=tuple([SkillFile(path, size, _digest(of), executable) for path, size, of, executable in files]),
         artifact=Artifact(artifact_type, media_type, extension, size, _digest(digest)),
         license=license_,
         compatibility=compatibility,
@@ -85,8 +85,7 @@ def unpack_skill(data: bytes) -> Skill:
 
 
 def _sharing_row(sharing: Sharing) -> list[Any]:
-    values = [getattr(sharing, field) for field in Sharing.__slots__]
-    return [*values[:-1], sharing.descriptor and bytes.fromhex(sharing.descriptor.hex)]
+    return [*sharing[:-1], sharing.descriptor and bytes.fromhex(sharing.descriptor.hex)]
 
 
 def _read_sharing(row: list[Any]) -> Sharing:
@@ -112,8 +111,8 @@ def finding_rows(findings: Iterable[Finding]) -> list[Any]:
 
 def read_findings(rows: Iterable[Any]) -> tuple[Finding, ...]:
     """Return what :func:`finding_rows` made ``rows`` of."""
-    return tuple(Finding(code, level, message, Place(*place), fix) for code, level, message, place, fix in rows)
+    return tuple([Finding(code, level, message, Place(*place), fix) for code, level, message, place, fix in rows])
 
 
 def _digest(raw: bytes) -> Digest:
-    return Digest(f"sha256:{raw.hex()}")
+    return Digest("sha256:" + raw.hex())

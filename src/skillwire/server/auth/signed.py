@@ -1,13 +1,19 @@
 """Signed requests on the server's side: whose they are, whether they are of now, and that each counts once.
 
 Every signature that counted is remembered until its time has run out, bounded for each key, so a holder of one key
-cannot crowd out others. What was signed before this process began is refused, since nobody remembers whether it
-counted. The form of a signature stands in :mod:`skillwire.protocols.skill_sharing.signing`. Spec: SSP §7.2.3.
+cannot crowd out others. Requests are recognised in many threads; judging a signature's time, looking for it and
+remembering it are one step under one lock, so of two copies that come at once one is refused.
+
+What bears a time before this process began is refused, since nobody remembers whether it counted. A signature may lie
+:data:`~skillwire.limits.SIGNATURE_AHEAD_SECONDS` ahead of our clock, so only in the first moments after a start can one
+that counted before it count again, and only one that was made by a clock that is ahead. The form of a signature stands
+in :mod:`skillwire.protocols.skill_sharing.signing`. Spec: SSP §7.2.3.
 """
 
 from __future__ import annotations
 
 import math
+import threading
 from collections import deque
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -24,12 +30,12 @@ if TYPE_CHECKING:
 
     FindKey = Callable[[str], tuple[Token, bytes] | None]
 
-#: A signature from the far end of the window stays good for twice its length.
-_REMEMBERED_SECONDS: Final = 2 * limits.SIGNATURE_WINDOW_SECONDS
+#: A signature that is as far ahead as it may be stays good for so long.
+_REMEMBERED_SECONDS: Final = limits.SIGNATURE_WINDOW_SECONDS + limits.SIGNATURE_AHEAD_SECONDS
 
 
 class SignedRequests:
-    """Recognises who signed a request.
+    """Recognises who signed a request, in as many threads as ask.
 
     Args:
         find_key: key ID → token and secret of a key that is good now: ``Tokens.signing_key``.
@@ -40,6 +46,7 @@ class SignedRequests:
         self._find_key = find_key
         self._clock = clock
         self._started = math.floor(clock())
+        self._lock = threading.Lock()
         self._seen: dict[str, _Seen] = {}
 
     def recognise(self, header: str, method: str, target: str, body: bytes) -> Principal:
@@ -52,12 +59,12 @@ class SignedRequests:
             body: the bytes as they were received, before any decoding.
 
         Raises:
-            TrustError: ``AUTH_REQUIRED`` with the reason ``malformed``, ``unknown``, ``expired`` or ``repeated``.
+            TrustError: ``AUTH_REQUIRED`` with the reason ``malformed``, ``unknown``, ``expired``, ``early`` or
+                ``repeated``.
             FetchError: ``TOO_MANY_SIGNATURES``.
 
         Trust: everything here is a stranger's.
         """
-        now = self._clock()
         signature = read_signature(header)
         if signature is None:
             raise refused("the signature is not KEYID:TIMESTAMP:HEX", "malformed")
@@ -66,15 +73,19 @@ class SignedRequests:
         is_good = is_signed_by(signature, secret, method, target, body)
         if found is None or not is_good:
             raise refused("no key in use made this signature of this request", "unknown")
-        self._check_time(signature.timestamp, now)
-        self._remember(signature.key_id, bytes.fromhex(signature.digest), now)
+        with self._lock:
+            now = self._clock()  # read here, so that what is remembered stands in the order of its time
+            self._check_time(signature.timestamp, now)
+            self._remember(signature.key_id, bytes.fromhex(signature.digest), now)
         token = found[0]
         return Principal(token.name, token.skills, token.scopes)
 
     def _check_time(self, timestamp: int, now: float) -> None:
-        if abs(now - timestamp) > limits.SIGNATURE_WINDOW_SECONDS:
-            message = f"the signature's time differs by more than {limits.SIGNATURE_WINDOW_SECONDS} s from the server's"
-            raise refused(message, "expired")
+        if now - timestamp > limits.SIGNATURE_WINDOW_SECONDS:
+            raise refused(f"the request was signed more than {limits.SIGNATURE_WINDOW_SECONDS} s ago", "expired")
+        if timestamp - now > limits.SIGNATURE_AHEAD_SECONDS:
+            message = f"the signature's time is more than {limits.SIGNATURE_AHEAD_SECONDS} s ahead; compare the clocks"
+            raise refused(message, "early")
         if timestamp < self._started:
             raise refused("the request was signed before this server was started; sign it again", "expired")
 

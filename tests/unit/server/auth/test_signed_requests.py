@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from skillwire import limits
@@ -10,11 +15,12 @@ from skillwire.adapters.sqlite.tokens import SqliteTokens
 from skillwire.errors import FetchError, TrustError
 from skillwire.protocols.skill_sharing.signing import sign
 from skillwire.registry.tokens import Tokens
-from skillwire.server.auth.signed import SignedRequests
+from skillwire.server.auth.signed import SignedRequests, _Seen
 
 REQUEST = ("POST", "/skills/a/executions", b"{}")
 START = 1_700_000_000.5
 WINDOW = int(limits.SIGNATURE_WINDOW_SECONDS)
+AHEAD = int(limits.SIGNATURE_AHEAD_SECONDS)
 
 
 class World:
@@ -52,25 +58,61 @@ def test_signed_request_says_whose_it_is_and_what_that_opens(world):
 
 
 def test_signature_counts_once_as_long_as_its_time_is_good(world):
-    header = world.sign(int(world.now) + WINDOW)
+    header = world.sign(int(world.now) + AHEAD)
     world.requests.recognise(header, *REQUEST)
     assert world.reason(header) == "repeated"
-    world.now += 2 * WINDOW - 1
+    world.now += WINDOW + AHEAD - 1
     assert world.reason(header) == "repeated"
     world.now += 2
     assert world.reason(header) == "expired"
 
 
+class MeetingSet(set):
+    """A set at whose question every thread waits for another one, for a while."""
+
+    def __init__(self, barrier):
+        super().__init__()
+        self.barrier = barrier
+
+    def __contains__(self, value):
+        is_there = super().__contains__(value)
+        with contextlib.suppress(threading.BrokenBarrierError):  # nobody else may come here meanwhile
+            self.barrier.wait(0.2)
+        return is_there
+
+
+def test_of_two_copies_at_once_one_counts(world):
+    header, asked = world.sign(), threading.Barrier(2)
+    digests = MeetingSet(threading.Barrier(2))
+    world.requests._seen[world.key.token.token_id] = _Seen(deque([(world.now, b"another")]), digests)
+
+    def ask():
+        asked.wait(10)
+        try:
+            return world.requests.recognise(header, *REQUEST).name
+        except TrustError as error:
+            return error.details["reason"]
+        finally:
+            world.database.close()  # this thread's connection
+
+    with ThreadPoolExecutor(2) as threads:
+        answers = [thread.result() for thread in [threads.submit(ask), threads.submit(ask)]]
+    assert sorted(answers) == ["repeated", "robot"]
+
+
 @pytest.mark.parametrize(
-    ("offset", "is_good"),
-    [(0, True), (WINDOW, True), (1 - WINDOW, True), (WINDOW + 1, False), (-WINDOW - 1, False), (-(10**9), False)],
+    ("offset", "reason"),
+    [
+        *((0, None), (AHEAD, None), (1 - WINDOW, None)),
+        *((AHEAD + 1, "early"), (WINDOW, "early"), (-WINDOW - 1, "expired"), (-(10**9), "expired")),
+    ],
 )
-def test_time_may_differ_a_little(world, offset, is_good):
+def test_time_may_be_past_a_while_and_ahead_a_little(world, offset, reason):
     header = world.sign(int(world.now) + offset)
-    if is_good:
+    if reason is None:
         assert world.requests.recognise(header, *REQUEST)
     else:
-        assert world.reason(header) == "expired"
+        assert world.reason(header) == reason
 
 
 def test_what_was_signed_before_the_server_began_is_refused(world):

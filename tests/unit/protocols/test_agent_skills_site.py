@@ -10,7 +10,7 @@ from tests.support.catalogs import make_catalog, make_skill
 
 from skillwire.errors import ValidationError
 from skillwire.protocols.agent_skills.media import media_type
-from skillwire.protocols.agent_skills.server import Cache, Listing, Site, Stored, check_base_url
+from skillwire.protocols.agent_skills.server import Cache, Listing, Site, Stored, check_base_url, encode_listings
 
 NOTES = make_skill("notes")
 TOOLS = make_skill("tools", "scripts/run.sh", "references/with space.md", "assets/page.html", scenes=("auth",))
@@ -40,6 +40,16 @@ def test_the_indexes_list_every_skill_by_name():
     everything = ["notes", "other", "tools"]
     assert names("/.well-known/agent-skills/index.json") == everything
     assert names("/.well-known/skills/index.json") == everything
+
+
+@pytest.mark.parametrize("base_url", ["", "https://cdn.example/skills"])
+def test_listings_that_are_encoded_together_have_the_bytes_of_each_alone(base_url):
+    hostile = make_skill("hostile")._replace(description='"url":"\0sha256/, and "url":"\\u0000sha256/')
+    site = Site(make_catalog(NOTES, TOOLS, OTHER, hostile), base_url)
+    listings = [site.lookup(path) for path in site.listing_paths()]
+    alone = [listing.encode() for listing in listings]
+    assert len(set(alone)) > 2
+    assert list(encode_listings(listings)) == alone
 
 
 def test_the_index_has_the_fields_of_both_generations():

@@ -28,7 +28,7 @@ from skillwire.model.access import ANONYMOUS, Access
 from skillwire.model.catalog import Catalog
 from skillwire.model.skill import Identifiers
 from skillwire.protocols.agent_skills.messages import WELL_KNOWN, WELL_KNOWN_OLD
-from skillwire.protocols.agent_skills.server import Listing, Site, artifact_name
+from skillwire.protocols.agent_skills.server import Listing, Site, artifact_name, encode_listings
 from skillwire.protocols.skill_sharing.paths import REGISTRY
 from skillwire.protocols.skill_sharing.paths import WELL_KNOWN as SHARING_INDEX
 
@@ -180,11 +180,10 @@ class SiteBuild:
         stage = KeepStaged(str(folder.stage), self._options.base_url)
         base_url = self._options.base_url
         lines = {skill_line(skill, described=bool(base_url)) for skill in catalog.skills.values()}
-        for path in site.listing_paths():
-            listing = site.lookup(path)
-            if isinstance(listing, Listing):
-                stage.write(path, listing.encode())
-                lines.add(file_line(path[1:]))
+        listings = {path: found for path in site.listing_paths() if isinstance(found := site.lookup(path), Listing)}
+        for path, content in zip(listings, encode_listings(listings.values()), strict=True):
+            stage.write(path, content)
+            lines.add(file_line(path[1:]))
         others = host_files(self._options.hosts)
         if base_url:  # what Skill Sharing says holds full URLs
             others[SHARING_INDEX[1:]] = _sharing_index(catalog, self._options)

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from skillwire.model.url import Url
 
 _SKILL_MD: Final = "SKILL.md"
+#: What URLs of an index begin with that is encoded once for several places.
+UNPLACED: Final = "\0"
 _AT_ONCE: Final = 64  # entries encoded by one call, which costs as much as four entries
 _encoder: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
@@ -82,6 +84,15 @@ def _encode(fields: dict[str, Any], entries: Iterable[dict[str, Any]]) -> bytes:
         separator = b","
     written.write(b"]}")
     return written.getvalue()
+
+
+def place_urls(index: bytes, artifacts: str) -> bytes:
+    """Return an encoded index with ``artifacts`` in place of each :data:`UNPLACED` that begins a URL.
+
+    Within a text of JSON each quote has a backslash before it, so no description can hold what is looked for.
+    """
+    unplaced, placed = ((b'"url":' + _encoder.encode(start).encode())[:-1] for start in (UNPLACED, artifacts))
+    return index.replace(unplaced, placed)
 
 
 def decode_index(data: bytes, index_url: str) -> Index:

@@ -23,7 +23,7 @@ Spec: ASD URI Structure, Discovery Index, HTTP Considerations; specs §1.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Final
 from skillwire.errors import ValidationError
 from skillwire.model.digest import Digest
 from skillwire.model.url import parse_url
-from skillwire.protocols.agent_skills.codec import encode_index, encode_old_index
+from skillwire.protocols.agent_skills.codec import UNPLACED, encode_index, encode_old_index, place_urls
 from skillwire.protocols.agent_skills.media import JSON, MEDIA_TYPES, media_type
 from skillwire.protocols.agent_skills.messages import WELL_KNOWN, WELL_KNOWN_OLD, IndexedFile, IndexEntry
 
@@ -94,6 +94,16 @@ class Listing:
         if self.old:
             return encode_old_index(_entry(skill, self.artifacts) for skill in listed if _is_plain(skill))
         return encode_index(_entry(skill, self.artifacts) for skill in listed)
+
+
+def encode_listings(listings: Iterable[Listing]) -> Iterator[bytes]:
+    """Yield the bytes of each of ``listings``; what differs in nothing but where its URLs lead is encoded once."""
+    encoded: dict[tuple[tuple[str, ...], bool], bytes] = {}
+    for listing in listings:
+        key = tuple(listing.names), listing.old
+        if key not in encoded:
+            encoded[key] = replace(listing, artifacts=UNPLACED).encode()
+        yield place_urls(encoded[key], listing.artifacts)
 
 
 Representation = Stored | Listing

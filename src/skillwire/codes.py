@@ -667,6 +667,13 @@ CODES: dict[str, CodeInfo] = {
         retryable=True,
         exit_code=7,
     ),
+    "SKILLS_KEPT": CodeInfo(
+        "What an interrupted change had put aside is kept",
+        "A command was killed, and the lock has changed since or the change was made with another state directory, so "
+        "nobody can tell what should stand there.",
+        "Move what you want to keep out of the folder that is named, then remove it.",
+        exit_code=7,
+    ),
     "ACCESS_DENIED": CodeInfo(
         "The origin wants a credential",
         "It answered 401 or 403.",

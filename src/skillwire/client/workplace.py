@@ -70,7 +70,7 @@ class Workplace:
         self.for_user = for_user
         self.on_traffic = on_traffic
         self.root = Path.home() if for_user else project
-        self.folder = FileSkillsFolder(self.root, self.root / ".agents/skills.lock" if for_user else None)
+        self.folder = FileSkillsFolder(self.root, self.root / ".agents/skills.lock" if for_user else None, report)
         self.policy = policy or InstallPolicy(frozenset(self.settings.trusted_origins), self.settings.only_trusted)
         self.leave = Leave(AddressPolicy(allow=self.settings.allow))
         for origin, token in tokens.items():

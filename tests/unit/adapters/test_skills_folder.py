@@ -7,6 +7,7 @@ import pytest
 
 from skillwire.adapters.files.skills_folder import FileSkillsFolder
 from skillwire.errors import ConflictError, StorageError, TrustError
+from skillwire.model.finding import Finding
 from skillwire.model.install import Lock, Placement, StagedSkill
 from skillwire.model.skill import FileContent
 
@@ -199,6 +200,48 @@ class TestCleaning:
         finally:
             change.close()
         assert names(tmp_path / "skillwire/state/locks") == []
+
+
+class TestKilled:
+    """A change whose process ends before it can clean up: what it has let go of is all that is done for it."""
+
+    @staticmethod
+    def kill(change):
+        os.close(change._root_handle)
+        os.close(change._busy)
+
+    def test_a_complete_change_stays_though_the_lock_changes_then(self, folder, root):
+        install(folder, LINKED)
+        change = folder.change()
+        change.stage(staged(LINKED, MD + b"new"))
+        change.commit(Lock())
+        self.kill(change)
+        folder.lock_path.write_bytes(folder.lock_path.read_bytes() + b"\n")
+        (root / UNIVERSAL / "one/SKILL.md").write_bytes(b"edited")
+        folder.read_lock()
+        assert (root / UNIVERSAL / "one/SKILL.md").read_bytes() == b"edited"
+        assert names(root / UNIVERSAL) == ["one"]
+
+    def test_half_a_change_is_kept_and_told_when_the_lock_has_changed(self, root, monkeypatch):
+        told: list[Finding] = []
+        folder = FileSkillsFolder(root, report=told.append)
+        install(folder, COPIES)
+        change = folder.change()
+        change.stage(staged(COPIES, MD + b"new"))
+        with monkeypatch.context() as patch:
+            patch.setattr(change, "_undo", lambda _: [])
+            failing_rename(patch, lambda count, *_: (True, KeyboardInterrupt()) if count == 2 else None)
+            with pytest.raises(KeyboardInterrupt):
+                change.commit(Lock())
+        self.kill(change)
+        folder.lock_path.write_bytes(folder.lock_path.read_bytes() + b"\n")
+        folder.read_lock()
+        (kept,) = (root / UNIVERSAL).glob(".skillwire-kept-*")
+        assert [(finding.code, finding.place.source) for finding in told] == [("SKILLS_KEPT", str(kept))]
+        assert [path.read_bytes() for path in kept.glob("one.*/SKILL.md")] == [MD]
+        install(folder, COPIES, MD + b"newer")
+        assert names(root / UNIVERSAL) == [kept.name, "one"]
+        assert names(root / CLAUDE) == ["one"]
 
 
 class TestUndoing:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from skillwire.adapters.files.folder_change import KEPT, STAGING
+from skillwire.adapters.files.journal import KEPT, STAGING
 from skillwire.adapters.files.skills_folder import FileSkillsFolder
 from skillwire.resolver.agents import AGENTS
 from skillwire.resolver.checkup import Diagnosis

@@ -16,13 +16,23 @@ import contextlib
 import hashlib
 import os
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from skillwire.adapters.files.atomic import storage_errors, write_atomically
 from skillwire.adapters.files.directories import state_directory
-from skillwire.adapters.files.journal import Replacement, recover, remove_staging, write_journal
+from skillwire.adapters.files.journal import (
+    STAGING,
+    Replacement,
+    aside_name,
+    keep_staging,
+    mark_committed,
+    recover,
+    remove_staging,
+    write_journal,
+)
 from skillwire.adapters.files.locks import lock_folder, release_lock, take_lock
 from skillwire.errors import Place, StorageError
+from skillwire.model.finding import Finding
 from skillwire.resolver.lock import encode_lock
 from skillwire.trust.archive import unpack
 
@@ -32,10 +42,6 @@ if TYPE_CHECKING:
 
     from skillwire.adapters.files.skills_folder import FileSkillsFolder
     from skillwire.model.install import Lock, Placement, StagedSkill
-
-#: How the names of our folders inside a skills folder begin: of changes under way, and of what could not be undone.
-STAGING: Final = ".skillwire-staging"
-KEPT: Final = ".skillwire-kept"
 
 
 class _Move(NamedTuple):
@@ -66,7 +72,8 @@ class FolderChange:
         self._is_journaled = False
         try:
             self._root_handle = lock_folder(self._root)
-            recover(journal_path(self._root), folder.lock_path)
+            for kept in recover(journal_path(self._root), folder.lock_path):
+                self._tell_kept(kept)
         except BaseException:
             self.close()
             raise
@@ -121,6 +128,10 @@ class FolderChange:
         finally:
             self._steps.clear()
             self._moves.clear()
+        if self._is_journaled:
+            # Nothing is undone from here on. A disk that refuses this costs nothing: the lock tells the same, for now.
+            with contextlib.suppress(StorageError):
+                mark_committed(journal_path(self._root))
 
     def close(self) -> None:
         """End the change; what was not committed leaves nothing behind."""
@@ -152,7 +163,7 @@ class FolderChange:
                 continue
             with storage_errors(place):
                 stands = os.path.lexists(place)
-            aside = self._staging(place.parent) / f"{place.name}.{number}" if stands else None
+            aside = self._staging(place.parent) / aside_name(place.name, number) if stands else None
             rows[place] = Replacement(place, aside, staged)
         return list(rows.values())
 
@@ -170,8 +181,8 @@ class FolderChange:
     def _undo(self, lock_content: bytes | None) -> list[Path]:
         """Undo every move and restore the lock; return the places where that failed."""
         undos: list[Callable[[], None]] = [
+            partial(self._restore_lock, lock_content),  # first: as long as it is the new one, all would count as done
             *(move.undo for move in reversed(self._moves)),
-            partial(self._restore_lock, lock_content),
         ]
         for undo in undos * 2:  # what the first round left, say because a second interruption came, the second does
             # One failure must not keep the others from being undone; it shows below.
@@ -196,12 +207,10 @@ class FolderChange:
         """Keep the staging folders, under a name that no later change removes; return what to say."""
         kept = []
         for staging in self._stagings.values():
-            keep = staging.with_name(staging.name.replace(STAGING, KEPT))
             try:
-                staging.rename(keep)
+                kept.append(keep_staging(staging))
             except OSError:
-                keep = staging  # it stays where it is, which is said
-            kept.append(keep)
+                kept.append(staging)  # it stays where it is, which is said
         self._stagings.clear()
         places = ", ".join(dict.fromkeys(str(path) for path in broken))
         folders = ", ".join(str(path) for path in kept)
@@ -211,6 +220,11 @@ class FolderChange:
             place=Place(str(broken[0])),
             fix=f"move what stood there back from {folders}" if kept else None,
         )
+
+    def _tell_kept(self, kept: Path) -> None:
+        message = "a change was interrupted, and what stood there before it is kept here"
+        fix = f"Move what you want to keep out of {kept}, then remove it; skillwire verify says what differs now."
+        self._folder.report(Finding("SKILLS_KEPT", "warning", message, Place(str(kept)), fix))
 
     def _staging(self, parent: Path) -> Path:
         """Return the staging folder inside ``parent``, after removing what a crash left there."""

@@ -22,7 +22,9 @@ from skillwire.model.install import Lock, Placement
 from skillwire.resolver.lock import LOCK_NAME, decode_lock
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from skillwire.model.finding import Finding
 
 
 class FileSkillsFolder:
@@ -31,10 +33,14 @@ class FileSkillsFolder:
     Args:
         root: the project or the home folder.
         lock_path: of ``skills.lock``; in the root unless given.
+        report: is told what an interrupted change has left and could not be put back.
     """
 
-    def __init__(self, root: Path, lock_path: Path | None = None) -> None:
+    def __init__(
+        self, root: Path, lock_path: Path | None = None, report: Callable[[Finding], object] = lambda _: None
+    ) -> None:
         self.root = root
+        self.report = report
         self.lock_path = lock_path or root / LOCK_NAME
         self._real_root = os.path.realpath(root)
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from skillwire.adapters.files.journal import Replacement, recover, write_journal
+from skillwire.adapters.files.journal import Replacement, mark_committed, recover, write_journal
 
 
 @pytest.fixture
@@ -60,6 +60,44 @@ def test_a_complete_change_stays_and_is_cleaned_up_after(tmp_path, scene):
         "added/SKILL.md": "skills/.staging/added",
     }
     assert not (tmp_path / "journal").exists()
+
+
+def test_a_complete_change_stays_whatever_the_lock_says_later(tmp_path, scene):
+    journal(tmp_path, scene)
+    for source, destination in moves(scene):
+        source.rename(destination)
+    (tmp_path / "lock").write_bytes(b"after")
+    mark_committed(tmp_path / "journal")
+    (tmp_path / "lock").write_bytes(b"pulled")
+    (tmp_path / "skills/old/SKILL.md").write_text("edited")
+    assert recover(tmp_path / "journal", tmp_path / "lock") == []
+    assert content(tmp_path / "skills") == {
+        "old/SKILL.md": "edited",
+        "added/SKILL.md": "skills/.staging/added",
+    }
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["lock", "skills"]
+
+
+@pytest.mark.parametrize("done", range(1, 6))
+def test_a_lock_of_somebody_else_tells_nothing_so_that_all_is_kept(tmp_path, scene, done):
+    journal(tmp_path, scene)
+    for source, destination in list(moves(scene))[:done]:
+        source.rename(destination)
+    before = sorted(path.read_text() for path in tmp_path.rglob("SKILL.md"))
+    (tmp_path / "lock").write_bytes(b"pulled")
+    (kept,) = recover(tmp_path / "journal", tmp_path / "lock")
+    assert kept.name.startswith(".skillwire-kept-")
+    assert (kept / "old.1/SKILL.md").read_text() == "skills/old"
+    assert sorted(path.read_text() for path in tmp_path.rglob("SKILL.md")) == before
+    assert not (tmp_path / "journal").exists()
+    assert recover(tmp_path / "journal", tmp_path / "lock") == []
+
+
+def test_a_change_that_had_not_begun_leaves_nothing_to_keep(tmp_path, scene):
+    journal(tmp_path, scene)
+    (tmp_path / "lock").write_bytes(b"pulled")
+    assert recover(tmp_path / "journal", tmp_path / "lock") == []
+    assert sorted(path.name for path in (tmp_path / "skills").iterdir()) == ["gone", "old"]
 
 
 def test_a_lock_that_says_the_same_before_and_after_proves_nothing(tmp_path, scene):

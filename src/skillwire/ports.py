@@ -78,8 +78,15 @@ class TokenStore(Protocol):
     def add(self, token: Token) -> None:
         """Keep a new token, durably."""
 
-    def change(self, token: Token) -> None:
-        """Keep ``token`` in place of what was kept under its ID, durably."""
+    def revoke(self, token_id: str, at: float) -> None:
+        """Keep that a token was taken back ``at`` this time, durably; one that was before keeps its time."""
+
+    def succeed(self, token_id: str, successor: Token, *, end: float) -> bool:
+        """Keep ``successor`` and let the old token end at ``end`` or when it ends anyway: both or neither, durably.
+
+        Returns:
+            Whether that was done: not when the old token was taken back.
+        """
 
     def find(self, token_id: str) -> Token | None:
         """Return the token of this ID."""

@@ -79,7 +79,9 @@ class Tokens:
         now = self._clock()
         expires = None if expires_in is None else now + expires_in
         token = Token(_new_id(), name, kind, frozenset(skills), frozenset(scopes), now, expires)
-        return self._keep(token)
+        issued = self._seal(token)
+        self._store.add(issued.token)
+        return issued
 
     def rotate(self, token_id: str, *, overlap: float) -> Issued:
         """Make a successor of a token with the same rights; the old one ends after ``overlap`` seconds.
@@ -91,9 +93,9 @@ class Tokens:
         old, now = self.look_up_good(token_id), self._clock()
         lifetime = None if old.expires is None else max(old.expires - old.created, 0.0)
         expires = None if lifetime is None else now + lifetime
-        issued = self._keep(replace(old, token_id=_new_id(), created=now, expires=expires, digest=b""))
-        end = now + overlap
-        self._store.change(replace(old, expires=end if old.expires is None else min(end, old.expires)))
+        issued = self._seal(replace(old, token_id=_new_id(), created=now, expires=expires, digest=b""))
+        if not self._store.succeed(token_id, issued.token, end=now + overlap):
+            raise _ended(token_id)  # it was taken back meanwhile, and so is all that would come of it
         return issued
 
     def revoke(self, token_id: str) -> Token:
@@ -102,11 +104,8 @@ class Tokens:
         Raises:
             NotFoundError: ``TOKEN_NOT_FOUND``.
         """
-        token = self.look_up(token_id)
-        if token.revoked is None:
-            token = replace(token, revoked=self._clock())
-            self._store.change(token)
-        return token
+        self._store.revoke(token_id, self._clock())
+        return self.look_up(token_id)
 
     def look_up(self, token_id: str) -> Token:
         """Return the token of this ID.
@@ -128,7 +127,7 @@ class Tokens:
         """
         token = self.look_up(token_id)
         if not token.is_good_at(self._clock()):
-            raise UsageError("TOKEN_FORM", f"{token_id} has ended already", fix="Make a new one: token create.")
+            raise _ended(token_id)
         return token
 
     def all(self) -> Sequence[Token]:
@@ -151,14 +150,12 @@ class Tokens:
             return None
         return token, self._derive(token_id).encode("ascii")
 
-    def _keep(self, token: Token) -> Issued:
+    def _seal(self, token: Token) -> Issued:
+        """Return ``token`` with a new secret."""
         if token.kind == "signing_key":
-            issued = Issued(token, self._derive(token.token_id))
-        else:
-            secret = f"{PREFIX}_{token.token_id}_{secrets.token_urlsafe(_SECRET_BYTES)}"
-            issued = Issued(replace(token, digest=self._digest(secret)), secret)
-        self._store.add(issued.token)
-        return issued
+            return Issued(token, self._derive(token.token_id))
+        secret = f"{PREFIX}_{token.token_id}_{secrets.token_urlsafe(_SECRET_BYTES)}"
+        return Issued(replace(token, digest=self._digest(secret)), secret)
 
     def _digest(self, secret: str) -> bytes:
         return hmac.digest(self._key, b"api key\0" + secret.encode("utf-8", "surrogatepass"), hashlib.sha256)
@@ -166,6 +163,10 @@ class Tokens:
     def _derive(self, token_id: str) -> str:
         derived = hmac.digest(self._key, b"signing key\0" + token_id.encode(), hashlib.sha256)
         return base64.urlsafe_b64encode(derived).rstrip(b"=").decode()
+
+
+def _ended(token_id: str) -> UsageError:
+    return UsageError("TOKEN_FORM", f"{token_id} has ended already", fix="Make a new one: token create.")
 
 
 def _new_id() -> str:

@@ -108,6 +108,31 @@ def test_successor_has_the_same_rights_and_both_work_for_a_while(tokens, clock):
     assert tokens.recognise(new.secret)
 
 
+class Meanwhile(SqliteTokens):
+    """Does something the first time after a token was read."""
+
+    def __init__(self, database, deed):
+        super().__init__(database)
+        self.deed = deed
+
+    def find(self, token_id):
+        found = super().find(token_id)
+        deed, self.deed = self.deed, None
+        if deed is not None:
+            deed()
+        return found
+
+
+def test_token_that_is_taken_back_while_it_is_replaced_stays_so_and_has_no_successor(tokens, database, clock):
+    old = tokens.issue("robot")
+    store = Meanwhile(database, lambda: tokens.revoke(old.token.token_id))
+    with pytest.raises(UsageError, match="has ended already"):
+        Tokens(store, KEY, clock).rotate(old.token.token_id, overlap=60)
+    assert tokens.recognise(old.secret) is None
+    [kept] = tokens.all()
+    assert kept.revoked == clock.now
+
+
 def test_overlap_lengthens_nothing(tokens, clock):
     old = tokens.issue("robot", expires_in=10)
     tokens.rotate(old.token.token_id, overlap=1_000)

@@ -9,6 +9,7 @@ from skillwire.model.token import Token
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from sqlite3 import Connection
 
     from skillwire.adapters.sqlite.database import Database
 
@@ -24,12 +25,22 @@ class SqliteTokens:
     def add(self, token: Token) -> None:
         """Keep a new token."""
         with self._database.writing() as connection:
-            connection.execute(f"INSERT INTO tokens ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", _row(token))  # noqa: S608  # a constant
+            _insert(connection, token)
 
-    def change(self, token: Token) -> None:
-        """Keep ``token`` in place of what was kept under its ID."""
+    def revoke(self, token_id: str, at: float) -> None:
+        """Keep when a token was first taken back."""
         with self._database.writing() as connection:
-            connection.execute(f"REPLACE INTO tokens ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", _row(token))  # noqa: S608  # a constant
+            query = "UPDATE tokens SET revoked = ? WHERE token_id = ? AND revoked IS NULL"
+            connection.execute(query, (at, token_id))
+
+    def succeed(self, token_id: str, successor: Token, *, end: float) -> bool:
+        """Keep ``successor`` and let the old token end, unless that was taken back."""
+        with self._database.writing() as connection:
+            query = "UPDATE tokens SET expires = min(ifnull(expires, ?1), ?1) WHERE token_id = ?2 AND revoked IS NULL"
+            is_good = connection.execute(query, (end, token_id)).rowcount == 1
+            if is_good:
+                _insert(connection, successor)
+        return is_good
 
     def find(self, token_id: str) -> Token | None:
         """Return the token of this ID."""
@@ -43,6 +54,10 @@ class SqliteTokens:
         with self._database.reading() as connection:
             query = f"SELECT {_COLUMNS} FROM tokens ORDER BY created, token_id"  # noqa: S608  # a constant
             return [_token(row) for row in connection.execute(query)]
+
+
+def _insert(connection: Connection, token: Token) -> None:
+    connection.execute(f"INSERT INTO tokens ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", _row(token))  # noqa: S608  # a constant
 
 
 def _row(token: Token) -> tuple[Any, ...]:

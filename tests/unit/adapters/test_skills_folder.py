@@ -1,15 +1,20 @@
 """Installed skills on disk: what is seen of them, how a change is undone, and what a hostile project can do."""
 
+from __future__ import annotations
+
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from skillwire.adapters.files.skills_folder import FileSkillsFolder
 from skillwire.errors import ConflictError, StorageError, TrustError
-from skillwire.model.finding import Finding
 from skillwire.model.install import Lock, Placement, StagedSkill
 from skillwire.model.skill import FileContent
+
+if TYPE_CHECKING:
+    from skillwire.model.finding import Finding
 
 UNIVERSAL, CLAUDE = ".agents/skills", ".claude/skills"
 COPIES = Placement((UNIVERSAL, CLAUDE))
@@ -242,6 +247,31 @@ class TestKilled:
         install(folder, COPIES, MD + b"newer")
         assert names(root / UNIVERSAL) == [kept.name, "one"]
         assert names(root / CLAUDE) == ["one"]
+
+    def test_what_a_change_of_another_state_directory_put_aside_is_kept_and_told(self, root, monkeypatch, tmp_path):
+        told: list[Finding] = []
+        folder = FileSkillsFolder(root, report=told.append)
+        install(folder, COPIES)
+        change = folder.change()
+        change.stage(staged(COPIES, MD + b"new"))
+        with monkeypatch.context() as patch:
+            patch.setattr(change, "_undo", lambda _: [])
+            failing_rename(patch, lambda count, *_: (True, KeyboardInterrupt()) if count == 2 else None)
+            with pytest.raises(KeyboardInterrupt):
+                change.commit(Lock())
+        self.kill(change)
+        monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "another"))
+        install(folder, COPIES, MD + b"newer")
+        (kept,) = (root / UNIVERSAL).glob(".skillwire-kept-*")
+        assert [path.read_bytes() for path in kept.glob("one.*/SKILL.md")] == [MD]
+        assert [(finding.code, finding.place.source) for finding in told] == [("SKILLS_KEPT", str(kept))]
+        assert names(root / CLAUDE) == ["one"]
+
+    def test_a_project_that_brings_what_looks_kept_blocks_nothing(self, folder, root):
+        for name in (".skillwire-staging-x/one.1", ".skillwire-kept-x/one.1"):
+            (root / UNIVERSAL / name).mkdir(parents=True)
+        install(folder, LINKED)
+        assert (root / UNIVERSAL / "one/SKILL.md").read_bytes() == MD
 
 
 class TestUndoing:

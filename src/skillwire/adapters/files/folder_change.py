@@ -1,9 +1,10 @@
 """A change of installed skills: staged, then renamed into place, undone as a whole on any failure.
 
-A change works in a staging folder inside each skills folder, so that putting a skill in place is a rename on
-one file system. What a crash left there is removed by the next change, which can tell because it holds the
-lock. That lock is a file of the state directory, named after the root, and the root itself, which keeps apart those
-who have different state directories; it leaves nothing in a project.
+A change works in a staging folder inside each skills folder, so that putting a skill in place is a rename on one file
+system. What a crash left there is removed by the next change, which can tell because it holds the lock; what had been
+moved out of the way is kept, since its journal may lie in a state directory that we do not know, or under the name that
+the project had before. That lock is a file of the state directory, named after the root, and the root itself, which
+keeps apart those who have different state directories; it leaves nothing in a project.
 
 Each rename is written down before it happens, and whether it has happened is read from the disk: so an
 interruption at any point leaves nothing that could not be undone. What a killed process could not undo itself, the
@@ -24,6 +25,7 @@ from skillwire.adapters.files.journal import (
     STAGING,
     Replacement,
     aside_name,
+    holds_asides,
     keep_staging,
     mark_committed,
     recover,
@@ -227,21 +229,27 @@ class FolderChange:
         self._folder.report(Finding("SKILLS_KEPT", "warning", message, Place(str(kept)), fix))
 
     def _staging(self, parent: Path) -> Path:
-        """Return the staging folder inside ``parent``, after removing what a crash left there."""
+        """Return the staging folder inside ``parent``, after clearing away what a crash left there."""
         if parent not in self._stagings:
             with storage_errors(parent):
                 self._make(parent)
                 for left in parent.glob(f"{STAGING}-*"):
-                    if left.is_symlink() or not left.is_dir():
-                        left.unlink()
-                    else:
-                        import shutil  # noqa: PLC0415  # only after a crash
-
-                        shutil.rmtree(left)
+                    self._clear(left)
                 staging = parent / f"{STAGING}-{os.urandom(6).hex()}"
                 self._stagings[parent] = staging
                 staging.mkdir(mode=0o700)
         return self._stagings[parent]
+
+    def _clear(self, left: Path) -> None:
+        """Remove what a crash left, except skills of the user that no journal of ours knows, which are kept."""
+        if left.is_symlink() or not left.is_dir():
+            left.unlink()
+        elif holds_asides(left):
+            self._tell_kept(keep_staging(left))
+        else:
+            import shutil  # noqa: PLC0415  # only after a crash
+
+            shutil.rmtree(left)
 
     def _make(self, folder: Path) -> None:
         missing = [path for path in (folder, *folder.parents) if not path.exists()]

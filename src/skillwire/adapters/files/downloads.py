@@ -19,6 +19,7 @@ import errno
 import fcntl
 import hashlib
 import os
+import stat
 import threading
 import time
 from typing import TYPE_CHECKING, Final
@@ -27,6 +28,7 @@ from skillwire import limits
 from skillwire.adapters.files.atomic import storage_error
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 _OPEN: Final = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -154,10 +156,12 @@ class FileDownload:
 def prune(folder: Path) -> None:
     """Remove downloads that are too old, too many or too large together, except those that a process is writing.
 
+    What is no regular file is none of ours and stays; one that cannot be removed keeps none of the others.
+
     Raises:
         OSError: the folder cannot be read.
     """
-    newest_first = sorted(((path.stat(), path) for path in folder.iterdir()), key=lambda row: -row[0].st_mtime)
+    newest_first = sorted(_statuses(folder), key=lambda row: -row[0].st_mtime)
     oldest = time.time() - limits.DOWNLOADS_KEPT_SECONDS
     total = 0
     for number, (status, path) in enumerate(newest_first, 1):
@@ -165,15 +169,24 @@ def prune(folder: Path) -> None:
         # One more is about to begin.
         is_over = number >= limits.DOWNLOADS_KEPT or total > limits.DOWNLOADS_KEPT_BYTES
         if is_over or status.st_mtime < oldest:
-            _remove(path)
+            with contextlib.suppress(OSError):  # gone, held by a process that writes it, or not ours to remove
+                _remove(path)
+
+
+def _statuses(folder: Path) -> Iterator[tuple[os.stat_result, Path]]:
+    for path in folder.iterdir():
+        try:
+            status = path.lstat()
+        except OSError:  # another process has removed it in between
+            continue
+        if stat.S_ISREG(status.st_mode):
+            yield status, path
 
 
 def _remove(path: Path) -> None:
     handle = os.open(path, _OPEN)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        path.unlink(missing_ok=True)
-    except BlockingIOError:  # a process is writing it
-        pass
+        path.unlink()
     finally:
         os.close(handle)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import time
+from pathlib import Path
 
 import pytest
 
@@ -129,6 +130,33 @@ def test_old_and_surplus_downloads_go_the_oldest_first(tmp_path):
     prune(tmp_path)
     assert not old.exists()
     assert [path.exists() for path in large] == [True, True, False]
+
+
+def test_what_is_no_download_stops_no_pruning(tmp_path, monkeypatch):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link").symlink_to(fill(tmp_path / "elsewhere", 1, age=2 * limits.DOWNLOADS_KEPT_SECONDS))
+    (tmp_path / "broken").symlink_to(tmp_path / "nowhere")
+    os.mkfifo(tmp_path / "pipe")
+    old = [fill(tmp_path, number, age=limits.DOWNLOADS_KEPT_SECONDS) for number in range(4)]
+    vanishing, stubborn = old[1], old[2]
+    unlink, lstat = Path.unlink, Path.lstat
+
+    def unlinking(path, **options):
+        if path == stubborn:
+            raise PermissionError(1, "not permitted")
+        unlink(path, **options)
+
+    def looking(path):
+        if path == vanishing:
+            path.unlink(missing_ok=True)
+        return lstat(path)
+
+    monkeypatch.setattr(Path, "unlink", unlinking)
+    monkeypatch.setattr(Path, "lstat", looking)
+    prune(tmp_path)
+    left = sorted(path.name for path in tmp_path.iterdir())
+    assert left == [stubborn.name, "broken", "elsewhere", "folder", "link", "pipe"]
+    assert len(list((tmp_path / "elsewhere").iterdir())) == 1
 
 
 def test_one_that_is_being_written_is_not_removed(blobs):

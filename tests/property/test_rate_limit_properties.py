@@ -42,6 +42,17 @@ def test_who_waits_as_long_as_is_asked_is_let_in(limit, pauses):
             assert limiter.take("a", now).allowed
 
 
+@given(LIMITS, PAUSES)
+def test_looking_says_whether_the_next_request_is_let_in_and_counts_nothing(limit, pauses):
+    limiter, unseen, now = RateLimiter(limit), RateLimiter(limit), 0.0
+    for pause in pauses:
+        now += pause
+        looks = [limiter.look("a", now) for _ in range(3)]
+        taken = limiter.take("a", now)
+        assert taken == unseen.take("a", now)
+        assert {(look.allowed, look.retry_after) for look in looks} == {(taken.allowed, taken.retry_after)}
+
+
 @given(LIMITS, st.integers(0, 60))
 def test_after_the_reset_the_whole_burst_is_there(limit, requests):
     limiter, now = RateLimiter(limit), 5.0
@@ -82,6 +93,7 @@ def test_an_ipv6_network_is_one_caller_and_an_ipv4_address_is_one():
 def test_no_name_of_a_principal_is_counted_as_an_address():
     assert caller_of(ANONYMOUS, "192.0.2.1") == "address 192.0.2.1"
     assert caller_of(Principal("address 192.0.2.1"), "192.0.2.9") == "principal address 192.0.2.1"
+    assert caller_of(Principal("identity a"), "192.0.2.9") != caller_of(Principal("b", identity="a"), "192.0.2.9")
 
 
 @given(LIMITS)

@@ -22,11 +22,13 @@ class Principal(NamedTuple):
     """Someone who asks.
 
     ``grants`` are the names of the skills that were opened to it, ``*`` for all. ``scopes`` are what else it may do.
+    ``identity`` tells it from others where its name need not, as with two tokens of one name.
     """
 
     name: str
     grants: frozenset[str] = frozenset()
     scopes: frozenset[str] = frozenset()
+    identity: str = ""
 
     def has(self, skill: str) -> bool:
         """Whether the skill of this name was opened to it."""

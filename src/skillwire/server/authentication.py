@@ -3,7 +3,8 @@
 A request that shows no credentials is everybody's. One that shows some must show good ones, whatever it asks for: a
 caller with a key that has ended is told so, rather than shown less than it expects. Which of several it meant nobody
 could say, so showing two is refused. Recognising may read the database or ask an authorization server, so it happens
-off the event loop, and how often a caller may try is bounded. Spec: SSP §7.4, §8.3.2, §8.3.3.
+off the event loop. An address whose credentials were refused too often is refused for a while without a look at what it
+shows, be it right or wrong. Spec: SSP §7.4, §8.3.2, §8.3.3.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire.errors import FetchError, SkillwireError, TrustError
 from skillwire.model.access import ANONYMOUS, Principal
+from skillwire.protocols.agent_skills.fields import IDENTITY_FIELDS
 from skillwire.protocols.skill_sharing.errors import encode_error
 from skillwire.protocols.skill_sharing.messages import AuthType
 from skillwire.registry.tokens import PREFIX
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
     from skillwire.server.auth.configuration import ServerConfiguration
     from skillwire.server.auth.oauth import BearerTokens
 
-_IDENTITY: Final = (b"authorization", b"x-api-key", b"x-signature")
+_IDENTITY: Final = tuple(name.encode("ascii") for name in IDENTITY_FIELDS.lower().split(", "))
 _BEARER: Final = "bearer "
 #: Attempts of one address that may fail a minute; who guesses is slowed down, who mistyped is not.
 _FAILURES: Final = RateLimit(30, 30)
@@ -105,6 +107,9 @@ class Authentication:
         address = scope["client"][0] if scope.get("client") else ""
         if not shown:
             return Asker(None, self._count(self._strangers, ANONYMOUS, address))
+        failures = self._failures.look(caller_of(ANONYMOUS, address), self._clock())
+        if not failures.allowed:
+            raise Refusal(too_many("credentials of this address were refused too often", failures))
         try:
             if len(shown) > 1:
                 raise refused("credentials of more than one kind are shown", "ambiguous")
@@ -144,7 +149,7 @@ class Authentication:
             token = await asyncio.to_thread(lambda: self._tokens().recognise(text))
             if token is None:
                 raise refused("this API key is not known, or has ended", "unknown")
-            return Principal(token.name, token.skills, token.scopes)
+            return Principal(token.name, token.skills, token.scopes, token.token_id)
         if self._bearer is None:
             raise refused("this server has no authorization server, and takes API keys only", "unknown")
         return await self._bearer.recognise(text)
@@ -156,16 +161,13 @@ class Authentication:
         return await asyncio.to_thread(self._signed.recognise, signature, scope["method"], target, body)
 
     def _refusal(self, error: SkillwireError, address: str) -> Refusal:
-        """Return the answer to credentials that were not good; to an address that shows many of them, a pause."""
+        """Return the answer to credentials that were not good, and count that against their address."""
         if error.code == "TOO_MANY_SIGNATURES":
             pause = {"Retry-After": str(error.details["retry_after"])}
             return Refusal(Problem(429, error.code, error.message, error.details, pause))
         if error.code == "ISSUER_UNAVAILABLE":
             return Refusal(_problem(error, 503, {"Retry-After": str(_ISSUER_PAUSE)}))
-        try:
-            self._count(self._failures, ANONYMOUS, address)
-        except Refusal as pause_first:
-            return pause_first
+        self._failures.take(caller_of(ANONYMOUS, address), self._clock())
         return self._required(error)
 
     def _required(self, error: SkillwireError) -> Refusal:

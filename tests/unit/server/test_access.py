@@ -13,7 +13,7 @@ from skillwire import limits
 from skillwire.adapters.sqlite.open import open_tokens
 from skillwire.protocols.skill_sharing.signing import sign
 from skillwire.protocols.skill_sharing.validation import validate
-from skillwire.server import app, sharing_route
+from skillwire.server import app, audience, sharing_route
 
 INDEX = "/.well-known/agent-skills/index.json"
 OLD_INDEX = "/.well-known/skills/index.json"
@@ -21,7 +21,7 @@ SHARING = "/.well-known/skill-sharing"
 HOST = {"Host": "skills.example.com"}
 SECRET_NAME = "omega-plan"  # noqa: S105  # a skill's name
 #: The lists of every protocol.
-LISTS = [INDEX, OLD_INDEX, SHARING, "/skills", "/", "/api/search?q=plan", "/api/search?q="]
+LISTS = ["/?q=plan", "/hits?q=plan", INDEX, OLD_INDEX, SHARING, "/skills", "/", "/api/search?q=plan", "/api/search?q="]
 
 
 @pytest.fixture
@@ -137,6 +137,12 @@ class TestWithAGrant:
         assert left[0] == 99
         assert "ratelimit-limit" not in (await client.get(INDEX)).fields
 
+    async def test_two_keys_of_one_name_are_counted_apart(self, client, key):
+        one, two = key("open-notes"), key("open-notes")
+        for _ in range(3):
+            await client.get(INDEX, one)
+        assert (await client.get(INDEX, two)).fields["ratelimit-remaining"] == "99"
+
     async def test_key_works_as_a_bearer_token(self, client, key):
         bearer = {**HOST, "Authorization": f"Bearer {key('*')['X-API-Key']}"}
         assert names_in(await client.get(INDEX, bearer)) == {"open-notes", "staff-guide", SECRET_NAME}
@@ -150,6 +156,20 @@ class TestWithAGrant:
         assert SECRET_NAME in names_in(await client.get(INDEX, fields))
         again = await client.get(INDEX, fields)
         assert (again.status, again.json()["error"]["details"]["reason"]) == (401, "repeated")
+
+    async def test_whatever_is_answered_is_for_no_shared_cache(self, client, key):
+        fields = key("open-notes")
+        for path in [*LISTS, "/skills/open-notes", "/hits?q=notes", "/nothing", "/healthz", "/openapi.json"]:
+            answer = await client.get(path, fields)
+            assert answer.fields["cache-control"] in {"private, no-cache", "no-store"}, path
+            assert "Authorization" in answer.fields["vary"], path
+
+    async def test_audience_that_could_not_be_made_is_tried_again(self, client, key, monkeypatch):
+        fields = key(SECRET_NAME)
+        with monkeypatch.context() as broken:
+            broken.setattr(audience, "make_audience", lambda *_: 1 / 0)
+            assert (await client.get(INDEX, fields)).status == 500
+        assert SECRET_NAME in names_in(await client.get(INDEX, fields))
 
     async def test_grant_ends_with_its_token(self, client, tokens, key):
         fields = key(SECRET_NAME)
@@ -202,7 +222,7 @@ class TestRefusals:
         assert (error["code"], error["details"]) == ("TOO_MANY_SIGNATURES", {"retry_after": 300})
         assert answers[-1].fields["retry-after"] == "300"
 
-    async def test_guessing_is_slowed_down(self, client):
+    async def test_guessing_is_slowed_down(self, client, key, monkeypatch):
         answers = [await client.get(INDEX, {"X-API-Key": f"guess-{number}"}) for number in range(40)]
         assert [answer.status for answer in answers].count(401) == 30
         last = answers[-1]
@@ -210,6 +230,18 @@ class TestRefusals:
         assert int(last.fields["retry-after"]) >= 1
         assert last.fields["ratelimit-remaining"] == "0"
         assert (await client.get(INDEX)).status == 200
+        authentication = client.application._authentication
+        with monkeypatch.context() as patch:
+            patch.setattr(authentication, "_recognise", None)  # nothing is recognised
+            assert (await client.get(INDEX, key("*"))).status == 429
+        now = authentication._clock()
+        monkeypatch.setattr(authentication, "_clock", lambda: now + int(last.fields["retry-after"]))
+        assert (await client.get(INDEX, key("*"))).status == 200
+
+    async def test_right_credentials_are_never_counted_as_guesses(self, client, key):
+        good = [key("*"), key("*")]
+        answers = [await client.get(INDEX, good[number % 2]) for number in range(80)]
+        assert {answer.status for answer in answers} == {200}
 
 
 class TestPrivateSkill:

@@ -76,6 +76,10 @@ class RateLimiter:
         """Return how many callers are counted."""
         return len(self._buckets)
 
+    def look(self, caller: str, now: float) -> Allowance:
+        """Return whether a request of ``caller`` would be answered, without counting one; arguments as of take."""
+        return self._allowance(self._left(caller, now))
+
     def take(self, caller: str, now: float) -> Allowance:
         """Count one request of ``caller``.
 
@@ -83,14 +87,24 @@ class RateLimiter:
             caller: see :func:`caller_of`.
             now: seconds of any clock that does not run backwards; where it does, nothing is filled.
         """
-        limit = self._limit
-        left, then = self._buckets.pop(caller, (float(limit.burst), now))
-        left = min(float(limit.burst), left + max(0.0, now - then) * limit.per_second)
-        allowed = left >= 1.0 - _ROUNDING
-        left = max(0.0, left - allowed)
-        self._buckets[caller] = (left, max(now, then))
+        left = self._left(caller, now)
+        allowance = self._allowance(left, 1)
+        _, then = self._buckets.pop(caller, (left, now))
+        self._buckets[caller] = (max(0.0, left - allowance.allowed), max(now, then))
         if len(self._buckets) > self._callers:
             self._buckets.popitem(last=False)
+        return allowance
+
+    def _left(self, caller: str, now: float) -> float:
+        burst = float(self._limit.burst)
+        left, then = self._buckets.get(caller, (burst, now))
+        return min(burst, left + max(0.0, now - then) * self._limit.per_second)
+
+    def _allowance(self, left: float, taken: int = 0) -> Allowance:
+        limit = self._limit
+        allowed = left >= 1.0 - _ROUNDING
+        if allowed:
+            left = max(0.0, left - taken)
         wait = 0 if allowed else max(1, math.ceil((1.0 - left) / limit.per_second))
         reset = math.ceil((limit.burst - left) / limit.per_second)
         return Allowance(allowed, limit.burst, math.floor(left), reset, wait)
@@ -99,8 +113,11 @@ class RateLimiter:
 def caller_of(principal: Principal, address: str) -> str:
     """Return under which name the requests of ``principal`` from ``address`` are counted.
 
-    Trust: a principal's name may come from an issuer, so it cannot spell an address: each has its own prefix.
+    Trust: a principal's name may come from an issuer, so it can spell neither an address nor the identity of a token:
+    each has its own prefix.
     """
+    if principal.identity:
+        return f"identity {principal.identity}"
     return f"principal {principal.name}" if principal.name else f"address {network_of(address)}"
 
 

@@ -78,7 +78,7 @@ class SignedRequests:
             self._check_time(signature.timestamp, now)
             self._remember(signature.key_id, bytes.fromhex(signature.digest), now)
         token = found[0]
-        return Principal(token.name, token.skills, token.scopes)
+        return Principal(token.name, token.skills, token.scopes, token.token_id)
 
     def _check_time(self, timestamp: int, now: float) -> None:
         if now - timestamp > limits.SIGNATURE_WINDOW_SECONDS:

@@ -22,9 +22,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import structlog
 
 from skillwire import limits
+from skillwire.protocols.agent_skills.fields import IDENTITY_FIELDS
 from skillwire.protocols.agent_skills.server import Cache, Listing
 from skillwire.server.audience import Audiences
-from skillwire.server.authentication import Refusal, says_who
+from skillwire.server.authentication import Asker, Refusal, says_who
 from skillwire.server.console import Console
 from skillwire.server.headers import encode_fields
 from skillwire.server.methods import answer_other_method
@@ -37,8 +38,6 @@ from skillwire.server.sharing_route import SharingRoute
 from skillwire.server.stored import StoredContent
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from starlette.types import Message, Receive, Scope, Send
 
     from skillwire.model.access import Principal
@@ -52,6 +51,10 @@ if TYPE_CHECKING:
 _READ: Final = ("GET", "HEAD")
 #: What every path of a site begins with; all else is a service or nothing.
 _SITE: Final = ("/.well-known/", "/@")
+#: On every answer to who says who asks: it is for no shared cache, and some for none at all.
+_DEPENDS: Final = {"Vary": f"Accept-Encoding, {IDENTITY_FIELDS}"}
+_PRIVATE: Final = encode_fields({"Cache-Control": Cache.PRIVATE.value}, _DEPENDS)
+_UNSTORED: Final = encode_fields({"Cache-Control": "no-store"}, _DEPENDS)
 _SEARCH: Final = f"{SEARCH_PATH}?".encode("ascii")
 
 
@@ -201,7 +204,8 @@ class Application:
             if len(scope.get("raw_path") or path) + len(scope["query_string"]) > limits.URL_LENGTH:
                 await URL_TOO_LONG.send(seen)
                 return "none"
-            principal, seen.fields = await self._authentication.identify(scope)
+            seen.asker = await self._authentication.identify(scope)
+            principal = seen.asker.principal
             if self._sharing.owns(path) or path.startswith(_SITE):
                 return await self._answer_site(path, scope, seen, principal)
             if self._console.owns(path):
@@ -256,24 +260,35 @@ class Application:
 
 
 class _Seen:
-    """Passes messages on with the header ``fields`` that every answer to this caller has, and sees what was sent."""
+    """Passes messages on and sees what was sent.
 
-    __slots__ = ("_send", "fields", "sent", "status")
+    ``asker`` is who asks, when that is known: what it is answered says how often it may still ask, and is for nobody
+    else's cache.
+    """
+
+    __slots__ = ("_send", "asker", "sent", "status")
 
     def __init__(self, send: Send) -> None:
         self._send = send
-        self.fields: Mapping[str, str] = {}
+        self.asker = Asker(None, {})
         self.status = 0
         self.sent = 0
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
-            if self.fields:
-                message["headers"] = [*message["headers"], *encode_fields(self.fields)]
+            message["headers"] = self._fields(message["headers"])
         else:
             self.sent += len(message.get("body", b""))
         await self._send(message)
+
+    def _fields(self, fields: Fields) -> Fields:
+        own = encode_fields(self.asker.fields)
+        if self.asker.principal is None:
+            return [*fields, *own]
+        kept = [field for field in fields if field[0] not in {b"cache-control", b"vary"}]
+        is_stored = (b"cache-control", b"no-store") not in fields
+        return [*kept, *(_PRIVATE if is_stored else _UNSTORED), *own]
 
 
 def _path(scope: Scope) -> str:

@@ -77,8 +77,14 @@ class Audiences:
             task = self._kept[principal.grants] = asyncio.create_task(making)
             if len(self._kept) > _KEPT:
                 self._kept.popitem(last=False)
+            task.add_done_callback(lambda done: self._drop_failed(principal.grants, done))
         self._kept.move_to_end(principal.grants)
         return await asyncio.shield(task)  # who goes away leaves the work to the others who wait for it
+
+    def _drop_failed(self, grants: frozenset[str], task: asyncio.Task[Audience]) -> None:
+        """Forget an audience that could not be made: the next request tries again."""
+        if (task.cancelled() or task.exception() is not None) and self._kept.get(grants) is task:
+            del self._kept[grants]
 
 
 def make_audience(everything: Catalog, principal: Principal, base_url: str) -> Audience:

@@ -89,8 +89,8 @@ async def answers(connect, chunks, expected):
         for _ in range(50):
             await asyncio.sleep(0)
     async with asyncio.timeout(20):
-        while len(re.findall(rb"HTTP/1.1 ", transport.written)) < expected or not connection._is_free():
-            await asyncio.sleep(0.001)  # noqa: ASYNC110  # what is waited for is the library's, and has no event
+        while len(re.findall(rb"HTTP/1.1 ", transport.written)) < expected or not connection._is_free():  # noqa: ASYNC110  # it has no event
+            await asyncio.sleep(0.001)
     return transport.written
 
 

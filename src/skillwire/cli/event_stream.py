@@ -66,7 +66,7 @@ def _event(logged: Mapping[str, Any]) -> dict[str, Any] | None:
         return {
             "event": "broken",
             "skill": logged["skill"],
-            "serving": logged["serving"] == "its last good version",
+            "serving": logged["serving"].startswith("its last good version"),
             "code": logged["code"],
             "message": logged["reason"],
             "place": logged["place"],

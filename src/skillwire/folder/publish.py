@@ -17,6 +17,7 @@ from skillwire.folder.identify import identify
 from skillwire.folder.load import examine
 from skillwire.folder.pack import pack
 from skillwire.folder.share import access_of, share
+from skillwire.folder.stated_access import read_access
 from skillwire.model.digest import Digest
 from skillwire.model.skill import Artifact, Skill, SkillFile
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from skillwire.folder.load import Judge, LoadedFolder
+    from skillwire.model.access import Access
     from skillwire.model.finding import Finding
     from skillwire.model.skill import FileContent, Kind
 
@@ -53,10 +55,15 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A folder that is not published, and everything that was found; at least one finding is an error."""
+    """A folder that is not published, and everything that was found; at least one finding is an error.
+
+    ``access`` is who may see the skill, as far as the folder tells: whoever goes on publishing an earlier version of
+    it opens that no further. Private when it cannot be told.
+    """
 
     path: Path
     findings: tuple[Finding, ...]
+    access: Access
 
 
 def prepare(path: Path, publisher: str, *, judges: Sequence[Judge] = ()) -> Prepared | Refused:
@@ -72,14 +79,14 @@ def prepare(path: Path, publisher: str, *, judges: Sequence[Judge] = ()) -> Prep
     examination = examine(path, level="strict", judges=judges)
     folder = examination.folder
     if folder is None:
-        return Refused(path, examination.findings)
+        return Refused(path, examination.findings, read_access(path))
     try:
         return _prepared(folder, publisher)
     except SkillwireError as error:
         findings = Findings("strict")
         findings.extend(examination.findings)
         findings.add_error(error, Place(str(path)))
-        return Refused(path, tuple(findings))
+        return Refused(path, tuple(findings), read_access(path))
 
 
 def _prepared(folder: LoadedFolder, publisher: str) -> Prepared:

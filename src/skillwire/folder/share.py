@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from skillwire.folder.stated_access import decode_access
 from skillwire.model.access import Access
 from skillwire.model.digest import Digest
 from skillwire.model.sharing import SharedInput, Sharing
@@ -42,8 +43,8 @@ def access_of(folder: LoadedFolder) -> Access:
     """Return who may see the skill: what ``skill.toml`` says, else ``descriptor.json``, else everybody."""
     if "access" in folder.manifest.document:
         return folder.manifest.access
-    written = (folder.descriptor or {}).get("access")
-    return Access(written) if written in set(Access) else Access.PUBLIC
+    written = folder.descriptor or {}
+    return decode_access(written["access"]) if "access" in written else Access.PUBLIC
 
 
 def _text(document: Any, field: str) -> str | None:

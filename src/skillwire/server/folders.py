@@ -1,6 +1,7 @@
 """The skills in folders, kept up to date: what can be published of them now, and what is wrong with the rest.
 
-A folder that can no longer be published keeps its last good version, and says why. Of two skills that would
+A folder that can no longer be published keeps its last good version, and says why; but that version is open no
+further than the folder now says, and private when the folder can no longer tell. Of two skills that would
 share a name, the one that is published already stays; between two new ones, the order of the folders decides.
 
 What the skills hold lies in a file, so that a skill takes no more memory than the tables that find it. A skill that
@@ -18,11 +19,12 @@ from skillwire.adapters.files.loading import Job, load_folders
 from skillwire.adapters.files.packed_skills import PackedSkills
 from skillwire.adapters.files.row_file import RowFile
 from skillwire.adapters.files.signature import sign_folder
-from skillwire.adapters.files.skill_rows import unpack_skill
+from skillwire.adapters.files.skill_rows import pack_skill, unpack_skill
 from skillwire.adapters.files.skill_summaries import read_summary
 from skillwire.folder.identify import Named, find_collisions
 from skillwire.folder.load import find_folder_names
-from skillwire.model.access import ANONYMOUS
+from skillwire.folder.stated_access import narrowest
+from skillwire.model.access import ANONYMOUS, Access
 from skillwire.model.catalog import Catalog
 
 if TYPE_CHECKING:
@@ -42,12 +44,15 @@ class Broken(NamedTuple):
     """A folder that cannot be published as it is; ``serving`` when its last good version still is.
 
     ``is_public`` when that version is for everybody; of any other folder not even the name is for strangers.
+    ``access`` is who may see the skill, as far as that can be told; ``closed`` when its last good version was for more.
     """
 
     folder: str
     serving: bool
     findings: tuple[Finding, ...]
     is_public: bool = False
+    access: Access = Access.PRIVATE
+    closed: bool = False
 
     @property
     def name(self) -> str:
@@ -56,16 +61,19 @@ class Broken(NamedTuple):
 
 
 class _State(NamedTuple):
-    """What is known of a folder: its signature, row and name of its last good skill, and its errors since.
+    """What is known of a folder: its signature, row, name and access of its last good skill, and its errors since.
 
-    The name is held here because it stays: one that is made while thousands of skills are compared would keep what
-    that takes from being given back.
+    ``now`` is who may see the skill while there are errors: no more than the last good one, and no more than the
+    folder says. The name is held here because it stays: one that is made while thousands of skills are compared would
+    keep what that takes from being given back.
     """
 
     signature: str
     row: int | None
     name: str = ""
+    access: Access = Access.PUBLIC
     errors: tuple[Finding, ...] = ()
+    now: Access = Access.PUBLIC
 
 
 class _Choice(NamedTuple):
@@ -92,6 +100,7 @@ class PublishedFolders:
         self._job = Job(publisher, "blobs", (str(blobs.directory),))
         self._record = BuildRecord(blobs.directory, publisher, *roots)
         self._states: dict[str, _State] = {}
+        self._changed = False  # something was taken that is not yet chosen from
         self._chosen: Collection[str] = ()  # the folders whose skills are published
         self._collisions: dict[str, Finding] = {}  # by folder
         self._rows = RowFile(blobs.directory)
@@ -103,8 +112,7 @@ class PublishedFolders:
         """Take over what an earlier run recorded; folders that have not changed since need not be read."""
         for folder, record in self._record.read().items():
             if self._has_blobs(record.packed):
-                name = read_summary(record.packed).name
-                self._states[folder] = _State(record.signature, self._rows.add(record.packed), name)
+                self._states[folder] = self._good(record.signature, record.packed)
 
     def refresh(self, touched: Collection[str] | None = None) -> bool:
         """Load what changed; return whether anything did.
@@ -121,10 +129,13 @@ class PublishedFolders:
             del self._states[folder]
         looked_at = found if touched is None else (found - self._states.keys()) | self._holding(touched)
         stale = [folder for folder in sorted(looked_at) if self._is_stale(folder)]
-        changes = [self._take(loaded) for loaded in load_folders(self._job, stale)]
-        changed = bool(gone) or any(changes)
+        self._changed |= bool(gone)
+        for loaded in load_folders(self._job, stale):
+            self._changed |= self._take(loaded)  # held there: should the next folder raise, this one is not forgotten
+        changed = self._changed
         if changed or not self._chosen:  # or this is the first time, and all is as an earlier run recorded it
             self._choose()
+        self._changed = False
         return changed
 
     def check_blobs(self) -> None:
@@ -154,10 +165,13 @@ class PublishedFolders:
         public = frozenset(self._public)
         for folder, state in sorted(self._states.items()):
             if folder in self._collisions:
-                yield Broken(folder, serving=False, findings=(self._collisions[folder], *state.errors))
+                findings = (self._collisions[folder], *state.errors)
+                yield Broken(folder, serving=False, findings=findings, access=state.now)
             elif state.errors:
-                is_public = state.row is not None and state.name in public
-                yield Broken(folder, serving=state.row is not None, findings=state.errors, is_public=is_public)
+                serving = state.row is not None
+                is_public = serving and state.name in public
+                closed = serving and state.now is not state.access
+                yield Broken(folder, serving, state.errors, is_public, state.now, closed)
 
     def used_blobs(self) -> set[Digest]:
         """Return the digests of all bytes that are needed to serve the skills."""
@@ -194,17 +208,29 @@ class PublishedFolders:
     def _take(self, loaded: Loaded) -> bool:
         """Note what loading gave; return whether it makes a difference."""
         before = self._states.get(loaded.folder)
-        row, name = (before.row, before.name) if before else (None, "")
         if loaded.packed is not None:
-            is_same = row is not None and self._rows[row] == loaded.packed
-            if not is_same:
-                row, name = self._rows.add(loaded.packed), read_summary(loaded.packed).name
-            after = _State(loaded.signature, row, name)
+            if before and before.row is not None and self._rows[before.row] == loaded.packed:
+                after = before._replace(signature=loaded.signature, errors=(), now=before.access)
+            else:
+                after = self._good(loaded.signature, loaded.packed)
         else:
-            errors = tuple(finding for finding in loaded.findings if finding.level == "error")
-            after = _State(loaded.signature, row, name, errors)
+            after = self._broken(loaded, before or _State("", None))
         self._states[loaded.folder] = after
-        return before is None or (after.row, after.errors) != (before.row, before.errors)
+        return before is None or after._replace(signature=before.signature) != before
+
+    def _good(self, signature: str, packed: bytes) -> _State:
+        summary = read_summary(packed)
+        access = Access(summary.access)
+        return _State(signature, self._rows.add(packed), summary.name, access, (), access)
+
+    def _broken(self, loaded: Loaded, before: _State) -> _State:
+        """Return ``before`` with the errors of now, and open no further than the folder now says."""
+        errors = tuple(finding for finding in loaded.findings if finding.level == "error")
+        now = narrowest(before.access, loaded.access)
+        row = before.row
+        if row is not None and now is not before.now:
+            row = self._rows.add(pack_skill(unpack_skill(self._rows[row])._replace(access=now)))
+        return before._replace(signature=loaded.signature, row=row, errors=errors, now=now)
 
     def _move_rows(self) -> None:
         """Move the rows in use to a new file, when they have become the fewer."""

@@ -74,13 +74,15 @@ def log_templates(log: FilteringBoundLogger, names: Sequence[str]) -> None:
 
 
 def log_broken(log: FilteringBoundLogger, broken: Iterable[Broken]) -> None:
-    """Say which folders cannot be published, and why."""
+    """Say which folders cannot be published, and why; as an error where that closes a skill that was open."""
     for one in broken:
+        serving = "its last good version" if one.serving else "nothing of it"
         for finding in one.findings:
-            log.warning(
+            log.log(
+                logging.ERROR if one.closed else logging.WARNING,
                 "skill broken",
                 skill=one.name,
-                serving="its last good version" if one.serving else "nothing of it",
+                serving=f"{serving}, now {one.access.value}" if one.closed else serving,
                 code=finding.code,
                 reason=finding.message,
                 place=str(finding.place),

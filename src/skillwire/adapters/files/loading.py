@@ -31,6 +31,7 @@ from skillwire.adapters.files.skill_rows import finding_rows, pack_skill, read_f
 from skillwire.codes import CODES
 from skillwire.errors import Place, SkillwireError, StorageError, UsageError
 from skillwire.folder.publish import Refused, prepare
+from skillwire.model.access import Access
 from skillwire.model.finding import Finding
 from skillwire.protocols.skill_sharing.lint import lint_sharing
 
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
     from skillwire.adapters.files.keeping import Keeper
+    from skillwire.folder.publish import Prepared
 
 _MODULE: Final = "skillwire.adapters.files.loading"
 #: A worker must have at least so many folders to itself; fewer are loaded before it has started.
@@ -69,13 +71,15 @@ class Loaded(NamedTuple):
     """What loading ``folder`` gave.
 
     ``packed`` is the skill (:mod:`skillwire.adapters.files.skill_rows`), None when it cannot be published;
-    ``findings`` then say why. ``signature`` is empty when the folder changed too lately to rely on it.
+    ``findings`` then say why. ``access`` is who may see it, as far as the folder tells
+    (:mod:`skillwire.folder.stated_access`). ``signature`` is empty when the folder changed too lately to rely on it.
     """
 
     folder: str
     signature: str
     packed: bytes | None
     findings: tuple[Finding, ...]
+    access: Access
 
 
 def published_roots(folders: Iterable[str | os.PathLike[str]]) -> list[str]:
@@ -130,12 +134,17 @@ def load_folder(folder: str, publisher: str, keep: Keeper) -> Loaded:
             break
     else:
         message, fix = "the folder changes while it is read", CODES["FOLDER_UNSTEADY"].fix
-        return Loaded(folder, "", None, (Finding("FOLDER_UNSTEADY", "error", message, Place(folder), fix),))
+        finding = Finding("FOLDER_UNSTEADY", "error", message, Place(folder), fix)
+        return Loaded(folder, "", None, (finding,), _access(prepared))
     signature = before.value if before.settled else ""
     if isinstance(prepared, Refused):
-        return Loaded(folder, signature, None, prepared.findings)
+        return Loaded(folder, signature, None, prepared.findings, prepared.access)
     keep(prepared)
-    return Loaded(folder, signature, pack_skill(prepared.skill), prepared.findings)
+    return Loaded(folder, signature, pack_skill(prepared.skill), prepared.findings, prepared.skill.access)
+
+
+def _access(prepared: Prepared | Refused) -> Access:
+    return prepared.access if isinstance(prepared, Refused) else prepared.skill.access
 
 
 def _load_aside(job: Job, folders: Sequence[str], workers: int) -> Iterator[Loaded]:
@@ -221,12 +230,13 @@ def _receive(stream: BinaryIO) -> Any:
 
 
 def _row(loaded: Loaded) -> tuple[object, ...]:
-    return os.fsencode(loaded.folder), loaded.signature, loaded.packed, finding_rows(loaded.findings)
+    findings = finding_rows(loaded.findings)
+    return os.fsencode(loaded.folder), loaded.signature, loaded.packed, findings, loaded.access.value
 
 
 def _read_loaded(row: list[Any]) -> Loaded:
-    folder, signature, packed, findings = row
-    return Loaded(os.fsdecode(folder), signature, packed, read_findings(findings))
+    folder, signature, packed, findings, access = row
+    return Loaded(os.fsdecode(folder), signature, packed, read_findings(findings), Access(access))
 
 
 if __name__ == "__main__":

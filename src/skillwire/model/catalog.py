@@ -40,6 +40,10 @@ class Catalog:
         """Return what ``principal`` may read, install and invoke: public, or granted. Spec: SSP §7.3."""
         return self._part(lambda skill: skill.access is Access.PUBLIC or principal.has(skill.name))
 
+    def only(self, names: Iterable[str]) -> Catalog:
+        """Return the skills of these names."""
+        return Catalog(self.revision, SomeSkills(self.skills, sorted(names)))
+
     def without(self, other: Catalog) -> Catalog:
         """Return the skills whose names ``other`` does not have."""
         return Catalog(

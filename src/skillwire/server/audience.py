@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from skillwire.server.revision import Revision
 
 #: Audiences that are kept beside everybody's.
-_KEPT: Final = 16
+_KEPT: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class Audiences:
             self._kept.clear()
         task = self._kept.get(principal.grants)
         if task is None:
-            making = asyncio.to_thread(make_audience, revision.everything, principal, self._base_url)
+            making = asyncio.to_thread(make_audience, revision, principal, self._base_url)
             task = self._kept[principal.grants] = asyncio.create_task(making)
             if len(self._kept) > _KEPT:
                 self._kept.popitem(last=False)
@@ -87,7 +87,17 @@ class Audiences:
             del self._kept[grants]
 
 
-def make_audience(everything: Catalog, principal: Principal, base_url: str) -> Audience:
-    """Return what ``principal`` may know of and may use of ``everything``."""
-    visible, usable = everything.visible_to(principal), everything.usable_by(principal)
-    return Audience(visible, usable, Site(usable, base_url), Site(visible.without(usable)))
+def make_audience(revision: Revision, principal: Principal, base_url: str) -> Audience:
+    """Return what ``principal`` may know of and may use in ``revision``.
+
+    What everybody may is known; only the guarded skills are judged, so ten thousand public ones cost no time.
+    """
+    everybody, guarded = revision.everybody, revision.guarded
+    visible = revision.everything.only({*everybody.visible.skills, *guarded.visible_to(principal).skills})
+    usable = revision.everything.only({*everybody.usable.skills, *guarded.usable_by(principal).skills})
+    return Audience(
+        visible,
+        usable,
+        Site(usable, base_url, below=everybody.site),
+        Site(guarded.visible_to(principal).without(usable)),
+    )

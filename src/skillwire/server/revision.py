@@ -29,7 +29,10 @@ _PREPARED: Final = (INDEX_PATH, OLD_INDEX_PATH)
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """A revision: its number, the site, the answers that are ready, and the folders that cannot be published."""
+    """A revision: its number, the site, the answers that are ready, and the folders that cannot be published.
+
+    ``catalog`` is what everybody may use, ``guarded`` what is left of ``everything``.
+    """
 
     number: int
     skills: int
@@ -39,6 +42,7 @@ class Revision:
     answers: SearchAnswers
     catalog: Catalog
     everything: Catalog
+    guarded: Catalog
     everybody: Audience
     broken: tuple[Broken, ...] = ()
 
@@ -85,6 +89,7 @@ def make_revision(
         answers,
         catalog,
         catalogs.everything,
+        catalogs.everything.without(catalog),
         everybody,
         tuple(broken),
     )

@@ -9,8 +9,17 @@ import pytest
 from tests.support.catalogs import make_catalog, make_skill
 
 from skillwire.errors import ValidationError
+from skillwire.model.catalog import Catalog
 from skillwire.protocols.agent_skills.media import media_type
-from skillwire.protocols.agent_skills.server import Cache, Listing, Site, Stored, check_base_url, encode_listings
+from skillwire.protocols.agent_skills.server import (
+    INDEX_PATH,
+    Cache,
+    Listing,
+    Site,
+    Stored,
+    check_base_url,
+    encode_listings,
+)
 
 NOTES = make_skill("notes")
 TOOLS = make_skill("tools", "scripts/run.sh", "references/with space.md", "assets/page.html", scenes=("auth",))
@@ -46,7 +55,7 @@ def test_the_indexes_list_every_skill_by_name():
 def test_listings_that_are_encoded_together_have_the_bytes_of_each_alone(base_url):
     hostile = make_skill("hostile")._replace(description='"url":"\0sha256/, and "url":"\\u0000sha256/')
     site = Site(make_catalog(NOTES, TOOLS, OTHER, hostile), base_url)
-    listings = [site.lookup(path) for path in site.listing_paths()]
+    listings = [answer for path in site.listing_paths() if isinstance(answer := site.lookup(path), Listing)]
     alone = [listing.encode() for listing in listings]
     assert len(set(alone)) > 2
     assert list(encode_listings(listings)) == alone
@@ -279,3 +288,22 @@ def test_a_base_url_is_taken_in_its_one_written_form():
         with pytest.raises(ValidationError) as raised:
             check_base_url(wrong)
         assert raised.value.code == "URL"
+
+
+def test_site_on_another_answers_as_one_that_was_made_alone():
+    skills = [
+        make_skill("a", "x.txt", scenes=("auth",)),
+        make_skill("b", publisher="other"),
+        make_skill("c", "y.txt", scenes=("auth", "office")),
+        make_skill("d", scenes=("office",), publisher="third"),
+    ]
+    part, whole = Catalog.of(skills[:2]), Catalog.of(skills)
+    below = Site(part, superseded=[skills[3].artifact])
+    alone, stacked = Site(whole, superseded=[skills[3].artifact]), Site(whole, below=below)
+    assert stacked.names == alone.names
+    assert list(stacked.paths()) == list(alone.paths())
+    scopes = [f"/@{scope}{INDEX_PATH}" for scope in ("auth", "office", "acme", "other", "third", "a", "none")]
+    for path in [*alone.paths(), *scopes]:
+        answers = [site.lookup(path) for site in (alone, stacked)]
+        encoded = [answer.encode() if isinstance(answer, Listing) else answer for answer in answers]
+        assert encoded[0] == encoded[1], path

@@ -23,10 +23,11 @@ Spec: ASD URI Structure, Discovery Index, HTTP Considerations; specs §1.
 from __future__ import annotations
 
 import re
+from collections import ChainMap
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire.errors import ValidationError
 from skillwire.model.digest import Digest
@@ -37,6 +38,7 @@ from skillwire.protocols.agent_skills.messages import WELL_KNOWN, WELL_KNOWN_OLD
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
     from skillwire.model.catalog import Catalog
     from skillwire.model.skill import Artifact, Skill
@@ -109,6 +111,39 @@ def encode_listings(listings: Iterable[Listing]) -> Iterator[bytes]:
 Representation = Stored | Listing
 
 
+class SiteTables(NamedTuple):
+    """What a site looks up beside its skills, of which it holds those named ``names``.
+
+    ``by_digest`` is artifact's digest, as 32 bytes (half of the memory), → name of the skill; ``groups`` scope → names;
+    ``superseded`` digest → artifact.
+    """
+
+    names: AbstractSet[str]
+    by_digest: ChainMap[bytes, str]
+    groups: dict[str, list[str]]
+    superseded: dict[Digest, Artifact]
+
+
+def _tables(skills: Mapping[str, Skill], superseded: Iterable[Artifact], below: SiteTables | None) -> SiteTables:
+    """Return the tables of ``skills``; those of a part of them, ``below``, are taken as they are."""
+    below = below or SiteTables(frozenset(), ChainMap(), {}, {})
+    by_digest: ChainMap[bytes, str] = ChainMap({}, *below.by_digest.maps)
+    publishers: dict[str, list[str]] = {}
+    scenes: dict[str, list[str]] = {}
+    for name in skills.keys() - below.names if below.names else skills:
+        skill = skills[name]
+        by_digest[bytes.fromhex(skill.artifact.digest.hex)] = name
+        publishers.setdefault(skill.publisher, []).append(name)
+        for scene in skill.scenes:
+            scenes.setdefault(scene, []).append(name)
+    groups = dict(below.groups)
+    for scope, names in (scenes | publishers).items():
+        if _SCOPE.fullmatch(scope):
+            groups[scope] = sorted({*names, *groups.get(scope, ())})
+    replaced = {artifact.digest: artifact for artifact in superseded}
+    return SiteTables(skills.keys(), by_digest, groups, below.superseded | replaced)
+
+
 class Site:
     """The address space of a catalog.
 
@@ -116,38 +151,35 @@ class Site:
         catalog: what the audience may see.
         base_url: an absolute URL without a final slash, put before the URLs in indexes; relative URLs when empty.
         superseded: artifacts that the catalog no longer has and that are still found by their digest.
+        below: the site of a part of the catalog; of that part nothing is looked at again.
 
     ``names`` are those of its skills, in order.
     """
 
-    def __init__(self, catalog: Catalog, base_url: str = "", superseded: Iterable[Artifact] = ()) -> None:
+    def __init__(
+        self,
+        catalog: Catalog,
+        base_url: str = "",
+        superseded: Iterable[Artifact] = (),
+        *,
+        below: Site | None = None,
+    ) -> None:
         self._skills = catalog.skills
         self.names = tuple(catalog.skills)
         self._base_url = base_url
-        self._superseded = {artifact.digest: artifact for artifact in superseded}
-        self._by_digest: dict[bytes, str] = {}  # the digest as 32 bytes: half of the memory
-        publishers: dict[str, list[str]] = {}
-        scenes: dict[str, list[str]] = {}
-        for name, skill in catalog.skills.items():
-            self._by_digest[bytes.fromhex(skill.artifact.digest.hex)] = name
-            publishers.setdefault(skill.publisher, []).append(name)
-            for scene in skill.scenes:
-                scenes.setdefault(scene, []).append(name)
-        self._groups = {scope: names for scope, names in (scenes | publishers).items() if _SCOPE.fullmatch(scope)}
+        self.tables: SiteTables = _tables(catalog.skills, superseded, below.tables if below else None)
 
     def lookup(self, path: str) -> Representation | None:
         """Return what is answered at ``path`` (percent-decoded, from the site's root), or None.
 
         Trust: ``path`` is a stranger's.
         """
-        names, rest = self.names, path
-        if path.startswith("/@"):
-            scope, slash, rest = path[2:].partition("/")
+        scope, found = _take_apart(path)
+        names = self.names
+        if scope is not None:
             # A skill's name goes before a publisher's, and that before a scene's.
             names = (scope,) if scope in self._skills else tuple(self._groups.get(scope, ()))
-            rest = slash + rest
-        found = _WELL_KNOWN.fullmatch(_PASTED.sub("", rest, count=1))
-        if found is None or (path.startswith("/@") and not names):
+        if found is None or (scope is not None and not names):
             return None
         generation, name, file = found.groups()
         if file is None:
@@ -157,6 +189,22 @@ class Site:
         if by_digest := _BY_DIGEST.fullmatch(f"{name}/{file}"):
             return self._artifact(Digest(f"sha256:{by_digest[1]}"), by_digest[2])
         return self._file(name, file) if len(names) == len(self.names) or name in names else None
+
+    def skill_at(self, path: str) -> str | None:
+        """Return the name of the skill that is answered at ``path``, whole or a part of it; None for several.
+
+        ``path`` is one at which :meth:`lookup` finds something.
+        """
+        scope, found = _take_apart(path)
+        if scope in self._skills:
+            return scope
+        if found is None:
+            return None
+        _, name, file = found.groups()
+        if by_digest := _BY_DIGEST.fullmatch(f"{name}/{file}"):
+            return self._by_digest.get(bytes.fromhex(by_digest[1]))
+        name = name if file is not None else name.partition(".")[0]
+        return name if name in self._skills else None
 
     def paths(self) -> Iterator[str]:
         """Yield every path that a static site holds, the indexes of the whole site last.
@@ -170,7 +218,7 @@ class Site:
 
     def listing_paths(self) -> Iterator[str]:
         """Yield the part of :meth:`paths` that depends on more than one skill."""
-        for scope in sorted(self._groups.keys() - self._skills.keys()):
+        for scope in sorted(self.tables.groups.keys() - self._skills.keys()):
             yield f"/@{scope}{INDEX_PATH}"
         yield WELL_KNOWN + INDEX_PATH
         yield OLD_INDEX_PATH
@@ -184,8 +232,8 @@ class Site:
         return "../" * (path.count("/") - 1) + WELL_KNOWN[1:] + "/"
 
     def _artifact(self, digest: Digest, extension: str) -> Stored | None:
-        name = self._by_digest.get(bytes.fromhex(digest.hex))
-        artifact = self._skills[name].artifact if name is not None else self._superseded.get(digest)
+        name = self.tables.by_digest.get(bytes.fromhex(digest.hex))
+        artifact = self._skills[name].artifact if name is not None else self.tables.superseded.get(digest)
         if artifact is None or artifact.extension != extension:
             return None
         return Stored(MEDIA_TYPES[extension], Cache.FOREVER, digest, artifact.size)
@@ -203,6 +251,15 @@ class Site:
             if file.path == path:
                 return Stored(media_type(path), Cache.BRIEF, file.digest, file.size)
         return None
+
+
+def _take_apart(path: str) -> tuple[str | None, re.Match[str] | None]:
+    """Return the scope that ``path`` names, None without one, and the parts of what follows, if it has that form."""
+    scope, rest = None, path
+    if path.startswith("/@"):
+        scope, slash, rest = path[2:].partition("/")
+        rest = slash + rest
+    return scope, _WELL_KNOWN.fullmatch(_PASTED.sub("", rest, count=1))
 
 
 def artifact_name(skill: Skill) -> str:

@@ -25,6 +25,7 @@ from skillwire import limits
 from skillwire.protocols.agent_skills.fields import IDENTITY_FIELDS
 from skillwire.protocols.agent_skills.server import Cache, Listing
 from skillwire.server.audience import Audiences
+from skillwire.server.auth.resource import RESOURCE_PATH
 from skillwire.server.authentication import Asker, Refusal, says_who
 from skillwire.server.console import Console
 from skillwire.server.headers import encode_fields
@@ -89,7 +90,7 @@ class Application:
         self.publication = publication
         self._access_log = access_log
         self._log = structlog.get_logger("skillwire.access")
-        self._metrics = Metrics(lambda: publication.current)
+        self._metrics = Metrics(lambda: publication.current, lambda: publication.watch)
         self._stored = StoredContent(publication.blobs, publication.look_again)
         self._heads = RememberedHeads()
         self._audiences = Audiences(base_url)
@@ -206,6 +207,9 @@ class Application:
                 return "none"
             seen.asker = await self._authentication.identify(scope)
             principal = seen.asker.principal
+            if path == RESOURCE_PATH:
+                await self._authentication.resource.answer(scope, seen)
+                return "none" if seen.status == HTTPStatus.NOT_FOUND else "service"
             if self._sharing.owns(path) or path.startswith(_SITE):
                 return await self._answer_site(path, scope, seen, principal)
             if self._console.owns(path):
@@ -233,7 +237,7 @@ class Application:
         answer = None if is_shared else audience.lookup(path)
         if answer is None and not is_shared:
             if audience.locked.lookup(path) is not None:
-                raise self._authentication.locked(principal)
+                raise self._authentication.locked(principal, audience.locked.skill_at(path), scope)
             await NOT_FOUND.send(send, head=scope["method"] == "HEAD")
             return "none"
         if scope["method"] not in _READ:

@@ -47,6 +47,11 @@ class _Counted(Collector):
             sent.add_metric([route], size)
         yield sent
         yield self._durations()
+        watch = self._metrics.watch()
+        yield GaugeMetricFamily("skillwire_watching", "1 while changes of the folders are followed.", watch.alive)
+        interruptions = CounterMetricFamily("skillwire_watch_interruptions", "Times that they were no longer followed.")
+        interruptions.add_metric([], watch.interruptions)
+        yield interruptions
         revision = self._metrics.current()
         if revision is not None:
             yield from _catalog(revision)

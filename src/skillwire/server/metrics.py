@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from skillwire.server.revision import Revision
+    from skillwire.server.watch import Watch
 
 #: What answered: a prepared index, one of a scope, a file, an artifact, Skill Sharing, a page, ``/healthz`` and the
 #: like, or nothing.
@@ -29,10 +30,12 @@ class Metrics:
 
     Args:
         current: returns the revision that is served, or None before the first.
+        watch: returns whether changes of the folders are followed.
     """
 
-    def __init__(self, current: Callable[[], Revision | None]) -> None:
+    def __init__(self, current: Callable[[], Revision | None], watch: Callable[[], Watch]) -> None:
         self.current = current
+        self.watch = watch
         self.requests: Counter[tuple[Route, int]] = Counter()
         self.bytes: Counter[Route] = Counter()
         self.seconds: Counter[Route] = Counter()

@@ -68,7 +68,7 @@ _BROKEN: Final = {
     "serving": {"type": "boolean", "description": "Whether the last good version is served."},
     "findings": listed(closed({"code": _TEXT, "message": _nullable(_TEXT), "line": _nullable(_COUNT)})),
 }
-_ADVICE: Final = closed({"suggested_delay_ms": {"type": "number"}, "max_attempts": {"type": "number"}})
+_RETRY: Final = {"retry": closed({"suggested_delay_ms": {"type": "number"}, "max_attempts": {"type": "number"}})}
 
 
 def schemas() -> Node:
@@ -90,15 +90,25 @@ def schemas() -> Node:
             {"facets": closed({}, dict.fromkeys(FACETS, facet))},
         ),
         "Readiness": closed(
-            {"status": {"const": "ready"}, "revision": _COUNT, "skills": _COUNT, "broken": listed(closed(_BROKEN))}
+            {
+                "status": {"enum": ["ready", "stale"]},
+                "watching": {"type": "boolean"},
+                "revision": _COUNT,
+                "skills": _COUNT,
+                "broken": listed(closed(_BROKEN)),
+            }
+        ),
+        "ProtectedResource": closed(
+            {"resource": _TEXT, "authorization_servers": listed(_TEXT), "bearer_methods_supported": listed(_TEXT)},
+            {"scopes_supported": listed(_TEXT)},
         ),
         "Liveness": closed({"status": {"const": "alive"}}),
         "Problem": {
-            **closed({"error": closed({"code": _TEXT, "message": _TEXT, "details": {"type": "object"}})}),
+            **closed({"error": closed({"code": _TEXT, "message": _TEXT, "details": {"type": "object"}}, _RETRY)}),
             "description": "An error of the server; `code` is one of its table of codes.",
         },
         "SharingError": {
-            **closed({"error": closed({"code": _TEXT, "message": _TEXT}, {"details": {}, "retry": _ADVICE})}),
+            **closed({"error": closed({"code": _TEXT, "message": _TEXT}, {"details": {}, **_RETRY})}),
             "description": "An error in the unified form of Skill Sharing, with one of its seven codes.",
         },
     }

@@ -4,6 +4,9 @@ One thread does it all, one step after the other: it waits for a change, loads w
 revision and swaps it in with a single assignment. The event loop only ever reads :attr:`Publication.current`,
 so nothing here needs a lock, and however long loading takes, requests go on being answered from the revision
 before.
+
+Whatever fails, the thread goes on: it waits a while, longer each time, and looks at everything again. Until that
+succeeds, what is served may be more than what the folders allow, so :attr:`Publication.watch` says that it is down.
 """
 
 from __future__ import annotations
@@ -25,13 +28,14 @@ from skillwire.server.memory import trim_memory
 from skillwire.server.revision import Catalogs, make_revision
 from skillwire.server.search_answers import SearchAnswers
 from skillwire.server.search_hits import SearchHits
-from skillwire.server.watch import watch_folders
+from skillwire.server.watch import Watch, watch_folders
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from skillwire.adapters.files.blobs import FileBlobs
     from skillwire.adapters.files.packed_skills import SkillChanges
+    from skillwire.adapters.sqlite.revision_search import RevisionSearch
     from skillwire.model.skill import Artifact
     from skillwire.server.folders import PublishedFolders
     from skillwire.server.revision import Revision
@@ -39,6 +43,9 @@ if TYPE_CHECKING:
 #: Longer than an index may be cached (:class:`skillwire.protocols.agent_skills.server.Cache`): who holds an old
 #: one can still fetch what it names.
 _GRACE: Final = 900.0
+#: Seconds until what failed is tried again; each time twice as long, up to the second.
+_FIRST_PAUSE: Final = 0.5
+_LONGEST_PAUSE: Final = 30.0
 
 
 class Publication:
@@ -57,9 +64,13 @@ class Publication:
         self.folders = folders
         self.blobs = blobs
         self.current: Revision | None = None
+        self.watch = Watch()
         self._base_url = base_url
         self._poll = poll
         self._number = 0
+        self._pause = _FIRST_PAUSE
+        self._is_restored = False
+        self._is_owed = True  # a revision of what the folders hold has still to be made
         self._skills = PackedSkills({}, ())
         self._superseded: dict[Artifact, tuple[str, float]] = {}
         self._index: SearchIndex | None = None
@@ -101,40 +112,60 @@ class Publication:
 
     def _run(self) -> None:
         try:
-            self.blobs.lock()
-            self.folders.restore()
-            for touched in watch_folders(self.folders.roots, stop=self._stop, again=self._again, poll=self._poll):
-                self._refresh(touched)
-                trim_memory()
-            self.folders.save()
-        except Exception as error:  # noqa: BLE001  # the thread's end: nobody else would hear of it
-            self._log.error("the folders are no longer watched", exc_info=error)
+            while not self._stop.is_set():
+                try:
+                    self._follow()
+                except Exception as error:  # noqa: BLE001  # nobody else would hear of it, and it may pass
+                    self._log.error("the folders are not watched", again_in=self._pause, exc_info=error)
+                    self._wait()
         finally:
             self.blobs.unlock()
 
-    def _refresh(self, touched: Collection[str] | None) -> None:
-        """Load what changed and swap in the next revision, if anything did."""
+    def _follow(self) -> None:
+        """Load what changes, until the end."""
+        self.blobs.lock()
+        if not self._is_restored:
+            self.folders.restore()
+            self._is_restored = True
+        for touched in watch_folders(self.folders.roots, stop=self._stop, again=self._again, poll=self._poll):
+            if self._refresh(touched):
+                self.watch, self._pause = self.watch._replace(alive=True), _FIRST_PAUSE
+            else:
+                self._wait()
+                self._again.set()
+            trim_memory()
+        self.folders.save()
+
+    def _wait(self) -> None:
+        """Say that changes are not followed, and wait before that is tried again."""
+        self.watch = Watch(alive=False, interruptions=self.watch.interruptions + 1)
+        self._stop.wait(self._pause)
+        self._pause = min(2 * self._pause, _LONGEST_PAUSE)
+
+    def _refresh(self, touched: Collection[str] | None) -> bool:
+        """Load what changed and swap in the next revision, if anything did; return whether that succeeded."""
         if self._missing.is_set():
             self._missing.clear()
             self.folders.check_blobs()
         try:
-            changed = self.folders.refresh(touched)
-        except SkillwireError as error:  # what is served stays, and the next change tries again
+            self._is_owed |= self.folders.refresh(touched)
+        except SkillwireError as error:  # what is served stays, and all is looked at again
             self._log.error("the folders cannot be read", code=error.code, reason=str(error))
-            return
+            return False
         first = self.current is None
-        if changed or first:
+        if self._is_owed:
             self._publish()
+            self._is_owed = False
         if first:
             self.folders.save()
             self.blobs.remove_unused(self.folders.used_blobs())
+        return True
 
     def _publish(self) -> None:
         """Make the next revision and swap it in."""
         skills = self.folders.public_skills()
         changes = skills.changes_since(self._skills)
         self._supersede(skills, changes)
-        self._skills = skills
         self._number += 1
         broken = tuple(self.folders.broken())
         catalogs = Catalogs(
@@ -142,13 +173,12 @@ class Publication:
             Catalog(self._number, self.folders.known_skills()),
             Catalog(self._number, skills),
         )
-        if self._index is None:
-            self._index = SearchIndex(self.blobs.directory)
-        search = self._index.update(skills, (*changes.added, *changes.changed), changes.removed)
+        search = self._indexed(skills, changes)
         if self._hits is None or self._hits.rows is not skills.rows:
             self._hits = SearchHits(skills.rows, self.blobs.directory)
         answers = SearchAnswers(search, skills, self._hits, self._base_url)
         self.current = make_revision(catalogs, answers, self._base_url, self._superseded.keys(), broken)
+        self._skills = skills
         for loop, event in self._waiting:
             with suppress(RuntimeError):  # a loop that was closed; nobody waits there any more
                 loop.call_soon_threadsafe(event.set)
@@ -156,6 +186,17 @@ class Publication:
         log_changes(self._log, self._number, len(skills), changes)
         log_templates(self._log, skills.with_finding("PLACEHOLDER", (*changes.added, *changes.changed)))
         log_broken(self._log, broken)
+
+    def _indexed(self, skills: PackedSkills, changes: SkillChanges) -> RevisionSearch:
+        """Return the search of ``skills``; an index that fails is made anew the next time."""
+        index, self._index = self._index, None
+        if index is None:
+            index = SearchIndex(self.blobs.directory)
+            search = index.update(skills, tuple(skills), ())
+        else:
+            search = index.update(skills, (*changes.added, *changes.changed), changes.removed)
+        self._index = index
+        return search
 
     def _supersede(self, skills: PackedSkills, changes: SkillChanges) -> None:
         """Remember the artifacts that newer ones replace; forget those of skills that are gone, and the oldest."""

@@ -2,12 +2,14 @@
 
 ``/healthz`` says that the process answers; ``/readyz`` that it has something to serve, and what is wrong with the
 folders that it cannot publish as they are. A broken skill does not make the server unready: its last good
-version, and all the others, are served.
+version, and all the others, are served. It is unready, and says *stale*, while changes of the folders are not
+followed: what it serves may be more than what they allow now.
 """
 
 from __future__ import annotations
 
 import asyncio
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
 from starlette.applications import Starlette
@@ -59,8 +61,15 @@ def make_services(
         if revision is None:
             return _response(NOT_READY)
         broken = [_describe(one) for one in revision.broken]
-        content = {"status": "ready", "revision": revision.number, "skills": revision.skills, "broken": broken}
-        return JSONResponse(content, headers=_FIELDS)
+        alive = metrics.watch().alive
+        content = {
+            "status": "ready" if alive else "stale",
+            "watching": alive,
+            "revision": revision.number,
+            "skills": revision.skills,
+            "broken": broken,
+        }
+        return JSONResponse(content, HTTPStatus.OK if alive else HTTPStatus.SERVICE_UNAVAILABLE, headers=_FIELDS)
 
     async def expose(_: Request) -> Response:
         text = await asyncio.to_thread(_exposed, metrics)  # it reads /proc

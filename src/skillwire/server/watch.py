@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import structlog
 import watchfiles
@@ -28,6 +28,13 @@ _TICK_MS: Final = 1_000
 _POLL: Final = 2.0
 #: Looking takes at most this part of the time: a large tree is looked at less often.
 _POLL_SHARE: Final = 0.1
+
+
+class Watch(NamedTuple):
+    """Whether changes of the folders are followed now, and how often that was interrupted."""
+
+    alive: bool = True
+    interruptions: int = 0
 
 
 def watch_folders(

@@ -262,7 +262,7 @@ async def test_health_readiness_and_metrics(client):
     assert (await client.get("/healthz")).json() == {"status": "alive"}
     await client.get(INDEX)
     ready = await client.get("/readyz")
-    assert ready.json() == {"status": "ready", "revision": 1, "skills": 2, "broken": []}
+    assert ready.json() == {"status": "ready", "watching": True, "revision": 1, "skills": 2, "broken": []}
     assert ready.fields["cache-control"] == "no-store"
     await client.get("/.well-known/agent-skills/tools/SKILL.md?token=secret")
     await client.get("/no-such-thing-secret")
@@ -276,6 +276,8 @@ async def test_health_readiness_and_metrics(client):
         "skillwire_catalog_revision 1.0",
         "skillwire_skills 2.0",
         "skillwire_broken_skills 0.0",
+        "skillwire_watching 1.0",
+        "skillwire_watch_interruptions_total 0.0",
     ):
         assert line in text.splitlines()
     assert "secret" not in text

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import shutil
+import sqlite3
 import threading
 import time
 
 import pytest
 import structlog
-from tests.support.publishing import write_skill
+from tests.support.publishing import Asgi, write_skill
 
 from skillwire.adapters.files import loading
 from skillwire.adapters.files.blobs import FileBlobs
+from skillwire.adapters.sqlite.search import SearchIndex
 from skillwire.errors import StorageError
 from skillwire.folder.publish import prepare
+from skillwire.model.search import SearchQuery
+from skillwire.server import app
 from skillwire.server.folders import PublishedFolders
 from skillwire.server.publication import Publication
 
@@ -341,20 +345,62 @@ def test_where_no_notifications_can_be_had_the_folders_are_polled(tmp_path, monk
     assert "watch limit" in warning["reason"]
 
 
-def test_an_unforeseen_failure_of_the_thread_is_told(tmp_path, monkeypatch):
-    published = Published(tmp_path)
+@pytest.mark.parametrize("where", ["refresh", "_choose", "known_skills", "restore"])
+@pytest.mark.parametrize("error", [RuntimeError("unforeseen"), StorageError("STORAGE", "no space left on device")])
+async def test_a_failure_of_the_thread_is_told_and_closes_nothing_for_good(tmp_path, monkeypatch, where, error):
+    monkeypatch.setattr("skillwire.server.publication._FIRST_PAUSE", 0.01)
+    monkeypatch.setattr("skillwire.server.publication._LONGEST_PAUSE", 0.01)
+    application = app([tmp_path], blobs=tmp_path.parent / "blobs")
+    folder = write_skill(tmp_path, "one")
+    publication, client = application.publication, Asgi(application)
+    works = getattr(publication.folders, where)
+    broken = threading.Event()
 
-    def fail():
-        raise RuntimeError("unforeseen")
+    def fail(*arguments):
+        if broken.is_set():
+            raise error
+        return works(*arguments)
 
-    monkeypatch.setattr(published.folders, "restore", fail)
+    monkeypatch.setattr(publication.folders, where, fail)
+    if where == "restore":
+        broken.set()
     with structlog.testing.capture_logs() as log:
-        published.publication.start()
-        thread = published.publication._thread
-        assert thread is not None
-        thread.join()
-    assert [event["event"] for event in log] == ["the folders are no longer watched"]
-    published.publication.stop()
+        await application.startup()
+        if where != "restore":
+            await publication.first(20)
+            broken.set()
+            (folder / "skill.toml").write_text('access = "private"\n')
+        _wait_for(lambda: publication.watch.interruptions > 1)
+        ready = await client.get("/readyz")
+        assert ready.status == 503
+        if where != "restore":
+            assert (ready.json()["status"], ready.json()["watching"]) == ("stale", False)
+            assert "skillwire_watching 0.0" in (await client.get("/metrics")).body.decode().splitlines()
+        broken.clear()
+        _wait_for(lambda: publication.watch.alive)
+        assert (await client.get("/readyz")).json()["watching"]
+        if where != "restore":
+            assert (await client.get("/.well-known/agent-skills/one/SKILL.md")).status == 404
+        await application.shutdown()
+    assert {"error"} == {event["log_level"] for event in log if "folders" in event["event"]}
+
+
+def test_a_search_index_that_fails_is_made_anew(published, monkeypatch):
+    write_skill(published.skills, "one")
+    published.look()
+    update = SearchIndex.update
+
+    def fail(*_):
+        raise sqlite3.OperationalError("disk I/O error")
+
+    monkeypatch.setattr(SearchIndex, "update", fail)
+    write_skill(published.skills, "two")
+    with pytest.raises(sqlite3.OperationalError):
+        published.look()
+    monkeypatch.setattr(SearchIndex, "update", update)
+    revision = published.look()
+    assert published.names == ["one", "two"]
+    assert sorted(revision.search.search(SearchQuery("useful")).names) == ["one", "two"]
 
 
 def test_blobs_that_nothing_needs_are_removed_at_the_start(tmp_path):

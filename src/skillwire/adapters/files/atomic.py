@@ -19,19 +19,28 @@ def write_atomically(path: Path, content: bytes, *, mode: int = 0o644) -> None:
     Raises:
         StorageError: ``STORAGE``, with the path.
     """
-    temporary = path.with_name(f".{path.name}.{os.urandom(6).hex()}.tmp")
+    folder, name = os.path.split(path)
+    temporary = f"{folder or '.'}/.{name}.{os.urandom(6).hex()}.tmp"
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-            with open(handle, "wb") as file:  # noqa: PTH123  # from a handle, so that mode and O_EXCL hold
+            with open(_create(temporary, mode), "wb") as file:  # from a handle: mode and O_EXCL hold
                 file.write(content)
-            temporary.replace(path)
+            os.replace(temporary, path)  # noqa: PTH105  # text: add writes one blob for each skill
         except BaseException:
-            temporary.unlink(missing_ok=True)
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(temporary)  # noqa: PTH108  # same
             raise
     except OSError as error:
         raise storage_error(error, path) from error
+
+
+def _create(path: str, mode: int) -> int:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+    try:
+        return os.open(path, flags, mode)
+    except FileNotFoundError:  # most often the folder is there, and one call is enough
+        os.makedirs(os.path.dirname(path), exist_ok=True)  # noqa: PTH103, PTH120  # text, as above
+        return os.open(path, flags, mode)
 
 
 def storage_error(error: OSError, path: Path) -> StorageError:

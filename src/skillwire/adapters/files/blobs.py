@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from skillwire.adapters.files.atomic import write_atomically
@@ -21,7 +22,6 @@ from skillwire.model.digest import Digest
 
 if TYPE_CHECKING:
     from collections.abc import Container
-    from pathlib import Path
 
 _FOLDER_MODE: Final = 0o700
 _FILE_MODE: Final = 0o600
@@ -108,4 +108,4 @@ class FileBlobs:
 
     def _place(self, digest: Digest) -> Path:
         name = digest.hex
-        return self.directory / name[:2] / name[2:]
+        return Path(f"{self.directory}/{name[:2]}/{name[2:]}")

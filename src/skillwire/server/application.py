@@ -209,13 +209,13 @@ class Application:
             principal = seen.asker.principal
             if path == RESOURCE_PATH:
                 await self._authentication.resource.answer(scope, seen)
-                return "none" if seen.status == HTTPStatus.NOT_FOUND else "service"
-            if self._sharing.owns(path) or path.startswith(_SITE):
+            elif self._sharing.owns(path) or path.startswith(_SITE):
                 return await self._answer_site(path, scope, seen, principal)
-            if self._console.owns(path):
+            elif self._console.owns(path):
                 await self._console.answer(path, scope, seen)
                 return "none" if seen.status == HTTPStatus.NOT_FOUND else "page"
-            await self._services(scope, receive, seen)
+            else:
+                await self._services(scope, receive, seen)
         except Refusal as refusal:
             await refusal.problem.send(seen, head=scope["method"] == "HEAD")
             return "none"

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from skillwire.errors import FetchError, SkillwireError, TrustError
 from skillwire.model.access import ANONYMOUS, Principal
 from skillwire.protocols.agent_skills.fields import IDENTITY_FIELDS
-from skillwire.protocols.skill_sharing.errors import encode_error
-from skillwire.protocols.skill_sharing.messages import AuthType
 from skillwire.registry.tokens import PREFIX
-from skillwire.server.auth.offer import auth_config, required_auth
+from skillwire.server.auth.challenge import Challenges, tell
+from skillwire.server.auth.offer import auth_config
 from skillwire.server.auth.rate_limit import RateLimit, RateLimiter, caller_of
 from skillwire.server.auth.refusals import refused
+from skillwire.server.auth.resource import ProtectedResource
 from skillwire.server.auth.signed import SignedRequests
 from skillwire.server.headers import read_fields
 from skillwire.server.problems import Problem, too_many
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from starlette.types import Scope
 
+    from skillwire.adapters.http.asynchronous import AsyncDriver
     from skillwire.registry.tokens import Tokens
     from skillwire.server.auth.configuration import ServerConfiguration
     from skillwire.server.auth.oauth import BearerTokens
@@ -69,7 +70,11 @@ class Authentication:
         configuration: which methods there are, and how often who may ask.
         tokens: returns the tokens; first called when a key is shown.
         bearer: recognises OAuth 2.0 access tokens; None when there is no authorization server.
+        driver: of the requests of ``bearer``; closed with it.
+        base_url: of the site; as requests say it when empty.
         clock: seconds that never run backwards.
+
+    ``offer`` is how callers are told to authenticate, ``resource`` answers for the metadata of this server.
     """
 
     def __init__(
@@ -78,12 +83,16 @@ class Authentication:
         tokens: Callable[[], Tokens],
         *,
         bearer: BearerTokens | None = None,
+        driver: AsyncDriver | None = None,
+        base_url: str = "",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.offer = auth_config(configuration)
-        self._details = required_auth(configuration)
+        self.resource = ProtectedResource(configuration.oauth2, base_url)
+        self._challenges = Challenges(configuration, self.resource)
         self._tokens = tokens
         self._bearer = bearer
+        self._driver = driver
         self._signed = SignedRequests(lambda key_id: tokens().signing_key(key_id), time.time)
         self._callers = RateLimiter(configuration.principal_limit)
         self._strangers = RateLimiter(configuration.anonymous_limit) if configuration.anonymous_limit else None
@@ -115,22 +124,23 @@ class Authentication:
                 raise refused("credentials of more than one kind are shown", "ambiguous")
             principal = await self._recognise(shown, scope, body)
         except (TrustError, FetchError) as error:
-            raise self._refusal(error, address) from error
+            is_bad_token = len(shown) == 1 and _is_bearer(shown.get(b"authorization", ""))
+            raise self._refusal(error, scope, address, is_bad_token=is_bad_token) from error
         return Asker(principal, self._count(self._callers, principal, address))
 
     async def close(self) -> None:
         """End what recognising began."""
         if self._bearer is not None:
             await self._bearer.close()
+        if self._driver is not None:
+            await self._driver.close()
 
-    def locked(self, principal: Principal | None) -> Refusal:
-        """Return the answer to who may know of a skill and not use it. Spec: SSP §8.3.2, §8.3.3."""
-        if principal is None:
-            message = "Authentication is required to use this skill"
-            return self._required(TrustError("AUTH_REQUIRED", message))
-        details = {"required_scopes": [], "granted_scopes": sorted(principal.scopes)}
-        error = TrustError("PERMISSION_DENIED", "Insufficient permissions to use this skill", details=details)
-        return Refusal(_problem(error, 403))
+    def locked(self, principal: Principal | None, skill: str | None, scope: Scope) -> Refusal:
+        """Return the answer to who may know of ``skill`` and not use it; None for several. Spec: SSP §8.3.2, §8.3.3."""
+        if principal is not None:
+            return Refusal(self._challenges.denied(principal, skill))
+        error = TrustError("AUTH_REQUIRED", "Authentication is required to use this skill")
+        return Refusal(self._challenges.required(error, scope))
 
     def _count(self, limiter: RateLimiter | None, principal: Principal, address: str) -> Mapping[str, str]:
         """Count a request; return the fields that say what is left, or raise the refusal."""
@@ -160,28 +170,22 @@ class Authentication:
         target = f"{path}?{query}" if query else path
         return await asyncio.to_thread(self._signed.recognise, signature, scope["method"], target, body)
 
-    def _refusal(self, error: SkillwireError, address: str) -> Refusal:
+    def _refusal(self, error: SkillwireError, scope: Scope, address: str, *, is_bad_token: bool) -> Refusal:
         """Return the answer to credentials that were not good, and count that against their address."""
         if error.code == "TOO_MANY_SIGNATURES":
             pause = {"Retry-After": str(error.details["retry_after"])}
             return Refusal(Problem(429, error.code, error.message, error.details, pause))
         if error.code == "ISSUER_UNAVAILABLE":
-            return Refusal(_problem(error, 503, {"Retry-After": str(_ISSUER_PAUSE)}))
+            return Refusal(tell(error, 503, {"Retry-After": str(_ISSUER_PAUSE)}))
         self._failures.take(caller_of(ANONYMOUS, address), self._clock())
-        return self._required(error)
+        return Refusal(self._challenges.required(error, scope, is_bad_token=is_bad_token))
 
-    def _required(self, error: SkillwireError) -> Refusal:
-        told = TrustError("AUTH_REQUIRED", error.message, details={**error.details, **self._details})
-        scheme = "Signature" if self.offer.type is AuthType.CUSTOM else "Bearer"
-        return Refusal(_problem(told, 401, {"WWW-Authenticate": f'{scheme} realm="skills"'}))
+
+def _is_bearer(authorization: str) -> bool:
+    return authorization[: len(_BEARER)].lower() == _BEARER
 
 
 def _bearer_of(authorization: str) -> str:
-    if authorization[: len(_BEARER)].lower() != _BEARER:
+    if not _is_bearer(authorization):
         raise refused("the Authorization field holds no bearer token", "malformed")
     return authorization[len(_BEARER) :].strip()
-
-
-def _problem(error: SkillwireError, status: int, fields: Mapping[str, str] | None = None) -> Problem:
-    _, body = encode_error(error)
-    return Problem(status, error.code, error.message, fields=fields or {}, written=body)

@@ -20,8 +20,6 @@ from skillwire.server.publication import Publication
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from skillwire.server.auth.oauth import BearerTokens
-
 
 def app(
     folders: Iterable[str | os.PathLike[str]],
@@ -57,29 +55,24 @@ def app(
     base = check_base_url(base_url)
     name = check_publisher(publisher)
     publication = Publication(PublishedFolders(roots, name, store), store, base_url=base, poll=poll)
-    authentication = make_authentication(configuration)
+    authentication = make_authentication(configuration, base)
     return Application(publication, authentication, publisher=name, access_log=access_log, base_url=base)
 
 
-def make_authentication(configuration: str | os.PathLike[str] | None) -> Authentication:
+def make_authentication(configuration: str | os.PathLike[str] | None, base_url: str = "") -> Authentication:
     """Return what recognises those who ask, by the file ``configuration`` and the tokens in the state folder."""
     if configuration is None:
-        return Authentication(ServerConfiguration(), open_tokens)
-    from skillwire.server.auth.files import load_configuration  # noqa: PLC0415  # most servers have no such file
+        return Authentication(ServerConfiguration(), open_tokens, base_url=base_url)
+    from skillwire.server.auth.files import load_configuration, load_credentials  # noqa: PLC0415  # few have such a file
 
     settings = load_configuration(Path(configuration))
-    return Authentication(settings, open_tokens, bearer=_bearer_tokens(settings))
-
-
-def _bearer_tokens(configuration: ServerConfiguration) -> BearerTokens | None:
-    settings = configuration.oauth2
-    if settings is None:
-        return None
+    if settings.oauth2 is None:
+        return Authentication(settings, open_tokens, base_url=base_url)
     from skillwire.adapters.http.asynchronous import AsyncDriver  # noqa: PLC0415  # with an authorization server only
-    from skillwire.server.auth.files import load_credentials  # noqa: PLC0415  # same
     from skillwire.server.auth.oauth import BearerTokens, issuer_policy  # noqa: PLC0415  # same
     from skillwire.trust.address import AddressPolicy  # noqa: PLC0415  # same
 
-    driver = AsyncDriver(issuer_policy(AddressPolicy(), settings))
-    credentials = load_credentials(configuration, os.environ)
-    return BearerTokens(settings, configuration.grants, driver, credentials=credentials)
+    driver = AsyncDriver(issuer_policy(AddressPolicy(), settings.oauth2))
+    credentials = load_credentials(settings, os.environ)
+    bearer = BearerTokens(settings.oauth2, settings.grants, driver, credentials=credentials)
+    return Authentication(settings, open_tokens, bearer=bearer, driver=driver, base_url=base_url)

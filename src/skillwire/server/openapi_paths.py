@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from skillwire.registry.facets import FACETS
+from skillwire.server.auth.resource import RESOURCE_PATH
 from skillwire.server.openapi_parts import COMMON, HTML, JSON, PARAMETERS, headers, listed, reference
 
 if TYPE_CHECKING:
@@ -72,6 +73,9 @@ def _services(openapi: str) -> Iterator[tuple[str, Node]]:
     searched = ("q", "limit", "after", "facets", *FACETS, _CONDITION)
     yield "/api/search", _resource("Services", "Search for skills", found, searched)
     yield openapi, _resource("Services", "This document", _json({"type": "object"}), (_CONDITION,))
+    resource = {"200": _answer("Its metadata.", {JSON: reference("schemas", "ProtectedResource")}, "Cache-Control")}
+    meaning = "Which authorization server gives the tokens that are good here"
+    yield RESOURCE_PATH, _resource("Services", meaning, {**resource, "404": "NotFound"}, ())
     for path, meaning, media_type, schema in (
         ("/healthz", "Whether the process answers", JSON, reference("schemas", "Liveness")),
         ("/readyz", "Whether there is something to serve, and what is broken", JSON, reference("schemas", "Readiness")),

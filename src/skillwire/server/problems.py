@@ -1,5 +1,7 @@
 """Errors as answers: one JSON form for every status, ``{"error": {"code", "message", "details"}}``.
 
+Where waiting helps, ``retry`` says how long, as in the unified form of Skill Sharing. Spec: SSP §8.2.
+
 ``code`` is a row of :data:`skillwire.codes.CODES`, so what a client is told can be looked up with
 ``skillwire explain`` and in the documentation. Nothing of a failure inside is told to the client; the log has it.
 """
@@ -8,7 +10,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from skillwire.protocols.agent_skills.fields import OPEN_FIELDS
 from skillwire.server.headers import encode_fields
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
     from starlette.types import Send
 
     from skillwire.server.auth.rate_limit import Allowance
+
+_ATTEMPTS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +40,10 @@ class Problem:
         """Return the JSON document; ``written`` where a protocol has written it."""
         if self.written is not None:
             return self.written
-        error = {"code": self.code, "message": self.message, "details": dict(self.details)}
+        error: dict[str, object] = {"code": self.code, "message": self.message, "details": dict(self.details)}
+        if "Retry-After" in self.fields:
+            delay = 1000 * int(self.fields["Retry-After"])
+            error["retry"] = {"suggested_delay_ms": delay, "max_attempts": _ATTEMPTS}
         return json.dumps({"error": error}, ensure_ascii=False).encode()
 
     async def send(self, send: Send, *, head: bool = False) -> None:

@@ -206,7 +206,7 @@ class TestRefusals:
         somebody = await client.get(path, key("open-notes", scopes=["read"]))
         error = somebody.json()["error"]
         assert (somebody.status, error["code"]) == (403, "PERMISSION_DENIED")
-        assert error["details"] == {"required_scopes": [], "granted_scopes": ["read"]}
+        assert error["details"] == {"required_scopes": ["skill:staff-guide"], "granted_scopes": ["read"]}
         assert (await client.get(path, key("staff-guide"))).status == 200
 
     async def test_more_signatures_than_are_remembered_wait(self, client, tokens, monkeypatch):
@@ -229,6 +229,8 @@ class TestRefusals:
         assert (last.status, last.json()["error"]["code"]) == (429, "TOO_MANY_REQUESTS")
         assert int(last.fields["retry-after"]) >= 1
         assert last.fields["ratelimit-remaining"] == "0"
+        pause = 1000 * int(last.fields["retry-after"])
+        assert last.json()["error"]["retry"] == {"suggested_delay_ms": pause, "max_attempts": 3}
         assert (await client.get(INDEX)).status == 200
         authentication = client.application._authentication
         with monkeypatch.context() as patch:

@@ -27,7 +27,11 @@ async def client(tmp_path, monkeypatch):
     folder = tmp_path / "skills"
     write_skill(folder, "csv-profile", {"scripts/run.sh": "echo", "skill.toml": 'scenes = ["office"]\n'})
     write_skill(folder, "open-notes")
-    application = app([folder], blobs=tmp_path / "blobs", publisher="example-corp", access_log=False)
+    settings = tmp_path / "server.toml"
+    settings.write_text('[oauth2]\nissuer = "https://login.example.com"\naudience = "skills"\n')
+    application = app(
+        [folder], blobs=tmp_path / "blobs", publisher="example-corp", access_log=False, configuration=settings
+    )
     await application.startup()
     await application.publication.first(20)
     yield Asgi(application)
@@ -64,7 +68,7 @@ async def everything(client):
             for scope in ("", "/@office")
             for base in ("agent-skills", "skills")
         }
-    paths |= {"/.well-known/skill-sharing", "/skills", "/", "/hits"}
+    paths |= {"/.well-known/skill-sharing", "/.well-known/oauth-protected-resource", "/skills", "/", "/hits"}
     paths |= {
         entry["descriptor_url"].removeprefix("http://skills.example.com")
         for entry in (await client.get("/skills", HOST)).json()

@@ -178,7 +178,7 @@ class Site:
         names = self.names
         if scope is not None:
             # A skill's name goes before a publisher's, and that before a scene's.
-            names = (scope,) if scope in self._skills else tuple(self._groups.get(scope, ()))
+            names = (scope,) if scope in self._skills else tuple(self.tables.groups.get(scope, ()))
         if found is None or (scope is not None and not names):
             return None
         generation, name, file = found.groups()
@@ -202,7 +202,7 @@ class Site:
             return None
         _, name, file = found.groups()
         if by_digest := _BY_DIGEST.fullmatch(f"{name}/{file}"):
-            return self._by_digest.get(bytes.fromhex(by_digest[1]))
+            return self.tables.by_digest.get(bytes.fromhex(by_digest[1]))
         name = name if file is not None else name.partition(".")[0]
         return name if name in self._skills else None
 

@@ -40,6 +40,11 @@ class Grants:
             opened |= self.scopes.get(scope, frozenset())
         return frozenset(opened)
 
+    def scopes_for(self, skill: str) -> list[str]:
+        """Return the scopes of which any one opens the skill of this name, ours first."""
+        configured = (scope for scope, skills in self.scopes.items() if skill in skills or EVERY_SKILL in skills)
+        return [f"{SCOPE_PREFIX}{skill}", *sorted(configured)]
+
 
 def skills_of(scopes: Collection[str]) -> frozenset[str]:
     """Return the names of the skills that scopes of the form ``skill:NAME`` open."""

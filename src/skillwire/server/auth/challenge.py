@@ -1,0 +1,70 @@
+"""What a 401 and a 403 say: how to authenticate here, and which scopes open what was asked for.
+
+The field ``WWW-Authenticate`` says of a bearer token that it was not good, and where tokens come from when that is how
+callers are to authenticate here. Spec: SSP §8.3.2, §8.3.3; RFC 6750 §3; RFC 9728 §5.1.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from skillwire.errors import TrustError
+from skillwire.protocols.skill_sharing.errors import encode_error
+from skillwire.protocols.skill_sharing.messages import AuthType
+from skillwire.server.auth.offer import auth_config, required_auth
+from skillwire.server.problems import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from starlette.types import Scope
+
+    from skillwire.errors import SkillwireError
+    from skillwire.model.access import Principal
+    from skillwire.server.auth.configuration import ServerConfiguration
+    from skillwire.server.auth.resource import ProtectedResource
+
+
+class Challenges:
+    """Tells callers what they lack.
+
+    Args:
+        configuration: what is offered, and what opens what.
+        resource: names where its metadata is.
+    """
+
+    def __init__(self, configuration: ServerConfiguration, resource: ProtectedResource) -> None:
+        self._type = auth_config(configuration).type
+        self._details = required_auth(configuration)
+        self._grants = configuration.grants
+        self._resource = resource
+
+    def required(self, error: SkillwireError, scope: Scope, *, is_bad_token: bool = False) -> Problem:
+        """Return the 401 that tells ``error``.
+
+        Args:
+            error: why the caller is not let in.
+            scope: of the request.
+            is_bad_token: whether it is a bearer token that was refused.
+        """
+        told = TrustError("AUTH_REQUIRED", error.message, details={**error.details, **self._details})
+        parameters = {"realm": "skills"}
+        if self._type is AuthType.OAUTH2:
+            parameters["resource_metadata"] = self._resource.url(scope)
+        if is_bad_token:
+            parameters["error"] = "invalid_token"
+        scheme = "Signature" if self._type is AuthType.CUSTOM and not is_bad_token else "Bearer"
+        written = ", ".join(f'{name}="{value}"' for name, value in parameters.items())
+        return tell(told, 401, {"WWW-Authenticate": f"{scheme} {written}"})
+
+    def denied(self, principal: Principal, skill: str | None) -> Problem:
+        """Return the 403 of a caller who is known, to whom ``skill`` was not opened; None for a list of several."""
+        required = [] if skill is None else self._grants.scopes_for(skill)
+        details = {"required_scopes": required, "granted_scopes": sorted(principal.scopes)}
+        return tell(TrustError("PERMISSION_DENIED", "Insufficient permissions to use this skill", details=details), 403)
+
+
+def tell(error: SkillwireError, status: int, fields: Mapping[str, str] | None = None) -> Problem:
+    """Return the answer that tells ``error`` in the unified form. Spec: SSP §8.2."""
+    _, body = encode_error(error)
+    return Problem(status, error.code, error.message, fields=fields or {}, written=body)

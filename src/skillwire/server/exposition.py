@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry, ProcessCollector, generate_late
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
 
+from skillwire.model.access import Access
 from skillwire.server.metrics import BUCKETS
 
 if TYPE_CHECKING:
@@ -68,9 +69,10 @@ class _Counted(Collector):
 
 
 def _catalog(revision: Revision) -> Iterator[Metric]:
+    broken = sum(one.access is Access.PUBLIC for one in revision.broken)
     for name, text, value in (
-        ("catalog_revision", "Rises with each change of what is published.", revision.number),
-        ("skills", "Skills that are published.", revision.skills),
-        ("broken_skills", "Skill folders that cannot be published as they are.", len(revision.broken)),
+        ("catalog_revision", "Rises with each change of what everybody may know of.", revision.catalog.revision),
+        ("skills", "Skills that are open to everybody.", revision.skills),
+        ("broken_skills", "Folders of such skills that cannot be published as they are.", broken),
     ):
         yield GaugeMetricFamily(f"skillwire_{name}", text, value)

@@ -22,6 +22,7 @@ import structlog
 from skillwire.adapters.files.packed_skills import PackedSkills
 from skillwire.adapters.sqlite.search import SearchIndex
 from skillwire.errors import SkillwireError
+from skillwire.model.access import Access
 from skillwire.model.catalog import Catalog
 from skillwire.server.log import log_broken, log_changes, log_templates
 from skillwire.server.memory import trim_memory
@@ -31,13 +32,13 @@ from skillwire.server.search_hits import SearchHits
 from skillwire.server.watch import Watch, watch_folders
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable
 
     from skillwire.adapters.files.blobs import FileBlobs
     from skillwire.adapters.files.packed_skills import SkillChanges
     from skillwire.adapters.sqlite.revision_search import RevisionSearch
     from skillwire.model.skill import Artifact
-    from skillwire.server.folders import PublishedFolders
+    from skillwire.server.folders import Broken, PublishedFolders
     from skillwire.server.revision import Revision
 
 #: Longer than an index may be cached (:class:`skillwire.protocols.agent_skills.server.Cache`): who holds an old
@@ -71,7 +72,9 @@ class Publication:
         self._pause = _FIRST_PAUSE
         self._is_restored = False
         self._is_owed = True  # a revision of what the folders hold has still to be made
-        self._skills = PackedSkills({}, ())
+        self._skills = self._known = PackedSkills({}, ())
+        self._public_number = 0
+        self._told: list[Broken] = []
         self._superseded: dict[Artifact, tuple[str, float]] = {}
         self._index: SearchIndex | None = None
         self._hits: SearchHits | None = None
@@ -168,10 +171,12 @@ class Publication:
         self._supersede(skills, changes)
         self._number += 1
         broken = tuple(self.folders.broken())
+        known = self.folders.known_skills()
+        public_number = self._count_public(known, broken)
         catalogs = Catalogs(
             Catalog(self._number, self.folders.all_skills()),
-            Catalog(self._number, self.folders.known_skills()),
-            Catalog(self._number, skills),
+            Catalog(public_number, known),
+            Catalog(public_number, skills),
         )
         search = self._indexed(skills, changes)
         if self._hits is None or self._hits.rows is not skills.rows:
@@ -186,6 +191,14 @@ class Publication:
         log_changes(self._log, self._number, len(skills), changes)
         log_templates(self._log, skills.with_finding("PLACEHOLDER", (*changes.added, *changes.changed)))
         log_broken(self._log, broken)
+
+    def _count_public(self, known: PackedSkills, broken: Iterable[Broken]) -> int:
+        """Return the number that strangers may see: it rises with what they may see, and with nothing else."""
+        told = [one for one in broken if one.access is Access.PUBLIC]
+        if self._public_number == 0 or any(known.changes_since(self._known)) or told != self._told:
+            self._public_number += 1
+        self._known, self._told = known, told
+        return self._public_number
 
     def _indexed(self, skills: PackedSkills, changes: SkillChanges) -> RevisionSearch:
         """Return the search of ``skills``; an index that fails is made anew the next time."""

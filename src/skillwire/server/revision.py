@@ -31,6 +31,8 @@ _PREPARED: Final = (INDEX_PATH, OLD_INDEX_PATH)
 class Revision:
     """A revision: its number, the site, the answers that are ready, and the folders that cannot be published.
 
+    ``number`` rises with every change; the one of ``catalog``, with changes of what everybody may know of alone, so
+    that it may be told to everybody.
     ``catalog`` is what everybody may use, ``guarded`` what is left of ``everything``.
     """
 
@@ -81,7 +83,7 @@ def make_revision(
         if isinstance(listing, Listing):
             prepared[path] = prepare(listing)
     return Revision(
-        catalog.revision,
+        catalogs.everything.revision,
         len(catalog.skills),
         site,
         prepared,

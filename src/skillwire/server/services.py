@@ -3,7 +3,8 @@
 ``/healthz`` says that the process answers; ``/readyz`` that it has something to serve, and what is wrong with the
 folders that it cannot publish as they are. A broken skill does not make the server unready: its last good
 version, and all the others, are served. It is unready, and says *stale*, while changes of the folders are not
-followed: what it serves may be more than what they allow now.
+followed: what it serves may be more than what they allow now. Strangers may ask, so nothing here depends on skills that
+are not for everybody.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from skillwire.model.access import Access
 from skillwire.protocols.agent_skills.fields import OPEN_FIELDS
 from skillwire.server.openapi import OPENAPI_PATH, OpenApiRoute
 from skillwire.server.problems import NOT_FOUND, NOT_READY, Problem, method_not_allowed
@@ -60,12 +62,12 @@ def make_services(
         revision = current()
         if revision is None:
             return _response(NOT_READY)
-        broken = [_describe(one) for one in revision.broken]
+        broken = [_describe(one) for one in revision.broken if one.access is Access.PUBLIC]
         alive = metrics.watch().alive
         content = {
             "status": "ready" if alive else "stale",
             "watching": alive,
-            "revision": revision.number,
+            "revision": revision.catalog.revision,
             "skills": revision.skills,
             "broken": broken,
         }
@@ -103,8 +105,8 @@ def _exposed(metrics: Metrics) -> bytes:
 
 
 def _describe(broken: Broken) -> dict[str, Any]:
-    # The folder's name and not its path: who may ask whether we are ready need not know this machine. Of what is not
-    # for everybody, or was never read, only the codes: the log says the rest.
+    # The folder's name and not its path: who may ask whether we are ready need not know this machine. Of what was
+    # never published only the codes: the log says the rest.
     findings = [
         {
             "code": finding.code,

@@ -293,14 +293,29 @@ class TestPrivateSkill:
         assert (await client.get(path)).status == 404
         assert (await client.get(path, key("open-notes"))).status == 404
 
-    async def test_when_it_is_broken_only_the_code_is_told(self, client, tmp_path):
-        (tmp_path / "skills" / SECRET_NAME / "SKILL.md").write_text("no frontmatter")
+    async def test_whatever_happens_to_it_readiness_and_metrics_say_the_same(self, client, tmp_path):
+        async def told():
+            metrics = (await client.get("/metrics")).body.decode().splitlines()
+            return (await client.get("/readyz")).json(), [
+                line for line in metrics if "_skills" in line or "_cat" in line
+            ]
+
+        before = await told()
+        folder = tmp_path / "skills" / SECRET_NAME
+        write_skill(folder.parent, "another-one", {"skill.toml": 'access = "private"\n'})
+        for change in ("changed", "no frontmatter"):
+            (folder / ("notes.txt" if change == "changed" else "SKILL.md")).write_text(change)
+            client.application.publication.folders.refresh(None)
+            client.application.publication._publish()
+            assert await told() == before
+        for file, content in (("open-notes", "no frontmatter"), ("staff-guide", "---\nname: staff-guide\n---\n")):
+            (tmp_path / "skills" / file / "SKILL.md").write_text(content)
         client.application.publication.folders.refresh(None)
         client.application.publication._publish()
-        ready = await client.get("/readyz")
-        assert [one["folder"] for one in ready.json()["broken"]] == [None]
-        assert ready.json()["broken"][0]["findings"][0]["code"]
-        assert SECRET_NAME.encode() not in ready.body
+        ready, metrics = await told()
+        assert ready["revision"] == before[0]["revision"] + 1
+        assert [one["folder"] for one in ready["broken"]] == ["open-notes"]
+        assert "skillwire_broken_skills 1.0" in metrics
 
     async def test_tags_of_lists_say_nothing_of_it(self, client, tmp_path):
         before = {path: (await client.get(path, HOST)).fields.get("etag") for path in LISTS}

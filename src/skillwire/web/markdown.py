@@ -53,11 +53,14 @@ _ATTRIBUTES: Final = {
 }  # fmt: skip
 _CLASSES: Final = {
     "a": {"external"},
+    "code": {"short"},
     "div": {"scroll"},
     "span": {"dead"},
     "td": set(_ALIGNED.values()),
     "th": set(_ALIGNED.values()),
 }
+#: So much of a command is never broken at the end of a line: it fits on a phone.
+_SHORT: Final = 24
 #: What scrolls is reached by the keyboard; pictures are fetched when they come into view.
 _SET: Final = {"pre": {"tabindex": "0"}, "div": {"tabindex": "0"}, "img": {"loading": "lazy"}}
 
@@ -168,7 +171,7 @@ def _plain(tokens: Sequence[Token]) -> str:
 
 
 def _rewrite(tokens: Sequence[Token], links: SkillLinks) -> Iterator[Token]:
-    """Yield inline tokens with their links and images made ours."""
+    """Yield inline tokens with their links and images made ours, and short code marked."""
     open_tags: list[str] = []
     for token in tokens:
         if token.type == "image":
@@ -187,6 +190,8 @@ def _rewrite(tokens: Sequence[Token], links: SkillLinks) -> Iterator[Token]:
         else:
             if token.type == "link_close":
                 token.tag = open_tags.pop()
+            elif token.type == "code_inline" and len(token.content) <= _SHORT:
+                token.attrs["class"] = "short"
             yield token
 
 

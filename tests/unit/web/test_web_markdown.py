@@ -162,6 +162,13 @@ def test_alignment_is_a_class_because_no_inline_style_is_allowed():
     assert [cell["class"] for cell in Outline(html).all("td")] == ["left", "center", "right"]
 
 
+def test_short_code_is_marked_so_that_an_option_is_not_broken_after_its_hyphen():
+    rendered = render_markdown(f"`--dry-run`, [`b`](https://e.example/), `{'x' * 25}`\n\n```short\n-f\n```\n", LINKS)
+    assert '<code class="short">--dry-run</code>' in rendered.html
+    assert '<code class="short">b</code></a>' in rendered.html
+    assert rendered.html.count("short") == 2
+
+
 def test_code_can_be_scrolled_by_the_keyboard():
     assert outline("```\nlong\n```").all("pre") == [{"tabindex": "0"}]
 

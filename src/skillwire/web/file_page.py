@@ -49,7 +49,8 @@ def _lines(content: bytes) -> list[str] | None:
         text = content.decode("utf-8")
     except UnicodeDecodeError:  # no text: it can be downloaded
         return None
-    return neutralise(text.removeprefix("\ufeff")).removesuffix("\n").split("\n")
+    shown = neutralise(text.removeprefix("\ufeff"))
+    return shown.removesuffix("\n").split("\n") if shown else []
 
 
 def _reason(file: SkillFile, *, many: bool) -> str:

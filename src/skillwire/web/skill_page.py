@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 _SKILL_MD: Final = "SKILL.md"
 _MANIFEST: Final = "skill.toml"
+#: More findings of one kind than this are folded, but for some examples.
+_ALIKE: Final = 10
+_EXAMPLES: Final = 3
 
 
 class SkillText(NamedTuple):
@@ -44,6 +47,20 @@ class Row(NamedTuple):
 
     url: str
     file: SkillFile
+
+
+class Found(NamedTuple):
+    """A finding, and its place within the skill."""
+
+    finding: Finding
+    place: str
+
+
+class Findings(NamedTuple):
+    """Findings of one code and level: those that are shown, and those that are folded because they are too many."""
+
+    shown: tuple[Found, ...]
+    folded: tuple[Found, ...]
 
 
 class Command(NamedTuple):
@@ -72,7 +89,8 @@ def skill_page(skill: Skill, text: SkillText, frame: Frame) -> str:
         "total": sum(file.size for file in skill.files),
         "commands": commands(skill, frame.address),
         "artifact": _artifact(skill),
-        "findings": [(finding, _place(finding, skill)) for finding in skill.findings],
+        "findings": len(skill.findings),
+        "groups": _groups(skill),
     }
     return render("skill.html", frame, values)
 
@@ -89,6 +107,18 @@ def commands(skill: Skill, address: str) -> tuple[Command, ...]:
             f'echo "{skill.artifact.digest.hex}  {file}" | sha256sum -c',
         ),
     )
+
+
+def _groups(skill: Skill) -> list[Findings]:
+    """Return the findings by level and code, in the order in which each comes first."""
+    alike: dict[tuple[str, str], list[Found]] = {}
+    for finding in skill.findings:
+        alike.setdefault((finding.level, finding.code), []).append(Found(finding, _place(finding, skill)))
+    return [
+        Findings(tuple(found[:shown]), tuple(found[shown:]))
+        for found in alike.values()
+        for shown in (_EXAMPLES if len(found) > _ALIKE else len(found),)
+    ]
 
 
 def _place(finding: Finding, skill: Skill) -> str:

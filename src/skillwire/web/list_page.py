@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from skillwire.errors import UsageError
-from skillwire.model.search import SearchPage
+from skillwire.model.search import SearchPage, SearchQuery
 from skillwire.registry.facets import FACETS, profile_of
 from skillwire.web.address import short_address
 from skillwire.web.environment import render
@@ -14,7 +15,6 @@ from skillwire.web.query import query_url
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from skillwire.model.search import SearchQuery
     from skillwire.model.skill import Skill
     from skillwire.ports import SkillSearch
     from skillwire.web.environment import Frame
@@ -41,7 +41,7 @@ class Choice(NamedTuple):
 
 
 class Facet(NamedTuple):
-    """A facet and its values."""
+    """A facet and its values; none when no hit has any."""
 
     name: str
     label: str
@@ -80,7 +80,7 @@ def list_page(
         "chosen": [
             (facet, value, _label(facet, value)) for facet in FACETS for value in sorted(query.facets.get(facet, ()))
         ],
-        "facets": list(_facets(page, query)),
+        "facets": [] if problem else list(_facets(search, page, query)),
         "hits": [_hit(skills[name]) for name in page.names],
         "total": page.total,
         "all": len(skills),
@@ -97,20 +97,31 @@ def kind_label(skill: Skill) -> str:
     return _KINDS[profile_of(skill).kind[0]]
 
 
-def _facets(page: SearchPage, query: SearchQuery) -> Iterator[Facet]:
+def _facets(search: SkillSearch, page: SearchPage, query: SearchQuery) -> Iterator[Facet]:
+    """Yield each facet in which the skills differ, be there hits or not: so the list stays where it is."""
+    everything = search.search(SearchQuery(limit=1)).facets
     for name in FACETS:
-        counted = {found.value: found.skills for found in page.facets.get(name, ())}
         chosen = query.facets.get(name, frozenset())
-        shown = sorted(chosen) + [value for value in counted if value not in chosen][:_VALUES]
-        choices = tuple(_choice(name, value, counted.get(value, 0), query) for value in shown)
-        if len(choices) > 1 or chosen:
-            yield Facet(name, _LABELS.get(name, name), choices)
+        if len(everything.get(name, ())) > 1 or chosen:
+            found = dict(page.facets.get(name, ()))
+            choosable = _without(search, query, name) if chosen else page
+            counts = dict(choosable.facets.get(name, ())[:_VALUES])
+            rare = {value: found.get(value, 0) for value in sorted(chosen) if value not in counts}
+            choices = (_choice(name, value, skills, query) for value, skills in (rare | counts).items())
+            yield Facet(name, _LABELS.get(name, name), tuple(choices))
+
+
+def _without(search: SkillSearch, query: SearchQuery, facet: str) -> SearchPage:
+    """Return what would be found if nothing of ``facet`` was chosen: what there is to choose instead."""
+    facets = {name: values for name, values in query.facets.items() if name != facet}
+    return search.search(replace(query, facets=facets, limit=1, after=None))
 
 
 def _choice(facet: str, value: str, skills: int, query: SearchQuery) -> Choice:
+    """Return a choice that leads to the skills with ``value`` and no other; one that is chosen is let go."""
     chosen = query.facets.get(facet, frozenset())
-    url = query_url(query.text, {**query.facets, facet: chosen ^ {value}})
-    return Choice(_label(facet, value), skills, url, value in chosen)
+    left = chosen - {value} if value in chosen else frozenset({value})
+    return Choice(_label(facet, value), skills, query_url(query.text, {**query.facets, facet: left}), value in chosen)
 
 
 def _label(facet: str, value: str) -> str:

@@ -37,6 +37,7 @@ def folder(tmp_path):
             "assets/data.bin": b"\x00\x01",
             "assets/pixel.png": b"\x89PNG",
             "hidden.py": "pay\u202eme\n",
+            "empty.txt": "",
             "long.txt": "x" * (limits.PAGE_FILE_BYTES + 1),
             "lines.txt": "\n" * (limits.PAGE_FILE_LINES + 1),
             "skill.toml": '[permissions]\nnetwork = ["https://api.example.com"]\nsecrets = ["EXAMPLE_API_KEY"]\n',
@@ -110,6 +111,34 @@ async def test_a_facet_that_is_chosen_can_be_let_go_and_goes_along_with_the_form
     assert "./skills/notes" not in page
 
 
+async def test_the_other_values_of_a_facet_are_one_step_away(client):
+    page = await text(client, "/?kind=scripts")
+    assert re.search(r'<a href="\?kind=instructions" data-key="kind:Instructions" rel="nofollow">', page)
+    counts = re.findall(r"<span>([^<]+)</span><b>(\d+)", page)
+    assert counts == [("Instructions", "1"), ("With scripts", "1")]
+    both = await text(client, "/?kind=scripts&kind=instructions")
+    assert '"./skills/notes"' in both
+    assert '<a href="?kind=instructions" data-key="kind:With scripts" class="on"' in both
+
+
+async def test_other_filters_still_narrow_what_a_facet_counts(folder, make):
+    for name, kind, license_ in (("a", True, "MIT"), ("b", False, "MIT"), ("c", False, "MIT"), ("d", True, "ISC")):
+        write_skill(folder, name, {"scripts/go.sh": "echo\n"} if kind else None, version=f"1.0.0\nlicense: {license_}")
+    application = make()
+    page = await text(Asgi(application), "/?kind=scripts&license=MIT")
+    counts = dict(re.findall(r"<span>([^<]+)</span><b>(\d+)", page))
+    assert counts == {"Instructions": "2", "With scripts": "1", "MIT": "1", "ISC": "1"}
+    assert "1 skill<" in page.partition('id="count"')[2]
+    await application.shutdown()
+
+
+async def test_the_filters_stay_where_they_are_whatever_is_left(client):
+    for target, left in (("/?q=tools", ["With scripts"]), ("/?q=zzzzqq", [])):
+        page = await text(client, target)
+        assert '<nav class="facets"' in page
+        assert re.findall(r"<span>([^<]+)</span><b>", page) == left
+
+
 async def test_no_hits_and_bad_cursors_say_what_to_do(client):
     none = await client.get("/?q=zzzzqq&kind=scripts", HTML)
     assert none.status == 200
@@ -165,6 +194,26 @@ async def test_findings_say_where_without_saying_where_on_this_machine(client, f
     assert "HIDDEN_IN_FILE" in page
     assert "<code>hidden.py:1</code>" in page
     assert str(folder) not in page
+
+
+async def test_more_than_ten_findings_of_one_kind_are_folded_but_for_three(folder, make):
+    write_skill(folder, "many", {f"hidden-{number:02}.py": "pay\u202eme\n" for number in range(11)})
+    write_skill(folder, "some", {f"hidden-{number:02}.py": "pay\u202eme\n" for number in range(10)})
+    application = make()
+    many, some = [await text(Asgi(application), f"/skills/{name}") for name in ("many", "some")]
+    assert "<summary>8 more <code>HIDDEN_IN_FILE</code></summary>" in many
+    assert many.partition("<summary>8 more")[0].count("<code>hidden-") == 3
+    assert many.count("<code>hidden-") == 11
+    assert "more <code>HIDDEN" not in some
+    assert some.count("<code>hidden-") == 10
+    await application.shutdown()
+
+
+async def test_an_empty_file_has_no_lines(client):
+    page = await text(client, "/skills/tools/files/empty.txt")
+    assert "<span>0 lines</span>" in page
+    assert "This file is empty." in page
+    assert 'id="L1"' not in page
 
 
 async def test_a_file_has_numbered_lines_that_can_be_linked(client):

@@ -135,7 +135,13 @@ def test_an_origin_that_needs_no_login_says_so(user, origin):
 def test_a_signing_key_is_kept_with_its_name(user, origin):
     origin.auth = {"type": "custom", "custom": {"instructions": "Sign the body.", "parameters": []}}
     assert "--key-id" in user.run("login", origin.url, "--token-stdin", status=2, stdin=KEY)
+    assert "error[LOGIN_FORM]" in user.run("login", origin.url, "--token-stdin", "--key-id", "a:b", status=2, stdin=KEY)
+    told = user.run("login", origin.url, "--token-stdin", "--key-id", "one", status=5, stdin=KEY)
+    assert "error[ACCESS_DENIED]" in told
+    assert not user.store.exists()
+    origin.accepts = lambda headers: headers.get("x-signature", "").startswith("one:")
     user.run("login", origin.url, "--token-stdin", "--key-id", "one", stdin=KEY)
+    assert KEY not in str(origin.requests)
     stored = json.loads(user.store.read_text())[origin.url]
     assert (stored["kind"], stored["key_id"], stored["secrets"]) == ("custom", "one", {"secret": KEY})
 

@@ -51,6 +51,8 @@ if TYPE_CHECKING:
 
 
 _FIELD_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}", re.ASCII)
+#: What can stand before the first colon of a signature.
+_KEY_ID: Final = re.compile(r"[!-9;-~]{1,128}", re.ASCII)
 
 
 class LoginOptions(NamedTuple):
@@ -154,8 +156,13 @@ class _Login:
         if self._options.key_id is None:
             fix = "The provider tells you the ID with the key; where there is none, write --key-id default."
             raise UsageError("LOGIN_FORM", "signed requests need --key-id", fix=fix)
+        if not _KEY_ID.fullmatch(self._options.key_id):
+            raise UsageError("LOGIN_FORM", f"{ascii(self._options.key_id)[:60]} is not the ID of a key")
         secret = self._secret(f"Signing key for {self._origin}", self._options.api_key_env, self._options.token_stdin)
-        return new_key(self._origin, secret, key_id=self._options.key_id)
+        credential = new_key(self._origin, secret, key_id=self._options.key_id)
+        if self._wanted.refused_at is not None:
+            self._driver.run(try_out(credential, self._wanted.refused_at))
+        return credential
 
     def _oauth(self) -> Credential:
         options, wanted = self._options, self._wanted

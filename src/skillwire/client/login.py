@@ -8,8 +8,10 @@ token endpoint of the descriptor.
 from __future__ import annotations
 
 import secrets
+import time
 from typing import TYPE_CHECKING, Literal
 
+from skillwire.client.request_signing import RequestSigner
 from skillwire.errors import FetchError, Place, SkillwireError, TrustError, UsageError
 from skillwire.model.credential import Credential, Grant
 from skillwire.model.url import parse_url
@@ -128,7 +130,10 @@ def try_out(credential: Credential, url: str) -> Exchange[None]:
     Raises:
         FetchError: ``ACCESS_DENIED`` when it is refused.
     """
-    response = yield from fetch(HttpRequest(url, headers={credential.header: credential.field_value}))
+    if credential.kind == "custom":
+        response = yield from RequestSigner(time.time).send(HttpRequest(url), credential)
+    else:
+        response = yield from fetch(HttpRequest(url, headers={credential.header: credential.field_value}))
     if response.status == _UNAUTHORIZED:
         fix = "Check the key, and that it is for this origin."
         raise FetchError("ACCESS_DENIED", "the origin refuses the key; it is not stored", place=Place(url), fix=fix)

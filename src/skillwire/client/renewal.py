@@ -3,7 +3,7 @@
 A flow knows a stored credential by a mark only, which stands where the value of ``Authorization`` would. It stays the
 same as long as the login lasts, so the cache keeps what it knows when a token is renewed; and no flow holds a secret.
 :meth:`StoredCredentials.sending` puts the real header field into each request to the credential's own origin, the
-moment before it goes out.
+moment before it goes out, or signs the request with a key that is sent nowhere.
 
 When a request is answered with 401, its exchange is set aside where it waits for its answer. The token is renewed as
 steps of the flow, so that the asynchronous client waits for locks and files in threads, and the same request goes out
@@ -30,10 +30,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from skillwire.adapters.files.credential_store import CredentialStore
+    from skillwire.client.request_signing import RequestSigner
     from skillwire.model.credential import Credential
     from skillwire.protocols.oauth.messages import Tokens
     from skillwire.resolver.flow import Flow
-    from skillwire.wire.exchange import Exchange, HttpRequest
+    from skillwire.wire.exchange import Exchange, HttpRequest, HttpResponse
 
 T = TypeVar("T")
 
@@ -62,12 +63,17 @@ class StoredCredentials:
         self._clock = clock
         self._in_use: dict[str, Credential] = {}
         self._renewed_at: dict[str, float] = {}
+        self._signer: RequestSigner | None = None
 
     def take(self, origin: str) -> Credential | None:
-        """Use the stored credential of ``origin`` from now on; return it, or None when there is none to send."""
+        """Use the stored credential of ``origin`` from now on; return it, or None when there is none."""
         credential = self._store.find(origin)
-        if credential is None or credential.kind == "custom":  # a key to sign with is sent nowhere
+        if credential is None:
             return None
+        if credential.kind == "custom" and self._signer is None:
+            from skillwire.client.request_signing import RequestSigner  # noqa: PLC0415  # few logins are keys
+
+            self._signer = RequestSigner(self._clock)
         return self._in_use.setdefault(origin, credential)
 
     def sending(self, flow: Flow[T]) -> Flow[T]:
@@ -114,7 +120,7 @@ class StoredCredentials:
             while True:
                 credential = self._credential_for(request)
                 try:
-                    response = yield request if credential is None else _signed(request, credential)
+                    response = yield from self._send(request, credential)
                 except SkillwireError as error:
                     request, again = exchange.throw(error), None
                     continue
@@ -123,6 +129,15 @@ class StoredCredentials:
                 request, again = exchange.send(response), None
         except StopIteration as stop:
             return stop.value  # type: ignore[no-any-return]  # StopIteration.value is typed Any
+
+    def _send(self, request: HttpRequest, credential: Credential | None) -> Exchange[HttpResponse]:
+        if credential is None:
+            return (yield request)
+        if credential.kind == "custom":
+            assert self._signer is not None  # noqa: S101  # take() has made it
+            return (yield from self._signer.send(request, credential))
+        headers = {name: value for name, value in request.headers.items() if name.lower() != "authorization"}
+        return (yield request._replace(headers={**headers, credential.header: credential.field_value}))
 
     def _credential_for(self, request: HttpRequest) -> Credential | None:
         mark = request.header("authorization")
@@ -208,11 +223,6 @@ def renewed(credential: Credential, tokens: Tokens, now: float) -> Credential:
         scope = grant.scope if tokens.scope is None else tokens.scope
         grant = replace(grant, refresh_token=tokens.refresh_token or grant.refresh_token, scope=scope)
     return replace(credential, secret=tokens.access_token, expires_at=expires_at, grant=grant)
-
-
-def _signed(request: HttpRequest, credential: Credential) -> HttpRequest:
-    headers = {name: value for name, value in request.headers.items() if name.lower() != "authorization"}
-    return request._replace(headers={**headers, credential.header: credential.field_value})
 
 
 def _ended(credential: Credential, why: str) -> FetchError:

@@ -16,10 +16,12 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire import limits
-from skillwire.protocols.skill_sharing.messages import CustomAuth, ParameterDefinition
+
+if TYPE_CHECKING:
+    from skillwire.protocols.skill_sharing.messages import CustomAuth
 
 HEADER: Final = "X-Signature"
 _FORM: Final = re.compile(r"([a-z2-7]{16}):(0|[1-9][0-9]{0,11}):([0-9a-f]{64})", re.ASCII)
@@ -66,6 +68,11 @@ def is_signed_by(signature: Signature, secret: bytes, method: str, target: str, 
 
 def custom_auth() -> CustomAuth:
     """Return how a descriptor tells callers to sign. Spec: SSP §3.5.5, §7.2.3."""
+    from skillwire.protocols.skill_sharing.messages import (  # noqa: PLC0415  # whoever signs does without msgspec
+        CustomAuth,
+        ParameterDefinition,
+    )
+
     instructions = (
         f"Send the header {HEADER}: KEYID:TIMESTAMP:HEX with each request. TIMESTAMP is now in whole seconds since the "
         "epoch. HEX is the lower-case hexadecimal HMAC-SHA256, keyed with your secret key as it was given to you, of "

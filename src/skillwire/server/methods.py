@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from skillwire.protocols.agent_skills.fields import OPEN_FIELDS
+from skillwire.protocols.agent_skills.fields import IDENTITY_FIELDS, OPEN_FIELDS
 from skillwire.server.headers import encode_fields
 from skillwire.server.problems import method_not_allowed
 
@@ -18,7 +18,9 @@ _OPTIONS: Final = encode_fields(
     {
         "Allow": _ALLOWED,
         "Access-Control-Allow-Methods": _ALLOWED,
-        "Access-Control-Allow-Headers": "*",
+        # The star stands for everything but Authorization (Fetch standard), and for nothing in browsers that do not
+        # know it.
+        "Access-Control-Allow-Headers": f"*, {IDENTITY_FIELDS}, Content-Type, Range, If-Range, If-None-Match",
         "Access-Control-Max-Age": "86400",
     },
     OPEN_FIELDS,

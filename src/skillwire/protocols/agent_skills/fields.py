@@ -12,7 +12,8 @@ from typing import Final
 #: On every answer.
 OPEN_FIELDS: Final[dict[str, str]] = {
     "Access-Control-Allow-Origin": "*",
-    "Access-Control-Expose-Headers": "ETag, Accept-Ranges, Content-Range",
+    "Access-Control-Expose-Headers": "ETag, Accept-Ranges, Content-Range, RateLimit-Limit, RateLimit-Remaining, "
+    "RateLimit-Reset, Retry-After, WWW-Authenticate",
     "Cross-Origin-Resource-Policy": "cross-origin",
     "X-Content-Type-Options": "nosniff",
 }

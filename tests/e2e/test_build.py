@@ -345,6 +345,25 @@ def test_what_it_says_to_people(skills, tmp_path):
     assert "warning[SCRIPT_NOT_EXECUTABLE]: the executable bit is missing" in done.stderr
 
 
+def test_it_counts_what_is_written_and_apart_what_is_not_public(skills, tmp_path):
+    for name, access in (("one", "private"), ("two", "restricted")):
+        write_skill(skills, name, {"skill.toml": f'access = "{access}"\n'})
+    url = ["--base-url", "https://skills.example.com"]
+    told = build(skills, "-o", tmp_path / "site", *url, home=tmp_path / "home")
+    assert (told["skills"], told["not_public"], told["read"]) == (2, 2, 4)
+    index = json.loads((tmp_path / "site" / ".well-known" / "skill-sharing").read_bytes())
+    assert [entry["id"] for entry in index["skills"]] == ["local/notes", "local/tools"]
+    for more, end in (
+        ([], "0 removed); 2 not published: not public\n"),
+        (["--dry-run"], "public; nothing was written\n"),
+    ):
+        command = [sys.executable, "-m", "skillwire", "build", skills, "-o", tmp_path / "site", *url, *more]
+        environment = {**os.environ, "SKILLWIRE_HOME": str(tmp_path / "home")}
+        done = subprocess.run(command, env=environment, capture_output=True, check=True, text=True)
+        assert "2 skills into" in done.stdout
+        assert done.stdout.endswith(end)
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "status"),
     [

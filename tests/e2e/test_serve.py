@@ -73,6 +73,28 @@ def test_it_says_in_one_line_where_the_skills_are_and_how_to_add_one(skills, tmp
     assert "published revision=1 skills=2 added=notes, tools" in errors
 
 
+def test_it_counts_apart_what_is_open_to_everybody(tmp_path):
+    folder = tmp_path / "skills"
+    for name, access in (("one", "private"), ("two", "restricted")):
+        write_skill(folder, name, {"skill.toml": f'access = "{access}"\n'})
+    for opened, said in (
+        (
+            0,
+            "serving 2 skills, none of them open to everybody, at {}; add one: who was given a token can;",
+        ),
+        (1, "serving 3 skills, 1 of them open to everybody, at {}; add one: skillwire add {}/zero"),
+    ):
+        if opened:
+            write_skill(folder, "zero")
+        process = _serve(folder, "--port", "0", home=tmp_path / "home")
+        line = process.stdout.readline()
+        process.terminate()
+        process.communicate(timeout=PATIENCE)
+        assert line.startswith(said.replace("{}", line.partition(" at ")[2].partition(";")[0]))
+    with ServeProcess(folder, home=tmp_path / "home") as server:
+        assert (server.announcement["skills"], server.announcement["open"]) == (3, 1)
+
+
 def test_what_it_suggests_works(skills, tmp_path):
     with ServeProcess(skills, home=tmp_path / "home") as server:
         command = [sys.executable, "-m", *server.announcement["add"].split(), "--yes", "--agent", "universal"]

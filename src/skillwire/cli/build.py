@@ -73,8 +73,8 @@ def command(*, output: Output, folders: tuple[str, ...], site: str, hosts: tuple
         raise NotFoundError("SKILL_NOT_FOUND", "there is no SKILL.md to publish", place=Place(folders[0]), fix=_EMPTY)
     with Progress("building", len(build.folders), shown=not (output.quiet or output.as_json)) as progress:
         report = build.run(progress.advance)
-    for finding in report.findings:
-        output.finding(finding)
+    for finding in sorted(report.findings, key=lambda row: row.level != "error"):
+        output.finding(finding)  # errors stand first, where a thousand warnings do not hide them
     _check(report, skip_broken=options["skip_broken"], allow_empty=options["allow_empty"])
     _tell(output, site, report)
 
@@ -101,18 +101,22 @@ def _chosen(hosts: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _tell(output: Output, site: str, report: BuildReport) -> None:
-    number = "1 skill" if report.skills == 1 else f"{report.skills} skills"
+    number = "1 skill" if report.public == 1 else f"{report.public} skills"
+    kept_back = report.skills - report.public
+    left_out = f"; {kept_back} not published: not public" if kept_back else ""
     read = f"{report.loaded} read, {report.unchanged} unchanged"
     if report.changes is None:
-        output.line("would build ", strong(number), f" into {site} ({read}); nothing was written")
+        output.line("would build ", strong(number), f" into {site} ({read}){left_out}; nothing was written")
     else:
         written, removed = report.changes
-        output.line("built ", strong(number), f" into {site} ({read}; {written} files written, {removed} removed)")
+        files = f"{written} files written, {removed} removed"
+        output.line("built ", strong(number), f" into {site} ({read}; {files}){left_out}")
     output.document(
         "build/1",
         {
             "site": site,
-            "skills": report.skills,
+            "skills": report.public,
+            "not_public": kept_back,
             "read": report.loaded,
             "unchanged": report.unchanged,
             "changes": report.changes and report.changes._asdict(),

@@ -126,6 +126,7 @@ _CONTENTS: Final[dict[str, Schema]] = {
         "What build wrote.",
         site=text("The folder of the site"),
         skills=number("How many skills it holds"),
+        not_public=number("How many more were found and not written, as they are not public"),
         read=number("How many were read"),
         unchanged=number("How many were known from the build before"),
         changes=or_null(
@@ -346,12 +347,13 @@ _SERVE_EVENTS: Final[dict[str, Schema]] = {
         address=text("The URL under which this machine reaches it"),
         base_url=text("--base-url, or the address"),
         skills=number("How many skills are served"),
-        add=text("A command that adds one of them; a hint when there is none yet"),
+        open=number("How many of them are open to everybody"),
+        add=text("A command that adds one of those; a hint when there is none"),
     ),
     "published": fields(
         "A revision is served from now on.",
         revision=number("Its number, from 1"),
-        skills=number("How many skills it has"),
+        skills=number("How many skills it opens to everybody"),
         added=number("How many of them are new"),
         changed=number("How many have changed"),
         removed=number("How many are gone"),

@@ -63,8 +63,14 @@ def command(
 def _announce(output: Output, events: EventStream, address: str, base_url: str | None, revision: Revision) -> None:
     """Say where the skills are and how to add one, in one line."""
     where = (base_url or address).rstrip("/")
-    names = revision.site.names
-    hint = f"skillwire add {where}/{names[0]}" if names else "there is none yet; make one with skillwire init"
-    number = "1 skill" if revision.skills == 1 else f"{revision.skills} skills"
-    output.line("serving ", strong(number), " at ", strong(address), "; add one: ", whole(hint))
-    events.begin({"address": address, "base_url": where, "skills": revision.skills, "add": hint})
+    names, every = revision.site.names, len(revision.everything.skills)
+    if names:
+        hint = f"skillwire add {where}/{names[0]}"
+    elif every:
+        hint = "who was given a token can; make one with skillwire token create"
+    else:
+        hint = "there is none yet; make one with skillwire init"
+    number = "1 skill" if every == 1 else f"{every} skills"
+    opened = "" if revision.skills == every else f", {revision.skills or 'none'} of them open to everybody,"
+    output.line("serving ", strong(number), f"{opened} at ", strong(address), "; add one: ", whole(hint))
+    events.begin({"address": address, "base_url": where, "skills": every, "open": revision.skills, "add": hint})

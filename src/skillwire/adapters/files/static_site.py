@@ -4,6 +4,9 @@ A folder whose signature is that of the last build is neither read nor written: 
 record, and its files are in the site already. Everything else is loaded into the stage of the site
 (:mod:`skillwire.adapters.files.site_folder`), by several processes when there is much of it, and put in place
 at the end. The bytes depend on the skills and the options alone.
+
+A host of files asks nobody who they are, so only public skills are in the site. Restricted ones are not listed either,
+although Skill Sharing lists them: nothing that the list would lead to could be there.
 """
 
 from __future__ import annotations

@@ -100,6 +100,7 @@ OAUTH_TOKEN_LENGTH = Bound(16 * KIB, "characters", "of a token; more than fits i
 OAUTH_TOKEN_SECONDS = Bound(10 * 365 * 24 * 3600, "seconds", "that a token may be said to last")
 LOGIN_BROWSER_SECONDS = Bound(300, "seconds", "that a login in the browser may take")
 LOGIN_REDIRECT_BYTES = Bound(16 * KIB, "bytes", "of a request to the listener that waits for the browser")
+LOGIN_CONNECTIONS = Bound(32, "connections", "to that listener at once; beyond, the one that is open longest is closed")
 LOGIN_DEVICE_SECONDS = Bound(1800, "seconds", "that a device code is asked about, however long it is said to last")
 LOGIN_POLL_SECONDS = Bound(60, "seconds", "between two questions about a device code, at most")
 LOGIN_DESCRIPTORS = Bound(5, "descriptors", "that are read to find out what an origin wants")

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import urllib.error
 import urllib.parse
 import urllib.request
 from pathlib import Path
@@ -272,8 +273,6 @@ def _redirect_of(terminal):
 @pytest.mark.parametrize(
     ("answer", "code"),
     [
-        ("state=wrong&code=c", "LOGIN_STATE"),
-        ("code=c", "LOGIN_STATE"),
         ("state={state}&iss=https://other.example&code=c", "LOGIN_STATE"),
         ("state={state}&code=c", "LOGIN_STATE"),
         ("state={state}&iss={iss}&error=access_denied", "LOGIN_DENIED"),
@@ -295,6 +294,24 @@ def test_an_answer_that_does_not_fit_ends_the_login(user, origin, oidc_provider,
         assert f"error[{code}]" in terminal.text()
     assert "skillwire has the answer" in page
     assert not user.store.exists()
+
+
+def test_an_answer_of_no_login_of_ours_does_not_end_this_one(user, origin, oidc_provider):
+    wants_oauth(origin, oidc_provider)
+    command = ["login", origin.url, "--client-id", NATIVE.client_id, "--yes", "--flow", "code", "--no-browser"]
+    with Terminal(
+        user.command(*command), cwd=user.folder, environment=user.environment, columns=1000, lines=40
+    ) as terminal:
+        question = next(part for part in terminal.until("code_challenge_method=S256").split() if "redirect_uri" in part)
+        callback = dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(question).query))["redirect_uri"]
+        for query in ("", "?code=c", "?state=wrong&code=c"):
+            with pytest.raises(urllib.error.HTTPError) as caught:
+                urllib.request.urlopen(callback + query)  # noqa: S310  # of loopback
+            caught.value.close()
+            assert caught.value.code == 400
+        oidc_provider.approve(question, visit_callback=True)
+        terminal.until("logged in to")
+        assert terminal.wait() == 0
 
 
 def test_nothing_that_a_login_printed_or_wrote_shows_a_secret(user, origin, oidc_provider):

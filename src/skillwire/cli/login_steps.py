@@ -205,7 +205,7 @@ class _Login:
             _show(f"Open this address to log in:\n  {one_line(question.url)}")
             if not self._options.no_browser:
                 _open_browser(question.url)
-            code = read_answer(listener.wait(limits.LOGIN_BROWSER_SECONDS), question)
+            code = read_answer(listener.wait(question.state), question)
         return self._driver.run(redeem_code(question, code, client))
 
     def _on_another_device(self, server: ServerMetadata, client: ClientIdentity, scope: str) -> Tokens:

@@ -2,18 +2,23 @@
 
 It listens on 127.0.0.1 alone, on a port that the system has free. Any program of this machine and any page in the
 browser can send it a request, so what it gets is judged by :mod:`skillwire.protocols.oauth.authorization`; here a
-request is bounded in size and time, must be a ``GET`` of the one path, and must have been meant for this very address,
-which a page under a name that leads here cannot pretend. Everything else is answered and the waiting goes on.
+request is bounded in size and time, must be a ``GET`` of the one path, must have been meant for this very address,
+which a page under a name that leads here cannot pretend, and must repeat the ``state`` of this login. Everything else
+is answered and the waiting goes on. Browsers open connections ahead of what they ask, and may ask on any of them, so
+all that are open are listened to at once; when there are too many, the oldest goes.
 Spec: RFC 8252 §7.3, §8.3.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hmac
 import re
+import selectors
 import socket
 import time
 from typing import TYPE_CHECKING, Final, Self
+from urllib.parse import parse_qs
 
 from skillwire import limits
 from skillwire.errors import FetchError, Place
@@ -25,7 +30,9 @@ PATH: Final = "/callback"
 
 _HEAD: Final = re.compile(rb"GET ([!-~]+) HTTP/1\.[01]\r\n(.*)", re.DOTALL)
 _HOST: Final = re.compile(rb"^host:[\t ]*([!-~]*)[\t ]*\r?$", re.IGNORECASE | re.MULTILINE)
+_IDLE_SECONDS: Final = 60.0  # before the first byte; browsers hold connections ready for that long
 _ONE_REQUEST_SECONDS: Final = 5.0
+_MOST_FIELDS: Final = 30
 _PAGE: Final = (
     "<!doctype html><html lang=en><meta charset=utf-8><title>skillwire</title>"
     "<p>{}</p><p>You may close this page and go back to the terminal.</p></html>"
@@ -50,51 +57,112 @@ class RedirectListener:
         """Stop listening."""
         self._listener.close()
 
-    def wait(self, seconds: float = limits.LOGIN_BROWSER_SECONDS) -> str:
-        """Return path and query of the one request that counts.
+    def wait(self, state: str, seconds: float = limits.LOGIN_BROWSER_SECONDS) -> str:
+        """Return path and query of the one request that counts: the first with the ``state`` of this login.
 
         Raises:
             FetchError: ``LOGIN_TIMEOUT`` when none comes within ``seconds``.
         """
         end = time.monotonic() + seconds
-        while (left := end - time.monotonic()) > 0:
-            self._listener.settimeout(left)
-            try:
-                connection, _ = self._listener.accept()
-            except TimeoutError:
-                break
-            with connection, contextlib.suppress(OSError):  # whoever it was has gone; the next one may be the browser
-                target = self._serve(connection)
-                if target is not None:
-                    return target
+        callers: dict[socket.socket, _Caller] = {}
+        try:
+            with selectors.DefaultSelector() as selector:
+                selector.register(self._listener, selectors.EVENT_READ)
+                while (now := time.monotonic()) < end:
+                    for caller in [caller for caller in callers.values() if caller.end <= now]:
+                        _drop(caller, callers, selector)
+                    next_end = min([end, *(caller.end for caller in callers.values())])
+                    for key, _ in selector.select(next_end - now):
+                        if key.fileobj is self._listener:
+                            self._accept(callers, selector)
+                        elif (caller := callers.get(key.fileobj)) and caller.receive():  # type: ignore[call-overload]  # sockets alone are registered
+                            _drop(caller, callers, selector, close=False)
+                            with caller.connection:
+                                if (target := self._judge(caller, state)) is not None:
+                                    return target
+        finally:
+            for caller in callers.values():
+                caller.connection.close()
         raise FetchError("LOGIN_TIMEOUT", f"no browser came back within {seconds:g} s", place=Place(self.url))
 
-    def _serve(self, connection: socket.socket) -> str | None:
-        head = _read_head(connection)
-        found = _HEAD.fullmatch(head)
-        host = _HOST.search(head)
-        if found is None or host is None or host[1].decode("ascii") != self._authority:
-            _answer(connection, "400 Bad Request", "This is not the answer that skillwire waits for.")
-            return None
-        target = found[1].decode("ascii")
-        if target.partition("?")[0] != PATH:
-            _answer(connection, "404 Not Found", "There is nothing here.")
-            return None
-        with contextlib.suppress(OSError):  # the answer came; whether the browser hears of it does not matter
-            _answer(connection, "200 OK", "skillwire has the answer; the terminal says what came of it.")
-        return target
+    def _accept(self, callers: dict[socket.socket, _Caller], selector: selectors.BaseSelector) -> None:
+        try:
+            connection, _ = self._listener.accept()
+        except OSError:  # whoever it was has gone already
+            return
+        connection.setblocking(False)
+        if len(callers) >= limits.LOGIN_CONNECTIONS:
+            _drop(next(iter(callers.values())), callers, selector)
+        callers[connection] = _Caller(connection)
+        selector.register(connection, selectors.EVENT_READ)
+
+    def _judge(self, caller: _Caller, state: str) -> str | None:
+        """Answer a whole request; return its target when it is the one that counts."""
+        found = _HEAD.fullmatch(caller.head)
+        host = _HOST.search(caller.head)
+        target = found[1].decode("ascii") if found else ""
+        counts = False
+        if not target or host is None or host[1].decode("ascii") != self._authority:
+            answer = "400 Bad Request", "This is not the answer that skillwire waits for."
+        elif target.partition("?")[0] != PATH:
+            answer = "404 Not Found", "There is nothing here."
+        elif not _has_state(target, state):
+            answer = "400 Bad Request", "This is not the answer of this login."
+        else:
+            answer, counts = ("200 OK", "skillwire has the answer; the terminal says what came of it."), True
+        caller.connection.settimeout(_ONE_REQUEST_SECONDS)
+        with contextlib.suppress(OSError):  # whether the browser hears of it does not matter
+            _answer(caller.connection, *answer)
+        return target if counts else None
 
 
-def _read_head(connection: socket.socket) -> bytes:
-    head = b""
-    end = time.monotonic() + _ONE_REQUEST_SECONDS
-    while b"\r\n\r\n" not in head and len(head) <= limits.LOGIN_REDIRECT_BYTES:
-        connection.settimeout(max(end - time.monotonic(), 0.001))
-        data = connection.recv(4096)
-        if not data:
-            break
-        head += data
-    return head.partition(b"\r\n\r\n")[0] + b"\r\n"
+class _Caller:
+    """One open connection, and what came on it."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self.connection = connection
+        self.end = time.monotonic() + _IDLE_SECONDS
+        self._received = b""
+
+    @property
+    def head(self) -> bytes:
+        """The request line and the header fields."""
+        return self._received.partition(b"\r\n\r\n")[0] + b"\r\n"
+
+    def receive(self) -> bool:
+        """Take what has come; whether no more is to come, or all of the head is here."""
+        try:
+            data = self.connection.recv(4096)
+        except BlockingIOError:
+            return False
+        except OSError:  # it was broken off
+            data = b""
+        if not self._received:
+            self.end = time.monotonic() + _ONE_REQUEST_SECONDS
+        self._received += data
+        return not data or b"\r\n\r\n" in self._received or len(self._received) > limits.LOGIN_REDIRECT_BYTES
+
+
+def _drop(
+    caller: _Caller,
+    callers: dict[socket.socket, _Caller],
+    selector: selectors.BaseSelector,
+    *,
+    close: bool = True,
+) -> None:
+    selector.unregister(caller.connection)
+    del callers[caller.connection]
+    if close:
+        caller.connection.close()
+
+
+def _has_state(target: str, state: str) -> bool:
+    """Whether one ``state`` in the query of ``target`` is that of this login. Trust: anybody may have sent it."""
+    try:
+        values = parse_qs(target.partition("?")[2], max_num_fields=_MOST_FIELDS).get("state", [])
+    except ValueError:  # too many fields
+        return False
+    return any(hmac.compare_digest(value.encode("utf-8", "surrogatepass"), state.encode()) for value in values)
 
 
 def _answer(connection: socket.socket, status: str, message: str) -> None:

@@ -280,7 +280,7 @@ class _Seen:
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
-            self.status = message["status"]
+            self.status = int(message["status"])
             message["headers"] = self._fields(message["headers"])
         else:
             self.sent += len(message.get("body", b""))

@@ -20,6 +20,14 @@ from skillwire import limits
 from skillwire.server.openapi import document
 
 schema = schemathesis.openapi.from_dict(document())
+CONFIGURATION = """
+[rate_limit]
+principal_per_minute = 1000000
+principal_burst = 1000000
+[oauth2]
+issuer = "https://login.example.com"
+audience = "skills"
+"""
 few = settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
 
 
@@ -48,7 +56,7 @@ def server(folder):
     write_skill(folder / "skills", "csv-profile", {"scripts/run.py": "print()\n"})
     write_skill(folder / "skills", "open-notes")
     write_skill(folder / "skills", "staff-guide", {"skill.toml": 'access = "restricted"\n'})
-    (folder / "server.toml").write_text("[rate_limit]\nprincipal_per_minute = 1000000\nprincipal_burst = 1000000\n")
+    (folder / "server.toml").write_text(CONFIGURATION)
     with ServeProcess(folder / "skills", "--config", folder / "server.toml", "--no-access-log", home=folder) as running:
         running.wait_for(lambda ready: ready["skills"] == 2)
         yield running

@@ -177,7 +177,8 @@ class Authentication:
             return Refusal(Problem(429, error.code, error.message, error.details, pause))
         if error.code == "ISSUER_UNAVAILABLE":
             return Refusal(tell(error, 503, {"Retry-After": str(_ISSUER_PAUSE)}))
-        self._failures.take(caller_of(ANONYMOUS, address), self._clock())
+        if error.details.get("reason") != "repeated":  # that signature was good: nothing was guessed
+            self._failures.take(caller_of(ANONYMOUS, address), self._clock())
         return Refusal(self._challenges.required(error, scope, is_bad_token=is_bad_token))
 
 

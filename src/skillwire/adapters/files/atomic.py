@@ -6,6 +6,7 @@ import contextlib
 import os
 from typing import TYPE_CHECKING
 
+from skillwire.adapters.files.directories import make_folder
 from skillwire.errors import Place, StorageError
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def _create(path: str, mode: int) -> int:
     try:
         return os.open(path, flags, mode)
     except FileNotFoundError:  # most often the folder is there, and one call is enough
-        os.makedirs(os.path.dirname(path), exist_ok=True)  # noqa: PTH103, PTH120  # text, as above
+        make_folder(os.path.dirname(path))  # noqa: PTH120  # text, as above
         return os.open(path, flags, mode)
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from skillwire.adapters.files.atomic import write_atomically
+from skillwire.adapters.files.directories import make_folder
 from skillwire.adapters.files.downloads import FileDownload
 from skillwire.model.digest import Digest
 
@@ -75,7 +76,7 @@ class FileBlobs:
     def lock(self) -> None:
         """Hold the folder, together with others, until :meth:`unlock`: nothing in it is removed meanwhile."""
         if self._lock is None:
-            self.directory.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
+            make_folder(self.directory, mode=_FOLDER_MODE)
             self._lock = os.open(self.directory / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _FILE_MODE)
             fcntl.flock(self._lock, fcntl.LOCK_SH)
 

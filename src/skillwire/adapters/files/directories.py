@@ -25,6 +25,20 @@ def state_directory() -> Path:
     return _directory("state", "XDG_STATE_HOME", ".local/state")
 
 
+def make_folder(folder: str | Path, *, mode: int = 0o777) -> None:
+    """Make ``folder``, unless it is there; the state folder above it is made for its owner alone.
+
+    Who may look into the state folder sees the origins that somebody uses, and what a change was about to do.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    state = str(state_directory())
+    if f"{folder}/".startswith(f"{state}/"):
+        os.makedirs(state, mode=0o700, exist_ok=True)  # noqa: PTH103  # text: add makes a folder for each skill
+    os.makedirs(folder, mode=mode, exist_ok=True)  # noqa: PTH103  # same
+
+
 def _directory(part: str, variable: str, default: str) -> Path:
     if home := os.environ.get("SKILLWIRE_HOME"):
         return Path(home) / part

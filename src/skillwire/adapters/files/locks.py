@@ -7,6 +7,7 @@ import os
 from typing import TYPE_CHECKING
 
 from skillwire.adapters.files.atomic import storage_error
+from skillwire.adapters.files.directories import make_folder
 from skillwire.errors import ConflictError, Place
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def release_lock(handle: int, path: Path) -> None:
 
 def _open(path: Path) -> int:
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError as error:
         raise storage_error(error, path) from error

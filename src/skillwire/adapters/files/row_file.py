@@ -12,6 +12,7 @@ from array import array
 from typing import TYPE_CHECKING
 from weakref import finalize
 
+from skillwire.adapters.files.directories import make_folder
 from skillwire.errors import Place, StorageError
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ class RowFile:
         return len(self._ends) - 2
 
     def _open(self) -> None:
-        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folder(self._directory, mode=0o700)
         self._file, path = tempfile.mkstemp(dir=self._directory, prefix=".rows-")
         finalize(self, os.close, self._file)
         os.unlink(path)  # noqa: PTH108  # tempfile gives a text

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 from weakref import WeakSet, finalize
 
 from skillwire import limits
+from skillwire.adapters.files.directories import make_folder
 from skillwire.adapters.sqlite.reader import Reader
 from skillwire.adapters.sqlite.revision_search import RevisionSearch
 from skillwire.registry.facets import profile_of
@@ -41,7 +42,7 @@ class SearchIndex:
     """A full-text index in ``directory``, which is made when it is missing."""
 
     def __init__(self, directory: Path) -> None:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folder(directory, mode=0o700)
         with tempfile.TemporaryDirectory(dir=directory, prefix=".search-") as folder:
             path = Path(folder, "index")
             self._writer = _connect(path)

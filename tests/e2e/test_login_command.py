@@ -187,6 +187,17 @@ def test_logging_out(user, origin):
     assert json.loads(user.run("logout", "--all", "--json"))["logouts"] == []
 
 
+def test_what_a_login_has_shown_is_gone_from_the_cache_after_it(user, origin):
+    def kept():
+        return [path for path in user.home.rglob("responses/*/*") if b"secret-plan" in path.read_bytes()]
+
+    user.run("login", origin.url, "--token-stdin", stdin=KEY)
+    user.run("find", "plan", "--from", origin.url)
+    assert kept()
+    user.run("logout", origin.url)
+    assert not kept()
+
+
 def test_a_keyring_that_there_is_not_is_said_and_nothing_is_kept(user, origin):
     backend = {"SKILLWIRE_CREDENTIAL_STORE": "keyring", "PYTHON_KEYRING_BACKEND": "keyring.backends.fail.Keyring"}
     assert "error[KEYRING]" in user.run("login", origin.url, "--token-stdin", status=7, stdin=KEY, **backend)

@@ -24,15 +24,20 @@ if TYPE_CHECKING:
 def command(*, output: Output, origin: str | None, everywhere: bool, dry_run: bool) -> None:
     """Log out of an origin: revoke the token where the server offers that, and forget the credential.
 
+    What the origin has answered to that credential is removed from the cache.
+
     What cannot be revoked, because the server does not answer, is forgotten all the same, and said.
     """
     from skillwire.adapters.files.credential_store import open_store  # noqa: PLC0415  # --help does without
+    from skillwire.adapters.files.directories import cache_directory  # noqa: PLC0415  # as above
+    from skillwire.adapters.files.response_cache import FileResponseCache  # noqa: PLC0415  # as above
     from skillwire.cli.logins import origin_of  # noqa: PLC0415  # as above
 
     if (origin is None) != everywhere:
         raise UsageError("USAGE", "name an origin, or say --all")
     store = open_store()
-    known = [login.credential.origin for login in store.logins()]
+    marks = {login.credential.origin: login.credential.mark for login in store.logins()}
+    known = list(marks)
     meant = known if origin is None else [origin_of(origin)]
     if origin is not None and meant[0] not in known:
         raise NotFoundError("LOGIN_MISSING", f"nobody is logged in to {meant[0]}")
@@ -42,6 +47,7 @@ def command(*, output: Output, origin: str | None, everywhere: bool, dry_run: bo
         revoked = credential is not None and _revoke(credential, output)
         if not dry_run:
             store.remove(place)
+            FileResponseCache(cache_directory() / "responses").forget(marks[place])
         done.append({"origin": place, "revoked": revoked})
     output.document("logout/1", {"dry_run": dry_run, "logouts": done})
     for row in done:

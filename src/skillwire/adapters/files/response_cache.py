@@ -1,7 +1,7 @@
 """The cache of answers: one file for each URL and credential, so that indexes need not be fetched again.
 
-A file holds one line of JSON (URL, headers, time) and then the body. What cannot be read back is treated as
-absent: a cache may be lost, never trusted.
+A file holds one line of JSON (URL, headers, time, a hash of the credential) and then the body. What cannot be read
+back is treated as absent: a cache may be lost, never trusted.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Final
 
-from skillwire.adapters.files.atomic import write_atomically
+from skillwire.adapters.files.atomic import storage_errors, write_atomically
 from skillwire.model.cached_response import CachedResponse
 
 if TYPE_CHECKING:
@@ -48,14 +48,42 @@ class FileResponseCache:
             "headers": headers,
             "fetched_at": response.fetched_at,
             "answered_by": response.answered_by,
+            "seen_with": _name(credential),
         }
         content = json.dumps(fields).encode() + b"\n" + response.body
         write_atomically(self._path(response.url, credential), content, mode=0o600)
+
+    def forget(self, credential: str) -> int:
+        """Remove every answer as seen with ``credential``; return how many there were.
+
+        Raises:
+            StorageError: ``STORAGE``.
+        """
+        count = 0
+        for path in self._directory.glob("*/*"):
+            with storage_errors(path):
+                if _seen_with(path) == _name(credential):
+                    path.unlink(missing_ok=True)
+                    count += 1
+        return count
 
     def _path(self, url: str, credential: str | None) -> Path:
         # Two users of one machine account may hold different credentials: their answers differ, so must the key.
         key = hashlib.sha256(f"{credential or ''}\n{url}".encode()).hexdigest()
         return self._directory / key[:2] / key[2:]
+
+
+def _name(credential: str | None) -> str | None:
+    return None if credential is None else hashlib.sha256(credential.encode()).hexdigest()
+
+
+def _seen_with(path: Path) -> str | None:
+    try:
+        with path.open("rb") as file:
+            head = json.loads(file.readline())
+        return str(head["seen_with"]) if head["seen_with"] else None
+    except (FileNotFoundError, ValueError, KeyError, TypeError):  # gone, cut off, or of another version
+        return None
 
 
 def is_readable(path: Path) -> bool:

@@ -24,6 +24,7 @@ from skillwire.model.credential import Credential
 def server(tmp_path_factory):
     """Give the origin of a server with one private skill, and what makes the ID and secret of a key that opens it."""
     folder = tmp_path_factory.mktemp("company")
+    write_skill(folder / "skills", "staff-guide", {"skill.toml": 'access = "restricted"\n'})
     write_skill(folder / "skills", "merger-plan", {"skill.toml": 'access = "private"\n'}, description="Merges us all.")
     with serving(folder / "skills", folder / "home") as authority:
 
@@ -35,8 +36,8 @@ def server(tmp_path_factory):
         yield f"http://{authority}", new_key
 
 
-def run(folder, *arguments, stdin="", home="home"):
-    environment = {**os.environ, "SKILLWIRE_HOME": str(folder / home)}
+def run(folder, *arguments, stdin="", status=0):
+    environment = {**os.environ, "SKILLWIRE_HOME": str(folder / "home")}
     done = subprocess.run(
         [sys.executable, "-m", "skillwire", *arguments],
         cwd=folder,
@@ -46,8 +47,8 @@ def run(folder, *arguments, stdin="", home="home"):
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    assert done.returncode == status, done.stdout + done.stderr
+    return done.stdout if status == 0 else done.stderr
 
 
 def test_a_private_skill_is_found_shown_and_added(server, tmp_path):
@@ -59,6 +60,13 @@ def test_a_private_skill_is_found_shown_and_added(server, tmp_path):
     assert "Merges us all." in run(tmp_path, "show", f"{url}/merger-plan")
     run(tmp_path, "add", f"{url}/merger-plan", "--yes", "--agent", "codex")
     assert (tmp_path / ".agents/skills/merger-plan/SKILL.md").is_file()
+
+
+def test_a_restricted_skill_without_a_login_says_to_log_in(server, tmp_path):
+    url, _ = server
+    told = run(tmp_path, "add", f"{url}/staff-guide", "--yes", status=4)
+    assert "is restricted, and nobody is logged in there" in told
+    assert f"skillwire login {url}" in " ".join(told.split())
 
 
 @pytest.fixture

@@ -299,9 +299,21 @@ class TestDescriptor:
 
 
 class TestAdd:
+    @pytest.mark.parametrize(("fields", "token"), [({"access": "public"}, None), ({}, "hush")])
+    def test_what_is_open_or_asked_for_with_a_credential_needs_no_login(self, place, fields, token):
+        place.share(*({**entry, **fields} for entry in (ENTRY, OTHER)))
+        if token is not None:
+            place.client.set_token("https://skills.example.com", token)
+        for name, advice in (("forecast", "called, not installed"), ("advice", "Agent Skills Discovery")):
+            with pytest.raises(TrustError) as caught:
+                place.client.add(f"skills.example.com/{name}", consent=True)
+            assert caught.value.fix is not None
+            assert advice in caught.value.fix
+            assert "login" not in caught.value.fix
+
     def test_what_only_skill_sharing_lists_is_refused_with_the_reason(self, place, tmp_path):
         place.share(ENTRY, OTHER)
-        for name, advice in (("forecast", "called, not installed"), ("advice", "Agent Skills Discovery")):
+        for name, advice in (("forecast", "called, not installed"), ("advice", "login https://skills.example.com.")):
             with pytest.raises(TrustError) as caught:
                 place.client.add(f"skills.example.com/{name}", consent=True)
             assert caught.value.code == "NO_DIGEST"

@@ -163,7 +163,8 @@ class Workplace:
                 if skill.ref.name in skills and skills[skill.ref.name].ref != skill.ref:
                     raise UsageError("USAGE", f"two references mean a skill named {skill.ref.name}")
                 if skill.ref.is_only_described:
-                    raise no_digest(skill.ref)
+                    has_credential = self.session.credential_for(skill.ref.origin) is not None
+                    raise no_digest(skill.ref, is_logged_in=has_credential)
                 skills[skill.ref.name] = skill
         as_copy = self.settings.install == "copy" if copy is None else copy
         target = Target(place_for(chosen, for_user=self.for_user, copy=as_copy), chosen)

@@ -53,7 +53,7 @@ def fetch_contents(
 def _look_up(skill: LocatedSkill, session: Session, on_done: Callable[[], object]) -> Fetched | None:
     content: Fetched | None = list(skill.files) if skill.files is not None else None
     if skill.ref.is_only_described:
-        content = no_digest(skill.ref)
+        content = no_digest(skill.ref, is_logged_in=session.credential_for(skill.ref.origin) is not None)
     if content is None and skill.entry.digest is not None:
         content = session.blobs.read(skill.entry.digest)
         if content is not None and len(content) > limits.DOWNLOAD_PIECE_BYTES:
@@ -65,15 +65,23 @@ def _look_up(skill: LocatedSkill, session: Session, on_done: Callable[[], object
     return content
 
 
-def no_digest(ref: SkillRef) -> TrustError:
-    """Return the error that says why a skill that only Skill Sharing lists cannot be had, and what to do."""
-    fix = f"It is called, not installed: skillwire show {reference_to(ref)} says how."
-    if ref.shared is not None and ref.shared.capability_type == "knowledge":
-        fix = "Ask the provider to publish it by Agent Skills Discovery, too, as skillwire serve and build do."
+def no_digest(ref: SkillRef, *, is_logged_in: bool) -> TrustError:
+    """Return the error that says why a skill that only Skill Sharing lists cannot be had, and what to do.
+
+    ``is_logged_in`` says whether its origin was asked with a credential.
+    """
+    called = f"It is called, not installed: skillwire show {reference_to(ref)} says how."
     message = f"only Skill Sharing lists {ref.name}, and gives no digest that files could be verified by"
-    return TrustError(
-        "NO_DIGEST", message, place=Place(ref.shared.descriptor_url if ref.shared else ref.origin), fix=fix
-    )
+    if ref.shared is None:
+        return TrustError("NO_DIGEST", message, place=Place(ref.origin), fix=called)
+    place, is_knowledge = Place(ref.shared.descriptor_url), ref.shared.capability_type == "knowledge"
+    if ref.shared.access != "public" and not is_logged_in:
+        # Its files may well be published there, for those who may see them.
+        message = f"{ref.name} is {ref.shared.access}, and nobody is logged in there"
+        login = f"Run skillwire login {parse_url(ref.origin).origin}."
+        return TrustError("NO_DIGEST", message, place=place, fix=login if is_knowledge else f"{login} Or: {called}")
+    asking = "Ask the provider to publish it by Agent Skills Discovery, too, as skillwire serve and build do."
+    return TrustError("NO_DIGEST", message, place=place, fix=asking if is_knowledge else called)
 
 
 def _fetch_missing(

@@ -134,6 +134,10 @@ def test_which_says_that_it_is_called_and_shows_each_lookup(origin, capsys):
 def test_add_refuses_before_it_asks_anything(origin, capsys, tmp_path):
     assert run(["add", f"{origin}/forecast", "--yes"]) == 4
     said = capsys.readouterr().err
-    assert "error[NO_DIGEST]: only Skill Sharing lists example-corp/forecast" in said
-    assert f"It is called, not installed: skillwire show http://{origin}/forecast.json says how." in said
+    assert "error[NO_DIGEST]: example-corp/forecast is restricted, and nobody is logged in there" in said
+    said = " ".join(said.split())
+    assert (
+        f"Run skillwire login http://{origin}. Or: It is called, not installed: skillwire show http://{origin}/forecast.json says how."
+        in said
+    )
     assert not (tmp_path / ".agents").exists()

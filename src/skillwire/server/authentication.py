@@ -178,7 +178,7 @@ class Authentication:
         if error.code == "ISSUER_UNAVAILABLE":
             return Refusal(tell(error, 503, {"Retry-After": str(_ISSUER_PAUSE)}))
         if error.details.get("reason") != "repeated":  # that signature was good: nothing was guessed
-            self._failures.take(caller_of(ANONYMOUS, address), self._clock())
+            self._failures.charge(caller_of(ANONYMOUS, address), self._clock())
         return Refusal(self._challenges.required(error, scope, is_bad_token=is_bad_token))
 
 

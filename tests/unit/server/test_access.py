@@ -1,5 +1,6 @@
 """Who sees what over HTTP: everybody, who has a grant, who has none. A private skill's name shows nowhere."""
 
+import asyncio
 import gzip
 import json
 import re
@@ -241,6 +242,13 @@ class TestRefusals:
         now = authentication._clock()
         monkeypatch.setattr(authentication, "_clock", lambda: now + int(last.fields["retry-after"]))
         assert (await client.get(INDEX, key("*"))).status == 200
+
+    async def test_guessing_at_once_makes_the_pause_longer(self, client):
+        asked = (client.get(INDEX, {"X-API-Key": f"guess-{number}"}) for number in range(45))
+        assert {answer.status for answer in await asyncio.gather(*asked)} <= {401, 429}
+        refused = await client.get(INDEX, {"X-API-Key": "guess"})
+        assert (refused.status, refused.fields["ratelimit-remaining"]) == (429, "0")
+        assert int(refused.fields["retry-after"]) > 10  # and not 2
 
     async def test_right_credentials_are_never_counted_as_guesses(self, client, key):
         good = [key("*"), key("*")]

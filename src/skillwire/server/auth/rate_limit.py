@@ -89,11 +89,22 @@ class RateLimiter:
         """
         left = self._left(caller, now)
         allowance = self._allowance(left, 1)
+        self._keep(caller, max(min(left, 0.0), left - allowance.allowed), now)
+        return allowance
+
+    def charge(self, caller: str, now: float) -> None:
+        """Count one request of ``caller`` that was looked at before; arguments as of take.
+
+        Many that were looked at at once may be more than were left. Those the caller owes, at most another burst, so
+        that after them it waits as much longer.
+        """
+        self._keep(caller, max(-float(self._limit.burst), self._left(caller, now) - 1.0), now)
+
+    def _keep(self, caller: str, left: float, now: float) -> None:
         _, then = self._buckets.pop(caller, (left, now))
-        self._buckets[caller] = (max(0.0, left - allowance.allowed), max(now, then))
+        self._buckets[caller] = (left, max(now, then))
         if len(self._buckets) > self._callers:
             self._buckets.popitem(last=False)
-        return allowance
 
     def _left(self, caller: str, now: float) -> float:
         burst = float(self._limit.burst)
@@ -107,7 +118,7 @@ class RateLimiter:
             left = max(0.0, left - taken)
         wait = 0 if allowed else max(1, math.ceil((1.0 - left) / limit.per_second))
         reset = math.ceil((limit.burst - left) / limit.per_second)
-        return Allowance(allowed, limit.burst, math.floor(left), reset, wait)
+        return Allowance(allowed, limit.burst, max(0, math.floor(left)), reset, wait)
 
 
 def caller_of(principal: Principal, address: str) -> str:

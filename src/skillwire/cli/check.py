@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from skillwire.cli.output import (
+    SHOWN,
     Styled,
     bad,
+    codes_of,
+    counted,
     doubtful,
     encode_document,
     faint,
@@ -65,6 +68,7 @@ _PUBLISHER: Final = "publisher"
 def command(*, output: Output, paths: tuple[Path, ...], level: CheckLevel, form: str, target: Path | None) -> None:
     """Report every finding about skills, at once: where it is, why it matters, how to mend it.
 
+    Errors come first. Of many warnings the text tells the first, and counts the others by code.
     PATH is a skill's folder or its SKILL.md, a folder of skills, a built site, or an index.json. Nothing is
     fetched and nothing is run. Exits with 1 when a finding is an error.
     """
@@ -84,7 +88,7 @@ def command(*, output: Output, paths: tuple[Path, ...], level: CheckLevel, form:
     if (target is not None or form == "text") and not output.as_json:
         output.line(summary(findings, _count_checked(checked)))
         if findings:
-            output.hint("read more:", f"skillwire explain {findings[0].code}")
+            output.hint("read more:", f"skillwire explain {' '.join(codes_of(findings))}")
     if any(finding.level == "error" for finding in findings):
         click.get_current_context().exit(1)
 
@@ -140,14 +144,18 @@ def _report(form: str, findings: Sequence[Finding], checked: Sequence[str]) -> I
     yield encode_document(sarif_document(findings) if form == "sarif" else document)
 
 
-def _print(findings: Iterable[Finding], output: Output) -> None:
+def _print(findings: Sequence[Finding], output: Output) -> None:
     from skillwire.folder.report import text_lines  # noqa: PLC0415  # --help does without
 
     columns = terminal_columns(sys.stdout)
-    for finding in findings:
+    advice = [finding for finding in findings if finding.level != "error"]
+    errors = [finding for finding in findings if finding.level == "error"]
+    for finding in [*errors, *advice[:SHOWN]]:
         for line in text_lines(finding, columns):
             is_label = len(line) == _LABELLED and line[0].role == "faint"
             output.line(*(_styled(part) for part in line), indent=len(line[0].text) if is_label else None)
+    if rest := advice[SHOWN:]:
+        output.line(doubtful(f"and {len(rest):,} more"), f": {counted(rest)}")
 
 
 def _styled(part: Part) -> Styled | str:

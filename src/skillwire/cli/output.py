@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from skillwire.model.finding import Finding
 
 
-_SHOWN: Final = 20  # more findings than this are counted, not told one by one
+SHOWN: Final = 20  # more warnings and notes than this are counted, not told one by one; errors all are told
 _LEAST_OF_CLICK: Final = 52  # columns
 _BREAKS: Final = re.compile(r"\r\n|[\n\r\t]")
 _SURROGATES: Final = re.compile("[\ud800-\udfff]")
@@ -87,6 +87,8 @@ class Output:
         self.as_json = as_json
         self.quiet = quiet
         self._findings: list[Finding] = []
+        self._counted: list[Finding] = []  # those that are not told one by one
+        self._advice = 0
         self._told = False
 
     def line(self, *parts: Part, indent: int | None = None) -> None:
@@ -143,26 +145,27 @@ class Output:
             self._told = True
 
     def finding(self, finding: Finding) -> None:
-        """Say what was skipped or is doubtful, with the place and the fix; many are counted in the end."""
+        """Say what was skipped or is doubtful, with the place and the fix; of many, all but errors are counted."""
         if self.quiet and not self.as_json and finding.level != "error":
             return
         self._findings.append(finding)
-        if self.as_json or len(self._findings) > _SHOWN:
+        if self.as_json:
             return
+        if finding.level != "error":
+            self._advice += 1
+            if self._advice > SHOWN:
+                self._counted.append(finding)
+                return
         mark = {"error": bad, "warning": doubtful, "note": faint}[finding.level]
         _print([mark(f"{finding.level}[{finding.code}]"), f": {finding.message}"], err=True)
         _print_rows([("-->", str(finding.place)), ("fix:", finding.fix)])
 
     def count_findings(self) -> None:
         """Say how many findings, by code, were too many to be told one by one, and where to read what they mean."""
-        more = self._findings[_SHOWN:]
-        if more and not self.as_json:
-            counted = Counter(finding.code for finding in more).most_common()
-            codes = ", ".join(f"{number} {code}" for code, number in counted)
-            _print([doubtful(f"and {len(more)} more findings"), f": {codes}; --json lists them all"], err=True)
+        if self._counted:
+            _print([doubtful(f"and {len(self._counted):,} more"), f": {counted(self._counted)}"], err=True)
         if self._findings:
-            codes = " ".join(dict.fromkeys(finding.code for finding in self._findings[:_SHOWN]))
-            self.hint("read more:", f"skillwire explain {codes}")
+            self.hint("read more:", f"skillwire explain {' '.join(codes_of(self._findings))}")
 
     def error(self, error: Diagnostics, *, is_last: bool = True) -> None:
         """Say what went wrong: code, cause, place, fix and, below the last of several, where to read more."""
@@ -175,6 +178,17 @@ class Output:
         # The pages of the docs are not installed; what they say of a code is.
         docs = f"skillwire explain {error.code}" if is_last else ""
         _print_rows([("-->", str(error.place or "")), ("cause:", cause), ("fix:", error.fix), ("docs:", docs)])
+
+
+def counted(findings: Iterable[Finding]) -> str:
+    """Return how many findings there are of each code, for those that are not told one by one."""
+    rows = Counter(finding.code for finding in findings).most_common()
+    return f"{', '.join(f'{number:,} {code}' for code, number in rows)}; --json lists them all"
+
+
+def codes_of(findings: Iterable[Finding]) -> list[str]:
+    """Return the codes to read about, each once, those of errors first."""
+    return list(dict.fromkeys(row.code for row in sorted(findings, key=lambda row: row.level != "error")))
 
 
 def error_object(error: Diagnostics) -> dict[str, Any]:

@@ -108,3 +108,17 @@ def test_what_is_no_skill(skill: Callable[..., Path], capsys: pytest.CaptureFixt
     assert "error[USAGE]: notes.txt is neither a SKILL.md nor an index.json" in capsys.readouterr().err
     assert run(["check", "absent"]) == 2
     assert run(["check"]) == 2
+
+
+def test_errors_come_first_and_many_warnings_are_counted(
+    skill: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    for number in range(25):
+        skill(f"skills/a{number}", "---\nname: {name}\ndescription: d\n---\n# B\n")
+    skill("skills/b", BROKEN)
+    assert run(["check", "skills"]) == 1
+    told = capsys.readouterr()
+    assert told.out.startswith("error[NAME_FOLDER]")
+    assert told.out.count("warning[VERSION_MISSING]") == 20
+    assert "and 6 more: 6 VERSION_MISSING; --json lists them all\nchecked 26 skills: 1 error, 26 war" in told.out
+    assert told.err == "read more: skillwire explain NAME_FOLDER VERSION_MISSING\n"

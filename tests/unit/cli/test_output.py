@@ -43,15 +43,21 @@ def test_findings_are_in_every_document(capsys):
     assert document["findings"][0]["place"]["line"] == 1
 
 
-def test_many_findings_are_counted(capsys):
+def test_many_warnings_are_counted_by_code_and_no_error_is(capsys):
     output = Output()
-    for _ in range(25):
-        output.finding(Finding("NAME_MISMATCH", "warning", "m", Place("a"), "f"))
+    for code, number in (("NAME_MISMATCH", 15), ("VERSION_MISSING", 2985)):
+        for _ in range(number):
+            output.finding(Finding(code, "warning", "m", Place("a"), "f"))
+    for number in range(25):
+        output.finding(Finding("NAME_RULE", "error", f"e{number}", Place("a"), "f"))
     output.count_findings()
     told = capsys.readouterr().err
-    assert told.count("warning[NAME_MISMATCH]") == 20
+    assert told.count("warning[NAME_MISMATCH]") == 15
+    assert told.count("warning[VERSION_MISSING]") == 5
+    assert told.count("error[NAME_RULE]") == 25
     assert told.endswith(
-        "and 5 more findings: 5 NAME_MISMATCH; --json lists them all\nread more: skillwire explain NAME_MISMATCH\n"
+        "and 2,980 more: 2,980 VERSION_MISSING; --json lists them all\n"
+        "read more: skillwire explain NAME_RULE NAME_MISMATCH VERSION_MISSING\n"
     )
 
 

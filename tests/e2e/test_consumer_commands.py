@@ -415,3 +415,31 @@ def test_help_of_every_command(project):
         done = run(project, command, "--help")
         assert done.returncode == 0, done.stderr
         assert done.stdout.startswith(f"Usage: skillwire {command}")
+
+
+@pytest.mark.parametrize("page", ["skills/csv-profile", "skills/csv-profile/files/references/remedies.md"])
+def test_the_address_of_a_page_means_its_skill(project, origin, page):
+    with_slash = origin if origin.endswith("/") else f"{origin}/"
+    assert document(project, "show", with_slash + page)["skill"]["name"] == "csv-profile"
+    assert run(project, "add", with_slash + page, "--yes").stdout.startswith("added csv-profile ")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("arguments", [["list", "--json"], ["explain"], ["--help"]])
+def test_a_full_disk_below_standard_output_is_an_error_with_a_code(project, arguments, unbuffered):
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [*SKILLWIRE, *arguments],
+            cwd=project,
+            env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+    assert done.returncode == 7
+    assert done.stderr.startswith("error[STORAGE]: the result cannot be written: No space left on device\n")
+    assert "Exception ignored" not in done.stderr
+    assert "Traceback" not in done.stderr

@@ -62,6 +62,24 @@ def test_a_scope_before_the_well_known_part_is_kept():
     assert lookups(url) == [(url, f"https://example.com/@a{OLD}", None)]
 
 
+@pytest.mark.parametrize("after", ["", "/", "/files/SKILL.md", "/files/a/b.json", "/files/skills/x/index.json"])
+@pytest.mark.parametrize("before", ["", "/team"])
+def test_the_address_of_a_page_is_looked_up_as_its_skill_after_all_else(before, after):
+    text = f"https://example.com{before}/skills/code-review{after}"
+    assert lookups(text)[-1] == (
+        f"https://example.com{before}{AGENT_SKILLS}", f"https://example.com{before}{OLD}", "code-review"
+    )  # fmt: skip
+    assert lookups(text)[0][2] != "code-review" or "/skills/" in lookups(text)[0][0]
+    assert parse_reference(text).fallback[-1].name == "code-review"
+
+
+@pytest.mark.parametrize("path", ["/skills", "/skills/", "/my-skills/a", "/skills/A", "/skills/a/b", "/skills/a.json"])
+def test_other_paths_are_no_page(path):
+    assert ("https://example.com" + AGENT_SKILLS, "a") not in [
+        (url, name) for url, _, name in lookups("https://example.com" + path)
+    ]
+
+
 def test_an_index_elsewhere_is_asked_as_it_is():
     assert lookups("https://example.com/skills/index.json") == [("https://example.com/skills/index.json", None, None)]
 

@@ -7,6 +7,7 @@ here as a message with code, cause, place and fix, and an exit code that scripts
 
 from __future__ import annotations
 
+import errno
 import gc
 import importlib
 import os
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from skillwire.cli.output import Output, help_width, tell_end
-from skillwire.errors import SkillwireError
+from skillwire.errors import Place, SkillwireError, StorageError
 from skillwire.version import VERSION
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ SECTIONS: Final[dict[str, dict[str, str]]] = {
 EXIT_INTERRUPTED: Final = 130
 EXIT_INTERNAL: Final = 70
 EXIT_SIGNAL: Final = 128  # and the signal's number
+_FULL: Final = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGHUP) if hasattr(signal, "SIGHUP") else (signal.SIGTERM,)
 
 
@@ -143,7 +145,13 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def run(arguments: list[str]) -> int:
-    """Run the command line; return the exit code."""
+    """Run the command line; return the exit code. What it printed has left this process then."""
+    code = _invoke(arguments)
+    lost = _write_out()
+    return code if lost is None else _tell_lost(lost)
+
+
+def _invoke(arguments: list[str]) -> int:
     context = None
     try:
         with cli.make_context("skillwire", list(arguments), terminal_width=help_width()) as context:
@@ -174,11 +182,34 @@ def _output(context: click.Context, arguments: list[str]) -> Output:
     return context.obj if isinstance(context.obj, Output) else Output(as_json="--json" in arguments)
 
 
-def _tell(error: Exception, output: Output) -> int:
-    if isinstance(error, BrokenPipeError):
-        # The reader of our output has gone; Python would complain once more when it closes the stream.
+def _write_out() -> OSError | None:
+    """Write what standard output still holds; return what is in the way, and drop the rest then."""
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError as error:
+        # Python would complain once more when it closes the stream.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return error
+    return None
+
+
+def _tell_lost(error: OSError) -> int:
+    """Say that the result could not be written; that its reader has gone is no error."""
+    if isinstance(error, BrokenPipeError):
         return 0
+    message = f"the result cannot be written: {error.strerror or error}"
+    told = StorageError("STORAGE", message, place=Place("standard output"))
+    Output().error(told.diagnostics())  # never as JSON: nothing more is written there
+    return told.exit_code
+
+
+def _tell(error: Exception, output: Output) -> int:
+    if isinstance(error, OSError):
+        # Where Python buffers nothing, only the number tells that it was our output: files say their own errors.
+        lost = _write_out() or (error if isinstance(error, BrokenPipeError) or error.errno in _FULL else None)
+        if lost is not None:
+            return _tell_lost(lost)
     if isinstance(error, SkillwireError):
         output.error(error.diagnostics())
         return error.exit_code

@@ -5,6 +5,7 @@ A reference is one of
 - ``example.com/name`` or ``https://example.com/name``: a skill of an origin; a longer path is a scope;
 - ``example.com``, or a URL as it was pasted, ``.../.well-known/agent-skills`` and ``.../index.json``
   included: every skill of that index;
+- ``https://example.com/skills/name``, the address of a skill's page or of a file's below it, as a browser shows it;
 - ``./folder``, ``/folder`` or ``~/folder``: a folder on this machine;
 - ``https://example.com/.well-known/skill-sharing``, the URL of a Skill Descriptor (``.../weather.json``) or of a
   registry (``.../skills``): what Skill Sharing says there;
@@ -155,17 +156,30 @@ def _url(text: str) -> Url:
 
 def _web_reference(text: str, url: Url) -> Reference:
     path = url.path.rstrip("/")
-    is_document = path.endswith(".json") and not path.endswith("/index.json")
+    page = _page(path)
+    is_document = path.endswith(".json") and not path.endswith("/index.json") and page is None
     whole = Lookup(IndexLocation(str(url), None, SKILL_SHARING), None)
     if path.endswith(SHARING_WELL_KNOWN) or (is_document and "/.well-known/" not in path):
         return Reference(text, lookups=(whole,))
     lookups = _lookups(url)
-    if "/.well-known/" in path or path.endswith("/index.json"):
+    if "/.well-known/" in path or (path.endswith("/index.json") and page is None):
         return Reference(text, lookups=lookups)
     fallback = [Lookup(sharing_location(str(url)), path.strip("/") or None)]
     if path and ("://" in text or path.endswith(SHARING_REGISTRY)):
         fallback.append(whole)
+    if page is not None:  # the last, since a place may really have skills below such a path
+        before, name = page
+        lookups = (*lookups, Lookup(_location(url, before), name))
+        fallback.append(Lookup(sharing_location(str(url)), name))
     return Reference(text, lookups=lookups, fallback=tuple(fallback))
+
+
+def _page(path: str) -> tuple[str, str] | None:
+    """Return what stands before ``/skills/NAME``, and the name, where ``path`` may be that of a page for people."""
+    before, found, after = path.rpartition(f"{SHARING_REGISTRY}/")
+    if "/files/" in path:  # a file of the skill may itself lie below a folder named skills
+        before, found, after = path.partition("/files/")[0].rpartition(f"{SHARING_REGISTRY}/")
+    return (before, after) if found and is_skill_name(after) else None
 
 
 def _lookups(url: Url) -> tuple[Lookup, ...]:

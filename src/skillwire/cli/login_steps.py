@@ -191,6 +191,8 @@ class _Login:
         if host in self._agreed:
             return
         about = f"{self._origin} names {host} as its authorization server, and gets what that grants"
+        scopes = self._options.scope or self._wanted.scopes
+        about += f"; asked for: {', '.join(scopes)}" if scopes else "; no scope is asked for"
         if self._options.yes:
             self._output.note(about)
         elif not confirm(f"Log in at {host}?", about=about):

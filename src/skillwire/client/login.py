@@ -3,6 +3,10 @@
 A descriptor that says ``oauth2`` names two URLs; where a login needs more (a device endpoint, where to revoke, the
 server's own name), the metadata of the server is looked for, and believed for the rest only when it names the very
 token endpoint of the descriptor.
+
+No ``resource`` (RFC 8707) is asked for: no metadata says whether a server knows the parameter, nor by which name it
+knows the origin, and one that does not know the name refuses the whole login (``invalid_target``). What a token is good
+for is narrowed by its scopes, and it is sent to its origin only.
 """
 
 from __future__ import annotations

@@ -136,8 +136,6 @@ def test_add_refuses_before_it_asks_anything(origin, capsys, tmp_path):
     said = capsys.readouterr().err
     assert "error[NO_DIGEST]: example-corp/forecast is restricted, and nobody is logged in there" in said
     said = " ".join(said.split())
-    assert (
-        f"Run skillwire login http://{origin}. Or: It is called, not installed: skillwire show http://{origin}/forecast.json says how."
-        in said
-    )
+    assert f"Run skillwire login http://{origin}. Or: It is called, not installed:" in said
+    assert f"skillwire show http://{origin}/forecast.json says how." in said
     assert not (tmp_path / ".agents").exists()

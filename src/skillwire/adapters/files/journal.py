@@ -127,7 +127,13 @@ def holds_asides(staging: Path) -> bool:
     Raises:
         OSError: the folder cannot be read.
     """
-    return staging.is_dir() and any("." in path.name for path in staging.iterdir())
+    return staging.is_dir() and any(_is_aside(path.name) for path in staging.iterdir())
+
+
+def _is_aside(name: str) -> bool:
+    """Whether :func:`aside_name` gave the name; the folders in which a skill is unpacked have a dot in front."""
+    stem, _, number = name.rpartition(".")
+    return bool(stem) and number.isdecimal()
 
 
 def keep_staging(staging: Path) -> Path:

@@ -90,6 +90,31 @@ def test_a_script_hands_a_key_over_without_an_argument(user, origin, way):
     assert KEY not in user.log
 
 
+def test_a_dry_run_says_what_is_wanted_asks_nothing_and_stores_nothing(user, origin):
+    told = json.loads(user.run("login", origin.url, "--dry-run", "--json"))
+    assert {key: told[key] for key in ("origin", "kind", "header", "hosts", "scopes", "stored_in")} == {
+        "origin": origin.url,
+        "kind": "api_key",
+        "header": "X-API-Key",
+        "hosts": [],
+        "scopes": [],
+        "stored_in": "file",
+    }
+    assert f"would log in to {origin.url}" in user.run("login", origin.url, "--dry-run")
+    origin.auth = {
+        "type": "oauth2",
+        "oauth2": {
+            "authorization_url": "https://login.example.com/authorize",
+            "token_url": "https://login.example.com/token",
+            "scopes": {"read": "Read"},
+        },
+    }
+    plan = json.loads(user.run("login", origin.url, "--dry-run", "--json"))
+    assert (plan["kind"], plan["hosts"], plan["scopes"]) == ("oauth2", ["https://login.example.com"], ["read"])
+    assert not user.store.exists()
+    assert origin.sent("x-api-key") == []
+
+
 def test_a_key_that_the_origin_refuses_is_not_kept(user, origin):
     told = user.run("login", origin.url, "--token-stdin", status=5, stdin="wrong-key\n")
     assert "error[ACCESS_DENIED]" in told

@@ -220,6 +220,15 @@ _CONTENTS: Final[dict[str, Schema]] = {
         ),
     ),
     "login/1": fields("The login that was made; nothing in it is secret.", **_LOGIN),
+    "login-plan/1": fields(
+        "What login would do, with --dry-run.",
+        origin=text("The only origin that the credential would be sent to"),
+        kind=text("What is wanted", "api_key", "oauth2", "custom"),
+        header=or_null(text("The header field that would carry an API key"), "for another kind"),
+        hosts=texts("The authorization server, as far as the origin names it"),
+        scopes=texts("What would be asked for there"),
+        stored_in=text("Where its secrets would be", "file", "keyring"),
+    ),
     "logins/1": fields("Every login.", logins=some("By origin", fields("A login", **_LOGIN))),
     "logout/1": fields(
         "Where login was ended.",

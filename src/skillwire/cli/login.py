@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 @click.option("--client-secret-stdin", is_flag=True, help="Read the client's secret from standard input.")
 @click.option("--client-secret-env", metavar="NAME", help="Read it from this environment variable.")
 @click.option("-y", "--yes", is_flag=True, help="Agree to log in at the host that the origin names.")
+@click.option("--dry-run", is_flag=True, help="Say what would be asked for, contacted and stored; store nothing.")
 @output_options
 def command(*, output: Output, origin: str | None, as_list: bool, **options: object) -> None:
     """Log in to an origin, and store the credential.

@@ -14,7 +14,7 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
@@ -70,6 +70,7 @@ class LoginOptions(NamedTuple):
     client_secret_stdin: bool
     client_secret_env: str | None
     yes: bool
+    dry_run: bool
 
     @property
     def has_key(self) -> bool:
@@ -93,7 +94,11 @@ def log_in(text: str, options: LoginOptions, output: Output) -> None:
         wanted = driver.run(find_wanted(origin, addresses))
         for doubt in wanted.doubts:
             output.finding(noted(doubt))
-        credential = _Login(origin, wanted, options, driver, output).run()
+        login = _Login(origin, wanted, options, driver, output)
+        if options.dry_run:
+            _tell_plan(login.plan(), settings.credential_store, output)
+            return
+        credential = login.run()
     in_keyring = settings.credential_store == "keyring"
     open_store().keep(credential, in_keyring=in_keyring)
     output.document("login/1", login_object(credential, in_keyring=in_keyring))
@@ -122,15 +127,32 @@ class _Login:
 
     def run(self) -> Credential:
         """Return the credential."""
+        make = {"custom": self._signing_key, "api_key": self._api_key, "oauth2": self._oauth}[self._kind()]
+        return make()
+
+    def plan(self) -> dict[str, Any]:
+        """Return what :meth:`run` would do, as far as the origin alone can tell."""
+        wanted, kind = self._wanted, self._kind()
+        named = [url for url in (wanted.issuer, wanted.authorization_url, wanted.token_url) if url is not None]
+        return {
+            "origin": self._origin,
+            "kind": kind,
+            "header": self._header() if kind == "api_key" else None,
+            "hosts": sorted({str(parse_url(url).origin) for url in named}) if kind == "oauth2" else [],
+            "scopes": list(self._options.scope or wanted.scopes) if kind == "oauth2" else [],
+        }
+
+    def _kind(self) -> str:
+        """Return which kind of credential is wanted, and say what the origin says."""
         wanted, options = self._wanted, self._options
         if wanted.advice:
             self._output.note(faint(f"{self._origin} says: "), wanted.advice)
         if wanted.kind == "custom" or options.key_id is not None:
-            return self._signing_key()
+            return "custom"
         if options.has_key or wanted.kind == "api_key":
-            return self._api_key()
+            return "api_key"
         if wanted.kind == "oauth2":
-            return self._oauth()
+            return "oauth2"
         if wanted.kind == "none":
             fix = "If you have a key for it all the same, hand it over with --token-stdin."
             raise UsageError("LOGIN_FORM", f"{self._origin} says that it needs no login", fix=fix)
@@ -138,10 +160,13 @@ class _Login:
             fix = "Name it with --issuer."
             raise UsageError("LOGIN_FORM", f"{self._origin} does not say where its tokens come from", fix=fix)
         self._output.note(f"{self._origin} does not say what it wants; a token is sent as Authorization: Bearer")
-        return self._api_key()
+        return "api_key"
+
+    def _header(self) -> str:
+        return self._options.header or (self._wanted.header if self._wanted.kind == "api_key" else "Authorization")
 
     def _api_key(self) -> Credential:
-        header = self._options.header or (self._wanted.header if self._wanted.kind == "api_key" else "Authorization")
+        header = self._header()
         if not _FIELD_NAME.fullmatch(header):
             raise UsageError("LOGIN_FORM", f"{ascii(header)[:60]} is not the name of a header field")
         secret = self._secret(
@@ -236,6 +261,16 @@ class _Login:
             raise UsageError("LOGIN_FORM", "a key is wanted, and nobody can be asked", fix=fix)
         bearer(secret)  # raises for what no header can hold
         return secret
+
+
+def _tell_plan(plan: dict[str, Any], store: str, output: Output) -> None:
+    output.document("login-plan/1", {**plan, "stored_in": store})
+    carried = f"  sent as {plan['header']}" if plan["header"] else ""
+    output.line("would log in to ", strong(plan["origin"]), faint(f"  {KIND_NAMES[plan['kind']]}{carried}"))
+    for host in plan["hosts"]:
+        scopes = ", ".join(plan["scopes"]) or "no scope"
+        output.line("would contact ", strong(host), faint(f"  for {scopes}"))
+    output.line(f"would store it in the {store}")
 
 
 def _asked_at(issuer: str, wanted: Wanted) -> Wanted:

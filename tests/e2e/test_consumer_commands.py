@@ -360,7 +360,9 @@ def test_an_origin_that_is_gone_is_told_once(tmp_path, project):
     for command in ("outdated", "update"):
         done = run(project, command)
         assert done.returncode == 5, done.stderr
-        (line,) = done.stdout.splitlines()
+        line, cause, fix = done.stdout.splitlines()
+        assert cause == "  cause: Nothing listens there, or a firewall is in between."
+        assert fix == "  fix: Check that the server runs, and the port."
         assert line.startswith("unreachable  ")
         assert line.count("CONNECT_FAILED") == 1
         assert " more  " in line
@@ -419,9 +421,12 @@ def test_help_of_every_command(project):
 
 @pytest.mark.parametrize("page", ["skills/csv-profile", "skills/csv-profile/files/references/remedies.md"])
 def test_the_address_of_a_page_means_its_skill(project, origin, page):
-    with_slash = origin if origin.endswith("/") else f"{origin}/"
-    assert document(project, "show", with_slash + page)["skill"]["name"] == "csv-profile"
-    assert run(project, "add", with_slash + page, "--yes").stdout.startswith("added csv-profile ")
+    address = f"http://{origin}"
+    assert document(project, "show", f"{address}/{page}")["skill"]["name"] == "csv-profile"
+    assert run(project, "add", f"{address}/{page}", "--yes").stdout.startswith("added csv-profile ")
+    for command in (["show", "csv-profile"], ["cat", "csv-profile", "SKILL.md"], ["which", "csv-profile"]):
+        told = run(project, *command).stderr
+        assert f"csv-profile is installed here from {address}; write {address}/csv-profile." in told
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")

@@ -19,7 +19,23 @@ if TYPE_CHECKING:
     from skillwire.resolver.settings import TracedSetting
 
 
-@click.group(cls=Parts)
+class _Settings(Parts):
+    """Answers who comes from a program that gets and sets: here a file is edited."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command that is called."""
+        if args[0] in {"get", "set", "unset", "list", "edit"} and not ctx.resilient_parsing:
+            from skillwire.adapters.files.settings_file import user_file  # noqa: PLC0415  # only an error needs it
+            from skillwire.errors import UsageError  # noqa: PLC0415  # same
+
+            fix = f"skillwire config show shows the settings; to change one, edit {user_file()}."
+            raise UsageError("USAGE", f"there is no command {args[0]!a}", fix=fix)
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=_Settings)
 def command() -> None:
     """Show the settings in force, and where each comes from.
 

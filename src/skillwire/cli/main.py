@@ -167,7 +167,8 @@ def _invoke(arguments: list[str]) -> int:
     except Exception as error:  # noqa: BLE001  # whatever it is, it is told, and decides the exit code
         if context is not None and context.params.get("debug"):
             _print_stack(error)
-        return _tell(error, Output(as_json="--json" in arguments) if context is None else _output(context, arguments))
+        output = Output(as_json="--json" in arguments) if context is None else _output(context, arguments)
+        return _tell(error, output, arguments)
     return 0
 
 
@@ -204,14 +205,16 @@ def _tell_lost(error: OSError) -> int:
     return told.exit_code
 
 
-def _tell(error: Exception, output: Output) -> int:
+def _tell(error: Exception, output: Output, arguments: list[str]) -> int:
     if isinstance(error, OSError):
         # Where Python buffers nothing, only the number tells that it was our output: files say their own errors.
         lost = _write_out() or (error if isinstance(error, BrokenPipeError) or error.errno in _FULL else None)
         if lost is not None:
             return _tell_lost(lost)
     if isinstance(error, SkillwireError):
-        output.error(error.diagnostics())
+        from skillwire.cli.advice import advised  # noqa: PLC0415  # only an error needs it
+
+        output.error(advised(error, arguments))
         return error.exit_code
     if isinstance(error, click.exceptions.NoArgsIsHelpError) and not output.as_json:
         error.show()

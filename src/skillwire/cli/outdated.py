@@ -79,6 +79,10 @@ def tell_comparisons(output: Output, comparisons: Sequence[Comparison]) -> None:
         names = [row.locked.name for row in rows]
         more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
         output.line(bad("unreachable"), "  ", strong(", ".join(names[:_LISTED]) + more), "  ", faint(error))
+        if rows[0].error is not None:
+            told = rows[0].error.diagnostics()
+            output.line(faint("  cause: "), told.cause, indent=9)
+            output.line(faint("  fix: "), told.fix, indent=7)
     for row in comparisons:
         if row.state == "unreachable":
             continue

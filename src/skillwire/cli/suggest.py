@@ -38,12 +38,13 @@ ALIASES: Final = {
 
 #: A word that is less alike than the likeliest by this much was not meant.
 _ALIKE: Final = 0.1
+_CUTOFF: Final = 0.67  # less alike than this is a guess, such as add for badcmd
 
 
 def closest(text: str, known: Iterable[str]) -> list[str]:
     """Return up to three of ``known`` that look like ``text``, in any case; the likeliest first."""
     by_folded = {name.casefold(): name for name in known}
-    found = difflib.get_close_matches(text.casefold(), by_folded, n=3)
+    found = difflib.get_close_matches(text.casefold(), by_folded, n=3, cutoff=_CUTOFF)
     likeness = [difflib.SequenceMatcher(None, name, text.casefold()).ratio() for name in found]
     return [by_folded[name] for name, ratio in zip(found, likeness, strict=True) if ratio > likeness[0] - _ALIKE]
 
@@ -56,8 +57,10 @@ def did_you_mean(candidates: Iterable[str]) -> str:
 
 def unknown_command(name: str, known: Iterable[str], program: str = "skillwire") -> UsageError:
     """Return the error for a command that does not exist, with the one that was probably meant."""
-    close = closest(name, [*known, *ALIASES])
-    commands = [ALIASES[name.lower()]] if name.lower() in ALIASES else [ALIASES.get(word, word) for word in close]
+    # What other programs call their deeds is meant of this program, not of the parts of one command.
+    aliases = ALIASES if program == "skillwire" else {}
+    close = closest(name, [*known, *aliases])
+    commands = [aliases[name.lower()]] if name.lower() in aliases else [aliases.get(word, word) for word in close]
     fix = did_you_mean(f"{program} {command}" for command in dict.fromkeys(commands))
     return UsageError(
         "USAGE", f"there is no command {ascii(name)[:60]}", fix=fix or f"{program} --help lists the commands."
@@ -71,7 +74,8 @@ def usage_error(error: click.ClickException) -> UsageError:
     context = error.ctx if isinstance(error, click.UsageError) else None
     if isinstance(error, click.NoSuchOption):
         message = f"there is no option {ascii(error.option_name)[1:-1][:60]}"
-        fix = did_you_mean(error.possibilities or ())
+        options = [option for parameter in error.ctx.command.params for option in parameter.opts] if error.ctx else []
+        fix = did_you_mean(closest(error.option_name, options))
     elif isinstance(error, click.BadParameter) and _is_missing_path(error):
         message = message.partition(": ")[2]
         fix = f"Check the spelling; a relative path begins at {Path.cwd()}."

@@ -40,7 +40,13 @@ def _load_all(path: Path, root: Path) -> list[LocatedSkill]:
 
     folders = find_folders(path)
     if not folders:
-        raise NotFoundError("SKILL_NOT_FOUND", "there is no SKILL.md", place=Place(str(path)))
+        # pathlib drops the ./ that makes it a folder to whoever reads or copies it
+        place = Place(str(path) if path.is_absolute() or str(path).startswith(".") else f"./{path}")
+        if not path.exists():
+            fix = f"Check the spelling; a relative path begins at {os.getcwd()}."  # noqa: PTH109  # a text to be shown
+            raise NotFoundError("SKILL_NOT_FOUND", "the folder does not exist", place=place, fix=fix)
+        fix = "Name the folder of a skill, which has a SKILL.md, or a folder with such folders in it."
+        raise NotFoundError("SKILL_NOT_FOUND", "there is no SKILL.md, here or below", place=place, fix=fix)
     return [_load(folder, root) for folder in folders]
 
 

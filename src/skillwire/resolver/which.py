@@ -187,7 +187,11 @@ def _why(reference: Reference, found: Sequence[LocatedSkill], session: Session) 
     if reference.path is not None:
         return "the reference is a folder of this machine"
     if reference.name is None:
-        return "its index lists it" if found[0].was_named else "the reference is that of the whole index"
+        return (
+            "its index lists it"
+            if found[0].was_named
+            else "the address is that of a whole index, so every skill in it is meant"
+        )
     if len(session.sources) == 1:
         return "the one configured source lists it"
     return f"it is the first of {len(session.sources)} sources, in their order, whose index lists it"

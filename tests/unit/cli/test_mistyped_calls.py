@@ -33,9 +33,23 @@ def test_a_command_that_does_not_exist_is_answered_with_the_one_that_was_meant(c
     assert said.err.endswith("  docs: skillwire explain USAGE\n")
 
 
-def test_what_looks_like_nothing_gets_no_wild_guess(capsys):
-    assert run(["qqqqqq"]) == 2
+@pytest.mark.parametrize("typed", ["qqqqqq", "badcmd"])
+def test_what_looks_like_nothing_gets_no_wild_guess(capsys, typed):
+    assert run([typed]) == 2
     assert "fix: skillwire --help lists the commands." in capsys.readouterr().err
+
+
+def test_an_option_that_looks_like_nothing_gets_no_wild_guess(capsys):
+    assert run(["remove", "--all"]) == 2
+    assert "Did you mean" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("typed", ["get", "set"])
+def test_who_would_set_a_setting_is_led_to_the_file(capsys, monkeypatch, tmp_path, typed):
+    monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path))
+    assert run(["config", typed, "sources"]) == 2
+    told = capsys.readouterr().err
+    assert f"fix: skillwire config show shows the settings; to change one, edit {tmp_path}" in told
 
 
 def test_an_alias_is_no_command_and_leads_to_one():

@@ -100,7 +100,9 @@ def test_a_token_opens_the_private_skills_of_its_scopes_and_no_others(server, be
 @pytest.mark.spec("SSP-auth-required")
 def test_without_a_token_the_answer_says_where_to_get_one(server, oidc_provider):
     answer = server.get(file_of("staff-guide"))
-    assert (answer.status, answer.fields["www-authenticate"]) == (401, 'Bearer realm="skills"')
+    metadata = f"http://127.0.0.1:{server.port}/.well-known/oauth-protected-resource"
+    expected = f'Bearer realm="skills", resource_metadata="{metadata}"'
+    assert (answer.status, answer.fields["www-authenticate"]) == (401, expected)
     error = answer.json()["error"]
     assert error == {
         "code": "AUTH_REQUIRED",

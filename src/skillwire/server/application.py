@@ -209,7 +209,7 @@ class Application:
             principal = seen.asker.principal
             if path == RESOURCE_PATH:
                 await self._authentication.resource.answer(scope, seen)
-            elif self._sharing.owns(path) or path.startswith(_SITE):
+            elif not self._console.prefers(path, scope) and (self._sharing.owns(path) or path.startswith(_SITE)):
                 return await self._answer_site(path, scope, seen, principal)
             elif self._console.owns(path):
                 await self._console.answer(path, scope, seen)

@@ -36,7 +36,9 @@ if TYPE_CHECKING:
     from skillwire.web.notice_page import Notice
     from skillwire.web.skill_page import SkillText
 
-_SKILLS: Final = "/skills/"
+#: The list for browsers, and the registry's for programs.
+_SHARED: Final = "/skills"
+_SKILLS: Final = f"{_SHARED}/"
 _ASSETS: Final = "/assets/"
 _LIST: Final = "/"
 _HITS: Final = "/hits"
@@ -48,7 +50,11 @@ _GZIP_LEVEL: Final = 4
 _WORTH_CODING: Final = 1024
 #: How long a browser waits for the first catalog before it is told that it is being loaded.
 _PATIENCE: Final = 1.0
-_FIELDS: Final = {"Content-Type": "text/html; charset=utf-8", "Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
+_FIELDS: Final = {
+    "Content-Type": "text/html; charset=utf-8",
+    "Cache-Control": "no-cache",
+    "Vary": "Accept, Accept-Encoding",
+}
 
 
 class Page(NamedTuple):
@@ -87,7 +93,12 @@ class Console:
     @staticmethod
     def owns(path: str) -> bool:
         """Whether ``path``, from the root of the site, is one of a page or of what pages need."""
-        return path in {"", _LIST, _HITS} or path.startswith((_SKILLS, _ASSETS))
+        return path in {"", _LIST, _HITS, _SHARED} or path.startswith((_SKILLS, _ASSETS))
+
+    @staticmethod
+    def prefers(path: str, scope: Scope) -> bool:
+        """Whether a path at which programs are told something is asked for by a browser."""
+        return path == _SHARED and "text/html" in read_fields(scope["headers"], b"accept").get(b"accept", "")
 
     async def answer(self, path: str, scope: Scope, send: Send) -> None:
         """Answer a request for a path that :meth:`owns` accepted."""
@@ -96,13 +107,24 @@ class Console:
         elif path.startswith(_ASSETS):
             await self._send_asset(path.removeprefix(_ASSETS), scope, send)
         elif not path:
-            await _redirect(scope, send)
+            await _redirect(_LIST, HTTPStatus.PERMANENT_REDIRECT, scope, send)
+        elif path == _SKILLS or (path.endswith("/") and await self._has(path.removeprefix(_SKILLS)[:-1])):
+            await _redirect(path[:-1], HTTPStatus.PERMANENT_REDIRECT, scope, send)
         else:
             await self._send_page(path, scope, send)
 
     async def absent(self, scope: Scope, _: Receive, send: Send) -> None:
-        """Answer that there is no such page."""
-        await self._send_notice("absent", scope, send)
+        """Answer a browser where there is no page: at ``/NAME``, which is what people are told to add, lead to it."""
+        name = scope["path"].removeprefix(scope.get("root_path", ""))[1:].removesuffix("/")
+        if scope["method"] in _READ and await self._has(name):
+            await _redirect(_SKILLS + name, HTTPStatus.SEE_OTHER, scope, send)
+        else:
+            await self._send_notice("absent", scope, send)
+
+    async def _has(self, name: str) -> bool:
+        """Whether there is a skill that everybody may see; others are answered as what is not there."""
+        revision = self._current() or await self._first(_PATIENCE)
+        return revision is not None and name in revision.catalog.skills
 
     async def _send_notice(self, notice: Notice, scope: Scope, send: Send) -> None:
         await _send(await asyncio.to_thread(self._notice, notice, scope), scope, send)
@@ -138,13 +160,14 @@ class Console:
         """Make the page at ``path``; in a thread."""
         if revision is None:
             return self._notice("loading", scope)
-        if path in {_LIST, _HITS}:
+        if path in {_LIST, _HITS, _SHARED}:
             return self._list(revision, scope, part=path == _HITS)
         name, _, rest = path.removeprefix(_SKILLS).partition("/")
         folder, slash, file = rest.partition("/")
-        if name not in revision.catalog.skills or (rest and not (folder == "files" and slash)):
+        is_good = not path.endswith("/") and (not rest or (folder == "files" and slash))
+        if name not in revision.catalog.skills or not is_good:
             return self._notice("absent", scope)
-        return self._file(revision, name, file, scope) if rest else self._skill(revision, name, path, scope)
+        return self._file(revision, name, file, scope) if rest else self._skill(revision, name, scope)
 
     def _list(self, revision: Revision, scope: Scope, *, part: bool) -> Page:
         from skillwire.web.list_page import list_page  # noqa: PLC0415  # with the first page, see above
@@ -154,11 +177,9 @@ class Console:
         html, is_good = list_page(revision.catalog.skills, revision.search, query, self._frame(scope), part=part)
         return Page(HTTPStatus.OK if is_good else HTTPStatus.BAD_REQUEST, html)
 
-    def _skill(self, revision: Revision, name: str, path: str, scope: Scope) -> Page:
+    def _skill(self, revision: Revision, name: str, scope: Scope) -> Page:
         from skillwire.web.skill_page import read_text, skill_page  # noqa: PLC0415  # with the first page, see above
 
-        if path.endswith("/"):
-            return self._notice("absent", scope)
         skill = revision.catalog.skills[name]
         with self._texts_lock:
             text = self._texts.get(skill.artifact.digest)
@@ -220,11 +241,11 @@ async def _send(page: Page, scope: Scope, send: Send) -> None:
     await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
 
 
-async def _redirect(scope: Scope, send: Send) -> None:
-    """Lead from the path that the site is mounted at to its root, where relative links begin."""
+async def _redirect(path: str, status: HTTPStatus, scope: Scope, send: Send) -> None:
+    """Lead to ``path``, from the root of the site wherever it is mounted."""
     from urllib.parse import quote  # noqa: PLC0415  # hardly ever needed
 
-    location = f"{quote(scope.get('root_path', ''))}/"
-    fields = encode_fields({"Location": location, "Content-Length": "0"})
-    await send({"type": "http.response.start", "status": 308, "headers": fields})
+    location = quote(scope.get("root_path", "") + path)
+    fields = encode_fields({"Location": location, "Content-Length": "0", "Cache-Control": "no-cache", "Vary": "Accept"})
+    await send({"type": "http.response.start", "status": status, "headers": fields})
     await send({"type": "http.response.body", "body": b""})

@@ -30,7 +30,7 @@ from skillwire.web.address import site_address
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from starlette.types import Scope, Send
+    from starlette.types import Message, Scope, Send
 
     from skillwire.protocols.agent_skills.server import Cache
     from skillwire.protocols.skill_sharing.messages import AuthConfig
@@ -100,7 +100,7 @@ class SharingRoute:
                 await too_many("too many addresses are asked for; --base-url names the right one", allowance).send(send)
                 return
         prepared = await audience.listings.prepare(key, made)
-        await prepared.send(scope, send)
+        await prepared.send(scope, _varying(send) if key.startswith(f"{REGISTRY}?") else send)
 
     async def _send_descriptor(self, name: str, sharing: Sharing, audience: Audience, scope: Scope, send: Send) -> None:
         described = sharing.describe(name)
@@ -111,6 +111,19 @@ class SharingRoute:
             return
         made = _Made((), lambda: written_descriptor(described), audience.cache)
         await self._send_made(f"{descriptor_path(name)} {sharing.base_url}", made, audience, scope, send)
+
+
+def _varying(send: Send) -> Send:
+    """Return what sends an answer at an address where browsers get a page instead."""
+
+    async def varying(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message["headers"] = [
+                (name, b"Accept, " + value if name == b"vary" else value) for name, value in message["headers"]
+            ]
+        await send(message)
+
+    return varying
 
 
 def told(error: SkillwireError) -> Problem:

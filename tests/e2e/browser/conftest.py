@@ -21,7 +21,11 @@ See [the script](scripts/run.py), [nothing](none.md) and [the web](https://examp
 
 ## Steps
 
-1. First `this`.
+1. First `this` or `--dry-run`, `--no-index`, `--each-one`, `--no-colour`, `--as-is`, `--in-full`, `--by-hand`.
+   - a
+     - b
+       - c
+         - `--to-the-end-of-it-all`
 2. Then that.
 
 ## Columns

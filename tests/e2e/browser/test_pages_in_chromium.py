@@ -113,11 +113,44 @@ def test_what_is_copied_is_what_is_shown(visit, served):
     assert page.evaluate("navigator.clipboard.readText()") == f"skillwire add {served}/tools"
 
 
+def test_the_filters_keep_their_column_whatever_is_found(visit):
+    page = visit("/")
+    left = "document.querySelector('.results').getBoundingClientRect().left"
+    before = page.evaluate(left)
+    for typed, told in (("tools", "1 skill for “tools”"), ("zzzzqq", "0 skills for “zzzzqq”")):
+        page.get_by_label("Search skills").fill(typed)
+        page.locator("#count", has_text=told).wait_for()
+        assert page.evaluate(left) == before
+
+
+def test_a_filter_is_switched_in_one_step(visit):
+    page = visit("/?kind=scripts")
+    page.get_by_role("link", name="Instructions").click()
+    page.locator("#count", has_text="30 skills").wait_for()
+    assert page.url.endswith("/?kind=instructions")
+
+
+def test_a_short_command_is_on_one_line_and_what_is_deep_is_not_too_wide(visit):
+    for width in (360, 1280):
+        page = visit("/skills/tools", width=width)
+        boxes = page.evaluate("[...document.querySelectorAll('.prose .short')].map(c => c.getClientRects().length)")
+        assert set(boxes) == {1}
+        assert page.evaluate(TOO_WIDE) <= 0
+
+
+def test_the_form_that_people_are_given_opens_the_page(visit, served):
+    assert visit("/tools").url == f"{served}/skills/tools"
+    page = visit("/skills")
+    assert page.locator(".hits li").count() == 50
+    page.get_by_role("link", name="notes").click()
+    assert page.url == f"{served}/skills/notes"
+
+
 def test_a_line_of_a_file_can_be_linked(visit):
     page = visit("/skills/tools/files/scripts/run.py#L100")
     assert page.locator("#L100").is_visible()
     assert page.evaluate("document.querySelector(':target').id") == "L100"
-    assert page.evaluate("scrollY") > 0
+    page.wait_for_function("scrollY > 0")  # it scrolls smoothly, so not at once
 
 
 def test_motion_is_only_for_those_who_want_it(chromium, served):

@@ -266,8 +266,8 @@ async def test_a_private_skill_is_nowhere_and_looks_like_none(client):
 
 async def test_what_is_not_there_gets_a_page_of_its_own(client):
     for target in (
-        "/skills/",
-        "/skills/tools/",
+        "/skills/none/",
+        "/skills/secret-plans/",
         "/skills/tools/files",
         "/skills/tools/files/",
         "/skills/tools/x",
@@ -280,6 +280,43 @@ async def test_what_is_not_there_gets_a_page_of_its_own(client):
         assert answer.fields["content-type"] == "text/html; charset=utf-8"
         home = re.findall(r'class="brand" href="([^"]+)"', answer.body.decode())[0]
         assert urljoin(f"http://skills.example{target}", home) == "http://skills.example/"
+
+
+async def test_the_form_that_people_are_given_leads_to_the_page(client, make):
+    for target in ("/tools", "/tools/"):
+        answer = await client.get(target, HTML)
+        assert (answer.status, answer.fields["location"]) == (303, "/skills/tools")
+        assert "accept" in answer.fields["vary"].lower()
+    assert (await client.get("/tools", {"accept": "application/json"})).status == 404
+    application = make()
+    below = await Asgi(Starlette(routes=[Mount("/team", application)])).get("/team/tools", HTML)
+    assert below.fields["location"] == "/team/skills/tools"
+    await application.shutdown()
+
+
+async def test_the_form_that_people_are_given_tells_nothing_of_what_is_private(client):
+    private, unknown = [await client.get(target, HTML) for target in ("/secret-plans", "/secret-plant")]
+    assert private.status == unknown.status == 404
+    assert private.body == unknown.body
+    assert private.fields == unknown.fields
+
+
+async def test_a_final_slash_is_one_too_many(client):
+    for target in ("/skills/", "/skills/tools/"):
+        answer = await client.get(target, HTML)
+        assert (answer.status, answer.fields["location"]) == (308, target[:-1])
+
+
+async def test_browsers_get_the_list_where_programs_get_the_registry(client):
+    page = await client.get("/skills", HTML)
+    assert page.fields["content-type"] == "text/html; charset=utf-8"
+    assert 'href="./skills/notes"' in page.body.decode()
+    listing = await client.get("/skills", {"accept": "application/json"})
+    assert "notes" in str(listing.json())
+    for answer in (page, listing, await client.get("/skills", {"accept": "*/*"})):
+        assert "Accept" in answer.fields["vary"].split(", ")
+    held = await client.get("/skills", {"accept": "*/*", "if-none-match": listing.fields["etag"]})
+    assert (held.status, "Accept" in held.fields["vary"].split(", ")) == (304, True)
 
 
 async def test_programs_are_told_in_json_what_is_not_there(client):

@@ -122,7 +122,7 @@ def _head(loads: str) -> list[str]:
         "",
         f"- date: {datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
         f"- machine: {os.cpu_count()} cores, {_processor()}, {memory:.0f} GiB of memory",
-        f"- system: {platform.system()} {platform.release()}, {platform.machine()}; load {loads}",
+        f"- system: {platform.system()} {'.'.join(platform.release().split('.')[:2])}, {platform.machine()}; load {loads}",
         f"- versions: {', '.join(_versions())}",
         "",
     ]

@@ -112,6 +112,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def _head(loads: str) -> list[str]:
+    version = ".".join(platform.release().split(".")[:2])
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     return [
         "# What the benches measured",
@@ -122,7 +123,7 @@ def _head(loads: str) -> list[str]:
         "",
         f"- date: {datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
         f"- machine: {os.cpu_count()} cores, {_processor()}, {memory:.0f} GiB of memory",
-        f"- system: {platform.system()} {'.'.join(platform.release().split('.')[:2])}, {platform.machine()}; load {loads}",
+        f"- system: {platform.system()} {version}, {platform.machine()}; load {loads}",
         f"- versions: {', '.join(_versions())}",
         "",
     ]

@@ -42,7 +42,7 @@ class SearchRoute:
     async def _search(self, revision: Revision, scope: Scope, send: Send) -> None:
         answers = revision.answers
         host = read_fields(scope["headers"], b"host").get(b"host", "")
-        root = scope.get("app_root_path", scope.get("root_path", ""))
+        root = scope.get("root_path", "")
         site = site_address(answers.base_url, scope["scheme"], host, root, scope.get("server"))
         try:
             answer = await answers.answer(scope["query_string"], f"{site}/")

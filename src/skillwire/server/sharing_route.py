@@ -78,7 +78,7 @@ class SharingRoute:
     async def answer(self, path: str, scope: Scope, send: Send, audience: Audience) -> None:
         """Answer a GET or HEAD."""
         host = read_fields(scope["headers"], b"host").get(b"host", "")
-        root = scope.get("app_root_path", scope.get("root_path", ""))
+        root = scope.get("root_path", "")
         base_url = site_address(self._base_url, scope["scheme"], host, root, scope.get("server"))
         sharing = Sharing(audience.visible.skills, self._provider, base_url, self._auth)
         try:

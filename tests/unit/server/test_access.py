@@ -8,6 +8,8 @@ import re
 import brotli
 import pytest
 import structlog
+from starlette.applications import Starlette
+from starlette.routing import Mount
 from tests.support.publishing import Asgi, write_skill
 
 from skillwire import limits
@@ -349,3 +351,19 @@ def normal(answer, name):
     fields = {key: value.replace(name, "*") for key, value in answer.fields.items() if key not in differs}
     body = re.sub(rb"\s+", b" ", decoded(answer).replace(name.encode(), b"*"))
     return answer.status, fields, body
+
+
+async def test_below_a_path_of_another_application_urls_lead_below_that_path(client):
+    outer = Asgi(Starlette(routes=[Mount("/team", app=client.application)]))
+    for path, urls in (
+        (SHARING, lambda found: [skill["descriptor_url"] for skill in found["skills"]]),
+        ("/skills", lambda found: [skill["descriptor_url"] for skill in found]),
+        ("/skills/open-notes.json", lambda found: [found["endpoint"]["url"]]),
+        ("/api/search?q=notes", lambda found: [skill["url"] for skill in found["skills"]]),
+    ):
+        answer = await outer.get(f"/team{path}", HOST)
+        found = urls(answer.json())
+        assert found
+        for url in found:
+            assert url.startswith("http://skills.example.com/team/"), path
+            assert (await outer.get(url.removeprefix("http://skills.example.com"), HOST)).status == 200, url

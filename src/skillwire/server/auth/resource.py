@@ -66,5 +66,5 @@ class ProtectedResource:
 
     def _site(self, scope: Scope) -> str:
         host = read_fields(scope["headers"], b"host").get(b"host", "")
-        root = scope.get("app_root_path", scope.get("root_path", ""))
+        root = scope.get("root_path", "")
         return site_address(self._base_url, scope["scheme"], host, root, scope.get("server"))

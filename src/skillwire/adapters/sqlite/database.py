@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import sqlite3
 import threading
+import time
 from contextlib import contextmanager
 from importlib import resources
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -100,7 +101,7 @@ class Database:
             self.path.touch(mode=0o600)
         connection = sqlite3.connect(self.path, timeout=_PATIENCE, isolation_level=None)
         try:
-            connection.execute("PRAGMA journal_mode = WAL")
+            _switch_to_wal(connection)
             connection.execute("PRAGMA synchronous = FULL")
             connection.execute("PRAGMA foreign_keys = ON")
             with self._lock:
@@ -147,6 +148,20 @@ class Database:
 
     def _error(self, message: str, fix: str | None) -> StorageError:
         return StorageError("DATABASE", message, place=Place(str(self.path)), fix=fix)
+
+
+def _switch_to_wal(connection: sqlite3.Connection) -> None:
+    """Switch to WAL. Of several that do so at once SQLite lets one wait for nobody, so the waiting is done here."""
+    deadline = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+        else:
+            return
 
 
 def _statements(script: str) -> Iterator[str]:

@@ -11,60 +11,36 @@ from the answers that are kept. The goal is for the first.
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import random
-import subprocess
 import sys
 import tempfile
 import time
-from http.client import HTTPConnection
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
+from bare_asgi import bare, started
 from comparison import Goal, compare
 from workload import make_skills
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
+    from http.client import HTTPConnection
+
+    from bare_asgi import Server
 
 SKILLS: Final = 10_000
 ROUNDS: Final = 5
 REQUESTS: Final = 400
 HITS: Final = 20
-BARE: Final = """
-import socket, sys, uvicorn
-body = open(sys.argv[1], "rb").read()
-head = {"type": "http.response.start", "status": 200, "headers": [
-    (b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]}
-async def app(scope, receive, send):
-    await send(head)
-    await send({"type": "http.response.body", "body": body})
-listener = socket.create_server(("127.0.0.1", 0))
-print('{"address": "http://127.0.0.1:%d"}' % listener.getsockname()[1], flush=True)
-config = uvicorn.Config(app, http="httptools", loop="uvloop", lifespan="off", log_level="warning", access_log=False)
-uvicorn.Server(config).run([listener])
-"""
 
 
-class Server(NamedTuple):
-    """A process, and a connection to it."""
-
-    process: subprocess.Popen[bytes]
-    connection: HTTPConnection
-
-    def cost(self, targets: Sequence[str]) -> float:
-        """Return the CPU microseconds that it takes to answer each of ``targets``."""
-        before = self._cpu()
-        for target in targets:
-            _get(self.connection, target)
-        return (self._cpu() - before) / len(targets) * 1e6
-
-    def _cpu(self) -> float:
-        # In nanoseconds; what /proc/PID/stat counts in would be a few ticks a round.
-        tasks = Path(f"/proc/{self.process.pid}/task").glob("*/schedstat")
-        return sum(int(task.read_text().split()[0]) for task in tasks) / 1e9
+def cost(server: Server, targets: Sequence[str]) -> float:
+    """Return the CPU microseconds that it takes to answer each of ``targets``."""
+    before = server.cpu()
+    for target in targets:
+        _get(server.connection, target)
+    return (server.cpu() - before) / len(targets) * 1e6
 
 
 def main() -> None:
@@ -74,18 +50,18 @@ def main() -> None:
         folder = Path(work, "skills")
         make_skills(folder, skills)
         serve = [sys.executable, "-m", "skillwire", "serve", str(folder), "--port", "0", "--json", "--no-access-log"]
-        with _started(serve, {"SKILLWIRE_HOME": str(Path(work, "home"))}) as ours:
+        with started(serve, {"SKILLWIRE_HOME": str(Path(work, "home"))}) as ours:
             time.sleep(3)  # until the look right after the first one is over
             targets = [f"/api/search?q={word}&limit={HITS}" for word in _words(folder)]
             sample = Path(work, "answer")
             sample.write_bytes(_get(ours.connection, targets.pop()))
             assert len(json.loads(sample.read_bytes())["skills"]) == HITS
-            with _started([sys.executable, "-c", BARE, str(sample)], {}) as bare:
+            with bare(sample) as plain:
                 fresh = [targets[start : start + REQUESTS] for start in range(0, REQUESTS * ROUNDS, REQUESTS)]
                 again = [targets[:HITS] * (REQUESTS // HITS)] * ROUNDS
                 for what, rounds in (("each once", fresh), ("the same again", again)):
-                    bare.cost(rounds[0])
-                    pairs = [(ours.cost(part), bare.cost(part)) for part in rounds]
+                    cost(plain, rounds[0])
+                    pairs = [(cost(ours, part), cost(plain, part)) for part in rounds]
                     mine, theirs = zip(*pairs, strict=True)
                     told = f"search, {HITS} hits of {skills:,} skills, {what}"
                     compare(told, mine, theirs, Goal("at most", 2.0), peer="a bare ASGI application", unit="µs of CPU")
@@ -102,23 +78,6 @@ def _words(folder: Path) -> list[str]:
     random.Random(1).shuffle(words)  # noqa: S311  # the same order each time, nothing secret
     assert len(words) > REQUESTS * ROUNDS, len(words)
     return words
-
-
-@contextlib.contextmanager
-def _started(command: list[str], variables: dict[str, str]) -> Iterator[Server]:
-    process = subprocess.Popen(
-        command, env={**os.environ, **variables}, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-    )
-    assert process.stdout
-    try:
-        document = b""
-        while not document.rstrip().endswith(b"}"):
-            document += process.stdout.readline()
-        address = json.loads(document)["address"]
-        yield Server(process, HTTPConnection(address.removeprefix("http://")))
-    finally:
-        process.terminate()
-        process.wait()
 
 
 def _get(connection: HTTPConnection, target: str) -> bytes:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import re
 import subprocess
 from collections import Counter
+from itertools import count
 from typing import TYPE_CHECKING
 
 import click
@@ -13,7 +16,8 @@ from hypothesis import settings
 from tests.support.documents import check_document
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from _pytest.terminal import TerminalReporter
 
@@ -29,12 +33,37 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-transcripts", action="store_true", help="write tests/e2e/transcripts anew")
 
 
+def pytest_collection_finish() -> None:
+    """Let no search for cycles look again through what was imported for all tests: it costs more than most of them."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.fixture(scope="session")
+def _new_folder(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Return what makes a folder that nobody had: pytest's own looks at all that there are, each time."""
+    above, numbers = tmp_path_factory.mktemp("each"), count()
+
+    def new_folder(name: str) -> Path:
+        folder = above / f"{re.sub(r'[^a-zA-Z0-9_]', '_', name)[:30]}{next(numbers)}"
+        folder.mkdir(0o700)
+        return folder
+
+    return new_folder
+
+
+@pytest.fixture
+def tmp_path(request: pytest.FixtureRequest, _new_folder: Callable[[str], Path]) -> Path:
+    """Give an empty folder, in place of the one of pytest."""
+    return _new_folder(request.node.name)
+
+
 @pytest.fixture(autouse=True)
-def _own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+def _own_home(_new_folder: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep tests away from the user's settings, cache, credentials and agents, in this process and below."""
     for name in [name for name in os.environ if name.upper().startswith(_OF_THE_USER)]:
         monkeypatch.delenv(name)
-    monkeypatch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
+    monkeypatch.setenv("HOME", str(_new_folder("home")))
 
 
 @pytest.fixture(autouse=True)
@@ -71,8 +100,8 @@ def _closing_lines(terminal: TerminalReporter) -> Iterator[str]:
         outcome: terminal.stats.get(outcome, []) for outcome in ("passed", "failed", "error", "skipped", "xfailed")
     }
     reasons = Counter(_reason(report) for outcome in ("skipped", "xfailed") for report in reports[outcome])
-    for reason, count in reasons.most_common():
-        yield f"skipped {count}: {reason}"
+    for reason, number in reasons.most_common():
+        yield f"skipped {number}: {reason}"
     failed = len(reports["failed"]) + len(reports["error"])
     yield f"{len(reports['passed'])} passed, {failed} failed, {reasons.total()} skipped"
 

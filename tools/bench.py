@@ -38,12 +38,18 @@ QUICK: Final = {
     "build": ["500", "1"],
     "descriptors": ["2"],
     "http_clients": ["2"],
+    "invocation_post": ["2"],
+    "lan_register": ["2"],
+    "ledger": ["2"],
     "page": ["500"],
+    "rpc_execute": ["3"],
+    "rpc_list": ["500"],
+    "sandbox_start": ["3"],
     "server_memory": ["500"],
     "start_up": ["3"],
     "unpack": ["2"],
 }
-_PACKAGES: Final = ("aiohttp", "orjson", "uvicorn", "uvloop", "starlette", "httptools")
+_PACKAGES: Final = ("aiohttp", "orjson", "uvicorn", "uvloop", "starlette", "httptools", "dbos")
 _PROGRAMS: Final = {"nginx": ["nginx", "-v"], "wrk": ["wrk", "-v"]}
 _PEERS: Final = PROJECT / "tests" / "interop" / "node_modules"
 

@@ -1,5 +1,8 @@
 """The demo: serve the example skills, then use them as a stranger would, printing each command with its output.
 
+The last part calls a skill whose code runs in the sandbox. Where that cannot be, the demo says so and how to have it,
+and calls a skill that needs none.
+
 It works on a copy of the examples in a temporary folder, with settings, cache and state of its own, so it changes
 nothing of yours. On a terminal the server stays until Ctrl-C; in a pipe the demo ends when it is done.
 """
@@ -21,6 +24,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from skillwire.adapters.sandbox.sandbox import Sandbox
+from skillwire.errors import TrustError
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -38,15 +44,17 @@ def main() -> int:
         project.mkdir()
         os.environ["SKILLWIRE_HOME"] = str(Path(folder, "home"))
         with serving(skills) as origin:
-            show_everything(origin.removeprefix("http://"), skills, project)
+            host = origin.removeprefix("http://")
+            show_use(host, skills, project)
+            show_call(host, skills, project)
             if sys.stdout.isatty():
                 print(f"\nStill serving {origin}; end it with Ctrl-C.", flush=True)
                 wait_for_interrupt()
     return 0
 
 
-def show_everything(origin: str, skills: Path, project: Path) -> None:
-    """Run the main commands, as a reader would type them."""
+def show_use(origin: str, skills: Path, project: Path) -> None:
+    """Find, install and update, as a reader would type it."""
     run(project, f"find csv --from {origin}")
     run(project, f"show {origin}/csv-profile")
     run(project, f"show {origin}/csv-profile --files")
@@ -63,10 +71,51 @@ def show_everything(origin: str, skills: Path, project: Path) -> None:
     run(project, "verify")
 
 
+def show_call(origin: str, skills: Path, project: Path) -> None:
+    """Call a skill: with the publisher's consent one whose code is run, or else one that is read."""
+    if reason := sandbox_missing():
+        print(f"\n# left out: calling working-days, whose code is run in a sandbox. There is none here: {reason}")
+        print("# a skill that is instructions can be called all the same; that reads it", flush=True)
+        run(project, f"call {origin}/git-commit-messages --output commit-messages.md")
+        return
+    print("\n# the publisher agrees that the code of a skill is run, for whoever calls it", flush=True)
+    run(skills.parent, f"grant {skills.name}/working-days --yes")
+    print("\n# a stranger calls it; it runs in a sandbox at the publisher's", flush=True)
+    holidays = """holidays='["2026-04-03", "2026-04-06"]'"""
+    run(project, f"call {origin}/working-days start=2026-04-02 days=5 {holidays}")
+    execution = ask(project, f"call {origin}/working-days start=2026-12-24 days=-10 --no-wait")
+    run(project, f"result {execution}")
+    run(project, f"status {execution}")
+
+
+def sandbox_missing() -> str | None:
+    """Return why no code of a skill can be run here and what to do about it, or None."""
+    try:
+        Sandbox().check()
+    except TrustError as error:
+        return f"{error.message}.\n# to have it: {error.diagnostics().fix}"
+    return None
+
+
 def run(project: Path, command: str, *, expect: int = 0) -> None:
     """Print a command and run it in ``project``; an exit code that is not expected ends the demo."""
     print(f"\n$ skillwire {command}", flush=True)
     code = subprocess.run([*SKILLWIRE, *shlex.split(command)], cwd=project, check=False).returncode
+    check(command, code, expect)
+
+
+def ask(project: Path, command: str) -> str:
+    """Print a command, run it, print its result and return that."""
+    print(f"\n$ skillwire {command}", flush=True)
+    done = subprocess.run([*SKILLWIRE, *shlex.split(command)], cwd=project, stdout=subprocess.PIPE, check=False)
+    result = done.stdout.decode()
+    print(result, end="", flush=True)
+    check(command, done.returncode, 0)
+    return result.strip()
+
+
+def check(command: str, code: int, expect: int) -> None:
+    """End the demo when a command ended otherwise than expected."""
     if code != expect:
         sys.exit(f"demo: skillwire {command} ended with {code}, not {expect}")
 

@@ -40,6 +40,7 @@ EXPLANATIONS: Final = Path(command_line.__file__).with_name("explanations.json")
 REFERENCE: Final = Path(__file__).parent.parent / "docs" / "reference"
 PROTOCOL: Final = REFERENCE / "protocols" / "agent-skills.md"
 SHARING: Final = REFERENCE / "protocols" / "skill-sharing.md"
+SKILLS_RPC: Final = REFERENCE / "protocols" / "skills-rpc.md"
 CLAUSES: Final = Path(codes.__file__).parent / "protocols" / "agent_skills" / "SPEC.md"
 _BLOCK: Final = re.compile(r"(<!-- generated: (?P<name>[\w-]+) -->\n).*?(<!-- end of generated -->)", re.DOTALL)
 
@@ -70,7 +71,8 @@ def generated_pages() -> Iterator[tuple[Path, str]]:
     yield _filled(
         PROTOCOL, "Agent Skills Discovery", {"publisher": clauses("Publisher"), "consumer": clauses("Consumer")}
     )
-    yield _filled(SHARING, "Skill Sharing", {"clauses": clauses_by_section()})
+    yield _filled(SHARING, "Skill Sharing", {"clauses": clauses_by_section("skill_sharing")})
+    yield _filled(SKILLS_RPC, "Skills Protocol", {"clauses": clauses_by_section("skills_rpc")})
     yield _filled(REFERENCE / "commands" / "index.md", "Commands", {"commands": list_of_commands()})
     for name in (name for section in command_line.SECTIONS.values() for name in section):
         command = importlib.import_module(f"skillwire.cli.{name}").command
@@ -171,12 +173,12 @@ def clauses(side: str) -> str:
     )
 
 
-def clauses_by_section() -> str:
-    """Return every row of Skill Sharing's SPEC.md under its section, what is ours in bold."""
-    text = (CLAUSES.parents[1] / "skill_sharing" / "SPEC.md").read_text()
+def clauses_by_section(protocol: str) -> str:
+    """Return every row of a protocol's SPEC.md under its section, what is ours in bold."""
+    text = (CLAUSES.parents[1] / protocol / "SPEC.md").read_text()
     parts = []
     for section in text.split("\n## ")[1:]:
-        rows = re.findall(r"^\| (SS[PB]-[\w-]+) \| (.+?) \| (.+) \|$", section, re.MULTILINE)
+        rows = re.findall(r"^\| ((?:SS[PB]|SKP|RPC)-[\w-]+) \| (.+?) \| (.+) \|$", section, re.MULTILINE)
         told = ((f"`{name}`", where, what) for name, where, what in rows)
         parts += [f"### {section.partition(chr(10))[0]}"]
         parts.append(_table(("clause", "section of the text", "what holds"), told).replace("[ours]", "**ours**"))

@@ -1,6 +1,6 @@
 #!/bin/sh
 # The programs outside PyPI that tests run beside: nginx, common archivers, npm for the
-# peers in tests/interop, a browser for the page, shells for the completion, a reader of man pages.
+# peers in tests/interop, a browser for the page, shells for the completion, a reader of man pages, the sandbox.
 # As root on a Debian what is missing is installed. Elsewhere it is named with the fix; the tests that need
 # it are then skipped with that reason, so a failure here stops nothing.
 set -u
@@ -19,6 +19,7 @@ wants chromium chromium
 wants zsh zsh
 wants fish fish
 wants mandoc mandoc
+wants bwrap bubblewrap
 [ -n "$missing" ] || exit 0
 
 if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null 2>&1; then

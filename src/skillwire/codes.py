@@ -36,8 +36,8 @@ CODES: dict[str, CodeInfo] = {
     ),
     "REFERENCE": CodeInfo(
         "A skill reference cannot be read",
-        "A reference is example.com/name, a URL, a path, or a bare name when sources are configured.",
-        "Write the reference in one of these forms.",
+        "A reference is example.com/name, a URL, example.com/rpc#dotted.name, a path, or a bare name of a source.",
+        "Write the reference in one of these forms; docs/reference/references.md has them all.",
         exit_code=2,
     ),
     # --- decoding: JSON ----------------------------------------------------------------------------------
@@ -248,7 +248,7 @@ CODES: dict[str, CodeInfo] = {
     ),
     "NO_DIGEST": CodeInfo(
         "The skill cannot be fetched, since nothing gives a digest of it",
-        "Skill Sharing alone lists it, which describes skills and gives no digests of files.",
+        "Skill Sharing alone, or an endpoint of the Skills Protocol, lists it, which give no digests of files.",
         "Call it, or ask the provider to publish it by Agent Skills Discovery, too.",
         exit_code=4,
     ),
@@ -599,6 +599,12 @@ CODES: dict[str, CodeInfo] = {
         "Nothing was installed. Try again with --refresh: it may have just changed. If it stays, tell the publisher.",
         exit_code=4,
     ),
+    "CODE_INSTALLED": CodeInfo(
+        "An installed skill brings code that would run",
+        "Its skill.toml makes it an action: an agent or a server that calls it runs its entry point.",
+        "Read the code before you let anything call it. Installing runs nothing.",
+        exit_code=None,
+    ),
     "NAME_MISMATCH": CodeInfo(
         "A skill names itself otherwise than the index does",
         "The name in its SKILL.md and the name in the index differ; the index decides where it is installed.",
@@ -706,6 +712,62 @@ CODES: dict[str, CodeInfo] = {
         retryable=True,
         exit_code=5,
     ),
+    # --- calling skills ----------------------------------------------------------------------------------
+    "ENDPOINT_FOREIGN": CodeInfo(
+        "A skill is called at another origin, in your name",
+        "The descriptor names an endpoint at an origin that you have not named, and that you have a credential for.",
+        "Check the endpoint with skillwire show REF --descriptor; agree when you are asked, or with --yes.",
+        exit_code=4,
+    ),
+    "CIRCUIT_OPEN": CodeInfo(
+        "The endpoint has failed several times in a row and is left alone",
+        "It did not answer, or said that it is overloaded; more requests would not help it.",
+        "Try again in half a minute.",
+        retryable=True,
+        exit_code=5,
+    ),
+    "CALL_TAKEN_UP": CodeInfo(
+        "An earlier call is taken up",
+        "The same call was sent a moment ago, and nobody knows whether it arrived. It goes out again under its key, so "
+        "that it is executed once.",
+        "Nothing; to have it executed once more, give --idempotency-key with a text of your own.",
+        exit_code=None,
+    ),
+    "OUTPUT_DIFFERS": CodeInfo(
+        "The output is not what the descriptor promises",
+        "The skill gave something that its own output schema does not allow.",
+        "Check it before you use it; tell the provider.",
+        exit_code=None,
+    ),
+    "EXECUTION_FAILED": CodeInfo(
+        "The execution failed",
+        "The skill, or what it needs, did not work; its message and details say what is known.",
+        "Correct the inputs if that is the reason; else ask the provider.",
+        exit_code=8,
+    ),
+    "EXECUTION_TIMED_OUT": CodeInfo(
+        "The execution took longer than it may",
+        "It met the least of the limits of the skill, of the server, and of --timeout.",
+        "Call it again with a longer --timeout, or ask the provider.",
+        retryable=True,
+        exit_code=8,
+    ),
+    "EXECUTION_CANCELLED": CodeInfo(
+        "The execution was cancelled", "Its caller, or an operator, took it back.", "Call it again.", exit_code=8
+    ),
+    "EXECUTION_PENDING": CodeInfo(
+        "The execution is not done yet",
+        "It takes longer than this command was to wait.",
+        "Run skillwire result with its id to go on waiting, skillwire cancel to end it.",
+        retryable=True,
+        exit_code=9,
+    ),
+    "EXECUTION_UNKNOWN": CodeInfo(
+        "No call of this id is remembered here",
+        "The id is mistyped, the call was made by another user or on another machine, or long ago.",
+        "Give the URL of its status in place of the id.",
+        exit_code=3,
+    ),
     # --- logging in --------------------------------------------------------------------------------------
     "LOGIN_FORM": CodeInfo(
         "A login cannot be made so",
@@ -809,6 +871,12 @@ CODES: dict[str, CodeInfo] = {
         "Build into a new folder.",
         exit_code=4,
     ),
+    "FUNCTION_FORM": CodeInfo(
+        "A function cannot be described as a skill",
+        "A parameter has no type hint, or one that JSON Schema cannot say; or the docstring says something else.",
+        "Give each parameter a type that has a form in JSON, and the function a docstring that describes it.",
+        exit_code=2,
+    ),
     "FOLDER_UNSTEADY": CodeInfo(
         "The skill's folder changes while it is read",
         "Something goes on writing to it.",
@@ -834,6 +902,101 @@ CODES: dict[str, CodeInfo] = {
         "The host is not an address of this machine, or the port needs more rights.",
         "Use 127.0.0.1, 0.0.0.0 or an address of this machine, and a port above 1023.",
         exit_code=2,
+    ),
+    # --- running skills ----------------------------------------------------------------------------------
+    "SANDBOX_UNAVAILABLE": CodeInfo(
+        "Skills cannot be run here",
+        "A skill's code runs in a sandbox of bubblewrap alone, and that does not work on this machine.",
+        "Install bubblewrap 0.8 or newer; skillwire doctor says what is in its way.",
+        exit_code=4,
+    ),
+    "SECRETS_FILE": CodeInfo(
+        "The file of the skills' secrets cannot be used",
+        "It is missing, can be read or changed by others, or holds something else than names and texts.",
+        "Give it to the user that runs the server alone (chmod 600), with lines like NAME=value, or as TOML.",
+        exit_code=7,
+    ),
+    # --- JSON-RPC ----------------------------------------------------------------------------------------
+    "RPC_REQUEST": CodeInfo(
+        "Not a request of JSON-RPC 2.0",
+        'A request is an object with "jsonrpc": "2.0", a method, params as an object, and an id; or a list of them.',
+        "Write the request as docs/reference/protocols/skills-rpc.md shows it.",
+    ),
+    "RPC_METHOD": CodeInfo(
+        "The endpoint has no such method",
+        "The name is misspelt, or of a protocol or version that is not spoken there.",
+        "Call one of the methods that docs/reference/protocols/skills-rpc.md lists.",
+        exit_code=3,
+    ),
+    "RPC_PARAMS": CodeInfo(
+        "The parameters do not fit the method",
+        "One is missing, unknown, of another type or outside of its range, or they are given by position.",
+        "Give the parameters by name, as docs/reference/protocols/skills-rpc.md lists them.",
+    ),
+    "RPC_ANSWER": CodeInfo(
+        "Not an answer of JSON-RPC 2.0, or not to this call",
+        "The address is that of something else, or a proxy on the way answers in its place.",
+        "Check the address; the endpoint of a server is usually /rpc.",
+    ),
+    "RUN_NOT_FOUND": CodeInfo(
+        "There is no such run",
+        "The id is misspelt, the run is somebody else's, or it was so long ago that it was forgotten.",
+        "Use the run_id that the call gave, with the same credentials.",
+        exit_code=3,
+    ),
+    "RUN_PENDING": CodeInfo(
+        "The run goes on",
+        "It was begun over JSON-RPC or MCP, and the server waits for its end no longer; it stops, for example.",
+        "Do not call it again, or it runs twice. GET /executions/ID of the server tells how far it is.",
+        exit_code=9,
+    ),
+    # --- MCP ---------------------------------------------------------------------------------------------
+    "MCP_MISSING": CodeInfo(
+        "The SDK of the Model Context Protocol is not installed",
+        "Few need it, and it brings much with it: it is an extra.",
+        "Install it: uv tool install 'skillwire[mcp]', or pip install 'skillwire[mcp]'.",
+        exit_code=2,
+    ),
+    "PAGE_REFUSED": CodeInfo(
+        "A page of this origin may not have this done",
+        "A page that the operator does not know wanted to execute something, use blobs or speak MCP, as attacks do.",
+        "If the page is yours, list its origin in origins below [rpc] in the server's configuration.",
+        exit_code=None,
+    ),
+    # --- neighbours --------------------------------------------------------------------------------------
+    "MARKETPLACE_FORM": CodeInfo(
+        "Not a marketplace of plugins",
+        "A marketplace.json is an object with a name, an owner and a list of plugins.",
+        "Name the folder that has .claude-plugin/marketplace.json or .claude-plugin/plugin.json, or the file.",
+    ),
+    "MARKETPLACE_NAME": CodeInfo(
+        "The name cannot be that of a marketplace or plugin",
+        "People type it behind an @: letters, digits, dots and hyphens; some names are kept for their owners.",
+        "Choose another one with --name or --plugin.",
+        exit_code=2,
+    ),
+    "PLUGIN_FORM": CodeInfo(
+        "A plugin of a marketplace was passed over",
+        "Its entry has no name, no source that can be read, or a path that leads out of the marketplace.",
+        "Tell whoever publishes the marketplace.",
+    ),
+    "PLUGIN_ELSEWHERE": CodeInfo(
+        "A plugin lies outside of its marketplace, and was not fetched",
+        "Its source is a git repository, a package or a command; an import runs nothing and fetches no repositories.",
+        "Fetch it yourself, and import the folder.",
+        exit_code=None,
+    ),
+    "PLUGIN_WITHOUT_SKILLS": CodeInfo(
+        "A plugin has no skills that could be taken",
+        "It has commands, agents, hooks or servers alone; or over HTTP, where no folder can be listed, it names none.",
+        "Clone the repository and import its folder, if it has skills after all.",
+        exit_code=None,
+    ),
+    "FILES_UNLISTED": CodeInfo(
+        "A skill was fetched without a list of its files",
+        "Over HTTP only what SKILL.md links to can be found; a script that it names in passing is missing.",
+        "Clone the repository and import its folder, to have every file.",
+        exit_code=None,
     ),
     # --- searching ---------------------------------------------------------------------------------------
     "QUERY": CodeInfo(
@@ -873,6 +1036,60 @@ CODES: dict[str, CodeInfo] = {
         "Restore it from a copy. A new key makes every token worthless: remove the file to have one made.",
         exit_code=7,
     ),
+    # --- grants ------------------------------------------------------------------------------------------
+    "GRANT_NEEDLESS": CodeInfo(
+        "Nothing of this skill is executed here",
+        "It is instructions, a task for a person, or a function of the publisher's own program.",
+        "Call it as it is; a grant is for skills with code, or with an API behind them.",
+        exit_code=2,
+    ),
+    "GRANT_NOT_AGREED": CodeInfo(
+        "Nobody has agreed that this skill runs here",
+        "A folder's code runs only when a person said yes to exactly this; nobody could be asked, or somebody said no.",
+        "Look at what it asks for with skillwire grant --dry-run, then agree when you are asked, or with --yes.",
+        exit_code=4,
+    ),
+    "GRANT_NOT_FOUND": CodeInfo(
+        "Nothing was granted by that name",
+        "The name or digest was mistyped, or the grant belongs to another state directory.",
+        "List them: skillwire grants.",
+        exit_code=3,
+    ),
+    # --- tasks for people --------------------------------------------------------------------------------
+    "TASK_NOT_FOUND": CodeInfo(
+        "There is no such task",
+        "The ID was mistyped, belongs to another state directory, or was cut short though the task has ended.",
+        "List those that wait: skillwire inbox.",
+        exit_code=3,
+    ),
+    "TASK_TAKEN": CodeInfo(
+        "The task is not yours",
+        "Somebody else has claimed it, or nobody has it.",
+        "Let whoever has it hand it in or release it; claim what nobody has: skillwire inbox claim ID.",
+        exit_code=6,
+    ),
+    "TASK_ENDED": CodeInfo(
+        "The task has ended",
+        "It was handed in or declined already, its caller took it back, or its time is over.",
+        "There is nothing more to do for it; skillwire inbox lists what waits.",
+        exit_code=6,
+    ),
+    # --- the local network -------------------------------------------------------------------------------
+    "DATAGRAM": CodeInfo(
+        "Not a datagram of Skill Discovery",
+        "Something else was sent to the port, by mistake or to do harm; it is dropped and counted.",
+        "Look which machine sends it, if there are many.",
+    ),
+    "DATAGRAM_FIELD": CodeInfo(
+        "A value cannot be sent in a datagram",
+        "Identifiers are letters, digits, dots, hyphens and underscores; an endpoint is host:port.",
+        "Correct the value that is named.",
+    ),
+    "DATAGRAM_SIZE": CodeInfo(
+        "A datagram would be too large",
+        "A datagram has at most 1,200 bytes, so that it arrives in one piece.",
+        "Name fewer capabilities or scenes, or shorter ones.",
+    ),
     # --- who asks the server -----------------------------------------------------------------------------
     "SERVER_CONFIGURATION": CodeInfo(
         "The server's configuration cannot be used",
@@ -894,12 +1111,43 @@ CODES: dict[str, CodeInfo] = {
         retryable=True,
         exit_code=None,
     ),
+    "TOO_MANY_EXECUTIONS": CodeInfo(
+        "Too many executions wait",
+        "Each caller may have so many that wait or run, and so may all callers together.",
+        "Wait for the seconds that Retry-After says. Whoever runs the server: let more run at once, see [executions].",
+        retryable=True,
+        exit_code=None,
+    ),
+    "BLOB_NOT_FOUND": CodeInfo(
+        "The blob is not there",
+        "It was never made by you, or it has expired: a blob is kept for a while after its last use.",
+        "Make it again with create_blob.",
+        exit_code=3,
+    ),
+    "BLOB_KIND": CodeInfo(
+        "The kind of a blob is no media type",
+        "A kind is a type and a subtype, such as text/csv or image/png.",
+        "Write it as type/subtype; application/octet-stream fits everything.",
+    ),
+    "BLOB_ROOM": CodeInfo(
+        "There is no room for a blob",
+        "The blobs of one caller, and those of all, have a bound together, and so has what is sent at once.",
+        "Send it later, when others have expired. Whoever runs the server: see blobs_per_owner in [rpc].",
+        retryable=True,
+        exit_code=6,
+    ),
     "TOO_MANY_SIGNATURES": CodeInfo(
         "One key signs more requests than the server can remember",
         "Each signature counts once, so all of the last minutes are kept.",
         "Send fewer requests a minute, or share them between several keys.",
         retryable=True,
         exit_code=None,
+    ),
+    "WEBHOOK_SIGNATURE": CodeInfo(
+        "A webhook is not from who it should be from",
+        "It was signed with another secret, changed on its way, or is older than five minutes.",
+        "Check the secret, that the body is taken byte for byte, and the clock; use nothing of such a request.",
+        exit_code=4,
     ),
     # --- answers of the server ---------------------------------------------------------------------------
     "NOT_FOUND": CodeInfo(
@@ -912,6 +1160,12 @@ CODES: dict[str, CodeInfo] = {
         "The resource does not answer this method",
         "What is published can be read, not changed, over HTTP.",
         "Use a method of the Allow field.",
+        exit_code=None,
+    ),
+    "MEDIA_TYPE": CodeInfo(
+        "The body is of another media type than is read",
+        "A skill is called with JSON.",
+        "Send the body as JSON, with Content-Type: application/json.",
         exit_code=None,
     ),
     "URL_TOO_LONG": CodeInfo(

@@ -10,7 +10,9 @@
     ├── FetchError         the network or a server failed us
     ├── NotFoundError      the thing asked for is not there
     ├── ConflictError      something is in the way, and is not ours to overwrite
-    └── StorageError       the disk or its permissions failed us
+    ├── StorageError       the disk or its permissions failed us
+    ├── ExecutionError     a skill was called, and did not complete
+    └── PendingError       a skill was called, and is not done yet
 
 Bytes from a peer can raise nothing but ``DecodeError``, ``ValidationError`` and ``TrustError``; fuzzing
 checks it. Each error carries a *code* (a row of :data:`skillwire.codes.CODES`, which holds the cause, the
@@ -148,3 +150,15 @@ class StorageError(SkillwireError):
     """The disk or its permissions failed us."""
 
     exit_code = 7
+
+
+class ExecutionError(SkillwireError):
+    """A skill was called, and did not complete."""
+
+    exit_code = 8
+
+
+class PendingError(SkillwireError):
+    """A skill was called, and is not done yet."""
+
+    exit_code = 9

@@ -253,3 +253,177 @@ AUTH_REQUIRED: Final = b"""\
   }
 }
 """
+
+#: SSP 5.3.
+INVOCATION: Final = b"""\
+{
+  "caller": {
+    "id": "ifay-instance-001",
+    "type": "ifay",
+    "credentials": {
+      "api_key": "sk-abc123..."
+    }
+  },
+  "skill_id": "example-corp/weather-forecast",
+  "inputs": {
+    "location": "Tokyo",
+    "days": 5
+  },
+  "context": {
+    "trace_id": "trace-7f3a9b2c",
+    "priority": "normal",
+    "timeout_ms": 30000
+  }
+}
+"""
+
+#: SSP 5.4.
+INVOCATION_COMPLETED: Final = b"""\
+{
+  "execution_id": "exec-a1b2c3d4",
+  "status": "completed",
+  "skill_id": "example-corp/weather-forecast",
+  "output": {
+    "location": "Tokyo",
+    "forecasts": [
+      {
+        "date": "2025-07-01",
+        "high": 31,
+        "low": 24,
+        "condition": "Partly Cloudy"
+      },
+      {
+        "date": "2025-07-02",
+        "high": 29,
+        "low": 22,
+        "condition": "Rain"
+      }
+    ]
+  },
+  "timestamps": {
+    "created_at": "2025-07-01T10:00:00Z",
+    "updated_at": "2025-07-01T10:00:05Z",
+    "completed_at": "2025-07-01T10:00:05Z"
+  }
+}
+"""
+
+#: SSP 8.3.1.
+VALIDATION_TOLD: Final = b"""\
+{
+  "error": {
+    "code": "VALIDATION_ERROR",
+    "message": "Invalid SkillDescriptor document",
+    "details": [
+      {
+        "path": "/capability_type",
+        "message": "must be equal to one of the allowed values",
+        "expected": ["plugin", "api", "knowledge", "task"],
+        "actual": "invalid_type"
+      },
+      {
+        "path": "/endpoint/method",
+        "message": "must be equal to one of the allowed values",
+        "expected": ["GET", "POST", "PUT", "DELETE"],
+        "actual": "PATCH"
+      }
+    ]
+  }
+}
+"""
+
+#: SSP 8.3.2.
+AUTH_TOLD: Final = b"""\
+{
+  "error": {
+    "code": "AUTH_REQUIRED",
+    "message": "Authentication is required to invoke this skill",
+    "details": {
+      "required_auth_type": "oauth2",
+      "authorization_url": "https://auth.example.com/authorize"
+    },
+    "retry": {
+      "suggested_delay_ms": 0,
+      "max_attempts": 1
+    }
+  }
+}
+"""
+
+#: SSP 8.3.3.
+PERMISSION_TOLD: Final = b"""\
+{
+  "error": {
+    "code": "PERMISSION_DENIED",
+    "message": "Insufficient permissions to invoke this skill",
+    "details": {
+      "required_scopes": ["read:forecast"],
+      "granted_scopes": []
+    }
+  }
+}
+"""
+
+#: SSP 8.3.4.
+NOT_FOUND_TOLD: Final = b"""\
+{
+  "error": {
+    "code": "SKILL_NOT_FOUND",
+    "message": "Skill 'example-corp/nonexistent' was not found",
+    "details": {
+      "skill_id": "example-corp/nonexistent"
+    }
+  }
+}
+"""
+
+#: SSP 8.3.5.
+TIMEOUT_TOLD: Final = b"""\
+{
+  "error": {
+    "code": "INVOCATION_TIMEOUT",
+    "message": "Skill execution timed out after 30000ms",
+    "details": {
+      "timeout_ms": 30000,
+      "execution_id": "exec-a1b2c3d4"
+    },
+    "retry": {
+      "suggested_delay_ms": 1000,
+      "max_attempts": 3
+    }
+  }
+}
+"""
+
+#: SSP 8.3.6.
+UNREACHABLE_TOLD: Final = b"""\
+{
+  "error": {
+    "code": "ENDPOINT_UNREACHABLE",
+    "message": "Failed to connect to invocation endpoint",
+    "details": {
+      "url": "https://api.weather.example.com/v2/forecast",
+      "reason": "Connection refused"
+    },
+    "retry": {
+      "suggested_delay_ms": 2000,
+      "max_attempts": 3
+    }
+  }
+}
+"""
+
+#: SSP 8.3.7.
+INCOMPATIBLE_TOLD: Final = b"""\
+{
+  "error": {
+    "code": "VERSION_INCOMPATIBLE",
+    "message": "Protocol version 2.0.0 is not compatible with consumer version 1.5.0",
+    "details": {
+      "descriptor_version": "2.0.0",
+      "consumer_version": "1.5.0",
+      "supported_major": 1
+    }
+  }
+}
+"""

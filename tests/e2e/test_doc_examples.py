@@ -26,10 +26,10 @@ pytestmark = pytest.mark.xdist_group("doc_examples")
 
 
 def _examples(page):
-    """Yield each command of the page with the output that follows it; what serves does not end and is left out."""
+    """Yield each command of the page with the output that follows it, but for those that do not end by themselves."""
     for block in re.findall(r"^```console\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL):
         for command, output in re.findall(r"^\$ (.+)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE):
-            if not command.startswith("skillwire serve"):
+            if not command.startswith(("skillwire serve", "skillwire work", "skillwire mcp")):
                 yield command, output
 
 

@@ -6,6 +6,7 @@ do not ask where a document cannot say what is right.
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import pytest
 import schemathesis
 from hypothesis import HealthCheck, settings
 from schemathesis.specs.openapi.checks import negative_data_rejection, positive_data_acceptance
+from tests.support.invoking import write_action
 from tests.support.publishing import ServeProcess, write_skill
 
 from skillwire import limits
@@ -27,7 +29,18 @@ principal_burst = 1000000
 [oauth2]
 issuer = "https://login.example.com"
 audience = "skills"
+[rpc]
+execute_skill = true
 """
+QUESTION = """
+[executor]
+kind = "human"
+[inputs.question]
+type = "string"
+description = "What is asked."
+required = true
+"""
+JSON = {"Content-Type": "application/json"}
 few = settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
 
 
@@ -43,7 +56,28 @@ def _locked():
     return {**whole, "paths": {path: {"parameters": named, "get": operation}}}
 
 
+CALL = {
+    "caller": {"id": "ifay-instance-042", "type": "ifay"},
+    "skill_id": "local/ask-somebody",
+    "inputs": {"question": "Is it right?"},
+}
+SOME = f"exec-{0:032}"
+
+
+def _called():
+    """Return the operations of calls: of a skill that a person does, and nobody will, and of :data:`SOME` execution."""
+    whole = document()
+    for name, value in {"skill": "ask-somebody", "execution": SOME}.items():
+        parameter = whole["components"]["parameters"][name]
+        whole["components"]["parameters"][name] = {**parameter, "schema": {"const": value}, "example": value}
+    fields = {name: {"const": value} for name, value in CALL.items()}
+    request = {"type": "object", "properties": fields, "required": list(fields)}
+    whole["components"]["schemas"]["InvocationRequest"] = request
+    return {**whole, "paths": {path: one for path, one in whole["paths"].items() if "/executions" in path}}
+
+
 locked = schemathesis.openapi.from_dict(_locked())
+called = schemathesis.openapi.from_dict(_called())
 
 
 @pytest.fixture(scope="module")
@@ -56,9 +90,10 @@ def server(folder):
     write_skill(folder / "skills", "csv-profile", {"scripts/run.py": "print()\n"})
     write_skill(folder / "skills", "open-notes")
     write_skill(folder / "skills", "staff-guide", {"skill.toml": 'access = "restricted"\n'})
+    write_action(folder / "skills", "ask-somebody", tables=QUESTION)
     (folder / "server.toml").write_text(CONFIGURATION)
     with ServeProcess(folder / "skills", "--config", folder / "server.toml", "--no-access-log", home=folder) as running:
-        running.wait_for(lambda ready: ready["skills"] == 2)
+        running.wait_for(lambda ready: ready["skills"] == 3)
         yield running
 
 
@@ -72,6 +107,13 @@ def key(server, folder):
     return {"X-API-Key": secret}
 
 
+@pytest.fixture(scope="module")
+def execution(server):
+    answer = server.get("/skills/ask-somebody/executions", JSON, method="POST", body=json.dumps(CALL))
+    assert answer.status == 202
+    return answer.json()["execution_id"]
+
+
 def _check(case, server, fields):
     """Send a request, and hold its answer to the document; return the answer."""
     answer = case.call(base_url=f"http://127.0.0.1:{server.port}", headers=fields)
@@ -82,9 +124,11 @@ def _check(case, server, fields):
 def _not_asked(case, answer):
     """Yield the checks that would ask for what no document can say."""
     query = case.query or {}
-    if case.method.upper() == "OPTIONS" or answer.status_code == 414:
+    is_told_inside = case.path == "/rpc"  # JSON-RPC tells its errors with 200
+    if case.method.upper() == "OPTIONS" or answer.status_code == 414 or is_told_inside:
         yield negative_data_rejection  # a preflight is answered wherever something may be, and 414 is a refusal, too
-    if answer.status_code == 414 or "after" in query or len(str(query.get("q", ""))) > limits.SEARCH_WORDS:
+    is_call = case.method.upper() == "POST"  # each skill takes inputs of its own, and none takes those of another
+    if is_call or answer.status_code == 414 or "after" in query or len(str(query.get("q", ""))) > limits.SEARCH_WORDS:
         yield positive_data_acceptance  # cursors that are made up are refused, and queries of too many words
 
 
@@ -100,6 +144,19 @@ def test_who_has_a_key_is_answered_as_the_document_says(case, server, key):
     answer = _check(case, server, key)
     assert answer.status_code not in {401, 403}
     assert answer.status_code in {405, 414} or "ratelimit-remaining" in answer.headers
+
+
+@called.parametrize()
+@few
+def test_a_call_is_accepted_and_followed_as_the_document_says(case, server, execution):
+    if case.path_parameters.get("execution") == SOME:
+        case.path_parameters["execution"] = execution
+    answer = case.call(base_url=f"http://127.0.0.1:{server.port}")
+    excluded = [negative_data_rejection] if case.method.upper() == "OPTIONS" else []
+    if "is beyond what a field can hold" in answer.text:  # a number of many digits, in a field that nobody knows
+        excluded.append(positive_data_acceptance)
+    case.validate_response(answer, excluded_checks=excluded)
+    assert answer.status_code not in {401, 403, 503}
 
 
 @locked.parametrize()

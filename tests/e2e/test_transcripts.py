@@ -12,8 +12,11 @@ from pathlib import Path
 
 import pytest
 from tests.support.live_server import serving
+from tests.support.provider import Provider
 from tests.support.publishing import write_skill
 from tests.support.raw_server import RawServer, answer
+from tests.support.rpc_endpoint import RpcEndpoint
+from tests.support.tasks import add_task
 from tests.support.transcript import Call, Step, Surrounding, play
 
 from skillwire.cli.main import SECTIONS
@@ -42,6 +45,48 @@ def break_skill(project):
     (project / "skills/notes/SKILL.md").write_text("---\nname: Notes\ndescription: Writes.\n---\n\nWrite.\n")
 
 
+MANIFEST = """kind = "action"
+
+[runtime]
+language = "python"
+entrypoint = "main.py"
+
+[permissions]
+network = [NETWORK]
+secrets = ["RATES_API_KEY"]
+"""
+MARKETPLACE = json.dumps(
+    {
+        "name": "shop",
+        "owner": {"name": "Somebody"},
+        "plugins": [
+            {"name": "elsewhere", "source": {"source": "github", "repo": "example/skills", "ref": "v1"}},
+            {"name": "outside", "source": "../secret"},
+            {"name": "hooks", "source": "./.claude-plugin"},
+            {"name": "tools", "source": "./", "skills": ["./skills/tools"]},
+        ],
+    }
+)
+CODE = "import urllib.request\n\n\ndef main(args):\n    return args\n"
+
+
+def action(*network):
+    """Return what writes a skill with code that asks for these origins."""
+
+    def write_it(project):
+        manifest = MANIFEST.replace("NETWORK", ", ".join(json.dumps(origin) for origin in network))
+        write_skill(project / "skills", "rates", {"skill.toml": manifest, "main.py": CODE})
+
+    return write_it
+
+
+def tasks(project):
+    state = project.parent / ".local/state/skillwire"
+    add_task(state=state, execution_id="exec-" + "a" * 32, seconds=10_800.0)
+    title = "Decide whether the draft of the annual report may go to the printers as it is"
+    add_task(state=state, execution_id="exec-" + "b" * 32, seconds=180_000.0, title=title, output=None)
+
+
 #: Name of the transcript → the calls, one after the other in one project; functions change the project in between.
 SCENES: dict[str, list[Step]] = {
     "help": [Call("--help"), Call("list --help"), Call("--version")],
@@ -68,6 +113,33 @@ SCENES: dict[str, list[Step]] = {
         Call("serve skills --port 0", until=("serving", "published")),
         Call("serve nowhere --port 0"),
     ],
+    "mcp": [
+        skills,
+        Call("mcp skills --pin tools", until=("published",), by_input=True),
+        Call("mcp nowhere"),
+        Call("mcp skills --pin Notes"),
+    ],
+    "rpc": [
+        skills,
+        Call("rpc skills --run-code", until=("published",), by_input=True),
+        Call("rpc nowhere"),
+        Call("rpc skills --config nowhere.toml"),
+    ],
+    "marketplace": [
+        skills,
+        Call("marketplace export skills --name notes-and-tools"),
+        Call("marketplace import . -o taken"),
+        write("taken/notes/SKILL.md", "Mine.\n"),
+        Call("marketplace import . -o taken"),
+        write(".claude-plugin/marketplace.json", MARKETPLACE),
+        Call("marketplace import . -o more"),
+        Call("marketplace export skills --name notes-and-tools"),
+        Call("marketplace import nowhere -o more"),
+    ],
+    "work": [
+        Call("work --workers 2", until=("working",)),
+        Call("work --config nowhere.toml"),
+    ],
     "validate": [
         write("good/descriptor.json", json.dumps(DESCRIPTOR)),
         Call("validate good/descriptor.json"),
@@ -85,6 +157,19 @@ SCENES: dict[str, list[Step]] = {
         Call("show ORIGIN/tools --files"),
         Call("show ORIGIN/notes --body"),
         Call("show ORIGIN/note"),
+    ],
+    "endpoint": [
+        Call("find --from ENDPOINT/rpc"),
+        Call("show ENDPOINT/rpc#leads.sync"),
+        Call("show ENDPOINT/rpc#leads.hostile"),
+        write("leads.csv", "name\nAda\n"),
+        Call("call ENDPOINT/rpc#leads.sync sheet=@leads.csv"),
+        Call("call ENDPOINT/rpc#leads.sync sheet=leads.csv day=2"),
+        Call("call ENDPOINT/rpc#leads.broken"),
+        Call("call ENDPOINT/rpc#leads.sync sheet=@leads.csv --no-wait"),
+        Call("cat ENDPOINT/rpc#leads.sync other.md"),
+        Call("which ENDPOINT/rpc#leads.sync"),
+        Call("add ENDPOINT/rpc#leads.sync"),
     ],
     "cat": [Call("cat ORIGIN/tools scripts/run.sh"), Call("cat ORIGIN/tools scripts/walk.sh")],
     "add": [
@@ -123,6 +208,36 @@ SCENES: dict[str, list[Step]] = {
         Call("token create ci --skill notes --expires soon"),
         Call("token revoke nobody"),
     ],
+    "grant": [
+        skills,
+        action(),
+        Call("grant skills"),
+        Call("grant skills/notes"),
+        Call("grant skills/rates --dry-run"),
+        Call("grant skills --all", typed="n\n"),
+        Call("grant skills --all", typed="y\n"),
+        Call("grant skills --all --yes"),
+        action("https://rates.example.com", "https://*.example.org"),
+        Call("grant skills/rates", typed="y\n"),
+        Call("grants"),
+        Call("grants revoke rates --dry-run"),
+        Call("grants revoke rate"),
+    ],
+    "inbox": [
+        Call("inbox"),
+        tasks,
+        Call("inbox --as ann"),
+        Call("inbox show exec-aaaa --as ann"),
+        Call("inbox claim exec-aaaa --as ann"),
+        Call("inbox claim exec-aaaa --as bob"),
+        Call("inbox list --as ann"),
+        Call("inbox complete exec-aaaa table=four --as ann"),
+        Call("inbox complete exec-aaaa booked=yes table=4 --as ann"),
+        Call("inbox complete exec-aaaa booked=yes --as ann"),
+        Call("inbox reject exec-bbbb --as ann"),
+        Call("inbox reject exec-bbbb --reason 'Two figures are missing.' --as ann"),
+        Call("inbox release exec-cccc"),
+    ],
     "login": [
         Call("login"),
         Call("login ORIGIN --api-key-env NOT_SET"),
@@ -138,6 +253,32 @@ SCENES: dict[str, list[Step]] = {
         Call("explain USAGE"),
         Call("explain NAME_FOLDER"),
         Call("explain USAGES"),
+    ],
+    "call": [
+        Call("call CALLED/forecast city=Bern days=5"),
+        Call("call CALLED/forecast city=Bern --dry-run --idempotency-key KEY"),
+        Call("call CALLED/forecast citty=Bern days=few"),
+        Call("call CALLED/forecast citty=Bern"),
+    ],
+    "call_failing": [
+        Call("call CALLED/broken city=Bern"),
+        Call("call CALLED/secret city=Bern"),
+        Call("call CALLED/newer city=Bern"),
+        Call("call CALLED/slow city=Bern --timeout 1s"),
+    ],
+    "executions": [
+        Call("call CALLED/slow city=Bern --no-wait --idempotency-key waiting"),
+        Call("status exec-slow-waiting"),
+        Call("result exec-slow-waiting --no-wait"),
+        Call("cancel exec-slow-waiting"),
+        Call("status exec-slow-waiting"),
+        Call("result exec-slow-waiting"),
+        Call("cancel exec-slow-waiting"),
+        Call("call CALLED/forecast city=Bern --idempotency-key done --json"),
+        Call("status exec-forecast-done"),
+        Call("result exec-forecast-done"),
+        Call("status exec-nothing"),
+        Call("cancel exec-nothing"),
     ],
     "which": [
         Call("which ORIGIN/notes"),
@@ -159,6 +300,8 @@ SCENES: dict[str, list[Step]] = {
 
 #: Scenes in which a narrow terminal shows nothing new, or (doctor) whose lines are longer on another machine.
 ONLY_WIDE = {"init", "cat", "doctor", "completion"}
+#: Scenes whose calls wait for a provider and leave nothing there.
+WAITING = {"call_failing"}
 
 
 def flawed(peer):
@@ -186,14 +329,24 @@ def servers(tmp_path_factory):
     write_skill(
         folder, "agenda", description="会議の議題をまとめます。🎉 Use it when a meeting is planned in Japanese."
     )
-    with serving(folder, tmp_path_factory.mktemp("server")) as address, RawServer(flawed) as other:
-        yield {"ORIGIN": address, "FLAWED": f"127.0.0.1:{other.port}"}
+    with (
+        serving(folder, tmp_path_factory.mktemp("server")) as address,
+        RawServer(flawed) as other,
+        Provider() as provider,
+        RpcEndpoint() as endpoint,
+    ):
+        yield {
+            "ORIGIN": address,
+            "FLAWED": f"127.0.0.1:{other.port}",
+            "CALLED": provider.address,
+            "ENDPOINT": endpoint.address.removesuffix("/rpc"),
+        }
 
 
 @pytest.mark.parametrize("name", SCENES)
 def test_commands_look_as_they_did(name, servers, request):
     path = FOLDER / f"{name}.txt"
-    seen = play(SCENES[name], servers, is_narrow_too=name not in ONLY_WIDE)
+    seen = play(SCENES[name], servers, is_narrow_too=name not in ONLY_WIDE, at_once=name in WAITING)
     if request.config.getoption("--update-transcripts"):
         path.write_text(seen)
     assert path.exists(), "no transcript yet: run with --update-transcripts"

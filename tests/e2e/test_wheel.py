@@ -52,6 +52,7 @@ def _run(program: Path, *arguments: object, cwd: Path) -> subprocess.CompletedPr
 def test_the_wheel_holds_the_package_its_types_and_its_licence_and_nothing_else(wheel):
     names = zipfile.ZipFile(wheel).namelist()
     assert "skillwire/py.typed" in names
+    assert "skillwire/protocols/skills_rpc/guide/skills-protocol-guide/SKILL.md" in names
     assert any(name.endswith("/licenses/LICENSE") for name in names)
     assert {name.split("/")[0].split("-")[0] for name in names} == {"skillwire"}
 
@@ -74,8 +75,12 @@ def test_every_module_of_the_wheel_can_be_imported_from_the_locked_versions_alon
     program = """
 import importlib, pkgutil, skillwire
 for module in pkgutil.walk_packages(skillwire.__path__, "skillwire."):
-    if not module.name.endswith("__main__"):
-        importlib.import_module(module.name)
+    try:
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+    except ModuleNotFoundError as error:  # of an extra
+        if error.name.partition(".")[0] not in {"mcp", "mcp_types"} or ".mcp." not in module.name:
+            raise
 """
     done = _run(installed / "python", "-c", program, cwd=tmp_path)
     assert done.returncode == 0, done.stderr

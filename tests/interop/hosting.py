@@ -68,15 +68,16 @@ class Serve:
     Args:
         folder: of the skills.
         work: a folder of its own, which is made.
+        arguments: more of serve's.
     """
 
-    def __init__(self, folder: Path, work: Path) -> None:
+    def __init__(self, folder: Path, work: Path, *arguments: object) -> None:
         self.folder = folder
         self._log = work / "log"
         work.mkdir()
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
-                skillwire("serve", folder, "--port", "0", "--json", "--no-access-log"),
+                skillwire("serve", folder, "--port", "0", "--json", "--no-access-log", *arguments),
                 cwd=work,
                 env=environment(work),
                 stdout=subprocess.PIPE,

@@ -6,7 +6,7 @@ import { generateKeyPairSync, randomUUID } from 'node:crypto';
 import Provider from 'oidc-provider';
 
 const ACCOUNT = 'alice';
-const SCOPES = ['skill:*', 'skill:forecast', 'skill:billing', 'read:forecast', 'publish'];
+const SCOPES = ['skill:*', 'skill:forecast', 'skill:billing', 'read:forecast', 'publish', 'book:reservation'];
 const FORMATS = { 'https://skills.example/': 'jwt', 'https://opaque.example/': 'opaque' };
 const DEFAULT_RESOURCE = 'https://skills.example/';
 

@@ -24,6 +24,7 @@ _NODE: Final = _NODE_MODULES / ".bin" / "node"
 _FROM_NPM: Final = {
     "skills": _NODE_MODULES / "skills" / "bin" / "cli.mjs",
     "astro": _NODE_MODULES / "astro" / "bin" / "astro.mjs",
+    "inspector": _NODE_MODULES / "@modelcontextprotocol" / "inspector" / "clients" / "launcher" / "build" / "index.js",
     "npm_tar": FOLDER / "npm_tar.mjs",
     "readers": FOLDER / "frontmatter_readers.mjs",
     "sharing_schema": FOLDER / "sharing_schema.mjs",

@@ -10,6 +10,7 @@ import socket
 import ssl
 import subprocess
 import time
+from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPSConnection
 from pathlib import Path
 
@@ -18,6 +19,7 @@ import trustme
 from tests.interop.hosting import Answer, Serve
 from tests.interop.peers import PATIENCE, environment, find_peer, run, skillwire
 from tests.interop.skill_samples import copy_examples
+from tests.support.invoking import write_action
 
 from skillwire.model.digest import Digest
 
@@ -89,14 +91,14 @@ class Nginx:
         self._process.terminate()
         self._process.wait(PATIENCE)
 
-    def get(self, path, *, method="GET", **fields):
+    def get(self, path, *, method="GET", body=None, **fields):
         """Make one request of skills.example.com; nothing is decoded."""
         connection = HTTPSConnection("skills.example.com", self.port, timeout=PATIENCE, context=self._context)
         plain = socket.create_connection(("127.0.0.1", self.port), PATIENCE)
         connection.sock = self._context.wrap_socket(plain, server_hostname="skills.example.com")
         try:
             named = {name.replace("_", "-"): value for name, value in fields.items()}
-            connection.request(method, path, headers={"Host": "skills.example.com", **named})
+            connection.request(method, path, body, headers={"Host": "skills.example.com", **named})
             response = connection.getresponse()
             headers = {name.lower(): value for name, value in response.getheaders()}
             return Answer(response.status, headers, response.read())
@@ -108,6 +110,7 @@ class Nginx:
 def skills(tmp_path_factory):
     folder = tmp_path_factory.mktemp("skills") / "skills"
     copy_examples(folder)
+    write_action(folder, "ask-somebody", tables='[executor]\nkind = "human"\n')
     return folder
 
 
@@ -184,6 +187,28 @@ def test_nginx_answers_from_what_it_keeps_while_the_server_stands_still(proxied)
         assert nginx.get("/.well-known/skills/index.json").body == before.body
     finally:
         server._process.send_signal(signal.SIGCONT)
+
+
+def test_who_follows_a_call_is_waited_for_and_not_held_back(proxied):
+    nginx, _ = proxied
+    call = {"caller": {"id": "me", "type": "user"}, "skill_id": "local/ask-somebody", "inputs": {}}
+    accepted = nginx.get(
+        "/skills/ask-somebody/executions", method="POST", body=json.dumps(call), content_type="application/json"
+    )
+    assert accepted.status == 202
+    assert accepted.headers["location"].startswith("https://skills.example.com/executions/exec-")
+    path = accepted.headers["location"].removeprefix("https://skills.example.com")
+    tag = nginx.get(path).headers["etag"]
+    began = time.monotonic()
+    with ThreadPoolExecutor() as threads:
+        waiting = [threads.submit(nginx.get, path, if_none_match=tag, prefer="wait=20") for _ in range(3)]
+        streams = [threads.submit(nginx.get, path, accept="text/event-stream") for _ in range(2)]
+        time.sleep(0.5)
+        assert not any(one.done() for one in (*waiting, *streams))
+        cancelled = nginx.get(path, method="DELETE")
+        assert {one.result().body for one in waiting} == {cancelled.body}
+        assert all(one.result().body.count(b"event: status") == 2 for one in streams)
+    assert time.monotonic() - began < 10
 
 
 def test_metrics_are_for_this_machine(proxied):

@@ -21,7 +21,10 @@ def test_what_is_found_is_installed_by_the_command_that_is_printed(tmp_path, wor
         command = [*find_peer("skills"), "find", "csv profile"]
         variables = {"SKILLS_API_URL": publisher.url}
         printed = run(command, cwd=workplace.folder, home=workplace.home, variables=variables)
-        [source] = set(re.findall(r"http://\S+/@csv-profile\b", printed))
-        assert source == f"{publisher.url}/@csv-profile"
-        workplace.skills("add", source, "-a", "codex", "-y", "--copy")
+        plain = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", printed)
+        # It prints the command once, with a place for what is to be added, and then a line for each hit.
+        [words] = re.findall(r"Install with npx skills (.+) <owner/repo@skill>", plain)
+        [hit] = re.findall(r"^(\S+@csv-profile)(?: .*)?$", plain, re.MULTILINE)
+        assert hit == f"{publisher.url}/@csv-profile"
+        workplace.skills(*words.split(), hit, "-a", "codex", "-y", "--copy")
     assert trees(workplace.installed) == {"csv-profile": tree(EXAMPLES / "csv-profile")}

@@ -96,7 +96,13 @@ def test_what_is_strict_here_is_valid_there(head: str, line_end: str) -> None:
         event("strict" if loaded else "refused here")
         if loaded is None:
             return
-        assert validate(folder) == [], text
+        try:
+            assert validate(folder) == [], text
+        except Exception as error:
+            if "overlap in comment" not in str(error):  # its parser fails at an empty comment behind a key
+                raise
+            event("not read there")
+            return
         properties = read_properties(folder)
         skill = loaded.skill_md
         assert (properties.name, properties.description) == (skill.name, skill.description)

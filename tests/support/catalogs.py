@@ -26,7 +26,7 @@ def make_skill(name, *paths, publisher="acme", content="1", capability_type="kno
         description=f"Does {name}.",
         files=files,
         artifact=artifact,
-        identifiers=Identifiers(f"{publisher}/{name}", name, f"{publisher}.{name}"),
+        identifiers=Identifiers(f"{publisher}/{name}", name, f"{publisher}.{name.replace('-', '.')}", publisher),
         sharing=Sharing(name.title(), f"Does {name}.", "1.0.0", capability_type),
         **more,
     )

@@ -20,12 +20,12 @@ def free_port():
 
 
 @contextlib.contextmanager
-def serving(folder, home):
-    """Serve ``folder``, with state and cache under ``home``; give host and port."""
+def serving(folder, home, *arguments):
+    """Serve ``folder``, with state and cache under ``home``; give host and port. ``arguments`` are more of serve's."""
     port = free_port()
     environment = {**os.environ, "SKILLWIRE_HOME": str(home)}
     server = subprocess.Popen(
-        [sys.executable, "-m", "skillwire", "serve", str(folder), "--port", str(port)],
+        [sys.executable, "-m", "skillwire", "serve", str(folder), *map(str, arguments), "--port", str(port)],
         env=environment,
         stderr=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,

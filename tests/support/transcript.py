@@ -18,8 +18,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import IO, TYPE_CHECKING, NamedTuple, Self
 
 from tests.support.terminal import Terminal
 
@@ -32,15 +33,21 @@ PROGRAM = str(Path(sys.executable).with_name("skillwire"))
 PATIENCE = 15.0
 _HOME = "/home/newcomer"  # as long as what mkdtemp makes below
 CTRL_C = "\x03"
-_DIGITS = {"ORIGIN": "8", "FLAWED": "7", "SLOW": "6"}
+_CTRL_D = "\x04"
+_DIGITS = {"ORIGIN": "8", "FLAWED": "7", "SLOW": "6", "CALLED": "5", "ENDPOINT": "4"}
 _VOLATILE = [
     (re.compile(r"[0-9a-f]{64}"), lambda found: "d" * len(found[0])),
+    (re.compile(r"(?<=sha256:)[0-9a-f]{12}\b"), lambda found: "d" * len(found[0])),
+    (re.compile(r"(?<=newcomer, )\d{4}-\d\d-\d\d"), lambda _: "2026-01-01"),
     (re.compile(r"\d{4}-\d\d-\d\d([T ])\d\d:\d\d:\d\d"), lambda found: f"2026-01-01{found[1]}12:00:00"),
     # A line of the log comes from another thread: it may stand before or behind what the command says.
     (re.compile(r"(?m)^\d\d:\d\d:\d\d info .*\n"), lambda _: ""),
     (re.compile(r"Python 3[.\d]+, \w+ on .*?(?=\r?\n)"), lambda _: "Python 3.14.0, CPython on Linux x86_64"),
     (re.compile(r"\d+ certificate authorities, .*?(?=\r?\n)"), lambda _: "150 certificate authorities, OpenSSL 4.0.0"),
     (re.compile(rf"(?<=skillwire ){re.escape(VERSION)}"), lambda _: "1.2.3"),
+    (re.compile(r"(?ms)^[^\n]{0,10}Sandbox[^\n]{0,10}\n.*?\n\r?\n"), lambda _: ""),  # each machine has another
+    (re.compile(r"(?<=skillwire-)[0-9a-f]{24}"), lambda found: "a" * len(found[0])),
+    (re.compile(r"(exec-[a-z]+-)\d{4}\b"), lambda found: f"{found[1]}9999"),
     (re.compile(r"\b\d{1,2} s old"), lambda found: "9 s old".rjust(len(found[0]), "9")),
 ]
 
@@ -52,11 +59,13 @@ class Call(NamedTuple):
         line: the words; ``ORIGIN`` and such stand for addresses of servers.
         typed: what is answered on a terminal; in a pipe nothing is.
         until: the program goes on until it is interrupted, once all of this was printed; in a pipe the first of it.
+        by_input: it ends with its input instead, and says what is waited for on standard error.
     """
 
     line: str
     typed: str = ""
     until: tuple[str, ...] = ()
+    by_input: bool = False
 
 
 Step = Call | Callable[[Path], object]
@@ -80,6 +89,7 @@ class Surrounding:
         self.project.mkdir()
         # Nothing on the path but the system's: what is installed for the developer is not looked at.
         self._environment = {"HOME": str(self._home), "TERM": "xterm", "LANG": "C.UTF-8", "PATH": "/usr/bin:/bin"}
+        self._environment["LOGNAME"] = "newcomer"
         self._environment |= variables
 
     def __enter__(self) -> Self:
@@ -104,7 +114,7 @@ class Surrounding:
         with self.start(words) as terminal:
             if call.until:
                 terminal.until(lambda text: all(part in text for part in call.until))
-                terminal.type(CTRL_C)
+                terminal.type(_CTRL_D if call.by_input else CTRL_C)
             elif call.typed:
                 terminal.until(lambda text: "[y/N]:" in text.replace("\n", ""))
                 terminal.type(call.typed)
@@ -118,15 +128,18 @@ class Surrounding:
             [PROGRAM, *words],
             cwd=self.project,
             env=self._environment,
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE if call.by_input else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         ) as process:
-            early = b""
-            if call.until:
-                early = _read_until(process, call.until[0])
+            early = told = b""
+            if call.by_input:
+                told = _read_until(process.stderr, call.until[0])
+            elif call.until:
+                early = _read_until(process.stdout, call.until[0])
                 process.send_signal(signal.SIGINT)
-            out, errors = process.communicate(timeout=PATIENCE)
+            out, errors = process.communicate(timeout=PATIENCE)  # which ends its input
+            errors = told + errors
         self.raw = early + out + errors
         assert b"\x1b" not in self.raw
         streams = [("pipe, standard output", early + out), ("pipe, standard error", errors)]
@@ -151,24 +164,36 @@ def stable_address(name: str, address: str) -> str:
     return f"{host}:{_DIGITS[name] * len(port)}"
 
 
-def _read_until(process: subprocess.Popen[bytes], text: str) -> bytes:
-    assert process.stdout is not None
+def _read_until(stream: IO[bytes] | None, text: str) -> bytes:
+    assert stream is not None
     deadline = time.monotonic() + PATIENCE
     read = b""
     while text.encode() not in read:
-        assert select.select([process.stdout], [], [], max(deadline - time.monotonic(), 0))[0], "it does not show"
-        data = os.read(process.stdout.fileno(), 65536)
+        assert select.select([stream], [], [], max(deadline - time.monotonic(), 0))[0], "it does not show"
+        data = os.read(stream.fileno(), 65536)
         assert data, "it ended"
         read += data
     return read
 
 
-def play(calls: Sequence[Step], servers: Mapping[str, str], *, is_narrow_too: bool = True) -> str:
-    """Return the transcript of a row of calls; between them functions may change the project."""
-    seen: list[list[str]] = []
-    for columns in (80, 40, None) if is_narrow_too else (80, None):
+def play(
+    calls: Sequence[Step], servers: Mapping[str, str], *, is_narrow_too: bool = True, at_once: bool = False
+) -> str:
+    """Return the transcript of a row of calls; between them functions may change the project.
+
+    Args:
+        calls: the row.
+        servers: name in calls → host and port.
+        is_narrow_too: whether a terminal of 40 columns shows something new.
+        at_once: play in all surroundings at the same time, where calls mostly wait and leave nothing at a server.
+    """
+
+    def seen_on(columns: int | None) -> list[str]:
         with Surrounding(columns, servers) as surrounding:
-            seen.append(list(_play_in(surrounding, calls)))
+            return list(_play_in(surrounding, calls))
+
+    with ThreadPoolExecutor(3 if at_once else 1) as threads:
+        seen = list(threads.map(seen_on, (80, 40, None) if is_narrow_too else (80, None)))
     lines = [call.line for call in calls if isinstance(call, Call)]
     pieces = []
     for line, wide, *narrow, pipe in zip(lines, *seen, strict=True):

@@ -364,6 +364,24 @@ class TestAdding:
         client.apply(client.plan_frozen(), overwrite=True)
         assert client.verify().deviations == []
 
+    def test_code_that_would_run_is_said(self, client, findings, tmp_path):
+        folder = tmp_path / "skills/one"
+        folder.mkdir(parents=True)
+        (folder / "SKILL.md").write_bytes(skill_md("one"))
+        (folder / "main.py").write_text("def main(args):\n    return args\n")
+        manifest = 'kind = "action"\n[runtime]\nlanguage = "python"\nentrypoint = "main.py"\n'
+        (folder / "skill.toml").write_text(manifest)
+        client.add(str(folder))
+        assert [(finding.code, finding.level) for finding in findings] == [("CODE_INSTALLED", "note")]
+        assert findings[0].message == "one is an action: its code would run when something calls it"
+        assert findings[0].fix == "Nothing was run. Read it first: skillwire cat ../skills/one main.py"
+        findings.clear()
+        (folder / "skill.toml").write_text(
+            manifest + '[permissions]\nnetwork = ["https://api.example.com"]\nsecrets = ["RATES_KEY"]\n'
+        )
+        client.add(str(folder))
+        assert findings[0].message.endswith("calls it, and asks for https://api.example.com, RATES_KEY")
+
     def test_hidden_text_is_said(self, client, site, findings):
         site.put("one", skill_md("one", "Be nice.\U000e0069\U000e0067\n"))
         client.add("example.com/one", consent=True)

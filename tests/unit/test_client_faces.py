@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from skillwire import AsyncClient, AsyncRemoteSkill, Client, RemoteSkill
+from skillwire import AsyncClient, AsyncRemoteSkill, AsyncRpcSkills, Client, RemoteSkill, RpcSkills
 
 PROJECT = Path(__file__).parents[2]
 PAGE = (PROJECT / "docs" / "how-to" / "use-the-sdk.md").read_text()
@@ -29,19 +29,25 @@ def test_the_synchronous_client_is_written_from_the_other():
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize(("blocking", "awaited"), [(Client, AsyncClient), (RemoteSkill, AsyncRemoteSkill)])
+KINDS = [(Client, AsyncClient), (RemoteSkill, AsyncRemoteSkill), (RpcSkills, AsyncRpcSkills)]
+
+
+@pytest.mark.parametrize(("blocking", "awaited"), KINDS)
 def test_both_have_the_same_verbs_with_the_same_arguments(blocking, awaited):
     assert verbs(blocking).keys() == verbs(awaited).keys()
     for name, verb in verbs(blocking).items():
         other = verbs(awaited)[name]
         assert parameters(verb) == parameters(other)
+        assert inspect.isgeneratorfunction(verb) == inspect.isasyncgenfunction(other)
         assert not inspect.iscoroutinefunction(verb)
-        assert inspect.iscoroutinefunction(other) or name == "set_token"
+        is_awaited = inspect.iscoroutinefunction(other) or inspect.isasyncgenfunction(other)
+        assert is_awaited or name in {"set_token", "rpc"}
 
 
-@pytest.mark.parametrize("name", [*verbs(Client), *verbs(RemoteSkill)])
-def test_a_verb_is_documented_and_shown(name):
-    kind = Client if hasattr(Client, name) else RemoteSkill
+@pytest.mark.parametrize(
+    ("kind", "name"), [(kind, name) for kind in (Client, RemoteSkill, RpcSkills) for name in verbs(kind)]
+)
+def test_a_verb_is_documented_and_shown(kind, name):
     assert inspect.getdoc(getattr(kind, name))
     assert re.search(rf"\.{name}\(|`{name}`", PAGE)
 

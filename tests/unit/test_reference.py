@@ -3,7 +3,8 @@
 import pytest
 
 from skillwire.errors import UsageError
-from skillwire.resolver.reference import parse_reference, source_location
+from skillwire.model.ref import RpcFacts, SkillRef
+from skillwire.resolver.reference import parse_reference, reference_to, source_location
 
 AGENT_SKILLS = "/.well-known/agent-skills/index.json"
 OLD = "/.well-known/skills/index.json"
@@ -124,3 +125,60 @@ def test_a_source_is_an_origin_or_a_scope():
     assert source_location("example.com/team").url == f"https://example.com/team{AGENT_SKILLS}"
     with pytest.raises(UsageError):
         source_location("./folder")
+
+
+@pytest.mark.parametrize(
+    ("text", "endpoint", "name"),
+    [
+        ("https://example.com/rpc#ns.leads.sync", "https://example.com/rpc", "ns.leads.sync"),
+        ("example.com/rpc#ns.leads.sync", "https://example.com/rpc", "ns.leads.sync"),
+        ("127.0.0.1:8000/rpc#sync", "http://127.0.0.1:8000/rpc", "sync"),
+        ("https://example.com/team/json-rpc#sync", "https://example.com/team/json-rpc", "sync"),
+        ("https://example.com/v1/skills?team=a#ns.sync", "https://example.com/v1/skills?team=a", "ns.sync"),
+        ("example.com#ns.sync", "https://example.com/", "ns.sync"),
+        ("example.com/rpc#ns.", "https://example.com/rpc", "ns."),
+        ("example.com/rpc#", "https://example.com/rpc", None),
+        ("example.com/api#.", "https://example.com/api", None),
+    ],
+)
+def test_what_stands_behind_the_hash_of_an_endpoint_is_a_skill(text, endpoint, name):
+    (lookup,) = parse_reference(text).lookups
+    assert (lookup.location.url, lookup.location.protocol, lookup.name) == (endpoint, "skills-rpc", name)
+    assert lookup.location.base == endpoint
+    assert source_location(text).url == endpoint
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "https://example.com/code-review#usage",
+        "https://example.com/skills/code-review#a.b",
+        "https://example.com/skills/code-review/files/rpc#a.b",
+        "https://example.com/.well-known/agent-skills/index.json#a.b",
+        "https://example.com/weather.json#a.b",
+        "https://example.com/docs#not.A.name",
+    ],
+)
+def test_what_stands_behind_the_hash_of_another_address_means_something_to_a_browser(text):
+    plain = text.partition("#")[0]
+    assert parse_reference(text)._replace(text="") == parse_reference(plain)._replace(text="")
+
+
+@pytest.mark.parametrize("name", ["A.b", "a..b", "a b", "../x", ".a", "a" * 300, "%61.b"])
+def test_what_cannot_name_a_skill_of_an_endpoint_is_refused(name):
+    with pytest.raises(UsageError) as caught:
+        parse_reference(f"example.com/rpc#{name}")
+    assert caught.value.code == "REFERENCE"
+
+
+def test_an_address_that_ends_in_rpc_may_be_an_endpoint_when_it_is_nothing_else():
+    reference = parse_reference("example.com/rpc")
+    assert reference.lookups[0].name == "rpc"
+    assert [lookup.location.protocol for lookup in reference.fallback] == ["skill-sharing", "skills-rpc"]
+
+
+@pytest.mark.parametrize("endpoint", ["https://example.com/rpc", "http://example.com/rpc", "http://127.0.0.1:1/a/rpc"])
+def test_the_reference_to_a_skill_of_an_endpoint_can_be_read(endpoint):
+    ref = SkillRef("ns.sync", endpoint, "", None, None, "skills-rpc", 0.0, rpc=RpcFacts(endpoint, "", ""))
+    (lookup,) = parse_reference(reference_to(ref)).lookups
+    assert (lookup.location.url, lookup.name) == (endpoint, "ns.sync")

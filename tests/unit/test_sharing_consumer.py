@@ -263,6 +263,15 @@ class TestDescriptor:
         place.describe()
         assert place.client.skill("skills.example.com/forecast").descriptor().id == "example-corp/forecast"
 
+    def test_one_that_was_published_a_moment_ago_has_it_whatever_the_cache_holds(self, place):
+        place.list("forecast")
+        place.share(OTHER, cache_control="max-age=60")
+        place.client.find("", ["skills.example.com"])
+        place.share(OTHER, ENTRY, cache_control="max-age=60")
+        place.describe()
+        assert place.client.skill("skills.example.com/forecast").descriptor().id == "example-corp/forecast"
+        assert place.asked.count(SHARED) == 2
+
     def test_one_that_is_not_shared_has_none(self, place):
         place.list("other")
         place.share(ENTRY)

@@ -13,8 +13,11 @@ from skillwire.cli.progress import Progress
 from skillwire.errors import NotFoundError, Place, UsageError, ValidationError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+
     from skillwire.adapters.files.static_site import BuildReport
     from skillwire.cli.output import Output
+    from skillwire.model.skill import Skill
 
 #: The keys of :data:`skillwire.adapters.files.host_files.HOSTS`; listed here so that ``--help`` imports nothing.
 HOSTS: Final = ("azure", "cloudflare", "firebase", "github", "netlify", "nginx", "vercel")
@@ -36,6 +39,13 @@ _NOBODY: Final = 'Give a skill access = "public" in its skill.toml, or write the
     default=["all"],
     help="For which hosts to write their header files; may be repeated.  [default: all]",
 )
+@click.option(
+    "--bridge",
+    "bridges",
+    multiple=True,
+    type=click.Choice(["ai-catalog", "marketplace"]),
+    help="Also list the skills in the form of this neighbour; may be repeated.",
+)
 @click.option("--skip-broken", is_flag=True, help="Publish the others when some skills cannot be published.")
 @click.option(
     "--force", is_flag=True, help="Build into a folder with other files in it, and replace what is in the way."
@@ -44,7 +54,15 @@ _NOBODY: Final = 'Give a skill access = "public" in its skill.toml, or write the
 @click.option("--allow-empty", is_flag=True, help="Write a site without skills, too.")
 @click.option("--dry-run", is_flag=True, help="Load everything, write nothing.")
 @output_options
-def command(*, output: Output, folders: tuple[str, ...], site: str, hosts: tuple[str, ...], **options: Any) -> None:
+def command(
+    *,
+    output: Output,
+    folders: tuple[str, ...],
+    site: str,
+    hosts: tuple[str, ...],
+    bridges: tuple[str, ...],
+    **options: Any,
+) -> None:
     """Write the skills in each FOLDER as a static site into SITE.
 
     The same skills give the same bytes everywhere. Skills that have not changed since the last build are not
@@ -54,18 +72,20 @@ def command(*, output: Output, folders: tuple[str, ...], site: str, hosts: tuple
     from skillwire.adapters.files.static_site import SiteBuild, SiteOptions  # noqa: PLC0415  # same
     from skillwire.protocols.agent_skills.server import check_base_url  # noqa: PLC0415  # same
 
+    base_url, publisher = check_base_url(options["base_url"]), check_publisher(options["publisher"])
     build = SiteBuild(
         SiteOptions(
             roots=tuple(published_roots(folders)),
             site=Path(os.path.abspath(site)),  # noqa: PTH100  # without its dots, and links kept
-            base_url=check_base_url(options["base_url"]),
-            publisher=check_publisher(options["publisher"]),
+            base_url=base_url,
+            publisher=publisher,
             hosts=_chosen(hosts),
             force=options["force"],
             skip_broken=options["skip_broken"],
             allow_empty=options["allow_empty"],
             use_record=not options["no_cache"],
             dry_run=options["dry_run"],
+            more=_bridged(bridges, publisher, base_url),
         )
     )
     if not build.folders and not options["allow_empty"]:
@@ -98,6 +118,16 @@ def _chosen(hosts: tuple[str, ...]) -> tuple[str, ...]:
     if "none" in hosts and len(hosts) > 1:
         raise UsageError("USAGE", "--host-files none excludes every other host")
     return HOSTS if "all" in hosts else tuple(host for host in HOSTS if host in hosts)
+
+
+def _bridged(
+    bridges: tuple[str, ...], publisher: str, base_url: str
+) -> Callable[[Collection[Skill]], Mapping[str, bytes]]:
+    """Return what makes the files of these neighbours."""
+    from skillwire.bridges.static_files import check_bridges, static_files  # noqa: PLC0415  # seldom wanted
+
+    check_bridges(bridges, publisher, base_url)
+    return lambda skills: static_files(bridges, skills, publisher, base_url)
 
 
 def _tell(output: Output, site: str, report: BuildReport) -> None:

@@ -9,7 +9,7 @@ import click
 
 from skillwire.cli.client_options import network_options, open_client, open_progress, refresh_option
 from skillwire.cli.output import output_options
-from skillwire.errors import UsageError
+from skillwire.errors import TrustError, UsageError
 
 if TYPE_CHECKING:
     from skillwire.cli.output import Output
@@ -26,9 +26,13 @@ def command(
 ) -> None:
     """Print the file PATH of the skill REF.
 
+    Of a skill at an endpoint of the Skills Protocol (https://example.com/rpc#ns.domain.action) PATH may be the id of a
+    blob, such as skillwire call names.
+
     In a pipe the bytes come as they are. On a terminal hidden characters are shown as escapes, and a binary file
     is refused.
     """
+    _check(path)
     progress = open_progress(output)
     with (
         open_client(
@@ -43,6 +47,20 @@ def command(
         _print_text(output, path, content)
     else:
         sys.stdout.buffer.write(content)
+
+
+def _check(path: str) -> None:
+    """Refuse a path that names no file of a skill before anything is asked; who typed it has published nothing."""
+    from skillwire.resolver.endpoint_files import BLOB  # noqa: PLC0415  # --help does without
+    from skillwire.trust.paths import check_path  # noqa: PLC0415  # same
+
+    if path.startswith(BLOB):
+        return
+    try:
+        check_path(path)
+    except TrustError as error:
+        error.fix = "Name a file of the skill as seen from its SKILL.md, such as references/table.md."
+        raise
 
 
 def _print_document(output: Output, reference: str, path: str, content: bytes) -> None:

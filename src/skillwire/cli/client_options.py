@@ -24,12 +24,16 @@ if TYPE_CHECKING:
 
 def network_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add ``--token`` and ``--offline``."""
-    for option in (
-        click.option("--offline", is_flag=True, default=None, help="Use only what the cache holds."),
-        click.option("--token", metavar="TOKEN", help="Token for the origin; better kept in SKILLWIRE_TOKENS."),
-    ):
-        command = option(command)
-    return command
+    return token_option(
+        click.option("--offline", is_flag=True, default=None, help="Use only what the cache holds.")(command)
+    )
+
+
+def token_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--token``."""
+    return click.option("--token", metavar="TOKEN", help="Token for the origin; better kept in SKILLWIRE_TOKENS.")(
+        command
+    )
 
 
 def refresh_option(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -108,6 +112,7 @@ def ref_object(ref: SkillRef) -> dict[str, Any]:
         "digest": ref.digest,
         "found_via": ref.found_via,
         "shared": shared_object(ref.shared),
+        "rpc": None if ref.rpc is None else ref.rpc._asdict(),
     }
 
 
@@ -147,8 +152,11 @@ def shortened(text: str, width: int) -> str:
     line = " ".join(one_line(text).split())
     if display_width(line) <= width:
         return line
-    while line and display_width(line) >= width:
-        line = line[:-1]
+    least, most = 0, len(line)
+    while least < most:  # halving: a stranger's text may be megabytes
+        middle = (least + most + 1) // 2
+        least, most = (middle, most) if display_width(line[:middle]) < width else (least, middle - 1)
+    line = line[:least]
     whole_words = line.rpartition(" ")[0]
     return (whole_words if len(whole_words) > len(line) * 2 // 3 else line).rstrip(" ,;:.") + "…"
 

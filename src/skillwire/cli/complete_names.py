@@ -46,15 +46,21 @@ def _references(context: click.Context, typed: str) -> Iterator[Word]:
         yield from _installed(context, typed)
     elif typed.startswith((".", "/", "~")):
         yield Word("", kind="dir")
+    elif "#" in rest:
+        endpoint = typed.partition("#")[0]
+        for name, description in _published(f"{endpoint}#"):
+            yield Word(f"{endpoint}#{name}", description)
     elif "/" in rest:
         base = typed.rpartition("/")[0]
         for name, description in _published(base):
             yield Word(f"{base}/{name}", description)
     else:
         for source in () if separator else _sources():
-            yield from (Word(*row) for row in _published(source))
+            # A bare name is looked up in indexes; what an endpoint has is named behind its address.
+            yield from (Word(*row) for row in (() if "#" in source else _published(source)))
+        endpoints = {_base_of(source) for source in _sources() if "#" in source}
         for base, short in _known_origins().items():
-            yield Word(f"{base if scheme else short}/", "its skills")
+            yield Word(f"{base if scheme else short}{'#' if base in endpoints else '/'}", "its skills")
 
 
 def _origins(_: click.Context, typed: str) -> Iterator[Word]:
@@ -65,6 +71,9 @@ def _origins(_: click.Context, typed: str) -> Iterator[Word]:
 def _files(context: click.Context, _: str) -> Iterator[Word]:
     from skillwire.client.synchronous import Client  # noqa: PLC0415  # only where it is asked for
 
+    if "#" in context.params["reference"]:  # an endpoint lists no files; these two are what most have
+        yield from (Word("SKILL.md", "what it does"), Word("skill.toml", "what it takes"))
+        return
     with Client(offline=True) as client:
         for file in client.skill(context.params["reference"]).files():
             yield Word(file.path, f"{len(file.content):,} bytes")
@@ -93,11 +102,36 @@ def _settings(_: click.Context, __: str) -> Iterator[Word]:
 
 
 def _tokens(_: click.Context, __: str) -> Iterator[Word]:
-    from skillwire.adapters.sqlite.open import has_tokens, open_tokens  # noqa: PLC0415  # only where it is asked for
+    from skillwire.adapters.sqlite.open import has_database, open_tokens  # noqa: PLC0415  # only where it is asked for
 
-    for token in open_tokens().all() if has_tokens() else ():
+    for token in open_tokens().all() if has_database() else ():
         if token.revoked is None:
             yield Word(token.token_id, token.name)
+
+
+def _grants(_: click.Context, __: str) -> Iterator[Word]:
+    from skillwire.adapters.sqlite.open import has_database, open_grants  # noqa: PLC0415  # only where it is asked for
+
+    grants = open_grants().all() if has_database() else ()
+    for name, version in {grant.skill: grant.version for grant in grants}.items():
+        yield Word(name, version)
+
+
+def _tasks(_: click.Context, __: str) -> Iterator[Word]:
+    from skillwire.adapters.sqlite.open import has_database, open_ledger  # noqa: PLC0415  # only where it is asked for
+    from skillwire.invocation.inbox import Inbox, read_task  # noqa: PLC0415  # same
+    from skillwire.server.invocation.clock import moment  # noqa: PLC0415  # same
+
+    for task in Inbox(open_ledger(), "nobody", moment).tasks() if has_database() else ():
+        yield Word(task.execution_id, read_task(task).title)
+
+
+def _executions(_: click.Context, __: str) -> Iterator[Word]:
+    from skillwire.adapters.files.calls import FileCalls  # noqa: PLC0415  # only where it is asked for
+    from skillwire.adapters.files.directories import state_directory  # noqa: PLC0415  # same
+
+    for call in FileCalls(state_directory() / "calls.json").recent():
+        yield Word(call.execution_id or "", call.skill_id)
 
 
 def _folders(_: click.Context, __: str) -> Iterator[Word]:
@@ -141,14 +175,15 @@ def _shortest(base: str) -> str:
 def _published(source: str) -> Iterator[tuple[str, str]]:
     """Yield name and description of each skill in the index of ``source`` that the cache holds, however old."""
     from skillwire.limits import INDEX_BYTES  # noqa: PLC0415  # only where it is asked for
-    from skillwire.model.name import is_skill_name  # noqa: PLC0415  # same
+    from skillwire.model.name import is_dotted_name, is_skill_name  # noqa: PLC0415  # same
     from skillwire.trust.guarded_json import load_json  # noqa: PLC0415  # same
 
     cached = _cached_index(source)
     document = load_json(cached.body, max_bytes=INDEX_BYTES) if cached else None
     skills = document.get("skills") if isinstance(document, dict) else None
+    is_name = is_dotted_name if "#" in source else is_skill_name
     for entry in skills if isinstance(skills, list) else ():
-        if isinstance(entry, dict) and is_skill_name(entry.get("name")):
+        if isinstance(entry, dict) and is_name(entry.get("name")):
             yield entry["name"], str(entry.get("description", ""))
 
 
@@ -157,15 +192,16 @@ def _cached_index(source: str) -> CachedResponse | None:
     from skillwire.adapters.files.directories import cache_directory  # noqa: PLC0415  # same
     from skillwire.adapters.files.response_cache import FileResponseCache  # noqa: PLC0415  # same
     from skillwire.model.url import parse_url  # noqa: PLC0415  # same
-    from skillwire.resolver.reference import source_location  # noqa: PLC0415  # same
+    from skillwire.resolver.reference import SKILLS_RPC, source_location  # noqa: PLC0415  # same
 
     location = source_location(source)
+    urls = [f"{location.url}#"] if location.protocol == SKILLS_RPC else [location.url, location.old_url]
     cache = FileResponseCache(cache_directory() / "responses")
     url = parse_url(location.url)
     stored = credentials.find_stored(url)
     credential = credentials.find_token(url, os.environ) or (stored.mark if stored else None)
     credential = credential or credentials.find_password(url, os.environ)
-    found = (cache.look_up(place, credential) for place in (location.url, location.old_url) if place)
+    found = (cache.look_up(place, credential) for place in urls if place)
     return next(filter(None, found), None)
 
 
@@ -177,6 +213,8 @@ VALUES: Final[dict[tuple[str, str], Callable[[click.Context, str], Iterator[Word
     ("cat", "reference"): _references,
     ("cat", "path"): _files,
     ("which", "reference"): _references,
+    ("call", "reference"): _references,
+    **{(command, "execution"): _executions for command in ("status", "result", "cancel")},
     ("find", "origins"): _origins,
     ("explain", "codes"): _codes,
     ("show", "keys"): _settings,
@@ -184,5 +222,7 @@ VALUES: Final[dict[tuple[str, str], Callable[[click.Context, str], Iterator[Word
     ("revoke", "token_id"): _tokens,
     ("rotate", "token_id"): _tokens,
     **{(command, "names"): _installed for command in ("remove", "update", "outdated", "verify")},
-    **{(command, "folders"): _folders for command in ("build", "serve")},
+    ("revoke", "which"): _grants,
+    **{(command, "task_id"): _tasks for command in ("show", "claim", "complete", "reject", "release")},
+    **{(command, "folders"): _folders for command in ("build", "serve", "grant")},
 }

@@ -108,7 +108,7 @@ _VERSION: Final = or_null(text("The version"), "where there is none")
 REF_FIELDS: Final = {
     "name": text("The name"),
     "reference": text("What to type to mean it"),
-    "origin": text("The publisher's place: a URL without the well-known part, or path: and a folder"),
+    "origin": text("The publisher's place: a URL without the well-known part, an endpoint, or path: and a folder"),
     "description": text("What it does and when to use it"),
     "version": _VERSION,
     "digest": _DIGEST,
@@ -124,6 +124,15 @@ REF_FIELDS: Final = {
             descriptor_url=text("Where its descriptor is"),
         ),
         "where that was not asked, or does not list it",
+    ),
+    "rpc": or_null(
+        fields(
+            "What an endpoint of the Skills Protocol says of it",
+            endpoint=text("Its URL"),
+            namespace=text("Which it belongs to; empty when it does not say"),
+            kind=text("What it is; empty when it does not say", "action", "instruction", ""),
+        ),
+        "where it was not found at one",
     ),
 }
 REF: Final = fields("A skill that was found", **REF_FIELDS)

@@ -8,7 +8,7 @@ any test makes the commands print against them, so an undocumented field fails.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, get_args
 
 from skillwire.cli.document_parts import (
     COMPARISON,
@@ -31,6 +31,7 @@ from skillwire.cli.document_parts import (
     text,
     texts,
 )
+from skillwire.invocation.forms import FieldKind
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 
@@ -56,6 +57,43 @@ _LOGIN: Final = {
     "scope": or_null(text("What was granted"), "when it is no OAuth 2.0"),
     "stored_in": text("Where its secrets are", "file", "keyring"),
 }
+_EXECUTION: Final = {
+    "execution_id": or_null(text("What the provider calls it"), "when the output came at once, without one"),
+    "skill_id": text("The id of the skill in Skill Sharing"),
+    "reference": text("What to type to mean the skill; empty when only the URL of the status was given"),
+    "status": text("How far it is", "accepted", "running", "completed", "failed", "timeout"),
+    "cancelled": flag("Whether it was taken back; its status is failed then"),
+    "output": anything("What the skill gave; null when it has not completed, or gave nothing"),
+    "encoding": text("How output holds it: as it is, or its bytes", "json", "base64"),
+    "content_type": text("The media type of an output that came at once"),
+    "error": or_null(
+        fields(
+            "Why it did not complete, in the provider's words",
+            code=text("The provider's code"),
+            message=text("The provider's message"),
+            details=anything("More about the case; null when there is none"),
+            retry_after=or_null(decimal("Seconds after which calling again may help"), "when nothing says so"),
+        ),
+        "unless it failed or timed out",
+    ),
+    "created_at": or_null(text("When it was accepted, as the provider says"), "when it does not"),
+    "updated_at": or_null(text("When it last changed, the same"), "when it does not say"),
+    "completed_at": or_null(text("When it ended, the same"), "when it has not, or nobody says"),
+    "status_url": or_null(text("Where it is asked for"), "when nothing says"),
+    "result_url": or_null(text("Where its output is"), "when nothing says"),
+    "summary": text("What came of it in a sentence; empty but at an endpoint of the Skills Protocol, as the next two"),
+    "log": text("The end of what it printed"),
+    "blobs": some(
+        "Files that it left there",
+        fields(
+            "A file",
+            blob_id=text("What to read it by: skillwire cat REFERENCE BLOB_ID"),
+            kind=text("Its media type; empty when nothing says"),
+            size=number("Bytes"),
+            name=text("Its name; empty when nothing says"),
+        ),
+    ),
+}
 _TOKEN: Final = fields(
     "A token",
     id=or_null(text("What list, revoke and rotate call it"), "with --dry-run, before it is made"),
@@ -67,6 +105,21 @@ _TOKEN: Final = fields(
     created_at=text("RFC 3339 in UTC"),
     expires_at=or_null(text("RFC 3339 in UTC"), "when it never ends by itself"),
     revoked_at=or_null(text("RFC 3339 in UTC"), "unless it was taken back"),
+)
+_TASK: Final = fields(
+    "A task for a person",
+    id=text("The ID of its execution"),
+    skill=text("The name of the skill"),
+    version=text("Its version"),
+    title=text("What is asked, in few words"),
+    description=text("What is asked; may be empty"),
+    status=text("How far its execution is", "accepted", "running", "completed", "failed", "timeout"),
+    held_by=or_null(text("Who has claimed it"), "where nobody has"),
+    mine=flag("Whether whoever asks has claimed it"),
+    priority=text("How urgent its caller calls it", "low", "normal", "high"),
+    caller=text("Who called the skill, as it said of itself"),
+    created_at=text("RFC 3339 in UTC"),
+    due_at=text("When it ends as timeout, RFC 3339 in UTC"),
 )
 _LOOKUP: Final = fields(
     "A place that was looked at",
@@ -134,6 +187,31 @@ _CONTENTS: Final[dict[str, Schema]] = {
             "with --dry-run",
         ),
     ),
+    "marketplace-import/1": fields(
+        "What marketplace import took.",
+        marketplace=text("The name of the marketplace; empty when it has none"),
+        plugins=number("How many of its plugins could be read"),
+        dry_run=_DRY_RUN,
+        skills=some(
+            "The skills that were taken, by name",
+            fields(
+                "A skill",
+                name=text("The name, which is that of its folder too"),
+                state=text("What became of its folder", "new", "replaced", "unchanged"),
+                plugin=text("The plugin that it is of"),
+                **{"from": text("The folder or URL where it was")},
+            ),
+        ),
+        failed={"type": "object", "additionalProperties": ERROR, "description": "By name, what was not taken and why"},
+    ),
+    "marketplace-export/1": fields(
+        "What marketplace export wrote.",
+        marketplace=text("The name of the marketplace"),
+        path=text("The file"),
+        skills=texts("The names of the skills that it lists"),
+        not_public=number("How many more were found and not listed, as they are not public"),
+        dry_run=_DRY_RUN,
+    ),
     "find/1": fields(
         "What find found, best first.",
         query=text("The words that were searched"),
@@ -148,6 +226,12 @@ _CONTENTS: Final[dict[str, Schema]] = {
                 "What its artifact is; none when it is only described", "skill-md", "archive", "files", "folder", "none"
             ),
             descriptor=anything("Its Skill Descriptor, as SkillDescriptor of Skill Sharing; for a described one"),
+            manifest={
+                "type": "object",
+                "additionalProperties": True,
+                "description": "What skill.toml says, of a skill at an endpoint of the Skills Protocol",
+            },
+            frontmatter=anything("What SKILL.md says above its body, of such a skill; null when the endpoint does not"),
             body=text("With --body: its instructions"),
             files=some(
                 "With --files: its files",
@@ -155,6 +239,8 @@ _CONTENTS: Final[dict[str, Schema]] = {
             ),
         ),
         "descriptor",
+        "manifest",
+        "frontmatter",
         "body",
         "files",
     ),
@@ -166,6 +252,26 @@ _CONTENTS: Final[dict[str, Schema]] = {
         encoding=text("How content holds it", "text", "base64"),
         content=text("The file"),
     ),
+    "call/1": fields("A call that has completed, or, with --no-wait, was accepted.", **_EXECUTION),
+    "call-plan/1": fields(
+        "What call would send, with --dry-run.",
+        skill_id=text("The id of the skill"),
+        request=fields(
+            "The request",
+            method=text("The method", "GET", "POST", "PUT", "DELETE"),
+            url=text("The URL"),
+            headers={
+                "type": "object",
+                "additionalProperties": {"type": "string"},
+                "description": "The header fields; a credential is shown as ...",
+            },
+            body=anything("The InvocationRequest; null when the inputs are in the URL"),
+        ),
+        inputs={"type": "object", "additionalProperties": True, "description": "The inputs, with defaults"},
+    ),
+    "status/1": fields("How far an execution is.", **_EXECUTION),
+    "result/1": fields("An execution that has completed.", **_EXECUTION),
+    "cancel/1": fields("An execution that was to be taken back.", **_EXECUTION),
     "add/1": fields("What add did.", **_REPORT),
     "update/1": fields("What update did.", compared=some("Each skill beside its origin", COMPARISON), **_REPORT),
     "plan/1": may_lack(
@@ -250,6 +356,81 @@ _CONTENTS: Final[dict[str, Schema]] = {
         replaces=or_null(_TOKEN, "unless a token was replaced"),
     ),
     "tokens/1": fields("Every token, oldest first; nothing in it is secret.", tokens=some("The tokens", _TOKEN)),
+    "grant/1": fields(
+        "What skills ask for, and whether it was granted.",
+        dry_run=_DRY_RUN,
+        skills=some(
+            "The skills",
+            fields(
+                "A skill that runs something",
+                name=text("The name"),
+                version=text("The version"),
+                path=text("Its folder"),
+                digest=text("That of the artifact that is published, which a grant is for"),
+                executor=text("What runs it", "python", "http"),
+                entrypoint=or_null(text("The file of the code that is run"), "where an API is called"),
+                url=or_null(text("The API that is called"), "where code is run"),
+                network=texts("The origins that it may reach"),
+                secrets=texts("The variables whose values it is given"),
+                files=number("How many files it has"),
+                size=number("Bytes of all of them"),
+                granted=flag("Whether it may be run now"),
+                granted_before=flag("Whether exactly this had been granted before"),
+                changes=or_null(
+                    fields(
+                        "What is new since the last grant of a skill of that name",
+                        since=text("The digest that was granted then"),
+                        network=texts("New origins"),
+                        secrets=texts("New variables"),
+                        new=texts("New files"),
+                        changed=texts("Files with other content"),
+                        gone=texts("Files that are gone"),
+                    ),
+                    "where there was none",
+                ),
+            ),
+        ),
+    ),
+    "grants/1": fields(
+        "What was granted, oldest first.",
+        dry_run=_DRY_RUN,
+        grants=some(
+            "The grants; those that were taken back, of revoke",
+            fields(
+                "A grant",
+                name=text("The skill"),
+                version=text("Its version"),
+                digest=text("The artifact that may be run"),
+                network=texts("The origins that it may reach"),
+                secrets=texts("The variables whose values it is given"),
+                by=text("Who agreed"),
+                at=text("When, RFC 3339 in UTC"),
+                revoked=flag("Whether it was, or would be, taken back"),
+            ),
+        ),
+    ),
+    "inbox/1": fields("Tasks that wait for a person or are worked on.", tasks=some("The most urgent first", _TASK)),
+    "task/1": fields(
+        "A task, after what was done with it.",
+        dry_run=_DRY_RUN,
+        did=text("What was done", "shown", "claimed", "completed", "rejected", "released"),
+        task=_TASK,
+        inputs=anything("What its caller gave, by name"),
+        output_schema=anything("The JSON Schema of what is to be handed in; null when any JSON will do"),
+        fields=some(
+            "The fields of its form, as complete takes them",
+            fields(
+                "A field",
+                name=text("Its name, with a dot before what is inside of an object"),
+                kind=text("What is typed", *get_args(FieldKind)),
+                label=text("What it is called for people"),
+                description=text("What it means; may be empty"),
+                required=flag("Whether nothing can be handed in without it"),
+                choices=texts("What may be typed, where that is a choice"),
+                default=or_null(text("What counts where nothing is typed"), "where that is nothing"),
+            ),
+        ),
+    ),
     "which/1": fields(
         "What a reference means, and why.",
         reference=text("The reference, as it was typed"),
@@ -270,7 +451,7 @@ _CONTENTS: Final[dict[str, Schema]] = {
                 known_since=or_null(text("RFC 3339 in UTC"), "when nothing was seen of it"),
                 agreed=flag("Whether somebody has agreed to it"),
             ),
-            "for a folder",
+            "for a folder, and for what is at an endpoint",
         ),
         installed=some(
             "What of that name is installed here",
@@ -303,6 +484,11 @@ _CONTENTS: Final[dict[str, Schema]] = {
             "additionalProperties": {"type": "integer"},
             "description": "How many checks have each verdict",
         },
+    ),
+    "work/1": fields(
+        "That executions are run from now on.",
+        workers=number("How many run at once"),
+        grant_all=flag("Whether skills run that nobody granted"),
     ),
     "explain/1": fields(
         "What codes mean.",

@@ -53,7 +53,8 @@ def command(
 ) -> None:
     """Search for skills by QUERY; without one, list them all.
 
-    Searches the origins given with --from, or the configured sources, by Agent Skills Discovery and by Skill Sharing.
+    Searches the origins given with --from, or the configured sources, by Agent Skills Discovery and by Skill Sharing;
+    and endpoints of the Skills Protocol, https://example.com/rpc, or https://example.com/rpc#ns. for one namespace.
     """
     words = " ".join(query)
     progress = open_progress(output)
@@ -85,7 +86,7 @@ def command(
 def _print(output: Output, refs: Sequence[SkillRef]) -> None:
     """Print a table; where it would leave no room for a description, a line for that below each name."""
     facts = [[ref.version or "-"] for ref in refs]
-    if any(ref.shared for ref in refs):
+    if any(ref.shared or ref.rpc for ref in refs):
         facts = [[version, _told(ref)] for (version,), ref in zip(facts, refs, strict=True)]
     rows = [[ref.name, *cells] for ref, cells in zip(refs, facts, strict=True)]
     room = terminal_width() - sum(max(map(len, column)) + 2 for column in zip(*rows, strict=True))
@@ -101,7 +102,9 @@ def _print(output: Output, refs: Sequence[SkillRef]) -> None:
 
 
 def _told(ref: SkillRef) -> str:
-    """Return what Skill Sharing says of a skill in a word or two."""
+    """Return what Skill Sharing, or an endpoint, says of a skill in a word or two."""
+    if ref.rpc is not None:
+        return ref.rpc.kind or "-"
     if ref.shared is None:
         return "-"
     access = "" if ref.shared.access == "public" else f" {ref.shared.access}"

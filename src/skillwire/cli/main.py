@@ -35,12 +35,23 @@ SECTIONS: Final[dict[str, dict[str, str]]] = {
         "validate": "Report everything wrong with documents of Skill Sharing.",
         "build": "Write a folder of skills as a static site.",
         "serve": "Serve folders of skills over HTTP, live.",
+        "marketplace": "Take skills from a marketplace of Claude, or make one of yours.",
+        "mcp": "Serve folders of skills to an MCP host, on standard input and output.",
+        "rpc": "Answer the Skills Protocol on standard input and output.",
+        "work": "Run what a server accepted, in a process of its own.",
         "token": "Make, list, replace and take back the tokens of a server.",
+        "grant": "Agree that the code of skills is run here.",
+        "grants": "List what may be run here, and take it back.",
+        "inbox": "List the tasks that wait for a person, and work on them.",
     },
     "Use": {
         "find": "Search for skills.",
         "show": "Look at a skill before loading it.",
         "cat": "Print one file of a skill.",
+        "call": "Call a skill, and wait for what it gives.",
+        "status": "Say how far a call is.",
+        "result": "Wait for a call, and print what it gave.",
+        "cancel": "Take a call back.",
         "add": "Install skills, verified and locked.",
         "list": "List installed skills.",
         "remove": "Remove installed skills.",
@@ -59,6 +70,8 @@ SECTIONS: Final[dict[str, dict[str, str]]] = {
         "completion": "Print the script that completes in bash, zsh or fish.",
     },
 }
+#: Commands that go on until they are ended.
+_STAYING: Final = frozenset({"serve", "work", "mcp", "rpc"})
 EXIT_INTERRUPTED: Final = 130
 EXIT_INTERNAL: Final = 70
 EXIT_SIGNAL: Final = 128  # and the signal's number
@@ -102,7 +115,7 @@ class LazyGroup(click.Group):
 @click.option("--debug", is_flag=True, envvar="SKILLWIRE_DEBUG", help="Show a stack trace with an error.")
 @click.pass_context
 def cli(context: click.Context, debug: bool) -> None:  # noqa: ARG001  # read by run() from the context
-    """Publish a folder of skills once; find, verify and install skills everywhere."""
+    """Publish a folder of skills once; find, verify, install and call skills everywhere."""
     if context.invoked_subcommand != "serve":  # which has a way of its own to end
         context.with_resource(_ended_by_signals())
 
@@ -133,7 +146,7 @@ def _ended_by_signals() -> Iterator[None]:
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit."""
     arguments = sys.argv[1:] if arguments is None else arguments
-    if arguments[:1] != ["serve"]:
+    if not _STAYING.intersection(arguments[:1]):
         gc.disable()  # a command is over before a search for cycles would pay: 4 % of add, 13 % of a large build
     if shell := os.environ.get("_SKILLWIRE_COMPLETE"):  # the script of a shell asks
         from skillwire.cli.complete import answer  # noqa: PLC0415  # and nobody else needs it

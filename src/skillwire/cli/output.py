@@ -32,6 +32,7 @@ SHOWN: Final = 20  # more warnings and notes than this are counted, not told one
 _LEAST_OF_CLICK: Final = 52  # columns
 _BREAKS: Final = re.compile(r"\r\n|[\n\r\t]")
 _SURROGATES: Final = re.compile("[\ud800-\udfff]")
+_NOT_PLAIN: Final = re.compile(r"[^\n -~]")
 
 
 class Styled(NamedTuple):
@@ -141,7 +142,8 @@ class Output:
         """Print the JSON document, with ``--json``; ``schema`` is such as ``find/1``. Findings are added to it."""
         if self.as_json:
             findings = [finding_object(finding) for finding in self._findings]
-            click.echo(encode_document({"schema": f"skillwire/{schema}", **content, "findings": findings}))
+            document = encode_document({"schema": f"skillwire/{schema}", **content, "findings": findings})
+            click.echo(readable_json(json.loads(document)) if is_readable(sys.stdout) else document)
             self._told = True
 
     def finding(self, finding: Finding) -> None:
@@ -214,6 +216,18 @@ def encode_document(document: dict[str, Any], *, indent: int | None = 2) -> str:
     JSON refuse; it is written out as the text ``\udcff``.
     """
     return json.dumps(_without_surrogates(document), indent=indent).replace("\x7f", "\\u007f")
+
+
+def readable_json(value: Any) -> str:
+    """Return JSON for people: characters as they are, but those that draw nothing or command a terminal escaped."""
+    return _NOT_PLAIN.sub(_escaped, json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def _escaped(found: re.Match[str]) -> str:
+    text = found[0]
+    if text.isprintable() and neutralise(text) == text:
+        return text
+    return json.dumps(text)[1:-1].replace("\x7f", "\\u007f")
 
 
 def _without_surrogates(value: Any) -> Any:
@@ -298,6 +312,11 @@ def terminal_columns(stream: TextIO) -> int | None:
         return os.get_terminal_size(stream.fileno()).columns or None
     except OSError:  # a terminal that does not say its width breaks lines itself
         return None
+
+
+def is_readable(stream: TextIO) -> bool:
+    """Whether people read the stream, and it can show them every character."""
+    return stream.isatty() and (stream.encoding or "").lower().replace("-", "") == "utf8"
 
 
 def _wants_color(*, err: bool) -> bool:

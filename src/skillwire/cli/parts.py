@@ -17,3 +17,12 @@ class Parts(click.Group):
 
             raise unknown_command(args[0], self.commands, ctx.command_path)
         return super().resolve_command(ctx, args)
+
+
+class PartsOrList(Parts):
+    """A group that lists when nothing else is asked of it: ``skillwire grants`` is ``skillwire grants list``."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read what stands behind the command."""
+        is_list = not args or (args[0].startswith("-") and args[0] not in ctx.help_option_names)
+        return super().parse_args(ctx, ["list", *args] if is_list and not ctx.resilient_parsing else args)

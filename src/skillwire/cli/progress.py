@@ -45,8 +45,8 @@ class Progress:
         self._drawn = False
         self._begin(label, total)
 
-    def _begin(self, label: str, total: int) -> None:
-        self._label, self._total = label, total
+    def _begin(self, label: str, total: int, *, counts_bytes: bool = True) -> None:
+        self._label, self._total, self._counts_bytes = label, total, counts_bytes
         self._done, self._bytes, self._host = 0, 0, ""
         self._started = time.monotonic()
 
@@ -54,6 +54,16 @@ class Progress:
         """Return this progress, to be entered for ``total`` steps of something else."""
         self._begin(label, total)
         return self
+
+    def waiting(self, label: str) -> Self:
+        """Return this progress, to be entered for a wait that no byte shortens; see :meth:`relabel`."""
+        self._begin(label, 0, counts_bytes=False)
+        return self
+
+    def relabel(self, label: str) -> None:
+        """Say that something else is being done, or waited for, since the same moment."""
+        with self._lock:
+            self._label = label
 
     def __enter__(self) -> Self:
         if self._shown:
@@ -79,8 +89,9 @@ class Progress:
     def traffic(self, host: str, size: int) -> None:
         """Count ``size`` bytes from ``host``; 0 for a request that is made. May be called from any thread."""
         with self._lock:
-            self._host = host
-            self._bytes += size
+            if self._counts_bytes:
+                self._host = host
+                self._bytes += size
 
     def beside(self, tell: Callable[[T], object]) -> Callable[[T], object]:
         """Return ``tell``, which prints something, so that it does not print into the line."""

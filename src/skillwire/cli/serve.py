@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
 
 from skillwire.cli.event_stream import EventStream
-from skillwire.cli.output import output_options, strong, tell_end, whole
+from skillwire.cli.output import doubtful, output_options, strong, tell_end, whole
 
 if TYPE_CHECKING:
     from skillwire.cli.output import Output
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 @click.option("--base-url", metavar="URL", help="Put before the URLs in indexes, which are relative without it.")
 @click.option("--publisher", default="local", show_default=True, metavar="NAME", help="Whose skills these are.")
 @click.option("--config", metavar="FILE", type=click.Path(), help="Who may authenticate, and how: a TOML file.")
+@click.option("--grant-all", is_flag=True, help="Run every skill published here as it is; see skillwire grant.")
+@click.option("--workers", type=click.IntRange(0, 1000), metavar="NUMBER", help="Executions that run at once.")
 @click.option("--poll", type=click.FloatRange(min=0.1), metavar="SECONDS", help="Look at the folders this often.")
 @click.option("--access-log/--no-access-log", default=True, help="Log each request to standard error.")
 @click.option("--log-format", type=click.Choice(["human", "json"]), default="human", show_default=True, help="Of logs.")
@@ -34,6 +37,8 @@ def command(
     base_url: str | None,
     publisher: str,
     config: str | None,
+    grant_all: bool,
+    workers: int | None,
     poll: float | None,
     access_log: bool,
     log_format: str,
@@ -41,26 +46,36 @@ def command(
     """Serve the skills in each FOLDER over HTTP, and follow their changes.
 
     Nothing else has to run: clients find the index at /.well-known/agent-skills/index.json. A skill that
-    becomes broken keeps its last good version, and the log says why.
+    becomes broken keeps its last good version, and the log says why. Skills that can be called are run here once
+    somebody granted that: skillwire grant, or --grant-all for all that is in these folders.
     """
-    from skillwire.server.compose import app  # noqa: PLC0415  # what a server needs takes a while to import
+    from skillwire.cli.execution_options import read_server_configuration  # noqa: PLC0415  # takes a while to import
+    from skillwire.server.compose import app  # noqa: PLC0415  # same
     from skillwire.server.log import configure_logging  # noqa: PLC0415  # same
     from skillwire.server.run import address_of, listen, run  # noqa: PLC0415  # same
 
     events = EventStream(shown=output.as_json)
     configure_logging(log_format, events.hear)
     application = app(
-        folders, base_url=base_url, publisher=publisher, poll=poll, access_log=access_log, configuration=config
+        folders,
+        base_url=base_url,
+        publisher=publisher,
+        poll=poll,
+        access_log=access_log,
+        configuration=read_server_configuration(config, grant_all=grant_all, workers=workers),
     )
     with listen(host, port) as listener:
         address = address_of(listener)
-        run(application, listener, on_ready=lambda revision: _announce(output, events, address, base_url, revision))
+        announce = partial(_announce, output, events, address, base_url, no_workers=workers == 0)
+        run(application, listener, on_ready=announce)
     events.end()
     if not (output.as_json or output.quiet):
         tell_end("stopped")
 
 
-def _announce(output: Output, events: EventStream, address: str, base_url: str | None, revision: Revision) -> None:
+def _announce(
+    output: Output, events: EventStream, address: str, base_url: str | None, revision: Revision, *, no_workers: bool
+) -> None:
     """Say where the skills are and how to add one, in one line."""
     where = (base_url or address).rstrip("/")
     names, every = revision.site.names, len(revision.everything.skills)
@@ -73,4 +88,6 @@ def _announce(output: Output, events: EventStream, address: str, base_url: str |
     number = "1 skill" if every == 1 else f"{every} skills"
     opened = "" if revision.skills == every else f", {revision.skills or 'none'} of them open to everybody,"
     output.line("serving ", strong(number), f"{opened} at ", strong(address), "; add one: ", whole(hint))
+    if no_workers and any(skill.action is not None for skill in revision.everything.skills.values()):
+        output.note(doubtful("nothing is run here: "), "calls are accepted, and wait for ", whole("skillwire work"))
     events.begin({"address": address, "base_url": where, "skills": every, "open": revision.skills, "add": hint})

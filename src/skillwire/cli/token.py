@@ -37,7 +37,13 @@ def command() -> None:
 @click.option(
     "--skill", "skills", metavar="NAME", multiple=True, help="A skill that it opens, now or later; '*' is every one."
 )
-@click.option("--scope", "scopes", metavar="SCOPE", multiple=True, help="What else it allows.")
+@click.option(
+    "--scope",
+    "scopes",
+    metavar="SCOPE",
+    multiple=True,
+    help="What else it allows: operator or tasks; skill:NAME is --skill NAME.",
+)
 @click.option("--expires", metavar="DURATION", type=Duration(), help="When it ends, such as 90d or 12h; never without.")
 @click.option("--signing", is_flag=True, help="Make a key to sign requests with, in place of an API key.")
 @click.option("--dry-run", is_flag=True, help="Say what would happen, change nothing.")
@@ -55,9 +61,11 @@ def create(
     """Make a token, and print its secret: now, and never again. NAME says whose it is."""
     from skillwire.adapters.sqlite.open import open_tokens  # noqa: PLC0415  # --help does without
     from skillwire.model.token import Token  # noqa: PLC0415  # as above
-    from skillwire.registry.tokens import check_form  # noqa: PLC0415  # as above
+    from skillwire.registry.tokens import check_form, read_scopes  # noqa: PLC0415  # as above
 
     kind: Any = "signing_key" if signing else "api_key"
+    opened, scopes = read_scopes(scopes)
+    skills = (*skills, *opened)
     check_form(name, skills, scopes, expires)
     if dry_run:
         now = time.time()
@@ -74,9 +82,9 @@ def create(
 @output_options
 def list_(*, output: Output) -> None:
     """List every token: its ID, whose it is, its state, what it opens. Never a secret."""
-    from skillwire.adapters.sqlite.open import has_tokens, open_tokens  # noqa: PLC0415  # as above
+    from skillwire.adapters.sqlite.open import has_database, open_tokens  # noqa: PLC0415  # as above
 
-    tokens = open_tokens().all() if has_tokens() else ()
+    tokens = open_tokens().all() if has_database() else ()
     now = time.time()
     output.document("tokens/1", {"tokens": [_object(token, now) for token in tokens]})
     output.table(
@@ -124,10 +132,10 @@ def rotate(*, output: Output, token_id: str, overlap: float, dry_run: bool) -> N
 
 def _tokens_with(token_id: str) -> Tokens:
     """Return the tokens; without making any where there are none."""
-    from skillwire.adapters.sqlite.open import has_tokens, open_tokens  # noqa: PLC0415  # as above
+    from skillwire.adapters.sqlite.open import has_database, open_tokens  # noqa: PLC0415  # as above
     from skillwire.errors import NotFoundError  # noqa: PLC0415  # as above
 
-    if not has_tokens():
+    if not has_database():
         raise NotFoundError("TOKEN_NOT_FOUND", f"there is no token {ascii(token_id)[:60]}")
     return open_tokens()
 

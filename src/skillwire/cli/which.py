@@ -9,6 +9,7 @@ import click
 
 from skillwire.cli.client_options import network_options, open_client, ref_object, refresh_option, scope_option
 from skillwire.cli.output import bad, doubtful, error_object, faint, good, output_options, strong
+from skillwire.resolver.reference import SKILLS_RPC
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -41,8 +42,9 @@ def command(
 ) -> None:
     """Say which skill REF means: its origin, the URL that would be downloaded, its digest.
 
-    Nothing is downloaded but indexes. REF may mean all skills of an index. With --explain both protocols of an origin
-    are asked, Agent Skills Discovery and Skill Sharing.
+    Nothing is downloaded but indexes. REF may mean all skills of an index, or of an endpoint of the Skills Protocol
+    (https://example.com/rpc#). With --explain both protocols of an origin are asked, Agent Skills Discovery and Skill
+    Sharing.
     """
     with open_client(
         output, references=[reference], token=token, for_user=for_user, offline=offline, refresh=refresh
@@ -62,6 +64,8 @@ def command(
 def _assurance(skill: LocatedSkill) -> str:
     if skill.ref.is_only_described:
         return "described by Skill Sharing, which gives no digest: it is called, not installed"
+    if skill.ref.rpc is not None:
+        return "at an endpoint of the Skills Protocol, which gives no digest: it is read and called there"
     return skill.ref.digest or "no digest: what is downloaded cannot be verified"
 
 
@@ -115,7 +119,8 @@ def _outcome(attempt: Attempt) -> Part:
     if attempt.answered_by is None:
         return faint("no index there")
     skills = "1 skill" if attempt.entries == 1 else f"{attempt.entries} skills"
-    return good(f"index {attempt.generation}, {skills}")
+    what = "endpoint of the Skills Protocol" if attempt.generation == SKILLS_RPC else f"index {attempt.generation}"
+    return good(f"{what}, {skills}")
 
 
 def _freshness(attempt: Attempt) -> str:

@@ -21,13 +21,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from skillwire.client.asynchronous import AsyncClient, AsyncRemoteSkill
+    from skillwire.client.rpc_asynchronous import AsyncRpcSkills
+    from skillwire.client.rpc_synchronous import RpcSkills
     from skillwire.client.synchronous import Client, RemoteSkill
 
-__all__ = ["AsyncClient", "AsyncRemoteSkill", "Client", "RemoteSkill"]
+__all__ = ["AsyncClient", "AsyncRemoteSkill", "AsyncRpcSkills", "Client", "RemoteSkill", "RpcSkills"]
 
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module = "asynchronous" if name.startswith("Async") else "synchronous"
+    module = f"rpc_{module}" if name.endswith("RpcSkills") else module
     return getattr(importlib.import_module(f"{__name__}.{module}"), name)

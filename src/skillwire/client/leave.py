@@ -7,16 +7,25 @@ say, and origins that the user has agreed to.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from skillwire.adapters.files.credential_store import open_store
 from skillwire.adapters.files.credentials import bearer, find_password, find_token
 from skillwire.client.renewal import StoredCredentials
+from skillwire.codes import CODES
+from skillwire.errors import SkillwireError
 from skillwire.model.url import parse_url
+from skillwire.resolver.flow import FetchAll
 
 if TYPE_CHECKING:
+    from skillwire.model.url import Url
+    from skillwire.resolver.flow import Flow
     from skillwire.resolver.reference import Reference
     from skillwire.trust.address import AddressPolicy
+
+T = TypeVar("T")
+
+_REFUSALS: Final = frozenset({"AUTH_REQUIRED", "ACCESS_DENIED", "PERMISSION_DENIED"})
 
 
 class Leave:
@@ -45,10 +54,66 @@ class Leave:
         """Take a URL that the user means as leave, as :meth:`name` does."""
         url = parse_url(text)
         self.addresses = self.addresses.naming(url)
+        if credential := self.look_up(url):
+            self.credentials[str(url.origin)] = credential
+
+    def look_up(self, url: Url) -> str | None:
+        """Return the credential of the origin of ``url``, whether or not the user has named it; nothing sends it."""
         origin = str(url.origin)
         credential = self._tokens.get(origin) or find_token(url, os.environ) or self._take_stored(origin)
-        if credential := credential or find_password(url, os.environ):
-            self.credentials[origin] = credential
+        return credential or find_password(url, os.environ)
+
+    def lend(self, url: Url) -> None:
+        """Send the credential of an origin that the user has agreed to, and open no address by that."""
+        if credential := self.look_up(url):
+            self.credentials[str(url.origin)] = credential
+
+    def sending(self, flow: Flow[T]) -> Flow[T]:
+        """Return ``flow`` with stored credentials in its requests, and with what mends it in errors about them."""
+        return self.stored.sending(self._explaining(flow))
+
+    def explain(self, error: BaseException) -> None:
+        """Say in an error of an origin that refuses us which credential it was sent, if any, and what mends that."""
+        if not isinstance(error, SkillwireError) or error.code not in _REFUSALS or error.place is None:
+            return
+        try:
+            origin = parse_url(error.place.source.partition("#")[0]).origin
+        except SkillwireError:
+            return  # it is not about an address
+        sent, default = self.credentials.get(origin), CODES[error.code].fix
+        if error.code == "PERMISSION_DENIED":
+            if sent is None and ((error.fix or default) == default or str(error.fix).startswith("Send ")):
+                error.fix = f"No credential was sent. Run skillwire login {origin}, with one that opens it."
+        elif sent is None:
+            error.fix = f"Run skillwire login {origin}." if error.code == "AUTH_REQUIRED" else error.fix
+        elif self.stored.is_sent(origin, sent):
+            error.fix = (
+                f"The stored credential of {origin} was sent. Run skillwire login {origin} for a new one, "
+                f"or skillwire logout {origin} to go without."
+            )
+        else:
+            given = "--token, SKILLWIRE_TOKENS or ~/.netrc"
+            error.fix = (
+                f"The credential of {origin} from {given} was sent. Give another one, "
+                f"or leave it away and run skillwire login {origin}."
+            )
+
+    def _explaining(self, flow: Flow[T]) -> Flow[T]:
+        try:
+            step = next(flow)
+            while True:
+                try:
+                    result = yield step
+                except BaseException as error:  # noqa: BLE001  # an interruption, too, is for the flow to clean up after
+                    self.explain(error)
+                    step = flow.throw(error)
+                else:
+                    if isinstance(step, FetchAll):
+                        for one in result:
+                            self.explain(one)
+                    step = flow.send(result)
+        except StopIteration as stop:
+            return stop.value  # type: ignore[no-any-return]  # StopIteration.value is typed Any
 
     def _take_stored(self, origin: str) -> str | None:
         credential = self.stored.take(origin)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from skillwire.errors import NotFoundError
-from skillwire.folder.frontmatter import parse_skill_md
+from skillwire.errors import DecodeError, NotFoundError
+from skillwire.folder.frontmatter import parse_skill_md, split_body
 from skillwire.trust.paths import check_path
 
 if TYPE_CHECKING:
-    from skillwire.model.ref import SharedFacts, SkillRef
+    from skillwire.model.ref import RpcFacts, SharedFacts, SkillRef
     from skillwire.resolver.locate import Files, LocatedSkill
 
 _SKILL_MD: Final = "SKILL.md"
@@ -47,6 +47,11 @@ class IndexedSkill:
         return self.ref.shared
 
     @property
+    def rpc(self) -> RpcFacts | None:
+        """What an endpoint of the Skills Protocol says of it; None where it was not found at one."""
+        return self.ref.rpc
+
+    @property
     def digest(self) -> str | None:
         """Its artifact's digest; None where the index has none."""
         return self.ref.digest
@@ -78,3 +83,17 @@ def read_file(name: str, path: str, files: Files) -> bytes:
 def read_body(name: str, files: Files) -> str:
     """Return the instructions of the skill ``name``: ``SKILL.md`` without its frontmatter."""
     return parse_skill_md(read_file(name, _SKILL_MD, files), source=f"{name}/{_SKILL_MD}").body
+
+
+def body_of(content: bytes, name: str) -> str:
+    """Return the instructions of a ``SKILL.md`` of an endpoint, whatever its frontmatter says: all of it without one.
+
+    The Skills Protocol knows fields of its own there, and names with spaces.
+    """
+    source = f"{name}/{_SKILL_MD}"
+    try:
+        return split_body(content, source=source)
+    except DecodeError as error:
+        if error.code != "FRONTMATTER":
+            raise
+        return content.decode()

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 from skillwire import limits
 from skillwire.errors import ConflictError, FetchError, Place, SkillwireError
 from skillwire.model.url import parse_url
-from skillwire.resolver.flow import Fetch, FetchAll, Work, fetch, work
+from skillwire.resolver.flow import Fetch, FetchAll, Pause, Work, fetch, work
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from skillwire.client.request_signing import RequestSigner
     from skillwire.model.credential import Credential
     from skillwire.protocols.oauth.messages import Tokens
-    from skillwire.resolver.flow import Flow
+    from skillwire.resolver.flow import Flow, Step
     from skillwire.wire.exchange import Exchange, HttpRequest, HttpResponse
 
 T = TypeVar("T")
@@ -76,6 +76,11 @@ class StoredCredentials:
             self._signer = RequestSigner(self._clock)
         return self._in_use.setdefault(origin, credential)
 
+    def is_sent(self, origin: str, mark: str) -> bool:
+        """Whether ``mark``, which went to ``origin``, stands for a stored credential."""
+        credential = self._in_use.get(origin)
+        return credential is not None and credential.mark == mark
+
     def sending(self, flow: Flow[T]) -> Flow[T]:
         """Return ``flow`` with stored credentials in its requests, renewed where they must be."""
         try:
@@ -90,8 +95,8 @@ class StoredCredentials:
         except StopIteration as stop:
             return stop.value  # type: ignore[no-any-return]  # StopIteration.value is typed Any
 
-    def _take_step(self, step: Fetch | FetchAll | Work) -> Flow[Any]:
-        if isinstance(step, Work) or not self._in_use:
+    def _take_step(self, step: Step) -> Flow[Any]:
+        if isinstance(step, Work | Pause) or not self._in_use:
             return (yield step)
         yield from self._renew_ending()
         if isinstance(step, Fetch):

@@ -6,15 +6,18 @@ conversation, under the address policy that the workplace has at that moment.
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from skillwire.resolver.flow import Fetch, FetchAll
+from skillwire.resolver.flow import Fetch, FetchAll, Pause
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from skillwire.adapters.http.asynchronous import AsyncDriver
     from skillwire.adapters.http.sync import SyncDriver
     from skillwire.client.workplace import Workplace
-    from skillwire.resolver.flow import Flow, Work
+    from skillwire.resolver.flow import Flow, Step
     from skillwire.testing.publisher import SimulatedPublisher
 
 BlockingDriver: TypeAlias = "SyncDriver | SimulatedPublisher"
@@ -24,15 +27,16 @@ T = TypeVar("T")
 
 
 class BlockingSteps:
-    """Each step in place, with the standard library only."""
+    """Each step in place, with the standard library only. Tests may set another ``pause``."""
 
     def __init__(self, workplace: Workplace) -> None:
         self._workplace = workplace
         self.driver: BlockingDriver | None = None
+        self.pause: Callable[[float], object] = time.sleep
 
     def run(self, flow: Flow[T]) -> T:
         """Drive ``flow`` to its end and return its result."""
-        flow = self._workplace.leave.stored.sending(flow)
+        flow = self._workplace.leave.sending(flow)
         try:
             step = next(flow)
             while True:
@@ -51,12 +55,12 @@ class BlockingSteps:
             self.driver.close()
             self.driver = None
 
-    def _do(self, step: Fetch | FetchAll | Work) -> Any:
+    def _do(self, step: Step) -> Any:
         if isinstance(step, Fetch):
             return self._http().run(step.exchange)
         if isinstance(step, FetchAll):
             return self._http().run_all(step.exchanges, on_done=step.on_done)
-        return step.call()
+        return self.pause(step.seconds) if isinstance(step, Pause) else step.call()
 
     def _http(self) -> BlockingDriver:
         if self.driver is None:
@@ -69,15 +73,16 @@ class BlockingSteps:
 
 
 class AwaitedSteps:
-    """Conversations on the event loop, work on files in threads."""
+    """Conversations on the event loop, work on files in threads. Tests may set another ``pause``."""
 
     def __init__(self, workplace: Workplace) -> None:
         self._workplace = workplace
         self.driver: AwaitedDriver | None = None
+        self.pause: Callable[[float], Awaitable[object]] = _sleep
 
     async def run(self, flow: Flow[T]) -> T:
         """Drive ``flow`` to its end and return its result."""
-        flow = self._workplace.leave.stored.sending(flow)
+        flow = self._workplace.leave.sending(flow)
         try:
             step = next(flow)
             while True:
@@ -96,11 +101,13 @@ class AwaitedSteps:
             await self.driver.close()
             self.driver = None
 
-    async def _do(self, step: Fetch | FetchAll | Work) -> Any:
+    async def _do(self, step: Step) -> Any:
         if isinstance(step, Fetch):
             return await self._http().run(step.exchange)
         if isinstance(step, FetchAll):
             return await self._http().run_all(step.exchanges, on_done=step.on_done)
+        if isinstance(step, Pause):
+            return await self.pause(step.seconds)
         import asyncio  # noqa: PLC0415  # the synchronous client does without
 
         return await asyncio.to_thread(step.call)
@@ -113,3 +120,9 @@ class AwaitedSteps:
         self.driver.policy = self._workplace.leave.addresses
         self.driver.on_traffic = self._workplace.on_traffic
         return self.driver
+
+
+async def _sleep(seconds: float) -> None:
+    import asyncio  # noqa: PLC0415  # the synchronous client does without
+
+    await asyncio.sleep(seconds)

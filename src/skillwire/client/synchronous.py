@@ -5,9 +5,9 @@ Written by ``tools/generate_client.py`` from ``asynchronous.py``: change that fi
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
-from skillwire.client.remote import IndexedSkill, read_body, read_file
+from skillwire.client.remote import IndexedSkill, body_of, read_body, read_file
 from skillwire.client.steps import BlockingSteps
 from skillwire.client.workplace import Workplace
 
@@ -16,11 +16,15 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
+    from skillwire.client.call_values import CallArguments, PreparedCall
+    from skillwire.client.rpc_synchronous import RpcSkills
     from skillwire.client.steps import BlockingDriver
     from skillwire.model.finding import Finding
     from skillwire.model.install import LockedSkill
     from skillwire.model.origin_record import OriginRecord
+    from skillwire.model.remote_execution import RemoteExecution
     from skillwire.protocols.skill_sharing.messages import SkillDescriptor
+    from skillwire.protocols.skills_rpc.messages import DescribedSkill
     from skillwire.resolver.apply import Report
     from skillwire.resolver.compare import Comparison
     from skillwire.resolver.install import Plan
@@ -119,14 +123,17 @@ class Client:
         """
         return self._remote(self._steps.run(self._workplace.locate(origin)))
 
-    def skill(self, reference: str) -> RemoteSkill:
+    def skill(self, reference: str, *, both: bool = False) -> RemoteSkill:
         """Return the one skill that ``reference`` means: ``example.com/name``, a URL, ``./folder`` or a bare name.
+
+        Where Agent Skills Discovery has it, Skill Sharing is not asked for it, unless ``both`` are wanted; what that
+        says is then in ``shared``.
 
         Raises:
             UsageError: ``REFERENCE`` when it means several, ``NO_SOURCES`` for a bare name without sources.
             NotFoundError: ``SKILL_NOT_FOUND`` with names that look alike; as :meth:`index` otherwise.
         """
-        return self._remote([self._steps.run(self._workplace.locate_one(reference))])[0]
+        return self._remote([self._steps.run(self._workplace.locate_one(reference, both=both))])[0]
 
     def which(self, reference: str, *, explain: bool = False) -> Resolution:
         """Find what ``reference`` means and how: every index that was asked, trust, what is installed, why it won.
@@ -286,6 +293,107 @@ class Client:
         """
         return self._steps.run(self._workplace.forget_origin(origin, dry_run=dry_run))
 
+    def call(
+        self,
+        reference: str,
+        inputs: Mapping[str, Any] | None = None,
+        *,
+        wait: bool = True,
+        timeout: float | None = None,
+        priority: str | None = None,
+        trace_id: str | None = None,
+        idempotency_key: str | None = None,
+        caller_id: str | None = None,
+        caller_type: str = "user",
+        consent: bool = False,
+        on_change: Callable[[RemoteExecution], object] = lambda _: None,
+    ) -> RemoteExecution:
+        """Call the one skill that ``reference`` means; return its execution, which may have failed.
+
+        The descriptor is fetched and checked first, then the inputs by it; nothing is sent when either is wrong. The
+        call is sent again when the network fails, under one key, so that it is executed once.
+
+        Args:
+            reference: as a user would type it.
+            inputs: by name; defaults are those of the descriptor.
+            wait: until the execution has ended; otherwise only until it was accepted.
+            timeout: seconds that it may take; the provider is told. When they are over it may still be going on:
+                ``is_final`` says so, and :meth:`result` goes on waiting.
+            priority: ``low``, ``normal`` or ``high``.
+            trace_id: identifies it across systems.
+            idempotency_key: under which it is executed once, however often this is called; a new one each time unless
+                given.
+            caller_id: who calls; unless given, a name that is another one for each origin.
+            caller_type: what the caller is: ``user``, ``service``, ``ifay``.
+            consent: agree to use the credential of the endpoint's origin, where that is not the one of the reference.
+            on_change: told of the execution when it was accepted, and of each new status.
+
+        Raises:
+            ValidationError: ``VALIDATION_ERROR`` for inputs, with each fault in ``details``; ``VERSION_INCOMPATIBLE``,
+            ``DESCRIPTOR``. TrustError: ``ENDPOINT_FOREIGN`` when consent is needed and not given.
+            FetchError: ``AUTH_REQUIRED``, ``PERMISSION_DENIED``, ``CIRCUIT_OPEN``, and what the network and the
+            provider say. As :meth:`skill` otherwise.
+        """
+        skill = self.skill(reference)
+        return skill.call(
+            inputs,
+            wait=wait,
+            timeout=timeout,
+            priority=priority,
+            trace_id=trace_id,
+            idempotency_key=idempotency_key,
+            caller_id=caller_id,
+            caller_type=caller_type,
+            consent=consent,
+            on_change=on_change,
+        )
+
+    def execution(self, execution: str) -> RemoteExecution:
+        """Ask how far an execution is, and what it gave: by its id, when it was called here, or its status URL.
+
+        An id may be cut short to what no other call of here begins with.
+
+        Raises:
+            NotFoundError: ``EXECUTION_UNKNOWN`` for an id that is not remembered; ``SKILL_NOT_FOUND`` when the
+            provider does not know it. UsageError: ``REFERENCE`` for an id that several have, or begin
+            with.
+            FetchError: the network or the provider failed. DecodeError, ValidationError: the answer is malformed.
+        """
+        return self._steps.run(self._workplace.calls.look(execution))
+
+    def result(
+        self,
+        execution: str,
+        *,
+        timeout: float | None = None,
+        on_change: Callable[[RemoteExecution], object] = lambda _: None,
+    ) -> RemoteExecution:
+        """Wait until an execution has ended, or for ``timeout`` seconds; return it as it is then.
+
+        Arguments and errors are those of :meth:`execution` and :meth:`call`.
+        """
+        return self._steps.run(self._workplace.calls.wait_for(execution, timeout, on_change))
+
+    def cancel(self, execution: str) -> RemoteExecution:
+        """Take an execution back; return it as it ended, which may be otherwise: see ``is_cancelled``.
+
+        Raises what :meth:`execution` does.
+        """
+        return self._steps.run(self._workplace.calls.take_back(execution))
+
+    def rpc(self, endpoint: str) -> RpcSkills:
+        """Return the methods of an endpoint of the Skills Protocol, such as ``https://example.com/rpc``.
+
+        Nothing is asked yet.
+
+        Raises:
+            UsageError: ``REFERENCE`` for what is no URL.
+        """
+        from skillwire.client.rpc_synchronous import RpcSkills  # noqa: PLC0415  # installing does without
+        from skillwire.resolver.reference import endpoint_url  # noqa: PLC0415  # same
+
+        return RpcSkills(endpoint_url(endpoint), self._workplace, self._steps)
+
     def _remote(self, skills: Sequence[LocatedSkill]) -> list[RemoteSkill]:
         return [RemoteSkill(skill, self._workplace, self._steps) for skill in skills]
 
@@ -300,6 +408,16 @@ class RemoteSkill(IndexedSkill):
         super().__init__(located)
         self._workplace, self._steps = workplace, steps
         self._files: Files | None = None
+        self._described: SkillDescriptor | None = None
+
+    def described(self) -> DescribedSkill:
+        """Return its manifest and the frontmatter of its ``SKILL.md``, as an endpoint of the Skills Protocol has them.
+
+        Raises:
+            NotFoundError: it was not found at an endpoint. FetchError, DecodeError, ValidationError: it cannot be had,
+            is malformed.
+        """
+        return self._steps.run(self._workplace.endpoints.described(self._located))
 
     def descriptor(self) -> SkillDescriptor:
         """Return its Skill Descriptor: inputs, output, endpoint and how callers authenticate; checked in full.
@@ -308,12 +426,33 @@ class RemoteSkill(IndexedSkill):
             NotFoundError: none is published. ValidationError: ``VALIDATION_ERROR``, ``VERSION_INCOMPATIBLE``,
             ``DESCRIPTOR``, ``ID_DIFFERS``. FetchError, DecodeError: it cannot be had, is malformed.
         """
-        return self._steps.run(self._workplace.descriptor(self._located))
+        self._described = self._steps.run(self._workplace.descriptor(self._located))
+        return self._described
+
+    def call(self, inputs: Mapping[str, Any] | None = None, **options: Unpack[CallArguments]) -> RemoteExecution:
+        """Call it, by the descriptor that was last returned, or else by one that is fetched now.
+
+        Arguments, result and errors are those of :meth:`Client.call` and :meth:`descriptor`.
+        """
+        if self.rpc is not None:
+            return self._steps.run(self._workplace.endpoints.call(self._located, inputs or {}, options))
+        descriptor = self._described or self.descriptor()
+        flow = self._workplace.calls.call(self._located, descriptor, inputs or {}, **options)
+        return self._steps.run(flow)
+
+    def prepare(self, inputs: Mapping[str, Any] | None = None, **options: Unpack[CallArguments]) -> PreparedCall:
+        """Check a call and return the request that :meth:`call` would send; nothing is sent to the endpoint."""
+        if self.rpc is not None:
+            return self._steps.run(self._workplace.endpoints.prepare(self._located, inputs or {}, options))
+        descriptor = self._described or self.descriptor()
+        flow = self._workplace.calls.prepare(self._located, descriptor, inputs or {}, **options)
+        return self._steps.run(flow)
 
     def files(self) -> Files:
         """Return all files with their bytes, sorted by path; fetched and verified once.
 
         Raises:
+            UsageError: it is at an endpoint, which lists none; :meth:`open` reads one.
             FetchError, TrustError, DecodeError: it cannot be had, is not what was promised, is malformed.
         """
         if self._files is None:
@@ -322,12 +461,16 @@ class RemoteSkill(IndexedSkill):
 
     def body(self) -> str:
         """Return the instructions: ``SKILL.md`` without its frontmatter. Raises what :meth:`files` does."""
+        if self.rpc is not None:
+            return body_of(self.open("SKILL.md"), self.name)
         return read_body(self.name, self.files())
 
     def open(self, path: str) -> bytes:
-        """Return the bytes of one file.
+        """Return the bytes of one file. Of a skill at an endpoint that is fetched alone, and may be the id of a blob.
 
         Raises:
             TrustError: a path that leads out. NotFoundError: ``FILE_NOT_FOUND``. What :meth:`files` raises.
         """
+        if self.rpc is not None:
+            return self._steps.run(self._workplace.endpoints.file(self._located, path))
         return read_file(self.name, path, self.files())

@@ -6,7 +6,7 @@ import os
 import time
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from skillwire.adapters.files.blobs import FileBlobs
 from skillwire.adapters.files.directories import cache_directory, state_directory
@@ -32,6 +32,8 @@ from skillwire.trust.address import AddressPolicy
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from skillwire.client.calling import Calls
+    from skillwire.client.endpoints import Endpoints
     from skillwire.model.install import LockedSkill
     from skillwire.model.origin_record import OriginRecord
     from skillwire.protocols.skill_sharing.messages import SkillDescriptor
@@ -44,6 +46,8 @@ if TYPE_CHECKING:
     from skillwire.resolver.reference import IndexLocation
     from skillwire.resolver.settings import Settings
     from skillwire.resolver.which import Resolution
+
+T = TypeVar("T")
 
 
 class Workplace:
@@ -91,6 +95,27 @@ class Workplace:
         )
         for source in self.settings.own_sources if settings is None else settings.sources:
             self.leave.name(parse_reference(source))
+        self._calls: Calls | None = None
+
+    @property
+    def calls(self) -> Calls:
+        """What makes calls and follows them; one as long as the workplace, since it knows which origins fail."""
+        if self._calls is None:
+            from skillwire.client.calling import Calls  # noqa: PLC0415  # installing does without
+
+            self._calls = Calls(self.session, self.leave)
+        return self._calls
+
+    @calls.setter
+    def calls(self, calls: Calls) -> None:
+        self._calls = calls
+
+    @property
+    def endpoints(self) -> Endpoints:
+        """What asks endpoints of the Skills Protocol."""
+        from skillwire.client.endpoints import Endpoints  # noqa: PLC0415  # installing does without
+
+        return Endpoints(self.session)
 
     def locate(self, text: str, *, refresh: bool = False) -> Flow[list[LocatedSkill]]:
         """Find what a reference means: one skill, or all of an index or of a folder of folders.
@@ -105,8 +130,8 @@ class Workplace:
         yield from work(partial(self.leave.name, reference))
         return (yield from locate(reference, self.session._replace(refresh=True) if refresh else self.session))
 
-    def locate_one(self, text: str) -> Flow[LocatedSkill]:
-        """Find the one skill that a reference means.
+    def locate_one(self, text: str, *, both: bool = False) -> Flow[LocatedSkill]:
+        """Find the one skill that a reference means; with ``both`` ask Skill Sharing, too, what it says of it.
 
         Raises:
             UsageError: ``REFERENCE`` when it means several.
@@ -115,6 +140,10 @@ class Workplace:
         if len(found) != 1:
             example = reference_to(found[0].ref) if found else f"{text}/name"
             raise UsageError("REFERENCE", f"{text} means {len(found)} skills", fix=f"name one, such as {example}")
+        if both:
+            from skillwire.resolver.together import add_facts  # noqa: PLC0415  # installing does without
+
+            found = yield from add_facts(found, self.session)
         return found[0]
 
     def which(self, text: str, *, explain: bool) -> Flow[Resolution]:
@@ -137,8 +166,17 @@ class Workplace:
 
     def files(self, skill: LocatedSkill) -> Flow[Files]:
         """Return the verified files of a skill."""
+        if skill.ref.rpc is not None:
+            message = f"{skill.ref.name} is at an endpoint of the Skills Protocol, which lists no files"
+            fix = f"Read one that its SKILL.md names: skillwire cat {reference_to(skill.ref)} SKILL.md"
+            raise UsageError("USAGE", message, place=Place(skill.ref.rpc.endpoint), fix=fix)
         (fetched,) = yield from fetch_contents([skill], self.session)
         return (yield from work(partial(open_content, skill, fetched, self.session)))
+
+    def ask_endpoint(self, endpoint: str, ask: Callable[[Session], Flow[T]]) -> Flow[T]:
+        """Take the name of an endpoint as leave to ask there, and ask."""
+        yield from work(partial(self.leave.name_url, endpoint))
+        return (yield from ask(self.session))
 
     def descriptor(self, skill: LocatedSkill) -> Flow[SkillDescriptor]:
         """Return the checked Skill Descriptor of a skill."""
@@ -162,7 +200,7 @@ class Workplace:
             for skill in (yield from self.locate(reference, refresh=True)):
                 if skill.ref.name in skills and skills[skill.ref.name].ref != skill.ref:
                     raise UsageError("USAGE", f"two references mean a skill named {skill.ref.name}")
-                if skill.ref.is_only_described:
+                if skill.ref.has_no_artifact:
                     has_credential = self.session.credential_for(skill.ref.origin) is not None
                     raise no_digest(skill.ref, is_logged_in=has_credential)
                 skills[skill.ref.name] = skill

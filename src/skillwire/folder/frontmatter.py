@@ -88,6 +88,15 @@ def parse_skill_md(data: bytes, *, source: str = "SKILL.md") -> SkillMd:
     return _Fields(document, source).skill_md(head, body, body_line=text.count("\n", 0, len(text) - len(body)) + 1)
 
 
+def split_body(data: bytes, *, source: str = "SKILL.md") -> str:
+    """Return what stands below the frontmatter of a SKILL.md, whatever that says.
+
+    Raises:
+        DecodeError: ``LIMIT_SIZE``, ``ENCODING``; ``FRONTMATTER`` where there is none.
+    """
+    return _split(_decode(data, source), source)[1]
+
+
 def _decode(data: bytes, source: str) -> str:
     if len(data) > limits.SKILL_MD_BYTES:
         message = f"{len(data)} bytes of SKILL.md, at most {limits.SKILL_MD_BYTES} are read"

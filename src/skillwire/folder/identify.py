@@ -40,10 +40,12 @@ def identify(folder: LoadedFolder, publisher: str) -> Identifiers:
     manifest = folder.manifest
     descriptor_id = (folder.descriptor or {}).get("id")
     namespace = manifest.namespace or publisher.lower().replace("-", ".")
+    dotted = manifest.name or f"{namespace}.{folder.name.replace('-', '.')}"
     return Identifiers(
         skill_sharing=manifest.sharing_id or descriptor_id or f"{publisher}/{folder.name}",
         skill_discovery=manifest.discovery_id or folder.name,
-        skills_rpc=manifest.name or f"{namespace}.{folder.name.replace('-', '.')}",
+        skills_rpc=dotted,
+        namespace=namespace if dotted.startswith(f"{namespace}.") else "",
     )
 
 
@@ -55,9 +57,7 @@ def find_collisions(skills: Iterable[Named]) -> list[Finding]:
     findings = Findings("strict")
     taken: dict[tuple[str, str], Named] = {}
     for skill in skills:
-        identifiers = {"name": skill.name}
-        for field in Identifiers._fields:
-            identifiers[field] = getattr(skill.identifiers, field)
+        identifiers = {field: getattr(skill.identifiers, field, skill.name) for field in _PROTOCOLS}
         for field, identifier in identifiers.items():
             first = taken.setdefault((field, identifier), skill)
             if first is not skill:

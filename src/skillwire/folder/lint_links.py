@@ -64,6 +64,13 @@ def lint_links(content: FolderContent, findings: Findings) -> None:
             page.report("REFERENCE_DEPTH", message, link)
 
 
+def linked_paths(path: str, text: str) -> Iterator[str]:
+    """Yield the paths in the folder that the Markdown file ``path`` links to, as they are written; in code, too."""
+    for link in _links(text):
+        if not _OF_ONE_MACHINE.match(link.target):
+            yield _path_of(path, link.target)
+
+
 class _Page:
     """One Markdown file; where its code is, is found out when the first link is in doubt."""
 
@@ -75,17 +82,7 @@ class _Page:
 
     def links(self) -> Iterator[_Link]:
         """Yield the relative links, and those that name a path of one machine, in code and outside."""
-        text = self.file.text
-        found = list(_inline(text))
-        if "]:" in text:
-            found += _DEFINITION.finditer(text)
-        for link in found[:_MOST_LINKS]:
-            group = link.lastindex or 0
-            target = link[group]
-            if target.startswith("//") or _PLACEHOLDER.search(target):
-                continue
-            if _OF_ONE_MACHINE.match(target) or not _SCHEME.match(target):
-                yield _Link(target, *link.span(group))
+        return _links(self.file.text)
 
     def lint(self, link: _Link, places: AbstractSet[str]) -> str | None:
         """Judge one link; return the path in the folder that it leads to, if it leads to something of the folder."""
@@ -93,8 +90,7 @@ class _Page:
         if _OF_ONE_MACHINE.match(link.target):
             self.report("LINK_ABSOLUTE", f"{shown} is a path of one machine", link)
             return None
-        relative = unquote(re.split(r"[?#]", link.target, maxsplit=1)[0])
-        path = posixpath.normpath(posixpath.join(posixpath.dirname(self.file.path), relative))
+        path = _path_of(self.file.path, link.target)
         if path in places or path == ".":
             return path
         where = "leads out of the folder" if path.startswith("..") else "leads to no file of the folder"
@@ -108,6 +104,25 @@ class _Page:
         if self._told < _TOLD and not any(start <= link.start < end for start, end in self._code):
             self._told += 1
             self._findings.add(code, message, self.file.place(link.start, link.end))
+
+
+def _links(text: str) -> Iterator[_Link]:
+    found = list(_inline(text))
+    if "]:" in text:
+        found += _DEFINITION.finditer(text)
+    for link in found[:_MOST_LINKS]:
+        group = link.lastindex or 0
+        target = link[group]
+        if target.startswith("//") or _PLACEHOLDER.search(target):
+            continue
+        if _OF_ONE_MACHINE.match(target) or not _SCHEME.match(target):
+            yield _Link(target, *link.span(group))
+
+
+def _path_of(page: str, target: str) -> str:
+    """Return the path in the folder that a link of ``page`` leads to, or one that begins with ``..``."""
+    relative = unquote(re.split(r"[?#]", target, maxsplit=1)[0])
+    return posixpath.normpath(posixpath.join(posixpath.dirname(page), relative))
 
 
 def _inline(text: str) -> Iterator[re.Match[str]]:

@@ -44,6 +44,13 @@ def lint_descriptor(content: FolderContent, findings: Findings) -> None:
             findings.add("DESCRIPTOR_DIFFERS", message, place)
 
 
+def lint_executor(content: FolderContent, findings: Findings) -> None:
+    """Judge whether a folder claims to be a function: a rule for folders, not for what functions are written as."""
+    if (content.manifest.executor or {}).get("kind") == "function":
+        message = "what is executed by a function does not come from a folder"
+        findings.add("EXECUTOR_FUNCTION", message, _place(content, "executor", "kind"))
+
+
 def _said_twice(content: FolderContent) -> Iterator[tuple[str, str | None]]:
     """Yield the fields that both files have, with what skill.toml says."""
     manifest = content.manifest

@@ -23,6 +23,7 @@ from skillwire.folder.content import FolderContent, text_files
 from skillwire.folder.files import SKILL_MD, is_junk, read_files
 from skillwire.folder.findings import Findings
 from skillwire.folder.frontmatter import SkillMd, parse_skill_md
+from skillwire.folder.lint_entrypoint import lint_entrypoint
 from skillwire.folder.lint_hidden import lint_hidden
 from skillwire.folder.lint_links import lint_links
 from skillwire.folder.lint_manifest import lint_descriptor, lint_manifest
@@ -54,6 +55,7 @@ Judge = Callable[[FolderContent, Findings], None]
 _FAMILIES: Final[tuple[Judge, ...]] = (
     lint_skill_md,
     lint_manifest,
+    lint_entrypoint,
     lint_descriptor,
     lint_links,
     lint_hidden,
@@ -178,8 +180,19 @@ def examine(path: Path, *, level: CheckLevel = "strict", judges: Sequence[Judge]
     Trust: the folder may be a stranger's; reading is bounded, links are resolved within it.
     """
     findings = Findings(level)
+    return _judge(path, read_files(str(path), findings), findings, judges)
+
+
+def examine_files(
+    path: Path, files: tuple[FileContent, ...], *, level: CheckLevel = "strict", judges: Sequence[Judge] = ()
+) -> Examination:
+    """Judge ``files`` as if they stood in the folder ``path``; ``SKILL.md`` is the first."""
+    return _judge(path, files, Findings(level), judges)
+
+
+def _judge(path: Path, files: tuple[FileContent, ...], findings: Findings, judges: Sequence[Judge]) -> Examination:
     root = str(path)
-    files = _rename_skill_md(read_files(root, findings), root, findings)
+    files = _rename_skill_md(files, root, findings)
     documents = {file.path: bytes(file.content) for file in files if file.path in {SKILL_MD, SKILL_TOML, DESCRIPTOR}}
     content = FolderContent(
         root=root,

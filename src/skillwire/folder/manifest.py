@@ -6,8 +6,9 @@ document breaks, so that ``check`` can say all of them at once; :func:`parse_man
 A broken manifest has no lenient reading: what it grants must be clear or it is not granted.
 Unknown fields are named, and judged by the lint rules.
 
-``[executor]``, ``[auth]``, ``[output]`` and ``[endpoint]`` are kept as read; their kinds are checked here,
-their inside belongs to Skill Sharing's schema.
+``[executor]``, ``[auth]``, ``[output]`` and ``[endpoint]`` are kept as read. An executor of kind ``http`` is checked
+in full here (:mod:`skillwire.folder.upstream`); of the others the kinds are, their inside belongs to Skill Sharing's
+schema.
 """
 
 from __future__ import annotations
@@ -19,8 +20,18 @@ from skillwire import limits
 from skillwire.errors import ValidationError
 from skillwire.folder.fields import Fields
 from skillwire.folder.permissions import check_entrypoint, check_export, check_network, check_secret
+from skillwire.folder.upstream import (
+    BODIES,
+    METHODS,
+    SCALARS,
+    check_header_name,
+    check_header_value,
+    check_result,
+    check_upstream_url,
+    placeholders,
+    secret_names,
+)
 from skillwire.model.access import Access
-from skillwire.model.url import parse_url
 from skillwire.trust.guarded_toml import load_toml
 
 if TYPE_CHECKING:
@@ -32,10 +43,11 @@ ACCESS: Final = tuple(access.value for access in Access)
 KINDS: Final = ("instruction", "action")
 CAPABILITY_TYPES: Final = ("plugin", "api", "knowledge", "task")
 SKILL_TYPES: Final = ("enterprise-skill", "tool-skill", "integration-skill", "infrastructure-skill")
-EXECUTORS: Final = ("python", "http", "human")
+EXECUTORS: Final = ("python", "http", "human", "function")
 INPUT_TYPES: Final = ("string", "number", "integer", "boolean", "object", "array", "blob")
 AUTH_TYPES: Final = ("none", "api_key", "oauth2", "custom")
-_LONGEST_TIMEOUT_MS: Final = 24 * 3600 * 1000
+_LONGEST_PAUSE_MS: Final = 24 * 3600 * 1000
+_LONGEST_TIMEOUT_MS: Final = 7 * _LONGEST_PAUSE_MS
 _MOST_ATTEMPTS: Final = 20
 
 
@@ -50,12 +62,13 @@ class Runtime:
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """One named input of an action: the type and meaning are SKP's, whether it is required and its default ours."""
+    """One named input of an action: the type and meaning are SKP's, whether it is required, and so on, ours."""
 
     input_type: str
     description: str = ""
     required: bool = False
     default: object = None
+    schema: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,13 +176,44 @@ def _input(table: Fields) -> Input:
     default = table.value("default")
     if required and default is not None:
         table.refuse("FIELD", "what has a default is not required", "default")
-    return Input(input_type, description, required, default)
+    return Input(input_type, description, required, default, table.table("schema").keep())
 
 
 def _executor(table: Fields) -> Mapping[str, Any] | None:
-    if table and table.choice("kind", EXECUTORS) == "http":
-        table.checked("url", _https)
-    return table.keep()
+    if not table or table.choice("kind", EXECUTORS) != "http":
+        return table.keep()
+    if table.checked("url", check_upstream_url) is None and "url" not in table.values:
+        table.refuse("FIELD", "an executor of kind http has a url", "kind")
+    table.choice("method", METHODS)
+    table.choice("body", BODIES)
+    table.checked("result", check_result)
+    headers = table.table("headers")
+    for name in headers.values:
+        headers.checked(name, check_header_value)
+        try:
+            check_header_name(name)
+        except ValidationError as error:
+            headers.refuse(error.code, error.message, name)
+    return table.values
+
+
+def _check_upstream(manifest: Manifest, fields: Fields) -> None:
+    """Check what an executor of kind ``http`` demands of the inputs and the permissions."""
+    table = fields.table("executor")
+    url, headers = table.values.get("url"), table.table("headers")
+    path = url.partition("?")[0] if isinstance(url, str) else ""
+    for name in dict.fromkeys(placeholders(url) if isinstance(url, str) else ()):
+        one = manifest.inputs.get(name)
+        if one is None or one.input_type not in SCALARS:
+            table.refuse("FIELD", f"{{{name}}} in url is no input that is a text, a number or a boolean", "url")
+        elif f"{{{name}}}" in path and not one.required and one.default is None:
+            table.refuse(
+                "FIELD", f"{{{name}}} stands in the path of url; the input is required or has a default", "url"
+            )
+    for header, value in headers.values.items():
+        for secret in secret_names(value) if isinstance(value, str) else ():
+            if secret not in manifest.secrets:
+                headers.refuse("FIELD", f"{secret} is not among the secrets of [permissions]", header)
 
 
 def _auth(table: Fields) -> Mapping[str, Any] | None:
@@ -181,14 +225,8 @@ def _endpoint(table: Fields) -> Mapping[str, Any] | None:
     table.number("timeout_ms", most=_LONGEST_TIMEOUT_MS)
     retry = table.table("retry")
     retry.number("max_attempts", most=_MOST_ATTEMPTS)
-    retry.number("backoff_ms", most=_LONGEST_TIMEOUT_MS)
+    retry.number("backoff_ms", most=_LONGEST_PAUSE_MS)
     return table.values or None
-
-
-def _https(url: str) -> str:
-    if parse_url(url).scheme != "https":
-        raise ValidationError("FIELD", "url is https")
-    return url
 
 
 def _check_relations(manifest: Manifest, fields: Fields) -> None:
@@ -196,8 +234,10 @@ def _check_relations(manifest: Manifest, fields: Fields) -> None:
     name, namespace = manifest.name, manifest.namespace
     if name and namespace and not name.startswith(f"{namespace}."):
         fields.refuse("FIELD", f"name {name} does not begin with the namespace {namespace}.", "name")
-    runs_elsewhere = manifest.executor is not None and manifest.executor.get("kind") in {"http", "human"}
-    if manifest.kind == "action" and "runtime" not in manifest.document and not runs_elsewhere:
+    kind = (manifest.executor or {}).get("kind")
+    if manifest.kind == "action" and "runtime" not in manifest.document and kind not in {"http", "human", "function"}:
         fields.refuse("FIELD", "an action needs [runtime], or an [executor] of kind http or human", "kind")
+    if kind == "http":
+        _check_upstream(manifest, fields)
     if manifest.kind == "instruction" and "runtime" in manifest.document:
         fields.refuse("FIELD", "an instruction has no [runtime]; with one it is an action", "kind")

@@ -22,6 +22,7 @@ _LABEL: Final = r"(?!-)[a-z0-9-]{1,63}(?<!-)"
 _NETWORK: Final = re.compile(
     rf"https://(\*\.)?({_LABEL}(?:\.{_LABEL})*\.[a-z][a-z0-9-]*[a-z0-9])(?::([1-9][0-9]{{0,4}}))?"
 )
+_HOST: Final = re.compile(r"https?://([A-Za-z0-9.-]+)(?=[:/]|$)")
 _HIGHEST_PORT: Final = 65535
 #: Names that belong to this machine or this network.
 _LOCAL: Final = ("localhost", "local", "internal", "intranet", "lan", "home", "corp", "localdomain", "arpa")
@@ -85,11 +86,15 @@ def check_network(pattern: str) -> str:
     """
     found = _NETWORK.fullmatch(pattern)
     if found is None:
+        if _is_local(pattern):
+            message = f"network {_show(pattern)}: local names are not allowed, only hosts of the public network"
+            raise ValidationError("PERMISSION_NETWORK", message)
         message = f"network {_show(pattern)} is not https://host or https://*.host, in lower case, without a path"
         raise ValidationError("PERMISSION_NETWORK", message)
     wildcard, host, port = found.groups()
     if host.rsplit(".", 1)[-1] in _LOCAL:
-        raise ValidationError("PERMISSION_NETWORK", f"network {_show(pattern)} leads into this machine or network")
+        message = f"network {_show(pattern)} leads into this machine or network: local names are not allowed"
+        raise ValidationError("PERMISSION_NETWORK", message)
     if port and int(port) > _HIGHEST_PORT:
         raise ValidationError("PERMISSION_NETWORK", f"network {_show(pattern)} has a port that does not exist")
     if wildcard and _is_shared(host):
@@ -108,6 +113,12 @@ def check_secret(name: str) -> str:
     if _ORDERS.fullmatch(name):
         raise ValidationError("PERMISSION_SECRET", f"secret {name} would change how programs run")
     return name
+
+
+def _is_local(pattern: str) -> bool:
+    """Whether ``pattern`` is a URL of one of our own hosts: a name without a dot, or below a local one."""
+    found = _HOST.match(pattern)
+    return found is not None and ("." not in found[1] or found[1].lower().rsplit(".", 1)[-1] in _LOCAL)
 
 
 def _is_shared(host: str) -> bool:

@@ -7,26 +7,27 @@ artifact; every other is packed. Spec: ASD Distribution Guidance; specs §1.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from skillwire.errors import Place, SkillwireError
+from skillwire.folder.action import action_of
 from skillwire.folder.files import SKILL_MD
 from skillwire.folder.findings import Findings
 from skillwire.folder.identify import identify
-from skillwire.folder.load import examine
+from skillwire.folder.load import examine, examine_files
 from skillwire.folder.pack import pack
 from skillwire.folder.share import access_of, share
 from skillwire.folder.stated_access import read_access
+from skillwire.model.access import Access
 from skillwire.model.digest import Digest
 from skillwire.model.skill import Artifact, Skill, SkillFile
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
-    from skillwire.folder.load import Judge, LoadedFolder
-    from skillwire.model.access import Access
+    from skillwire.folder.load import Examination, Judge, LoadedFolder
     from skillwire.model.finding import Finding
     from skillwire.model.skill import FileContent, Kind
 
@@ -76,17 +77,28 @@ def prepare(path: Path, publisher: str, *, judges: Sequence[Judge] = ()) -> Prep
 
     Trust: the folder may hold anything; nothing that it holds raises.
     """
-    examination = examine(path, level="strict", judges=judges)
-    folder = examination.folder
+    prepared = _prepare(examine(path, level="strict", judges=judges), publisher)
+    return replace(prepared, access=read_access(path)) if isinstance(prepared, Refused) else prepared
+
+
+def prepare_files(
+    name: str, files: tuple[FileContent, ...], publisher: str, *, judges: Sequence[Judge] = ()
+) -> Prepared | Refused:
+    """Return the skill ``name`` that ``files`` are, which stand in no folder; as :func:`prepare` does."""
+    return _prepare(examine_files(Path(name), files, judges=judges), publisher)
+
+
+def _prepare(examination: Examination, publisher: str) -> Prepared | Refused:
+    path, folder = examination.path, examination.folder
     if folder is None:
-        return Refused(path, examination.findings, read_access(path))
+        return Refused(path, examination.findings, Access.PRIVATE)
     try:
         return _prepared(folder, publisher)
     except SkillwireError as error:
         findings = Findings("strict")
         findings.extend(examination.findings)
         findings.add_error(error, Place(str(path)))
-        return Refused(path, tuple(findings), read_access(path))
+        return Refused(path, tuple(findings), Access.PRIVATE)
 
 
 def _prepared(folder: LoadedFolder, publisher: str) -> Prepared:
@@ -114,6 +126,7 @@ def _prepared(folder: LoadedFolder, publisher: str) -> Prepared:
         capabilities=manifest.capabilities,
         identifiers=identify(folder, publisher),
         sharing=share(folder, kind),
+        action=action_of(manifest) if kind == "action" else None,
         findings=folder.findings,
     )
     return Prepared(folder.path, skill, folder.files, content, folder)

@@ -200,6 +200,20 @@ RULES: Final[dict[str, Rule]] = {
         "The runtime would have nothing to run.",
         "Add the file, or correct entrypoint in skill.toml.",
     ),
+    "ENTRYPOINT_BROKEN": Rule(
+        "The entry point can never run",
+        "error",
+        "warning",
+        "It is not Python, or has no function of the name that skill.toml gives; every execution would fail.",
+        "Correct the file, or export in skill.toml.",
+    ),
+    "EXECUTOR_FUNCTION": Rule(
+        "The skill is a function, and a folder holds none",
+        "error",
+        None,
+        "A function is code of the publisher's own process; a folder that names one could open it to others.",
+        "Register the function with skillwire.Publisher, or write an [executor] of another kind.",
+    ),
     "DESCRIPTOR_FORM": Rule(
         "descriptor.json is not a Skill Descriptor",
         "error",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from skillwire.folder.stated_access import decode_access
 from skillwire.model.access import Access
 from skillwire.model.digest import Digest
+from skillwire.model.run_blob import PATTERN
 from skillwire.model.sharing import SharedInput, Sharing
 
 if TYPE_CHECKING:
@@ -18,8 +19,7 @@ if TYPE_CHECKING:
 
 _DESCRIPTOR: Final = "descriptor.json"
 _CAPABILITY: Final = {"instruction": "knowledge", "action": "api"}
-#: A blob is handed over as text: its digest in the blob store.
-_JSON_TYPES: Final = {"blob": "string"}
+_BLOB: Final = "blob"
 
 
 def share(folder: LoadedFolder, kind: str) -> Sharing:
@@ -64,5 +64,8 @@ def _tags(folder: LoadedFolder) -> tuple[str, ...]:
 
 
 def _input(name: str, value: Input) -> SharedInput:
-    input_type = _JSON_TYPES.get(value.input_type, value.input_type)
-    return SharedInput(name, input_type, value.description, value.required, value.default)
+    """Return an input as Skill Sharing has it: a blob is handed over as a text, its id."""
+    if value.input_type != _BLOB:
+        return SharedInput(name, value.input_type, value.description, value.required, value.default, value.schema)
+    schema = {**(value.schema or {}), "pattern": PATTERN}
+    return SharedInput(name, "string", value.description, value.required, value.default, schema)

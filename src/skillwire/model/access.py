@@ -16,6 +16,12 @@ class Access(StrEnum):
 
 #: The grant of all skills.
 EVERY_SKILL: Final = "*"
+#: The scope of whoever may see and end every execution, and work on every task.
+OPERATOR: Final = "operator"
+#: The scope of whoever may work on the tasks that wait for people.
+TASKS: Final = "tasks"
+#: What an API key or a signing key may be allowed beside the skills that it opens.
+SCOPES: Final = (OPERATOR, TASKS)
 
 
 class Principal(NamedTuple):

@@ -12,6 +12,9 @@ from skillwire import limits
 
 _NAME: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*", re.ASCII)
 
+_DOTTED: Final = re.compile(r"[a-z0-9_-]+(?:\.[a-z0-9_-]+)*", re.ASCII)
+_DOTTED_LENGTH: Final = 256
+
 _SHARING_ID: Final = re.compile(r"[a-z0-9][a-z0-9.-]*/[a-z0-9][a-z0-9._-]*|[a-z0-9]+(?:\.[a-z0-9-]+){2,}")
 _SHARING_ID_LENGTH: Final = 128
 
@@ -37,3 +40,11 @@ def is_sharing_id(text: object) -> bool:
     Spec: SSB §5.7; specs §2.
     """
     return isinstance(text, str) and len(text) <= _SHARING_ID_LENGTH and _SHARING_ID.fullmatch(text) is not None
+
+
+def is_dotted_name(text: object) -> bool:
+    """Whether ``text`` may identify a skill in the Skills Protocol, as other servers write it: ``ns.domain.action``.
+
+    What we publish has letters, digits and dots alone. Spec: specs §0, §4.
+    """
+    return isinstance(text, str) and len(text) <= _DOTTED_LENGTH and _DOTTED.fullmatch(text) is not None

@@ -25,15 +25,31 @@ class SharedFacts(NamedTuple):
     descriptor_url: str
 
 
+class RpcFacts(NamedTuple):
+    """What an endpoint of the Skills Protocol says of a skill. Spec: SKP ``list_skills``.
+
+    Args:
+        endpoint: its URL.
+        namespace: which the skill belongs to; empty where it does not say.
+        kind: ``action`` or ``instruction``; empty where it does not say.
+    """
+
+    endpoint: str
+    namespace: str
+    kind: str
+
+
 class SkillRef(NamedTuple):
     """What is known of a skill before anything of it is loaded.
 
     Args:
-        origin: the publisher's place: a URL without the well-known part, or ``path:`` and a local folder.
+        origin: the publisher's place: a URL without the well-known part, that of an endpoint, or ``path:`` and a local
+            folder.
         digest: of its artifact; None where the source has none, so that nothing can be verified.
-        found_via: which sources named it, such as ``agent-skills 0.2.0``, or ``skill-sharing``.
+        found_via: which sources named it, such as ``agent-skills 0.2.0``, ``skill-sharing`` or ``skills-rpc``.
         fetched_at: when the source said so, in seconds since the epoch.
         shared: what Skill Sharing says of it, where that was asked and lists it.
+        rpc: what the Skills Protocol says of it, where an endpoint lists it; then nothing else was asked.
     """
 
     name: str
@@ -44,8 +60,14 @@ class SkillRef(NamedTuple):
     found_via: str
     fetched_at: float
     shared: SharedFacts | None = None
+    rpc: RpcFacts | None = None
 
     @property
     def is_only_described(self) -> bool:
         """Whether Skill Sharing alone lists it, so that there is a descriptor, and no artifact that has a digest."""
         return self.shared is not None and self.name == self.shared.id
+
+    @property
+    def has_no_artifact(self) -> bool:
+        """Whether nothing of it can be installed: it is called, or read where it is."""
+        return self.is_only_described or self.rpc is not None

@@ -11,13 +11,17 @@ if TYPE_CHECKING:
 
 
 class SharedInput(NamedTuple):
-    """One input of an action: its name, its type in JSON Schema, what it means, and its default, None for none."""
+    """One input of an action: its name, its type in JSON Schema, what it means, and its default, None for none.
+
+    ``schema`` says more than the type does, where that is not enough.
+    """
 
     name: str
     input_type: str
     description: str
     required: bool = False
     default: object = None
+    schema: Mapping[str, Any] | None = None
 
 
 class Sharing(NamedTuple):

@@ -13,6 +13,7 @@ from skillwire.model.access import Access
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from skillwire.model.action import Action
     from skillwire.model.digest import Digest
     from skillwire.model.finding import Finding
     from skillwire.model.sharing import Sharing
@@ -52,7 +53,7 @@ class Skill(NamedTuple):
     """A skill that passed the strict rules and may be published.
 
     ``files`` are sorted by path, ``SKILL.md`` first. ``identifiers`` are the skill's names in the other
-    protocols, held and never derived back (specs §0).
+    protocols, held and never derived back (specs §0). ``action`` is how it is executed, None for instructions.
     """
 
     publisher: str
@@ -71,12 +72,14 @@ class Skill(NamedTuple):
     capabilities: tuple[str, ...] = ()
     identifiers: Identifiers | None = None
     sharing: Sharing | None = None
+    action: Action | None = None
     findings: tuple[Finding, ...] = ()
 
 
 class Identifiers(NamedTuple):
-    """A skill's name in each other protocol (specs §0)."""
+    """A skill's name in each other protocol (specs §0), and the namespace that groups it in the Skills Protocol."""
 
     skill_sharing: str  # SSP id, "provider/skill"
     skill_discovery: str  # SDP skillId
     skills_rpc: str  # SKP dotted name
+    namespace: str = ""  # SKP; empty where nothing but the dotted name says it

@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire.errors import NotFoundError, UsageError
-from skillwire.model.access import EVERY_SKILL
+from skillwire.model.access import EVERY_SKILL, SCOPES
 from skillwire.model.name import is_skill_name
 from skillwire.model.token import Token
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from skillwire.ports import TokenStore
 
 PREFIX: Final = "sw"
+_OPENS: Final = "skill:"  # what a scope begins with that opens a skill
 _FORM: Final = re.compile(r"sw_([a-z2-7]{16})_([A-Za-z0-9_-]{43})", re.ASCII)
 _SCOPE: Final = re.compile(r"[!#-\[\]-~]{1,128}", re.ASCII)  # RFC 6749 §3.3
 _NAME_LENGTH: Final = 128
@@ -150,6 +151,10 @@ class Tokens:
             return None
         return token, self._derive(token_id).encode("ascii")
 
+    def key_for(self, purpose: str) -> bytes:
+        """Return a key for another ``purpose``, from which neither the server's key nor any other can be told."""
+        return hmac.digest(self._key, b"purpose\0" + purpose.encode(), hashlib.sha256)
+
     def _seal(self, token: Token) -> Issued:
         """Return ``token`` with a new secret."""
         if token.kind == "signing_key":
@@ -171,6 +176,21 @@ def _ended(token_id: str) -> UsageError:
 
 def _new_id() -> str:
     return base64.b32encode(secrets.token_bytes(10)).decode().lower()
+
+
+def read_scopes(scopes: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the skills that ``skill:NAME`` among ``scopes`` opens, and the other scopes, which a server here knows.
+
+    Raises:
+        UsageError: ``TOKEN_FORM`` for a scope that would allow nothing.
+    """
+    opened = tuple(scope.removeprefix(_OPENS) for scope in scopes if scope.startswith(_OPENS))
+    others = tuple(scope for scope in scopes if not scope.startswith(_OPENS))
+    for scope in others:
+        if scope not in SCOPES:
+            fix = f"Give {', '.join(SCOPES)} or skill:NAME."
+            raise UsageError("TOKEN_FORM", f"no server here knows the scope {ascii(scope)[:80]}", fix=fix)
+    return opened, others
 
 
 def check_form(name: str, skills: Collection[str], scopes: Collection[str], expires_in: float | None) -> None:

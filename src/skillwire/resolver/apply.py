@@ -15,14 +15,17 @@ from skillwire.model.finding import Finding
 from skillwire.model.install import LockedSkill, Placement, StagedSkill
 from skillwire.model.origin_record import OriginRecord
 from skillwire.resolver.content import fetch_contents, open_content
+from skillwire.resolver.document import noted
 from skillwire.resolver.flow import work
 from skillwire.resolver.install import compare_with_folder, hash_files
 from skillwire.resolver.locate import timestamp
+from skillwire.resolver.reference import reference_to
 from skillwire.trust.hidden_text import find_hidden
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from skillwire.model.ref import SkillRef
     from skillwire.ports import SkillsFolder, SkillsFolderChange
     from skillwire.resolver.content import Fetched
     from skillwire.resolver.flow import Flow
@@ -30,6 +33,8 @@ if TYPE_CHECKING:
     from skillwire.resolver.locate import Files, Session
 
 _SKILL_MD: Final = "SKILL.md"
+_SKILL_TOML: Final = "skill.toml"
+_TOLD: Final = 6  # hosts and secrets that one line names
 _AT_ONCE: Final = 8  # skills fetched before they are staged: bounds memory to as many artifacts
 
 
@@ -120,6 +125,7 @@ class _Staged:
         name = planned.skill.ref.name
         files = open_content(planned.skill, content, self._session)
         check_loadable(name, files, self._session.report)
+        _tell_code(planned.skill.ref, files, self._session.report)
         if planned.frozen is not None and hash_files(files) != planned.frozen.files:
             place = Place(planned.skill.entry.url)
             raise TrustError("LOCK_MISMATCH", f"{name}: the files are not those of the lock", place=place)
@@ -192,6 +198,28 @@ def check_loadable(name: str, files: Files, report: Callable[[Finding], object])
         message = f"SKILL.md holds {sum(run.length for run in hidden)} hidden characters, such as a {hidden[0].name}"
         fix = f"Read it with skillwire cat before an agent does; they are shown there as escapes: {name}"
         report(Finding("HIDDEN_TEXT", "warning", message, Place(source), fix))
+
+
+def _tell_code(ref: SkillRef, files: Files, report: Callable[[Finding], object]) -> None:
+    """Say of an action that it brings code which would run, and what it asks for."""
+    name = ref.name
+    content = next((file.content for file in files if file.path == _SKILL_TOML), None)
+    if content is None:
+        return
+    from skillwire.folder.manifest import read_manifest  # noqa: PLC0415  # few skills have one
+
+    try:
+        manifest, _ = read_manifest(bytes(content), source=f"{name}/{_SKILL_TOML}")
+    except SkillwireError as error:
+        report(noted(error))
+        return
+    if manifest.runtime is None:
+        return
+    wanted = [*manifest.network, *manifest.secrets]
+    asks = f", and asks for {', '.join(wanted[:_TOLD])}{' and more' if len(wanted) > _TOLD else ''}" if wanted else ""
+    message = f"{name} is an action: its code would run when something calls it{asks}"
+    fix = f"Nothing was run. Read it first: skillwire cat {reference_to(ref)} {manifest.runtime.entrypoint}"
+    report(Finding("CODE_INSTALLED", "note", message, Place(f"{name}/{_SKILL_TOML}"), fix))
 
 
 def _accept(base: str, session: Session) -> None:

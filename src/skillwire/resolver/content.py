@@ -52,7 +52,7 @@ def fetch_contents(
 
 def _look_up(skill: LocatedSkill, session: Session, on_done: Callable[[], object]) -> Fetched | None:
     content: Fetched | None = list(skill.files) if skill.files is not None else None
-    if skill.ref.is_only_described:
+    if skill.ref.has_no_artifact:
         content = no_digest(skill.ref, is_logged_in=session.credential_for(skill.ref.origin) is not None)
     if content is None and skill.entry.digest is not None:
         content = session.blobs.read(skill.entry.digest)
@@ -66,10 +66,14 @@ def _look_up(skill: LocatedSkill, session: Session, on_done: Callable[[], object
 
 
 def no_digest(ref: SkillRef, *, is_logged_in: bool) -> TrustError:
-    """Return the error that says why a skill that only Skill Sharing lists cannot be had, and what to do.
+    """Return the error that says why a skill that has no artifact cannot be had, and what to do.
 
     ``is_logged_in`` says whether its origin was asked with a credential.
     """
+    if ref.rpc is not None:
+        message = f"{ref.name} is a skill of an endpoint, which gives no digest that files could be verified by"
+        fix = f"It is read and called there: skillwire show {reference_to(ref)}. Or add it where an index lists it."
+        return TrustError("NO_DIGEST", message, place=Place(ref.rpc.endpoint), fix=fix)
     called = f"It is called, not installed: skillwire show {reference_to(ref)} says how."
     message = f"only Skill Sharing lists {ref.name}, and gives no digest that files could be verified by"
     if ref.shared is None:

@@ -1,15 +1,16 @@
 """Flow: a use case of the client, written once and driven twice.
 
 A flow is a generator, as an exchange is, one level higher. It yields *steps*: conversations to hold
-(:class:`Fetch`, :class:`FetchAll`) and work on files (:class:`Work`), and is sent their results. The
-synchronous client does each step in place; the asynchronous one awaits the conversations and hands the
-work to a thread. So what a client does is decided in one place, and neither blocks where it must not.
+(:class:`Fetch`, :class:`FetchAll`), work on files (:class:`Work`) and pauses (:class:`Pause`), and is sent
+their results. The synchronous client does each step in place; the asynchronous one awaits the conversations
+and hands the work to a thread. So what a client does is decided in one place, and neither blocks where it
+must not.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -42,7 +43,14 @@ class Work(NamedTuple):
     call: Callable[[], Any]
 
 
-Flow = Generator[Fetch | FetchAll | Work, Any, T]
+class Pause(NamedTuple):
+    """Let so many seconds pass; nothing is sent back."""
+
+    seconds: float
+
+
+Step: TypeAlias = Fetch | FetchAll | Work | Pause
+Flow = Generator[Step, Any, T]
 
 
 def work(call: Callable[[], T]) -> Flow[T]:

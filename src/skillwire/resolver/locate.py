@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire.errors import FetchError, NotFoundError, Place, SkillwireError, TrustError, UsageError
 from skillwire.model.origin_record import OriginRecord
@@ -22,7 +22,7 @@ from skillwire.protocols.agent_skills.messages import Generation
 from skillwire.resolver.document import is_absence, not_in_cache, noted, read_document
 from skillwire.resolver.flow import work
 from skillwire.resolver.freshness import lifetime
-from skillwire.resolver.reference import SKILL_SHARING, sharing_location, source_location
+from skillwire.resolver.reference import AGENT_SKILLS, SKILL_SHARING, SKILLS_RPC, sharing_location, source_location
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -31,11 +31,14 @@ if TYPE_CHECKING:
     from skillwire.model.finding import Finding
     from skillwire.ports import BlobStore, OriginBook, ResponseCache
     from skillwire.protocols.agent_skills.messages import Index, IndexEntry
+    from skillwire.protocols.skills_rpc.messages import DescribedSkill
     from skillwire.resolver.document import AnsweredBy
     from skillwire.resolver.flow import Flow
     from skillwire.resolver.reference import IndexLocation, Reference
     from skillwire.trust.address import AddressPolicy
 
+#: What tells that an address, which nobody has called one, is that of no endpoint.
+_NO_ENDPOINT: Final = frozenset({"HTTP_STATUS", "CONTENT_TYPE", "RPC_ANSWER", "RPC_METHOD", "JSON_SYNTAX"})
 #: The files of a skill, with their bytes.
 Files = tuple[FileContent, ...]
 
@@ -48,7 +51,8 @@ class Attempt(NamedTuple):
             ``origin`` (fetched); None when there was no answer.
         age: of the answer, in seconds, since the origin gave or confirmed it.
         fresh_for: seconds for which the cache answers in its place; 0 when it is asked each time.
-        generation: of the index, ``skill-sharing`` for one of that protocol; None when there is none at this URL.
+        generation: of the index, ``skill-sharing`` for one of that protocol, ``skills-rpc`` for an endpoint; None when
+            there is none at this URL.
         entries: how many skills it lists.
         error: why this URL gave nothing, unless it said that nothing is there.
     """
@@ -126,6 +130,7 @@ class LocatedSkill(NamedTuple):
 
     A skill that is only described (``ref.is_only_described``) cannot be got; the URL of its entry is then that of its
     descriptor. ``was_named`` is False when it was not asked for by name, but came with the others of its index.
+    ``described`` is what an endpoint has said of a skill that was asked for by name.
     """
 
     ref: SkillRef
@@ -133,6 +138,7 @@ class LocatedSkill(NamedTuple):
     index_url: str
     files: Files | None = None
     was_named: bool = True
+    described: DescribedSkill | None = None
 
     @property
     def is_local(self) -> bool:
@@ -210,36 +216,40 @@ def locate(reference: Reference, session: Session) -> Flow[list[LocatedSkill]]:
         if not is_absence(error, session):
             raise
         missing = error
-    if missing.code == "SKILL_NOT_FOUND" and not (session.refresh or session.offline):
+    is_cached = any(location.protocol != SKILLS_RPC for location, _ in wanted)
+    if is_cached and missing.code == "SKILL_NOT_FOUND" and not (session.refresh or session.offline):
         # What a fresh cache does not know may have been published a moment ago: ask before saying that it is not there.
         session = session._replace(refresh=True)
         try:
             return (yield from _look_in(wanted, reference, session))
         except NotFoundError as error:
             missing = error
-    found = yield from _look_in_sharing(reference, wanted, session, missing)
+    found = yield from _look_elsewhere(reference, wanted, session, missing)
     if not found:
         raise missing
     return found
 
 
-def _look_in_sharing(
+def _look_elsewhere(
     reference: Reference, wanted: Sequence[tuple[IndexLocation, str | None]], session: Session, missing: SkillwireError
 ) -> Flow[list[LocatedSkill]]:
-    """Look for what Agent Skills Discovery does not have in Skill Sharing; an empty list when it is not there either.
+    """Look for what Agent Skills Discovery does not have in the other protocols; an empty list when none has it.
 
     Where no index was found at all, what is wrong with that of Skill Sharing is the error.
     """
     lookups = [(lookup.location, lookup.name) for lookup in reference.fallback]
     if reference.name is not None:
-        others = (location for location, _ in wanted if location.protocol != SKILL_SHARING)
+        others = (location for location, _ in wanted if location.protocol not in {SKILL_SHARING, SKILLS_RPC})
         lookups = [(sharing_location(location.url), reference.name) for location in others]
     for location, name in lookups:
         try:
-            found = yield from _look_in_shared(location, name, session)
+            is_endpoint = location.protocol == SKILLS_RPC
+            found = yield from (_look_in_endpoint if is_endpoint else _look_in_shared)(location, name, session)
         except SkillwireError as error:
             if is_absence(error, session) or error.code == "CONTENT_TYPE":
                 continue  # a page for people is no document
+            if is_endpoint and error.code in _NO_ENDPOINT:
+                continue
             if missing.code == "INDEX_NOT_FOUND" or isinstance(error, UsageError):
                 raise
             session.report(noted(error))
@@ -264,9 +274,10 @@ def _look_in(
     seen: list[str] | None = None
     for location, name in wanted:
         try:
-            if location.protocol == SKILL_SHARING:
-                if shared := (yield from _look_in_pasted(location, name, session)):
-                    return shared
+            if location.protocol != AGENT_SKILLS:
+                look = _look_in_endpoint if location.protocol == SKILLS_RPC else _look_in_pasted
+                if others := (yield from look(location, name, session)):
+                    return others
                 continue
             found = yield from read_index(location, session)
         except (NotFoundError, FetchError) as error:
@@ -288,6 +299,12 @@ def _look_in_pasted(location: IndexLocation, name: str | None, session: Session)
 
     found = yield from read_place(location, session)
     return found if name is None else named(name, found)
+
+
+def _look_in_endpoint(location: IndexLocation, name: str | None, session: Session) -> Flow[list[LocatedSkill]]:
+    from skillwire.resolver.endpoint import read_endpoint  # noqa: PLC0415  # only where that protocol is spoken
+
+    return read_endpoint(location.url, session, name)
 
 
 def _not_found(reference: Reference, names: Sequence[str], seen: Sequence[str]) -> NotFoundError:

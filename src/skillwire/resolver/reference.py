@@ -9,6 +9,9 @@ A reference is one of
 - ``./folder``, ``/folder`` or ``~/folder``: a folder on this machine;
 - ``https://example.com/.well-known/skill-sharing``, the URL of a Skill Descriptor (``.../weather.json``) or of a
   registry (``.../skills``): what Skill Sharing says there;
+- ``https://example.com/rpc#ns.domain.action``: a skill of an endpoint of the Skills Protocol, by its dotted name; with
+  ``#ns.`` every skill of a namespace, with ``#`` alone every skill. A URL whose path does not end in ``rpc`` is one of
+  an endpoint where the part behind its ``#`` has a dot, and is not the address of a page;
 - ``name``: looked up in the configured sources, in their order.
 
 Reading a reference touches neither disk nor network. What it may mean is a list of lookups, tried in
@@ -20,7 +23,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from skillwire.errors import UsageError, ValidationError
-from skillwire.model.name import is_skill_name
+from skillwire.model.name import is_dotted_name, is_skill_name
 from skillwire.model.url import Url, is_ipv4, parse_url
 from skillwire.protocols.agent_skills.messages import WELL_KNOWN, WELL_KNOWN_OLD
 from skillwire.protocols.skill_sharing.paths import REGISTRY as SHARING_REGISTRY
@@ -36,18 +39,22 @@ LOCAL: Final = "path:"
 #: The paths of Skill Sharing, as its client has them; said here again, since installing imports nothing of it.
 AGENT_SKILLS: Final = "agent-skills"
 SKILL_SHARING: Final = "skill-sharing"
+SKILLS_RPC: Final = "skills-rpc"
+#: What the path of an endpoint ends with, unless its owner says otherwise. Spec: specs §4.
+_RPC: Final = "rpc"
 _ARCHIVE_EXTENSIONS: Final = (".tar.gz", ".zip", ".skill")
 
 
 class IndexLocation(NamedTuple):
     """Where an index is: its 0.2.0 URL, and the URL of the generations before, when that is to be tried.
 
-    Where ``protocol`` is Skill Sharing the URL is that of an index, a registry or a descriptor; its answer tells.
+    Where ``protocol`` is Skill Sharing the URL is that of an index, a registry or a descriptor; its answer tells. Where
+    it is the Skills Protocol the URL is that of the endpoint.
     """
 
     url: str
     old_url: str | None
-    protocol: Literal["agent-skills", "skill-sharing"] = AGENT_SKILLS
+    protocol: Literal["agent-skills", "skill-sharing", "skills-rpc"] = AGENT_SKILLS
 
     @property
     def base(self) -> str:
@@ -56,7 +63,10 @@ class IndexLocation(NamedTuple):
 
 
 class Lookup(NamedTuple):
-    """One thing a reference may mean: a skill of an index, or, with ``name`` None, all of them."""
+    """One thing a reference may mean: a skill of an index, or, with ``name`` None, all of them.
+
+    Of an endpoint a ``name`` that ends in a dot means all skills of that namespace.
+    """
 
     location: IndexLocation
     name: str | None
@@ -65,7 +75,7 @@ class Lookup(NamedTuple):
 class Reference(NamedTuple):
     """A reference, read. Exactly one of ``lookups``, ``path`` and ``name`` is set.
 
-    ``fallback`` is what ``lookups`` may mean in Skill Sharing, for when Agent Skills Discovery does not have it.
+    ``fallback`` is what ``lookups`` may mean in the other protocols, for when Agent Skills Discovery does not have it.
     """
 
     text: str
@@ -112,6 +122,20 @@ def sharing_location(url: str) -> IndexLocation:
     return IndexLocation(parse_url(url).origin + SHARING_WELL_KNOWN, None, SKILL_SHARING)
 
 
+def endpoint_location(url: str) -> IndexLocation:
+    """Return the endpoint of the Skills Protocol at ``url``."""
+    return IndexLocation(url, None, SKILLS_RPC)
+
+
+def endpoint_url(text: str) -> str:
+    """Return the URL of the endpoint that ``text`` means, with or without its scheme; what is behind ``#`` is dropped.
+
+    Raises:
+        UsageError: ``REFERENCE``.
+    """
+    return str(_url(text) if "://" in text else _with_scheme(text))
+
+
 def source_location(text: str) -> IndexLocation:
     """Read the address of a source, as ``--from`` and the settings name it: an origin, a scope or an index URL."""
     reference = parse_reference(text)
@@ -126,11 +150,18 @@ def reference_to(ref: SkillRef) -> str:
     """Return the shortest text that a user could type to mean ``ref``; for one that is only described, where."""
     if ref.shared is not None and ref.is_only_described:
         return ref.shared.descriptor_url
+    if ref.rpc is not None:
+        return f"{_shortest(ref.rpc.endpoint)}#{ref.name}"
     if ref.origin.startswith(LOCAL):
         folder = ref.origin.removeprefix(LOCAL)
         return f"{folder}/{ref.name}" if folder.startswith((".", "/")) else f"./{folder}/{ref.name}"
-    scheme, _, rest = ref.origin.partition("://")
-    return f"{rest if _with_scheme(rest).scheme == scheme else ref.origin}/{ref.name}"
+    return f"{_shortest(ref.origin)}/{ref.name}"
+
+
+def _shortest(url: str) -> str:
+    """Return ``url`` without its scheme where that is the one that is taken anyway."""
+    scheme, _, rest = url.partition("://")
+    return rest if _with_scheme(rest).scheme == scheme else url
 
 
 def _with_scheme(text: str) -> Url:
@@ -157,6 +188,8 @@ def _url(text: str) -> Url:
 def _web_reference(text: str, url: Url) -> Reference:
     path = url.path.rstrip("/")
     page = _page(path)
+    if page is None and (meant := _endpoint_lookup(text, url)) is not None:
+        return Reference(text, lookups=(meant,))
     is_document = path.endswith(".json") and not path.endswith("/index.json") and page is None
     whole = Lookup(IndexLocation(str(url), None, SKILL_SHARING), None)
     if path.endswith(SHARING_WELL_KNOWN) or (is_document and "/.well-known/" not in path):
@@ -165,6 +198,8 @@ def _web_reference(text: str, url: Url) -> Reference:
     if "/.well-known/" in path or (path.endswith("/index.json") and page is None):
         return Reference(text, lookups=lookups)
     fallback = [Lookup(sharing_location(str(url)), path.strip("/") or None)]
+    if _last(path) == _RPC:
+        fallback.append(Lookup(endpoint_location(str(url)), None))
     if path and ("://" in text or path.endswith(SHARING_REGISTRY)):
         fallback.append(whole)
     if page is not None:  # the last, since a place may really have skills below such a path
@@ -172,6 +207,24 @@ def _web_reference(text: str, url: Url) -> Reference:
         lookups = (*lookups, Lookup(_location(url, before), name))
         fallback.append(Lookup(sharing_location(str(url)), name))
     return Reference(text, lookups=lookups, fallback=tuple(fallback))
+
+
+def _last(path: str) -> str:
+    return path.rstrip("/").rpartition("/")[2]
+
+
+def _endpoint_lookup(text: str, url: Url) -> Lookup | None:
+    """Return what the part behind ``#`` means at an endpoint; None where it means something to a browser only."""
+    _, mark, name = text.partition("#")
+    is_rpc = _last(url.path).endswith(_RPC)
+    if not mark or "/.well-known/" in url.path or url.path.endswith(".json") or not (is_rpc or "." in name):
+        return None
+    if name and name != "." and not is_dotted_name(name.removesuffix(".")):
+        if not is_rpc:
+            return None
+        fix = f"Write a dotted name, such as {text.partition('#')[0]}#ns.domain.action."
+        raise UsageError("REFERENCE", f"{ascii(name)[:120]} is no name of the Skills Protocol", fix=fix)
+    return Lookup(endpoint_location(str(url)), name if name not in {"", "."} else None)
 
 
 def _page(path: str) -> tuple[str, str] | None:

@@ -19,12 +19,13 @@ from skillwire.model.finding import Finding
 from skillwire.model.url import parse_url
 from skillwire.resolver.document import is_absence, noted
 from skillwire.resolver.locate import read_index
-from skillwire.resolver.reference import SKILL_SHARING, agent_skills_location, sharing_location
+from skillwire.resolver.reference import SKILL_SHARING, SKILLS_RPC, agent_skills_location, sharing_location
 from skillwire.resolver.shared import read_descriptor, read_shared
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from skillwire.model.ref import SharedFacts
     from skillwire.protocols.skill_sharing.messages import SkillDescriptor
     from skillwire.resolver.flow import Flow
     from skillwire.resolver.locate import LocatedSkill, Session
@@ -37,13 +38,17 @@ def read_place(
     """Read what a place publishes by both protocols, each skill once.
 
     A ``location`` of Skill Sharing, or a capability type, narrows it to what that protocol lists. A scope of an origin
-    has no index of Skill Sharing of its own, so it is read alone.
+    has no index of Skill Sharing of its own, so it is read alone; so is an endpoint of the Skills Protocol.
 
     Raises:
         NotFoundError: ``INDEX_NOT_FOUND`` when there is neither.
         FetchError, DecodeError, ValidationError, TrustError: what is wrong with the index that was asked for; with the
             other one it is reported.
     """
+    if location.protocol == SKILLS_RPC:
+        from skillwire.resolver.endpoint import read_endpoint  # noqa: PLC0415  # only where that protocol is spoken
+
+        return (yield from read_endpoint(location.url, session)) if capability_type is None else []
     origin = parse_url(location.url).origin
     if location.protocol == SKILL_SHARING:
         return (yield from _read_shared_first(location, session, capability_type))
@@ -133,7 +138,8 @@ def add_facts(skills: Sequence[LocatedSkill], session: Session) -> Flow[list[Loc
 
 def _may_share(skill: LocatedSkill) -> bool:
     """Whether an index of Skill Sharing may list it: that is one for a whole origin."""
-    return not skill.is_local and skill.ref.origin == parse_url(skill.ref.origin).origin
+    is_of_index = not skill.is_local and skill.ref.rpc is None
+    return is_of_index and skill.ref.origin == parse_url(skill.ref.origin).origin
 
 
 def named(name: str, skills: Iterable[LocatedSkill]) -> list[LocatedSkill]:
@@ -155,6 +161,12 @@ def _id(skill: LocatedSkill) -> str:
     return skill.ref.shared.id if skill.ref.shared is not None else skill.ref.name
 
 
+def _facts(skill: LocatedSkill, session: Session) -> Flow[SharedFacts | None]:
+    """Return what the index of Skill Sharing says of a skill of the other one."""
+    shared = yield from read_shared(sharing_location(skill.ref.origin), session)
+    return merge([skill], shared.skills)[0].ref.shared
+
+
 def describe(skill: LocatedSkill, session: Session) -> Flow[SkillDescriptor]:
     """Fetch the descriptor of a skill; where its index of Skill Sharing was not read yet, that comes first.
 
@@ -164,8 +176,16 @@ def describe(skill: LocatedSkill, session: Session) -> Flow[SkillDescriptor]:
     """
     facts = skill.ref.shared
     if facts is None and _may_share(skill):
-        shared = yield from read_shared(sharing_location(skill.ref.origin), session)
-        facts = merge([skill], shared.skills)[0].ref.shared
+        facts = yield from _facts(skill, session)
+        if facts is None and not (session.refresh or session.offline):
+            # What a fresh cache does not know may have been published a moment ago.
+            facts = yield from _facts(skill, session._replace(refresh=True))
+    if skill.ref.rpc is not None:
+        message, fix = (
+            f"{skill.ref.name} has a manifest, and no descriptor of Skill Sharing",
+            "skillwire show shows it.",
+        )
+        raise NotFoundError("SKILL_NOT_FOUND", message, place=Place(skill.ref.origin), fix=fix)
     if facts is None:
         message = f"no descriptor of {skill.ref.name} is published"
         raise NotFoundError("SKILL_NOT_FOUND", message, place=Place(skill.ref.origin))

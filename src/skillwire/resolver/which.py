@@ -17,7 +17,7 @@ from skillwire.model.url import parse_url
 from skillwire.resolver.flow import work
 from skillwire.resolver.local import locate_folders
 from skillwire.resolver.locate import locate, read_index
-from skillwire.resolver.reference import source_location
+from skillwire.resolver.reference import SKILLS_RPC, source_location
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -106,7 +106,7 @@ def which(
         return Resolution(reference.text, steps=_steps(attempts, addresses), error=error)
     others, beyond = yield from _look_beyond(reference, found[0], session)
     standing = None
-    if path is None:
+    if path is None and found[0].ref.rpc is None:  # what cannot be installed needs no trust for that
         standing = yield from work(partial(_standing, found[0].ref.origin, policy, session))
     return Resolution(
         reference.text,
@@ -151,6 +151,8 @@ def _look_beyond(
     if won.ref.origin not in bases:  # a source of Skill Sharing may tell of another origin's skill
         return others, attempts
     for location in locations[bases.index(won.ref.origin) + 1 :]:
+        if location.protocol == SKILLS_RPC:  # no bare name is one of a skill there
+            continue
         try:
             index = yield from read_index(location, session._replace(trace=attempts.append))
         except SkillwireError:
@@ -187,6 +189,8 @@ def _why(reference: Reference, found: Sequence[LocatedSkill], session: Session) 
     if reference.path is not None:
         return "the reference is a folder of this machine"
     if reference.name is None:
+        if found[0].ref.rpc is not None:
+            return "its endpoint describes it" if found[0].was_named else "the endpoint lists it with all others"
         return (
             "its index lists it"
             if found[0].was_named

@@ -1,11 +1,9 @@
 """The ASGI application: what :func:`skillwire.server.app` returns.
 
-A request goes through at most three doors (and under our own server not even through the first: see
-:mod:`skillwire.server.connection`). The *fast path* is one lookup of its path among the answers that are
-prepared. Next the *site* takes the path apart: files, artifacts, indexes of scopes; and *Skill Sharing* its own. Who
-says who asks is recognised before, and sees the site of an audience of its own. Browsers are answered by the
-*console*: ``/``, ``/skills/``. What is left goes to *Starlette*: ``/healthz``, ``/readyz``, ``/metrics``, and 404
-for the rest.
+A request takes at most two steps (and under our own server not even the first: see
+:mod:`skillwire.server.connection`). The *fast path* is one lookup of its path among the answers that are prepared.
+All else is led to a door (:mod:`skillwire.server.doors`) by one table, of :meth:`Application._make_doors`. It names
+every part of the server, in the order in which they are asked.
 
 The application runs alone, or mounted below any path of another one. Most frameworks hand no lifespan events to
 what is mounted in them, so it starts with the first request when nobody has started it. Requests that come
@@ -16,46 +14,44 @@ from __future__ import annotations
 
 import asyncio
 import time
-from http import HTTPStatus
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import structlog
 
-from skillwire import limits
-from skillwire.protocols.agent_skills.fields import IDENTITY_FIELDS
-from skillwire.protocols.agent_skills.server import Cache, Listing
+from skillwire.invocation.log_ids import without_ids
 from skillwire.server.audience import Audiences
 from skillwire.server.auth.resource import RESOURCE_PATH
-from skillwire.server.authentication import Asker, Refusal, says_who
+from skillwire.server.authentication import says_who
 from skillwire.server.console import Console
-from skillwire.server.headers import encode_fields
-from skillwire.server.methods import answer_other_method
+from skillwire.server.doors import Doors, door
+from skillwire.server.executions_console.console import ExecutionsConsole
+from skillwire.server.invocation.door import ExecutionsDoor
+from skillwire.server.methods import READ
 from skillwire.server.metrics import Metrics
-from skillwire.server.problems import INTERNAL, NOT_FOUND, NOT_READY, URL_TOO_LONG
 from skillwire.server.remembered import Remembered, RememberedHeads
 from skillwire.server.search_answers import SEARCH_PATH
-from skillwire.server.services import make_services
+from skillwire.server.services import SERVICES, make_services
 from skillwire.server.sharing_route import SharingRoute
+from skillwire.server.site_door import SiteDoor
 from skillwire.server.stored import StoredContent
+from skillwire.server.visit import Reception, Seen, Visit, path_of
 
 if TYPE_CHECKING:
-    from starlette.types import Message, Receive, Scope, Send
+    from collections.abc import Callable, Sequence
 
-    from skillwire.model.access import Principal
+    from starlette.types import Receive, Scope, Send
+
     from skillwire.server.authentication import Authentication
+    from skillwire.server.doors import Annex
     from skillwire.server.headers import Fields
+    from skillwire.server.invocation.figures import Figures
+    from skillwire.server.invocation.known_calls import Address
+    from skillwire.server.invocation.service import Executions
     from skillwire.server.metrics import Route
     from skillwire.server.prepared import Ready
     from skillwire.server.publication import Publication
-    from skillwire.server.revision import Revision
 
-_READ: Final = ("GET", "HEAD")
-#: What every path of a site begins with; all else is a service or nothing.
-_SITE: Final = ("/.well-known/", "/@")
-#: On every answer to who says who asks: it is for no shared cache, and some for none at all.
-_DEPENDS: Final = {"Vary": f"Accept-Encoding, {IDENTITY_FIELDS}"}
-_PRIVATE: Final = encode_fields({"Cache-Control": Cache.PRIVATE.value}, _DEPENDS)
-_UNSTORED: Final = encode_fields({"Cache-Control": "no-store"}, _DEPENDS)
 _SEARCH: Final = f"{SEARCH_PATH}?".encode("ascii")
 
 
@@ -73,40 +69,86 @@ class Application:
     Args:
         publication: where revisions come from; started and stopped with the application.
         authentication: recognises who asks; closed with the application.
+        executions: what is called, is run and followed there; ended with the application.
         publisher: whose skills these are.
         access_log: whether each request is logged.
         base_url: of the site, for the addresses that pages show; as requests say it when empty.
+        figures: what ``/metrics`` says of executions.
+        annexes: further doors.
     """
 
     def __init__(
         self,
         publication: Publication,
         authentication: Authentication,
+        executions: Executions,
         *,
         publisher: str,
         access_log: bool = True,
         base_url: str = "",
+        figures: Figures | None = None,
+        annexes: Sequence[Annex] = (),
     ) -> None:
         self.publication = publication
         self._access_log = access_log
         self._log = structlog.get_logger("skillwire.access")
-        self._metrics = Metrics(lambda: publication.current, lambda: publication.watch)
-        self._stored = StoredContent(publication.blobs, publication.look_again)
-        self._heads = RememberedHeads()
-        self._audiences = Audiences(base_url)
+        self._metrics = Metrics(lambda: publication.current, lambda: publication.watch, figures)
+        self._heads: RememberedHeads[Remembered] = RememberedHeads()
         self._authentication = authentication
-        self._sharing = SharingRoute(self._stored, publisher, base_url, authentication.offer)
-        self._console = Console(lambda: publication.current, self._first_revision, publication.blobs, base_url)
-        self._services = make_services(
-            lambda: publication.current, self._first_revision, self._metrics, self._console.absent
+        self._executions = executions
+        self._annexes = annexes
+        self._reception = Reception(publication, authentication, Audiences(base_url))
+        first = self._reception.first_revision
+        console = Console(lambda: publication.current, first, publication.blobs, base_url)
+        self._executions_console = ExecutionsConsole(
+            executions.desk, authentication, base_url=base_url, has_skill=self._is_public
         )
+        self._services = make_services(lambda: publication.current, first, self._metrics, console.absent)
+        stored = StoredContent(publication.blobs, publication.look_again)
+        sharing = SharingRoute(stored, publisher, base_url, authentication.offer)
+        self._doors = self._make_doors(console, SiteDoor(stored, sharing, authentication))
+
+    def _make_doors(self, console: Console, site: SiteDoor) -> Doors:
+        operated, executions = self._executions_console, ExecutionsDoor(self._executions)
+        resource, services = self._authentication.resource, self._services
+        service = door("service", lambda visit: services(visit.scope, visit.receive, visit.send))
+        look = partial(door, "page", lambda visit: console.answer(visit.path, visit.scope, visit.send))
+        operate = partial(
+            door, "page", lambda visit: operated.answer(visit.path, visit.scope, visit.receive, visit.send)
+        )
+        at = {RESOURCE_PATH: door("service", lambda visit: resource.answer(visit.scope, visit.send))}
+        at |= dict.fromkeys(SERVICES, service)
+        for annex in self._annexes:
+            at |= annex.doors
+        chain = (
+            operate(lambda visit: operated.owns(visit.path)),  # pages for those who sign in
+            operate(lambda visit: operated.prefers(visit.path, visit.scope)),
+            executions.usual,  # calls of skills, and what came of them
+            look(lambda visit: console.prefers(visit.path, visit.scope)),  # pages for everybody
+            site,  # Agent Skills and Skill Sharing
+            look(lambda visit: console.owns(visit.path)),
+            executions.described,  # the same calls, at paths that publishers' own descriptors name
+            service,  # 404
+        )
+        return Doors(at, chain)
 
     async def startup(self) -> None:
         """Begin to load and watch the folders, unless that has begun. Returns at once."""
         self.publication.start()
+        await self._executions.resume()
+
+    def hang_up(self) -> None:
+        """End what is sent for as long as somebody looks: the server stops."""
+        self._executions_console.close()
+        for annex in self._annexes:
+            annex.hang_up()
+        self._executions.hang_up()
 
     async def shutdown(self) -> None:
         """Stop watching the folders; return when that has ended."""
+        for annex in self._annexes:
+            await annex.close()
+        await self._executions.stop()
         await asyncio.to_thread(self.publication.stop)
         await self._authentication.close()
 
@@ -129,16 +171,16 @@ class Application:
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         started = time.perf_counter()
-        path = _path(scope)
+        path = path_of(scope)
         revision = self.publication.current
         prepared = revision.prepared.get(path) if revision else None
         route: Route
-        if prepared is not None and scope["method"] in _READ and self._is_plain(scope):
+        if prepared is not None and scope["method"] in READ and self._is_plain(scope):
             route = "index"
             status, sent = await prepared.send(scope, send)
         else:
-            seen = _Seen(send)
-            route = await self._answer_rest(path, scope, receive, seen)
+            seen = Seen(send)
+            route = await self._doors.answer(Visit(path, scope, receive, seen, self._reception))
             status, sent = seen.status, 0 if scope["method"] == "HEAD" else seen.sent
         seconds = time.perf_counter() - started
         self._metrics.count(route, status, sent, seconds)
@@ -176,127 +218,76 @@ class Application:
         return ready
 
     def answer_again(self, head: bytes, client: tuple[str, int] | None) -> Ready | None:
-        """Return the answer to a request that :meth:`answer_at_once` answered before, byte for byte, and count it."""
+        """Return the answer to a request that :meth:`answer_at_once` answered before, byte for byte, and count it.
+
+        An annex may know more such requests, and what to answer to them.
+        """
         started = time.perf_counter()
         revision = self.publication.current
-        remembered = self._heads.find(head, revision.number) if revision else None
+        if revision is None:
+            return None
+        remembered = self._heads.find(head, revision.number)
+        route: Route = "index"
+        if remembered is None:
+            remembered = next(filter(None, (annex.again(head, revision.number) for annex in self._annexes)), None)
+            route = "rpc"
         if remembered is None:
             return None
         ready = remembered.ready
         outcome = Outcome(ready.status, len(ready.body), time.perf_counter() - started)
-        self._metrics.count("index", *outcome)
+        self._metrics.count(route, *outcome)
         if self._access_log:
             self._log_request(remembered.method, remembered.path, outcome, client)
         return ready
+
+    def call_again(
+        self,
+        request: bytes,
+        client: tuple[str, int] | None,
+        server: Address | None,
+        answered: Callable[[Ready | None], object],
+    ) -> bool:
+        """Accept a call whose head led to one before, if nothing is in the way; return whether that was begun.
+
+        Args:
+            request: as it came, head and body, with nothing before or behind it.
+            client: address and port.
+            server: address and port at which it came.
+            answered: called later, with the answer once it is true, or with None: then the request is to be read.
+        """
+        started = time.perf_counter()
+        revision = self.publication.current
+        known = self._executions.known
+        found = known.find(request, revision.number, server) if revision else None
+        if found is None or self._authentication.counts_strangers:
+            return False
+        call, body = found
+
+        def told(ready: Ready | None) -> None:
+            if ready is not None:
+                outcome = Outcome(ready.status, len(ready.body), time.perf_counter() - started)
+                self._metrics.count("execution", *outcome)
+                if self._access_log:
+                    self._log_request(call.method, call.path, outcome, client)
+            answered(ready)
+
+        return known.accept(call, body, client[0] if client else "", told)
 
     def _log_request(self, method: str, path: str, outcome: Outcome, client: tuple[str, int] | None) -> None:
         self._log.info(
             "request",
             method=method,
-            path=path,  # never the query, which may carry a secret
+            path=without_ids(path),  # never the query, which may carry a secret
             status=outcome.status,
             bytes=outcome.sent,
             ms=round(outcome.seconds * 1000, 2),
             client=client[0] if client else None,
         )
 
-    async def _answer_rest(self, path: str, scope: Scope, receive: Receive, seen: _Seen) -> Route:
-        try:
-            if len(scope.get("raw_path") or path) + len(scope["query_string"]) > limits.URL_LENGTH:
-                await URL_TOO_LONG.send(seen)
-                return "none"
-            seen.asker = await self._authentication.identify(scope)
-            principal = seen.asker.principal
-            if path == RESOURCE_PATH:
-                await self._authentication.resource.answer(scope, seen)
-            elif not self._console.prefers(path, scope) and (self._sharing.owns(path) or path.startswith(_SITE)):
-                return await self._answer_site(path, scope, seen, principal)
-            elif self._console.owns(path):
-                await self._console.answer(path, scope, seen)
-                return "none" if seen.status == HTTPStatus.NOT_FOUND else "page"
-            else:
-                await self._services(scope, receive, seen)
-        except Refusal as refusal:
-            await refusal.problem.send(seen, head=scope["method"] == "HEAD")
-            return "none"
-        except Exception:
-            structlog.get_logger("skillwire").exception("a request failed", path=path)
-            if seen.status:
-                raise  # the server cuts the connection, so that the client sees that something is missing
-            await INTERNAL.send(seen)
-            return "none"
-        return "none" if seen.status == HTTPStatus.NOT_FOUND else "service"
-
-    async def _answer_site(self, path: str, scope: Scope, send: Send, principal: Principal | None) -> Route:
-        revision = self.publication.current or await self._first_revision(limits.SERVER_LOADING_SECONDS)
-        if revision is None:
-            await NOT_READY.send(send)
-            return "none"
-        audience = await self._audiences.of(principal, revision)
-        is_shared = self._sharing.owns(path)
-        answer = None if is_shared else audience.lookup(path)
-        if answer is None and not is_shared:
-            if audience.locked.lookup(path) is not None:
-                raise self._authentication.locked(principal, audience.locked.skill_at(path), scope)
-            await NOT_FOUND.send(send, head=scope["method"] == "HEAD")
-            return "none"
-        if scope["method"] not in _READ:
-            await answer_other_method(scope["method"], send)
-            return "none"
-        if answer is None:
-            await self._sharing.answer(path, scope, send, audience)
-            return "sharing"
-        if isinstance(answer, Listing):
-            # It was not there yet when the request came, or the request says who asks.
-            prepared = revision.prepared.get(path) if audience.is_everybody else None
-            await (prepared or await audience.listings.prepare(path, answer)).send(scope, send)
-            return "index" if prepared else "scope"
-        await self._stored.send(answer, scope, send)
-        return "artifact" if answer.cache is Cache.FOREVER else "file"
-
     def _is_plain(self, scope: Scope) -> bool:
         """Whether nobody has to be recognised or counted."""
         return not self._authentication.counts_strangers and not says_who(scope["headers"])
 
-    async def _first_revision(self, seconds: float) -> Revision | None:
-        self.publication.start()
-        return await self.publication.first(seconds)
-
-
-class _Seen:
-    """Passes messages on and sees what was sent.
-
-    ``asker`` is who asks, when that is known: what it is answered says how often it may still ask, and is for nobody
-    else's cache.
-    """
-
-    __slots__ = ("_send", "asker", "sent", "status")
-
-    def __init__(self, send: Send) -> None:
-        self._send = send
-        self.asker = Asker(None, {})
-        self.status = 0
-        self.sent = 0
-
-    async def __call__(self, message: Message) -> None:
-        if message["type"] == "http.response.start":
-            self.status = int(message["status"])
-            message["headers"] = self._fields(message["headers"])
-        else:
-            self.sent += len(message.get("body", b""))
-        await self._send(message)
-
-    def _fields(self, fields: Fields) -> Fields:
-        own = encode_fields(self.asker.fields)
-        if self.asker.principal is None:
-            return [*fields, *own]
-        kept = [field for field in fields if field[0] not in {b"cache-control", b"vary"}]
-        is_stored = (b"cache-control", b"no-store") not in fields
-        return [*kept, *(_PRIVATE if is_stored else _UNSTORED), *own]
-
-
-def _path(scope: Scope) -> str:
-    """Return the decoded path from the root of this application, wherever it is mounted."""
-    path: str = scope["path"]
-    root: str = scope.get("root_path", "")
-    return path[len(root) :] if root and (path == root or path.startswith(root + "/")) else path
+    def _is_public(self, skill: str) -> bool:
+        revision = self.publication.current
+        return revision is not None and skill in revision.catalog.skills

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from skillwire.protocols.agent_skills.server import Cache, Site
 from skillwire.server.listings import Listings
+from skillwire.server.shared_work import has_failed
 
 if TYPE_CHECKING:
     from skillwire.model.access import Principal
@@ -83,7 +84,7 @@ class Audiences:
 
     def _drop_failed(self, grants: frozenset[str], task: asyncio.Task[Audience]) -> None:
         """Forget an audience that could not be made: the next request tries again."""
-        if (task.cancelled() or task.exception() is not None) and self._kept.get(grants) is task:
+        if has_failed(task) and self._kept.get(grants) is task:
             del self._kept[grants]
 
 

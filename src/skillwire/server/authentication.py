@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire.errors import FetchError, SkillwireError, TrustError
 from skillwire.model.access import ANONYMOUS, Principal
-from skillwire.protocols.agent_skills.fields import IDENTITY_FIELDS
 from skillwire.registry.tokens import PREFIX
 from skillwire.server.auth.challenge import Challenges, tell
 from skillwire.server.auth.offer import auth_config
@@ -23,7 +22,7 @@ from skillwire.server.auth.rate_limit import RateLimit, RateLimiter, caller_of
 from skillwire.server.auth.refusals import refused
 from skillwire.server.auth.resource import ProtectedResource
 from skillwire.server.auth.signed import SignedRequests
-from skillwire.server.headers import read_fields
+from skillwire.server.headers import IDENTITY_NAMES, read_fields
 from skillwire.server.problems import Problem, too_many
 
 if TYPE_CHECKING:
@@ -32,11 +31,11 @@ if TYPE_CHECKING:
     from starlette.types import Scope
 
     from skillwire.adapters.http.asynchronous import AsyncDriver
+    from skillwire.model.token import Token
     from skillwire.registry.tokens import Tokens
     from skillwire.server.auth.configuration import ServerConfiguration
     from skillwire.server.auth.oauth import BearerTokens
 
-_IDENTITY: Final = tuple(name.encode("ascii") for name in IDENTITY_FIELDS.lower().split(", "))
 _BEARER: Final = "bearer "
 #: Attempts of one address that may fail a minute; who guesses is slowed down, who mistyped is not.
 _FAILURES: Final = RateLimit(30, 30)
@@ -60,7 +59,7 @@ class Asker(NamedTuple):
 
 def says_who(fields: Iterable[tuple[bytes, bytes]]) -> bool:
     """Whether a request shows credentials."""
-    return any(name in _IDENTITY for name, _ in fields)
+    return any(name in IDENTITY_NAMES for name, _ in fields)
 
 
 class Authentication:
@@ -74,7 +73,8 @@ class Authentication:
         base_url: of the site; as requests say it when empty.
         clock: seconds that never run backwards.
 
-    ``offer`` is how callers are told to authenticate, ``resource`` answers for the metadata of this server.
+    ``offer`` is how callers are told to authenticate, ``resource`` answers for the metadata of this server, ``tokens``
+    is as it was given.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class Authentication:
         self.offer = auth_config(configuration)
         self.resource = ProtectedResource(configuration.oauth2, base_url)
         self._challenges = Challenges(configuration, self.resource)
-        self._tokens = tokens
+        self.tokens = tokens
         self._bearer = bearer
         self._driver = driver
         self._signed = SignedRequests(lambda key_id: tokens().signing_key(key_id), time.time)
@@ -112,7 +112,7 @@ class Authentication:
 
         Trust: everything in the request is a stranger's.
         """
-        shown = read_fields(scope["headers"], *_IDENTITY)
+        shown = read_fields(scope["headers"], *IDENTITY_NAMES)
         address = scope["client"][0] if scope.get("client") else ""
         if not shown:
             return Asker(None, self._count(self._strangers, ANONYMOUS, address))
@@ -128,6 +128,35 @@ class Authentication:
             raise self._refusal(error, scope, address, is_bad_token=is_bad_token) from error
         return Asker(principal, self._count(self._callers, principal, address))
 
+    async def recognise_typed(self, key: str, scope: Scope) -> Token | None:
+        """Return the API key that a person typed into a form; None when it is none, which counts as a failure.
+
+        Raises:
+            Refusal: credentials of this address were refused too often (429).
+
+        Trust: everything is a stranger's.
+        """
+        caller = caller_of(ANONYMOUS, scope["client"][0] if scope.get("client") else "")
+        failures = self._failures.look(caller, self._clock())
+        if not failures.allowed:
+            raise Refusal(too_many("credentials of this address were refused too often", failures))
+        token = await asyncio.to_thread(lambda: self.tokens().recognise(key))
+        if token is None:
+            self._failures.charge(caller, self._clock())
+        return token
+
+    def count_further(self, principal: Principal | None, scope: Scope, number: int) -> Mapping[str, str]:
+        """Count so many requests more, which came in one; return the fields that say what is left.
+
+        Raises:
+            Refusal: that is too many (429).
+        """
+        address, fields = scope["client"][0] if scope.get("client") else "", {}
+        limiter = self._strangers if principal is None else self._callers
+        for _ in range(number):
+            fields = dict(self._count(limiter, principal or ANONYMOUS, address))
+        return fields
+
     async def close(self) -> None:
         """End what recognising began."""
         if self._bearer is not None:
@@ -135,11 +164,18 @@ class Authentication:
         if self._driver is not None:
             await self._driver.close()
 
-    def locked(self, principal: Principal | None, skill: str | None, scope: Scope) -> Refusal:
-        """Return the answer to who may know of ``skill`` and not use it; None for several. Spec: SSP §8.3.2, §8.3.3."""
+    def locked(self, principal: Principal | None, skill: str | None, scope: Scope, *, wish: str = "use") -> Refusal:
+        """Return the answer to who may know of ``skill`` and not use it. Spec: SSP §8.3.2, §8.3.3.
+
+        Args:
+            principal: who asks.
+            skill: its name; None for several.
+            scope: of the request.
+            wish: what is asked for: to ``use`` it, or to ``invoke`` it.
+        """
         if principal is not None:
-            return Refusal(self._challenges.denied(principal, skill))
-        error = TrustError("AUTH_REQUIRED", "Authentication is required to use this skill")
+            return Refusal(self._challenges.denied(principal, skill, wish))
+        error = TrustError("AUTH_REQUIRED", f"Authentication is required to {wish} this skill")
         return Refusal(self._challenges.required(error, scope))
 
     def _count(self, limiter: RateLimiter | None, principal: Principal, address: str) -> Mapping[str, str]:
@@ -156,7 +192,7 @@ class Authentication:
             return await self._recognise_signature(shown[b"x-signature"], scope, body)
         text = shown.get(b"x-api-key") or _bearer_of(shown.get(b"authorization", ""))
         if b"x-api-key" in shown or text.startswith(f"{PREFIX}_"):
-            token = await asyncio.to_thread(lambda: self._tokens().recognise(text))
+            token = await asyncio.to_thread(lambda: self.tokens().recognise(text))
             if token is None:
                 raise refused("this API key is not known, or has ended", "unknown")
             return Principal(token.name, token.skills, token.scopes, token.token_id)

@@ -4,21 +4,40 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from skillwire.adapters.files.blobs import FileBlobs
 from skillwire.adapters.files.directories import state_directory
 from skillwire.adapters.files.loading import check_publisher, published_roots
-from skillwire.adapters.sqlite.open import open_tokens
+from skillwire.adapters.sqlite.ledger_figures import SqliteFigures
+from skillwire.adapters.sqlite.open import has_database, open_database, open_run_blobs, open_tokens
+from skillwire.invocation.settings import RunSettings
 from skillwire.protocols.agent_skills.server import check_base_url
 from skillwire.server.application import Application
 from skillwire.server.auth.configuration import ServerConfiguration
+from skillwire.server.auth.files import load_configuration, load_credentials
 from skillwire.server.authentication import Authentication
 from skillwire.server.folders import PublishedFolders
+from skillwire.server.invocation.compose import make_executions, needed_blobs
+from skillwire.server.invocation.figures import Figures
+from skillwire.server.invocation.readiness import Readiness
+from skillwire.server.local import as_local
+from skillwire.server.mcp.door import make_annexes as make_mcp
+from skillwire.server.neighbours.doors import make_neighbours
 from skillwire.server.publication import Publication
+from skillwire.server.rpc.compose import make_rpc
+from skillwire.trust.address import AddressPolicy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Sequence
+
+    from skillwire.adapters.sandbox.secrets import Secrets
+    from skillwire.invocation.settings import ExecutionSettings
+    from skillwire.model.action import ExecutorKind
+    from skillwire.ports import BlobStore, Executor
+    from skillwire.server.doors import Annex
+    from skillwire.server.invocation.service import Executions
+    from skillwire.server.publisher import PublishedFunction
 
 
 def app(
@@ -29,7 +48,8 @@ def app(
     poll: float | None = None,
     blobs: str | os.PathLike[str] | None = None,
     access_log: bool = True,
-    configuration: str | os.PathLike[str] | None = None,
+    configuration: ServerConfiguration | str | os.PathLike[str] | None = None,
+    functions: Sequence[PublishedFunction] = (),
 ) -> Application:
     """Return an ASGI application that publishes the skills in ``folders`` and follows their changes.
 
@@ -44,33 +64,168 @@ def app(
         poll: seconds between two looks at the folders, instead of notifications of changes.
         blobs: where the bytes that are served are kept; in the user's state folder unless given.
         access_log: whether each request is logged, with structlog.
-        configuration: the file that says who may authenticate, and how; API keys and signed requests without it.
+        configuration: who may authenticate and how, and what runs: a file, or what one says. Without it there are API
+            keys and signed requests, and nothing runs that nobody granted.
+        functions: what is published beside the folders; see :class:`skillwire.Publisher`.
 
     Raises:
         UsageError: ``FOLDER_MISSING``, ``PUBLISHER_FORM``, ``SERVER_CONFIGURATION``.
         ValidationError: ``URL`` when ``base_url`` is none.
     """
+    parts = make_parts(
+        folders,
+        base_url=base_url,
+        publisher=publisher,
+        poll=poll,
+        blobs=blobs,
+        access_log=access_log,
+        configuration=configuration,
+        functions=functions,
+    )
+    return Application(
+        parts.publication,
+        parts.authentication,
+        parts.executions,
+        publisher=parts.publisher,
+        access_log=access_log,
+        base_url=parts.base_url,
+        figures=Figures(SqliteFigures(open_database()), has_database),
+        annexes=make_annexes(parts),
+    )
+
+
+class Parts(NamedTuple):
+    """What every way to serve skills is made of: the application, and what speaks over standard input and output."""
+
+    publication: Publication
+    authentication: Authentication
+    executions: Executions
+    configuration: ServerConfiguration
+    publisher: str
+    base_url: str
+
+
+def make_parts(
+    folders: Iterable[str | os.PathLike[str]],
+    *,
+    base_url: str | None = None,
+    publisher: str = "local",
+    poll: float | None = None,
+    blobs: str | os.PathLike[str] | None = None,
+    access_log: bool = True,
+    configuration: ServerConfiguration | str | os.PathLike[str] | None = None,
+    functions: Sequence[PublishedFunction] = (),
+    is_local: bool = False,
+) -> Parts:
+    """Return the parts of a server of ``folders``; arguments and errors as of :func:`app`.
+
+    ``is_local`` for one that serves the program which started it, and nobody else: what is run for that is no work of
+    other processes, and nothing is said of what would run elsewhere.
+    """
     roots = published_roots(folders)
     store = FileBlobs(Path(blobs).absolute() if blobs is not None else state_directory() / "blobs")
     base = check_base_url(base_url)
     name = check_publisher(publisher)
-    publication = Publication(PublishedFolders(roots, name, store), store, base_url=base, poll=poll)
-    authentication = make_authentication(configuration, base)
-    return Application(publication, authentication, publisher=name, access_log=access_log, base_url=base)
+    published = PublishedFolders(roots, name, store, [one.prepared for one in functions])
+    configured = _configured(configuration)
+    if is_local:
+        configured = as_local(configured)
+    settings, runs = configured.executions, configured.runs
+    check_secrets(settings)
+    authentication = make_authentication(configured, base)
+    executions = make_executions(
+        settings,
+        store,
+        authentication,
+        make_executors(settings, store, functions, runs),
+        runs=runs,
+        base_url=base,
+        access_log=access_log,
+        functions=[one.digest for one in functions],
+    )
+    publication = Publication(
+        published,
+        store,
+        base_url=base,
+        poll=poll,
+        needed=needed_blobs,
+        tell=_readiness(settings).tell if runs.execute_skill or not is_local else lambda _: None,
+        tells_all=is_local,
+    )
+    return Parts(publication, authentication, executions, configured, name, base)
 
 
-def make_authentication(configuration: str | os.PathLike[str] | None, base_url: str = "") -> Authentication:
-    """Return what recognises those who ask, by the file ``configuration`` and the tokens in the state folder."""
-    if configuration is None:
-        return Authentication(ServerConfiguration(), open_tokens, base_url=base_url)
-    from skillwire.server.auth.files import load_configuration, load_credentials  # noqa: PLC0415  # few have such a file
+def make_annexes(parts: Parts) -> list[Annex]:
+    """Return the doors beside those of every server, each made by the part that it belongs to."""
+    return [make_rpc(parts), *make_mcp(parts), *make_neighbours(parts)]
 
-    settings = load_configuration(Path(configuration))
+
+def _configured(configuration: ServerConfiguration | str | os.PathLike[str] | None) -> ServerConfiguration:
+    if isinstance(configuration, ServerConfiguration):
+        return configuration
+    return ServerConfiguration() if configuration is None else load_configuration(Path(configuration))
+
+
+def _readiness(settings: ExecutionSettings) -> Readiness:
+    def unset(names: Iterable[str]) -> list[str]:
+        return _secrets(settings).find(names)[1]
+
+    return Readiness(grant_all=settings.grant_all, unset=unset if settings.concurrency else None)
+
+
+def _secrets(settings: ExecutionSettings) -> Secrets:
+    from skillwire.adapters.sandbox.secrets import Secrets  # noqa: PLC0415  # most servers only publish
+
+    return Secrets(os.environ, Path(settings.secrets_file) if settings.secrets_file else None)
+
+
+def check_secrets(settings: ExecutionSettings) -> None:
+    """Look whether the file of the skills' secrets can be used, if one is named.
+
+    Raises:
+        StorageError: ``SECRETS_FILE``.
+    """
+    if settings.secrets_file is not None:
+        _secrets(settings).load()
+
+
+def make_executors(
+    settings: ExecutionSettings,
+    blobs: BlobStore,
+    functions: Sequence[PublishedFunction] = (),
+    runs: RunSettings | None = None,
+) -> dict[ExecutorKind, Callable[[], Executor]]:
+    """Return what makes each kind of executor here. Most servers only publish, and import nothing of them."""
+
+    def python() -> Executor:
+        from skillwire.adapters.executors.python import PythonExecutor  # noqa: PLC0415  # see above
+
+        run_blobs = open_run_blobs(runs or RunSettings())
+        return PythonExecutor(
+            blobs, secrets=_secrets(settings), policy=AddressPolicy(allow=settings.allow), run_blobs=run_blobs
+        )
+
+    def http() -> Executor:
+        from skillwire.adapters.executors.http import HttpExecutor  # noqa: PLC0415  # see above
+        from skillwire.adapters.http.asynchronous import AsyncDriver  # noqa: PLC0415  # same
+
+        return HttpExecutor(AsyncDriver(AddressPolicy(allow=settings.allow)), _secrets(settings).value)
+
+    def function() -> Executor:
+        from skillwire.adapters.executors.function import FunctionExecutor  # noqa: PLC0415  # see above
+
+        return FunctionExecutor({one.name: one.typed for one in functions})
+
+    makers: dict[ExecutorKind, Callable[[], Executor]] = {"python": python, "http": http}
+    return {**makers, "function": function} if functions else makers
+
+
+def make_authentication(settings: ServerConfiguration, base_url: str = "") -> Authentication:
+    """Return what recognises those who ask, by the configuration and the tokens in the state folder."""
     if settings.oauth2 is None:
         return Authentication(settings, open_tokens, base_url=base_url)
     from skillwire.adapters.http.asynchronous import AsyncDriver  # noqa: PLC0415  # with an authorization server only
     from skillwire.server.auth.oauth import BearerTokens, issuer_policy  # noqa: PLC0415  # same
-    from skillwire.trust.address import AddressPolicy  # noqa: PLC0415  # same
 
     driver = AsyncDriver(issuer_policy(AddressPolicy(), settings.oauth2))
     credentials = load_credentials(settings, os.environ)

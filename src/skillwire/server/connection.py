@@ -2,7 +2,8 @@
 
 The library reads a head however long it is and however slowly it comes. Here a head has at most
 :data:`~skillwire.limits.SERVER_HEAD_BYTES`, and a request has to arrive whole within
-:data:`~skillwire.limits.SERVER_REQUEST_SECONDS`; the first one counts from the moment the connection is made.
+:data:`~skillwire.limits.SERVER_REQUEST_SECONDS`; the first one counts from the moment the connection is made. One with
+a large body may take longer, as long as it comes at :data:`~skillwire.limits.SERVER_REQUEST_RATE`.
 
 One timer for each connection looks now and then whether a request is overdue; setting one for each request would
 cost a tenth of the time that an answer takes.
@@ -14,6 +15,13 @@ the ordinary way, on which the application gives the same answer.
 A request that was answered so is remembered, byte for byte (:mod:`skillwire.server.remembered`), and the next time it
 is not even parsed. That is right only where the parser stands between two requests, so where it stands is one explicit
 state, which the parser's own events move.
+
+A list of the Skills Protocol is known by its head, and answered from its body, at once
+(:mod:`skillwire.server.rpc.known_lists`).
+
+A call of a skill is known by its head in the same way (:mod:`skillwire.server.invocation.known_calls`). Its answer
+comes later, when the call is on the disk. Until then what comes behind it waits unread, so answers leave in the order
+of their requests.
 """
 
 from __future__ import annotations
@@ -25,8 +33,8 @@ from typing import TYPE_CHECKING, Final, cast
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from skillwire import limits
-from skillwire.protocols.agent_skills.fields import IDENTITY_FIELDS
-from skillwire.server.headers import join_fields
+from skillwire.server.headers import IDENTITY_NAMES, join_fields
+from skillwire.server.invocation.known_calls import HEAD, Head
 from skillwire.server.joined_writes import JoinedWrites
 from skillwire.server.problems import HEAD_TOO_LARGE, REQUEST_TIMEOUT
 
@@ -43,11 +51,10 @@ _END_OF_HEAD: Final = b"\r\n\r\n"
 #: Fields with which a request goes the ordinary way: it has a body, came through a proxy that says for whom, or says
 #: who asks.
 _UNUSUAL: Final = frozenset(
-    {
-        *(b"content-length", b"transfer-encoding", b"expect", b"upgrade", b"x-forwarded-for"),
-        *(name.encode("ascii") for name in IDENTITY_FIELDS.lower().split(", ")),
-    }
+    {b"content-length", b"transfer-encoding", b"expect", b"upgrade", b"x-forwarded-for", *IDENTITY_NAMES}
 )
+#: The same of a call, which has a body; its answer names the scheme, which a proxy may know better, too.
+_UNUSUAL_OF_CALL: Final = _UNUSUAL - {b"content-length"} | {b"x-forwarded-proto"}
 
 
 class _State(Enum):
@@ -67,6 +74,8 @@ class Connection(HttpToolsProtocol):
     _timer: asyncio.TimerHandle | None = None
     #: When the request that is arriving began; None while none is.
     _began: float | None = None
+    #: Bytes that have come of it.
+    _arrived = 0
     _state = _State.BETWEEN
     #: How many have begun to arrive.
     _requests = 0
@@ -74,8 +83,13 @@ class Connection(HttpToolsProtocol):
     _head_bytes = 0
     #: Whether the request that is arriving has been answered already.
     _is_answered = False
-    #: What came last, if the parser stood between two requests.
+    #: What came last, if the parser stood between two requests, until it has read the first one in it.
     _chunk: bytes | None = None
+    #: A call that is on its way to the disk, and what came behind it.
+    _call: bytes | None = None
+    _behind = b""
+    #: Whether the server ends, and this connection with the answer to the call.
+    _is_last = False
     #: The fields that the library sends with every answer, and how they go over the wire.
     _default_lines: tuple[Fields, bytes] = ([], b"")
     #: Since when nothing has come after an answer at once; the library itself watches what it has answered.
@@ -93,15 +107,28 @@ class Connection(HttpToolsProtocol):
         """End."""
         if self._timer is not None:
             self._timer.cancel()
+        self._call = None
         super().connection_lost(exc)
 
+    def shutdown(self) -> None:
+        """End as soon as no answer is under way."""
+        if self._call is None:
+            super().shutdown()
+        self._is_last = True
+
     def data_received(self, data: bytes) -> None:
+        """Read on, unless a call comes before."""
+        if self._call is not None:
+            self._behind += data
+            self.flow.pause_reading()
+        elif self._state is not _State.BETWEEN or not (self._answer_again(data) or self._call_again(data)):
+            self._read(data)
+
+    def _read(self, data: bytes) -> None:
         """Read on, unless the head has become too long."""
-        was = self._state
-        self._chunk = data if was is _State.BETWEEN else None
-        if was is _State.BETWEEN and self._answer_again(data):
-            return
+        self._chunk = data if self._state is _State.BETWEEN else None
         requests = self._requests
+        self._arrived += len(data)
         super().data_received(data)
         if self._state is _State.HEAD:
             # A head that began in this chunk began behind the last one that ended in it.
@@ -130,11 +157,14 @@ class Connection(HttpToolsProtocol):
             super().on_message_begin()  # makes the scope, and resets what has been read
             self.url, self.expect_100_continue = url, expects
             self.headers.extend(headers)  # the scope holds this list
+            if (head := self._head_of_call()) is not None:
+                self.scope["extensions"] = {HEAD: {"head": head}}
             super().on_headers_complete()
 
     def on_message_complete(self) -> None:
         """It is whole, and what comes next is another head."""
         self._state = _State.BETWEEN
+        self._chunk = None
         self._began = None
         if self._is_answered:
             self._idle_since = self.loop.time()
@@ -142,18 +172,18 @@ class Connection(HttpToolsProtocol):
             super().on_message_complete()
 
     def _is_free(self) -> bool:
-        return self.cycle is None or self.cycle.response_complete
+        return self._call is None and (self.cycle is None or self.cycle.response_complete)
 
     def _is_crowded(self) -> bool:
         """Whether the library is going to refuse the request."""
         limit = self.limit_concurrency
         return limit is not None and (len(self.connections) >= limit or len(self.tasks) >= limit)
 
-    def _is_usual(self) -> bool:
+    def _is_usual(self, unusual: frozenset[bytes] = _UNUSUAL) -> bool:
         return (
             self.parser.get_http_version() == "1.1"
             and self.parser.should_keep_alive()
-            and _UNUSUAL.isdisjoint([name for name, _ in self.headers])
+            and unusual.isdisjoint([name for name, _ in self.headers])
         )
 
     def _may_answer(self) -> bool:
@@ -183,6 +213,43 @@ class Connection(HttpToolsProtocol):
         self._idle_since = self.loop.time()
         return True
 
+    def _call_again(self, data: bytes) -> bool:
+        """Accept a call that is like one before; return whether that was begun."""
+        if not self._may_answer() or not self._application.call_again(data, self.client, self.server, self._called):
+            return False
+        self._unset_keepalive_if_required()
+        self._call = data
+        self._began = self._idle_since = None
+        return True
+
+    def _called(self, ready: Ready | None) -> None:
+        """Answer the call, or else read it; then go on with what came behind it."""
+        data, behind = self._call, self._behind
+        self._call, self._behind = None, b""
+        if data is None or self.transport.is_closing():
+            return
+        if ready is None:
+            self._read(data)
+        else:
+            self._write(ready)
+            self._idle_since = self.loop.time()
+        if self._is_last:
+            super().shutdown()
+            return
+        self.flow.resume_reading()
+        if behind:
+            self.data_received(behind)
+
+    def _head_of_call(self) -> Head | None:
+        """Return the head, if it begins a chunk that ends with its body: then it can be told without parsing."""
+        if self._chunk is None or not self._is_usual(_UNUSUAL_OF_CALL):
+            return None
+        head, _, body = self._chunk.partition(_END_OF_HEAD)
+        is_plain = head.count(b"\n") == head.count(b"\r\n")
+        is_first = head.startswith(b"%s %s HTTP/1.1\r\n" % (self.parser.get_method(), self.url))
+        is_whole = (b"content-length", b"%d" % len(body)) in self.headers
+        return Head(head + _END_OF_HEAD, len(body)) if is_plain and is_first and is_whole else None
+
     def _write(self, ready: Ready) -> None:
         head = b"%s%s\r\n" % (ready.head, self._lines())
         self.transport.writelines((head, ready.body) if ready.body else (head,))
@@ -198,6 +265,7 @@ class Connection(HttpToolsProtocol):
     def _expect(self) -> None:
         if self._began is None:
             self._began = self.loop.time()
+            self._arrived = 0
 
     def _look_later(self) -> None:
         self._timer = self.loop.call_later(limits.SERVER_REQUEST_SECONDS / 2, self._look)
@@ -205,7 +273,8 @@ class Connection(HttpToolsProtocol):
     def _look(self) -> None:
         """Refuse a request that is overdue; close a connection that is idle."""
         now = self.loop.time()
-        if self._began is not None and now - self._began >= limits.SERVER_REQUEST_SECONDS:
+        allowed = limits.SERVER_REQUEST_SECONDS + self._arrived / limits.SERVER_REQUEST_RATE
+        if self._began is not None and now - self._began >= allowed:
             self._refuse(REQUEST_TIMEOUT)
         elif self._idle_since is not None and now - self._idle_since >= limits.SERVER_IDLE_SECONDS:
             self.transport.close()

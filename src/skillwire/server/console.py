@@ -10,26 +10,28 @@ that agents are answered meanwhile; the rendered texts are kept by artifact, wit
 from __future__ import annotations
 
 import asyncio
-import gzip
 import threading
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
-import brotli
 import structlog
 
 from skillwire import limits
-from skillwire.model.digest import Digest
 from skillwire.server.byte_cache import ByteCache
 from skillwire.server.headers import encode_fields, read_fields
-from skillwire.server.negotiation import choose_coding, matching_tag
+from skillwire.server.methods import READ
+from skillwire.server.negotiation import choose_coding
+from skillwire.server.pages import Page, redirect, send_page
 from skillwire.server.problems import method_not_allowed
+from skillwire.server.site import site_of
+from skillwire.web.address import way_up
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable
 
     from starlette.types import Receive, Scope, Send
 
+    from skillwire.model.digest import Digest
     from skillwire.ports import BlobStore
     from skillwire.server.revision import Revision
     from skillwire.web.environment import Frame
@@ -42,27 +44,9 @@ _SKILLS: Final = f"{_SHARED}/"
 _ASSETS: Final = "/assets/"
 _LIST: Final = "/"
 _HITS: Final = "/hits"
-_READ: Final = ("GET", "HEAD")
 _AT_ONCE: Final = 2
-#: Dynamic text is sent once, so it is compressed quickly: 0.4 ms for a list.
-_BROTLI_QUALITY: Final = 4
-_GZIP_LEVEL: Final = 4
-_WORTH_CODING: Final = 1024
 #: How long a browser waits for the first catalog before it is told that it is being loaded.
 _PATIENCE: Final = 1.0
-_FIELDS: Final = {
-    "Content-Type": "text/html; charset=utf-8",
-    "Cache-Control": "no-cache",
-    "Vary": "Accept, Accept-Encoding",
-}
-
-
-class Page(NamedTuple):
-    """A page: its status, its HTML, and fields that only it has."""
-
-    status: int
-    html: str
-    fields: Mapping[str, str] = {}
 
 
 class Console:
@@ -102,22 +86,22 @@ class Console:
 
     async def answer(self, path: str, scope: Scope, send: Send) -> None:
         """Answer a request for a path that :meth:`owns` accepted."""
-        if scope["method"] not in _READ:
-            await method_not_allowed(scope["method"], ", ".join(_READ)).send(send)
+        if scope["method"] not in READ:
+            await method_not_allowed(scope["method"], ", ".join(READ)).send(send)
         elif path.startswith(_ASSETS):
             await self._send_asset(path.removeprefix(_ASSETS), scope, send)
         elif not path:
-            await _redirect(_LIST, HTTPStatus.PERMANENT_REDIRECT, scope, send)
+            await redirect(_LIST, HTTPStatus.PERMANENT_REDIRECT, scope, send)
         elif path == _SKILLS or (path.endswith("/") and await self._has(path.removeprefix(_SKILLS)[:-1])):
-            await _redirect(path[:-1], HTTPStatus.PERMANENT_REDIRECT, scope, send)
+            await redirect(path[:-1], HTTPStatus.PERMANENT_REDIRECT, scope, send)
         else:
             await self._send_page(path, scope, send)
 
     async def absent(self, scope: Scope, _: Receive, send: Send) -> None:
         """Answer a browser where there is no page: at ``/NAME``, which is what people are told to add, lead to it."""
         name = scope["path"].removeprefix(scope.get("root_path", ""))[1:].removesuffix("/")
-        if scope["method"] in _READ and await self._has(name):
-            await _redirect(_SKILLS + name, HTTPStatus.SEE_OTHER, scope, send)
+        if scope["method"] in READ and await self._has(name):
+            await redirect(_SKILLS + name, HTTPStatus.SEE_OTHER, scope, send)
         else:
             await self._send_notice("absent", scope, send)
 
@@ -127,7 +111,7 @@ class Console:
         return revision is not None and name in revision.catalog.skills
 
     async def _send_notice(self, notice: Notice, scope: Scope, send: Send) -> None:
-        await _send(await asyncio.to_thread(self._notice, notice, scope), scope, send)
+        await send_page(await asyncio.to_thread(self._notice, notice, scope), scope, send)
 
     async def _send_page(self, path: str, scope: Scope, send: Send) -> None:
         revision = self._current() or await self._first(_PATIENCE)
@@ -138,7 +122,7 @@ class Console:
                 structlog.get_logger("skillwire").exception("a page could not be made", path=path)
                 await self._send_notice("failed", scope, send)
                 return
-        await _send(page, scope, send)
+        await send_page(page, scope, send)
 
     async def _send_asset(self, name: str, scope: Scope, send: Send) -> None:
         from skillwire.web.assets import assets  # noqa: PLC0415  # with the first page, see above
@@ -208,44 +192,7 @@ class Console:
         )
 
     def _frame(self, scope: Scope) -> Frame:
-        from skillwire.web.address import site_address, way_up  # noqa: PLC0415  # with the first page, see above
-        from skillwire.web.environment import Frame  # noqa: PLC0415  # same
+        from skillwire.web.environment import Frame  # noqa: PLC0415  # with the first page, see above
 
-        host = read_fields(scope["headers"], b"host").get(b"host", "")
-        root = scope.get("root_path", "")
-        address = site_address(self._base_url, scope["scheme"], host, root, scope.get("server"))
-        return Frame(address, way_up(scope.get("raw_path") or scope["path"].encode(), root))
-
-
-async def _send(page: Page, scope: Scope, send: Send) -> None:
-    from skillwire.web.policy import PAGE_FIELDS  # noqa: PLC0415  # with the first page, see above
-
-    asked = read_fields(scope["headers"], b"accept-encoding", b"if-none-match")
-    body = page.html.encode("utf-8", "replace")
-    coding = choose_coding(asked.get(b"accept-encoding", "")) if len(body) >= _WORTH_CODING else "identity"
-    tag = f'"{Digest.of(body).hex[:32]}-{coding}"'
-    own = {**_FIELDS, **page.fields, "ETag": tag}
-    if page.status == HTTPStatus.OK and matching_tag(asked.get(b"if-none-match", ""), (tag,)):
-        del own["Content-Type"]
-        await send({"type": "http.response.start", "status": 304, "headers": encode_fields(own, PAGE_FIELDS)})
-        await send({"type": "http.response.body", "body": b""})
-        return
-    if coding == "br":
-        body = await asyncio.to_thread(brotli.compress, body, mode=brotli.MODE_TEXT, quality=_BROTLI_QUALITY)
-    elif coding == "gzip":
-        body = await asyncio.to_thread(gzip.compress, body, _GZIP_LEVEL, mtime=0)
-    if coding != "identity":
-        own["Content-Encoding"] = coding
-    own["Content-Length"] = str(len(body))
-    await send({"type": "http.response.start", "status": page.status, "headers": encode_fields(own, PAGE_FIELDS)})
-    await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
-
-
-async def _redirect(path: str, status: HTTPStatus, scope: Scope, send: Send) -> None:
-    """Lead to ``path``, from the root of the site wherever it is mounted."""
-    from urllib.parse import quote  # noqa: PLC0415  # hardly ever needed
-
-    location = quote(scope.get("root_path", "") + path)
-    fields = encode_fields({"Location": location, "Content-Length": "0", "Cache-Control": "no-cache", "Vary": "Accept"})
-    await send({"type": "http.response.start", "status": status, "headers": fields})
-    await send({"type": "http.response.body", "body": b""})
+        up = way_up(scope.get("raw_path") or scope["path"].encode(), scope.get("root_path", ""))
+        return Frame(site_of(scope, self._base_url), up)

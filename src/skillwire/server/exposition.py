@@ -12,14 +12,14 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from prometheus_client.registry import Collector
 
 from skillwire.model.access import Access
-from skillwire.server.metrics import BUCKETS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from prometheus_client.metrics_core import Metric
 
-    from skillwire.server.metrics import Metrics
+    from skillwire.server.invocation.figures import Figures
+    from skillwire.server.metrics import Histogram, Metrics
     from skillwire.server.revision import Revision
 
 
@@ -47,7 +47,10 @@ class _Counted(Collector):
         for route, size in sorted(self._metrics.bytes.items()):
             sent.add_metric([route], size)
         yield sent
-        yield self._durations()
+        durations = HistogramMetricFamily("skillwire_request_seconds", "Time to answer a request.", labels=["route"])
+        for route, histogram in sorted(self._metrics.durations.items()):
+            durations.add_metric([route], *_histogram(histogram))
+        yield durations
         watch = self._metrics.watch()
         yield GaugeMetricFamily("skillwire_watching", "1 while changes of the folders are followed.", watch.alive)
         interruptions = CounterMetricFamily("skillwire_watch_interruptions", "Times that they were no longer followed.")
@@ -56,16 +59,40 @@ class _Counted(Collector):
         revision = self._metrics.current()
         if revision is not None:
             yield from _catalog(revision)
+        if self._metrics.executions is not None:
+            yield from _executions(self._metrics.executions)
 
-    def _durations(self) -> Metric:
-        family = HistogramMetricFamily("skillwire_request_seconds", "Time to answer a request.", labels=["route"])
-        for route, slots in sorted(self._metrics.slots.items()):
-            total, buckets = 0, []
-            for bound, number in zip((*map(str, BUCKETS), "+Inf"), slots, strict=True):
-                total += number
-                buckets.append((bound, float(total)))
-            family.add_metric([route], buckets, self._metrics.seconds[route])
-        return family
+
+def _executions(figures: Figures) -> Iterator[Metric]:
+    """Yield what is counted of executions; of all skills together, so that none is named."""
+    figures.look()
+    statuses = GaugeMetricFamily("skillwire_executions", "Executions in the ledger.", labels=["status"])
+    for status, number in figures.statuses.items():
+        statuses.add_metric([status], number)
+    yield statuses
+    yield GaugeMetricFamily(
+        "skillwire_executions_running", "Executions that a worker or a person has.", figures.running
+    )
+    yield CounterMetricFamily("skillwire_executions_accepted", "Executions that were accepted.", figures.accepted)
+    ended = CounterMetricFamily("skillwire_executions_ended", "Executions that have ended.", labels=["outcome"])
+    for outcome, number in sorted(figures.ended.items()):
+        ended.add_metric([outcome], number)
+    yield ended
+    for name, text, histogram in (
+        ("execution", "Time from when an execution was accepted to its end.", figures.seconds),
+        ("execution_wait", "Time from when an execution was accepted to when it was begun.", figures.waits),
+    ):
+        buckets, total = _histogram(histogram)
+        yield HistogramMetricFamily(f"skillwire_{name}_seconds", text, buckets=buckets, sum_value=total)
+
+
+def _histogram(histogram: Histogram) -> tuple[list[tuple[str, float]], float]:
+    """Return how many durations are at most each bound, and the sum of all."""
+    total, buckets = 0, []
+    for bound, number in zip((*map(str, histogram.bounds), "+Inf"), histogram.slots, strict=True):
+        total += number
+        buckets.append((bound, float(total)))
+    return buckets, histogram.total
 
 
 def _catalog(revision: Revision) -> Iterator[Metric]:

@@ -11,11 +11,13 @@ most, the others move to a new file.
 
 from __future__ import annotations
 
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from skillwire.adapters.files.build_record import BuildRecord, FolderRecord
-from skillwire.adapters.files.loading import Job, load_folders
+from skillwire.adapters.files.keeping import KeepBlobs
+from skillwire.adapters.files.loading import Job, Loaded, load_folders
 from skillwire.adapters.files.packed_skills import PackedSkills
 from skillwire.adapters.files.row_file import RowFile
 from skillwire.adapters.files.signature import sign_folder
@@ -31,13 +33,15 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from skillwire.adapters.files.blobs import FileBlobs
-    from skillwire.adapters.files.loading import Loaded
+    from skillwire.folder.publish import Prepared
     from skillwire.model.digest import Digest
     from skillwire.model.finding import Finding
     from skillwire.model.skill import Identifiers, Skill
 
 #: So many rows may lie in the file that no folder has any more, beside as many as folders have.
 _DEAD_ROWS: Final = 1_000
+#: Stands where the path of a folder would, before the name of a skill that has none; sorted before all paths.
+_IN_NO_FOLDER: Final = "(no folder) "
 
 
 class Broken(NamedTuple):
@@ -92,11 +96,15 @@ class PublishedFolders:
         roots: folders of skills, or skills; absolute.
         publisher: the provider's part of identifiers.
         blobs: where the bytes go.
+        prepared: skills that stand in no folder; they come before those that do, and do not change.
     """
 
-    def __init__(self, roots: Sequence[str], publisher: str, blobs: FileBlobs) -> None:
+    def __init__(
+        self, roots: Sequence[str], publisher: str, blobs: FileBlobs, prepared: Iterable[Prepared] = ()
+    ) -> None:
         self.roots = roots
         self._blobs = blobs
+        self._prepared = {_IN_NO_FOLDER + one.skill.name: one for one in prepared}
         self._job = Job(publisher, "blobs", (str(blobs.directory),))
         self._record = BuildRecord(blobs.directory, publisher, *roots)
         self._states: dict[str, _State] = {}
@@ -124,13 +132,13 @@ class PublishedFolders:
             StorageError: ``STORAGE`` when bytes cannot be kept, ``WORKER_LOST``.
         """
         found = {folder for root in self.roots for folder in find_folder_names(root)}
-        gone = self._states.keys() - found
+        gone = self._states.keys() - found - self._prepared.keys()
         for folder in gone:
             del self._states[folder]
         looked_at = found if touched is None else (found - self._states.keys()) | self._holding(touched)
         stale = [folder for folder in sorted(looked_at) if self._is_stale(folder)]
         self._changed |= bool(gone)
-        for loaded in load_folders(self._job, stale):
+        for loaded in chain(self._load_prepared(), load_folders(self._job, stale)):
             self._changed |= self._take(loaded)  # held there: should the next folder raise, this one is not forgotten
         changed = self._changed
         if changed or not self._chosen:  # or this is the first time, and all is as an earlier run recorded it
@@ -188,9 +196,16 @@ class PublishedFolders:
             {
                 folder: FolderRecord(state.signature, self._rows[state.row])
                 for folder, state in self._states.items()
-                if state.signature and state.row is not None and not state.errors
+                if state.signature and state.row is not None and not state.errors and folder not in self._prepared
             }
         )
+
+    def _load_prepared(self) -> Iterator[Loaded]:
+        """Yield the skills that stand in no folder and are not held yet, or whose bytes are lost."""
+        for key, one in self._prepared.items():
+            if key not in self._states or not self._states[key].signature:
+                KeepBlobs(str(self._blobs.directory))(one)
+                yield Loaded(key, one.skill.artifact.digest, pack_skill(one.skill), one.findings, one.skill.access)
 
     def _holding(self, touched: Iterable[str]) -> set[str]:
         """Return the known folders that hold any of ``touched``."""

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+from skillwire.protocols.agent_skills.fields import IDENTITY_FIELDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 Fields = list[tuple[bytes, bytes]]
+
+#: The fields that say who asks, by the names under which ASGI carries them.
+IDENTITY_NAMES: Final = tuple(name.encode("ascii") for name in IDENTITY_FIELDS.lower().split(", "))
+#: The ``Vary`` of what comes in codings, and is another for who may see more.
+VARY: Final = f"Accept-Encoding, {IDENTITY_FIELDS}"
 
 
 def encode_fields(*groups: Mapping[str, str]) -> Fields:

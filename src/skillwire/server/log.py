@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import structlog
 
 from skillwire.folder.rules import RULES
+from skillwire.invocation.log_ids import without_ids
 from skillwire.trust.hidden_text import neutralise
 
 if TYPE_CHECKING:
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
     from skillwire.server.folders import Broken
 
 _NAMED: Final = 5
+#: What an operator does about skills that nobody granted.
+GRANT: Final = "skillwire grant FOLDER"
+#: The same about secrets that nobody has set.
+UNSET_FIX: Final = "set them in the environment of the server, or in the secrets_file of its configuration"
 _ONE_LINE: Final = str.maketrans({"\n": "\\n", "\r": "\\r", "\t": "\\t"})
 
 
@@ -35,15 +40,24 @@ def configure_logging(form: str, tell: Callable[[Mapping[str, Any]], object] = l
     ``tell`` is called with the fields of each event, its name as ``event``, in the thread that logs it.
     """
 
+    def shorten(_: WrappedLogger, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+        for name, value in event.items():
+            if isinstance(value, str):
+                event[name] = without_ids(value)
+        return event
+
     def hand_on(_: WrappedLogger, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
         tell(event)
         return event
 
     structlog.configure(
         processors=[
+            structlog.contextvars.merge_contextvars,
+            shorten,
             hand_on,
             structlog.processors.add_log_level,
             structlog.processors.format_exc_info,
+            shorten,  # once more, for what was raised
             _render_json if form == "json" else _render_line,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
@@ -71,6 +85,24 @@ def log_templates(log: FilteringBoundLogger, names: Sequence[str]) -> None:
     if names:
         told = ", ".join(names) if len(names) <= _NAMED else len(names)
         log.warning("template text is published", skills=told, code="PLACEHOLDER", fix=RULES["PLACEHOLDER"].fix)
+
+
+def log_ungranted(log: FilteringBoundLogger, names: Sequence[str]) -> None:
+    """Say which skills are published that nobody granted: their calls are refused."""
+    if names:
+        log.warning("not granted, so that calls are refused", skills=_few(names), fix=GRANT)
+
+
+def log_unset(log: FilteringBoundLogger, secrets: Sequence[str], skills: Sequence[str]) -> None:
+    """Say which secrets are missing that skills name which may run."""
+    if secrets:
+        told = {"secrets": ", ".join(secrets), "skills": _few(skills)}
+        log.warning("secrets are not set, so that calls may fail", **told, fix=UNSET_FIX)
+
+
+def _few(names: Sequence[str]) -> str:
+    more = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def log_broken(log: FilteringBoundLogger, broken: Iterable[Broken]) -> None:

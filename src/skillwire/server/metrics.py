@@ -12,41 +12,63 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final, Literal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
+    from skillwire.server.invocation.figures import Figures
     from skillwire.server.revision import Revision
     from skillwire.server.watch import Watch
 
-#: What answered: a prepared index, one of a scope, a file, an artifact, Skill Sharing, a page, ``/healthz`` and the
-#: like, or nothing.
-Route = Literal["index", "scope", "file", "artifact", "sharing", "page", "service", "none"]
+#: What answered: a prepared index, one of a scope, a file, an artifact, Skill Sharing, an execution, JSON-RPC, MCP, a
+#: page, ``/healthz`` and the like, or nothing.
+Route = Literal["index", "scope", "file", "artifact", "sharing", "execution", "rpc", "mcp", "page", "service", "none"]
 
 #: Upper bounds of the slots that durations are counted in, in seconds; one more holds what is longer.
 BUCKETS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
 
 
+class Histogram:
+    """Durations in slots between ``bounds``, upper ones, in seconds; one more slot holds what is longer."""
+
+    __slots__ = ("bounds", "slots", "total")
+
+    def __init__(self, bounds: Sequence[float]) -> None:
+        self.bounds = bounds
+        self.slots = [0] * (len(bounds) + 1)
+        self.total = 0.0
+
+    def count(self, seconds: float) -> None:
+        """Count one duration."""
+        self.slots[bisect_left(self.bounds, seconds)] += 1
+        self.total += seconds
+
+
 class Metrics:
-    """Counts requests: ``requests`` by route and status, ``bytes`` and ``seconds`` by route, ``slots`` of durations.
+    """Counts requests: ``requests`` by route and status, ``bytes`` and ``durations`` by route.
 
     Args:
         current: returns the revision that is served, or None before the first.
         watch: returns whether changes of the folders are followed.
+        executions: what is counted of executions; None where there are none.
     """
 
-    def __init__(self, current: Callable[[], Revision | None], watch: Callable[[], Watch]) -> None:
+    def __init__(
+        self,
+        current: Callable[[], Revision | None],
+        watch: Callable[[], Watch],
+        executions: Figures | None = None,
+    ) -> None:
         self.current = current
         self.watch = watch
+        self.executions = executions
         self.requests: Counter[tuple[Route, int]] = Counter()
         self.bytes: Counter[Route] = Counter()
-        self.seconds: Counter[Route] = Counter()
-        self.slots: dict[Route, list[int]] = {}
+        self.durations: dict[Route, Histogram] = {}
 
     def count(self, route: Route, status: int, sent: int, seconds: float) -> None:
         """Count one request: what answered it, how, with how many bytes of body, and how long it took."""
         self.requests[route, status] += 1
         self.bytes[route] += sent
-        self.seconds[route] += seconds  # type: ignore[assignment]  # Counter is typed for int and adds floats
-        slots = self.slots.get(route)
-        if slots is None:
-            slots = self.slots[route] = [0] * (len(BUCKETS) + 1)
-        slots[bisect_left(BUCKETS, seconds)] += 1
+        durations = self.durations.get(route)
+        if durations is None:
+            durations = self.durations[route] = Histogram(BUCKETS)
+        durations.count(seconds)

@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 
 OPENAPI_PATH: Final = "/openapi.json"
 _ABOUT: Final = (
-    "Skills of a folder, published over Agent Skills Discovery and the Skill Sharing Protocol. Whoever shows no "
-    "credentials is everybody; whoever shows some must show good ones, whatever is asked for."
+    "Skills of a folder, published over Agent Skills Discovery, the Skill Sharing Protocol and the Skills Protocol, "
+    "and called over the latter two. Whoever shows no credentials is everybody; whoever shows some must show good "
+    "ones, whatever is asked for."
 )
 
 
@@ -49,6 +50,7 @@ def document() -> dict[str, Any]:
     """Return the whole document."""
     from skillwire.server.openapi_parts import SECURITY_SCHEMES, components  # noqa: PLC0415  # with the first request
     from skillwire.server.openapi_paths import paths  # noqa: PLC0415  # same
+    from skillwire.server.openapi_rpc import rpc_schemas  # noqa: PLC0415  # same
 
     return {
         "openapi": "3.1.0",
@@ -56,5 +58,5 @@ def document() -> dict[str, Any]:
         "servers": [{"url": "./"}],  # from where the document is: the site may be mounted anywhere
         "security": [{}, *({name: []} for name in SECURITY_SCHEMES)],
         "paths": paths(OPENAPI_PATH),
-        "components": components(),
+        "components": components(rpc_schemas()),
     }

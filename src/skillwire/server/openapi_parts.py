@@ -128,6 +128,10 @@ HEADERS: Final[Node] = {
     "Allow": _field("The methods of this resource.", required=True),
     "WWW-Authenticate": _field("How to authenticate.", required=True),
     "Retry-After": _field("Seconds to wait before the next request.", _COUNT, required=True),
+    "Pause": _field("As `Retry-After`; where waiting helps.", _COUNT),
+    "Location": _field("Where the execution is followed.", required=True),
+    "Preference-Applied": _field("`wait=N`, where `Prefer` asked for it."),
+    "Webhook-Secret": _field("What signs the webhooks of this execution; where a `Callback-Url` was given."),
     "RateLimit-Limit": _field("Requests that may be made at once after a pause; where they are counted.", _COUNT),
     "RateLimit-Remaining": _field("How many of them are left.", _COUNT),
     "RateLimit-Reset": _field("Seconds until all of them are there again.", _COUNT),
@@ -137,10 +141,12 @@ _COUNTED: Final = ("RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset")
 
 def headers(*names: str) -> Node:
     """Return references to header fields; every answer may carry those that count requests."""
-    return {name: reference("headers", name) for name in (*names, *_COUNTED)}
+    fields = {"Pause": "Retry-After"}
+    return {fields.get(name, name): reference("headers", name) for name in (*names, *_COUNTED)}
 
 
-def _problem(meaning: str, *fields: str, schema: str | tuple[str, ...] = "Problem") -> Node:
+def problem(meaning: str, *fields: str, schema: str | tuple[str, ...] = "Problem") -> Node:
+    """Return the description of an answer that tells an error; ``fields`` are the header fields beside the usual."""
     named = (schema,) if isinstance(schema, str) else schema
     found = [reference("schemas", name) for name in named]
     body = found[0] if len(found) == 1 else {"anyOf": found}
@@ -151,24 +157,44 @@ _EITHER: Final = ("Problem", "SharingError")
 RESPONSES: Final[Node] = {
     "NotModified": {"description": "The client has it already.", "headers": headers("ETag", "Cache-Control")},
     "Options": {"description": "The methods of this resource.", "headers": headers("Allow")},
-    "BadQuery": _problem("A parameter is beyond its bounds: `QUERY`, `CURSOR`."),
-    "BadType": _problem("There is no such capability type, or it is given twice.", schema="SharingError"),
-    "AuthRequired": _problem(
+    "BadQuery": problem("A parameter is beyond its bounds: `QUERY`, `CURSOR`."),
+    "BadType": problem("There is no such capability type, or it is given twice.", schema="SharingError"),
+    "AuthRequired": problem(
         "Nothing was shown where something is needed, or what was shown is not good. The details say which method is "
         "wanted, and where to begin.",
         "WWW-Authenticate",
         schema="SharingError",
     ),
-    "Denied": _problem("Who asks is known, and this was not opened to them.", schema="SharingError"),
-    "NotFound": _problem("Nothing is here, or nothing that this caller may know of: `NOT_FOUND`."),
-    "SkillNotFound": _problem("As above: `SKILL_NOT_FOUND`.", schema="SharingError"),
-    "RequestTimeout": _problem("The request took too long to arrive: `REQUEST_TIMEOUT`."),
-    "UrlTooLong": _problem(f"The URL is longer than {limits.URL_LENGTH} characters: `URL_TOO_LONG`."),
-    "OutOfRange": _problem("The range lies behind the end: `RANGE_UNSATISFIABLE`.", "Content-Range"),
-    "TooMany": _problem("Requests come too often: `TOO_MANY_REQUESTS`, `TOO_MANY_SIGNATURES`.", "Retry-After"),
-    "HeadTooLarge": _problem("The head of the request is too large: `HEAD_TOO_LARGE`."),
-    "Failed": _problem("The server failed, and its log says how: `INTERNAL`."),
-    "Unavailable": _problem(
+    "Denied": problem("Who asks is known, and this was not opened to them.", schema="SharingError"),
+    "NotFound": problem("Nothing is here, or nothing that this caller may know of: `NOT_FOUND`."),
+    "SkillNotFound": problem("As above: `SKILL_NOT_FOUND`.", schema="SharingError"),
+    "Gone": problem("The output is not kept any more: `SKILL_NOT_FOUND`.", schema="SharingError"),
+    "TooLarge": problem(
+        f"The body is larger than {limits.EXECUTION_REQUEST_BYTES:,} bytes: `VALIDATION_ERROR`.", schema="SharingError"
+    ),
+    "NoJson": problem("The body is no JSON by its media type: `VALIDATION_ERROR`.", schema="SharingError"),
+    "Invalid": problem(
+        "The request is not what the skill takes, or its `Idempotency-Key` was used with another one: "
+        "`VALIDATION_ERROR`. The details list what is wrong, each with `path`, `message`, `expected` and `actual`.",
+        schema="SharingError",
+    ),
+    "TooManyExecutions": problem(
+        "As above, or too many executions of the caller wait: `ENDPOINT_UNREACHABLE`, reason `too_many_executions`.",
+        "Retry-After",
+        schema=_EITHER,
+    ),
+    "NotRunning": problem(
+        "As above, or the skill does not run here: `ENDPOINT_UNREACHABLE`, reason `not_granted` or `storage`.",
+        "Pause",
+        schema=_EITHER,
+    ),
+    "RequestTimeout": problem("The request took too long to arrive: `REQUEST_TIMEOUT`."),
+    "UrlTooLong": problem(f"The URL is longer than {limits.URL_LENGTH} characters: `URL_TOO_LONG`."),
+    "OutOfRange": problem("The range lies behind the end: `RANGE_UNSATISFIABLE`.", "Content-Range"),
+    "TooMany": problem("Requests come too often: `TOO_MANY_REQUESTS`, `TOO_MANY_SIGNATURES`.", "Retry-After"),
+    "HeadTooLarge": problem("The head of the request is too large: `HEAD_TOO_LARGE`."),
+    "Failed": problem("The server failed, and its log says how: `INTERNAL`."),
+    "Unavailable": problem(
         "The skills are still being loaded: `NOT_READY`. Or the authorization server does not answer.",
         "Retry-After",
         schema=_EITHER,
@@ -214,6 +240,15 @@ PARAMETERS: Final[Node] = {
         {"type": "string", "pattern": r"^[0-9a-f]{64}\.(md|tar\.gz|zip)$"},
         f"{'0' * 64}.md",
     ),
+    "execution": _in_path(
+        "execution",
+        "The id of an execution.",
+        {"type": "string", "pattern": "^exec-(?:[0-9a-f]{12})?[0-9a-f]{32}$"},
+        f"exec-{'0' * 44}",
+    ),
+    "blob": _in_path(
+        "blob", "The id of a blob.", {"type": "string", "pattern": "^blob:[0-9a-f]{64}$"}, f"blob:{'0' * 64}"
+    ),
     "asset": _in_path(
         "asset", "As a page names it.", {"type": "string", "pattern": r"^[A-Za-z0-9._-]+$"}, "style.0000.css"
     ),
@@ -233,6 +268,17 @@ PARAMETERS: Final[Node] = {
     **{facet: _in_query(facet, f"A `{facet}` of hits; any of several.", listed(_TEXT)) for facet in FACETS},
     "words": _in_query("q", "Words, in any order.", _TEXT),
     "If-None-Match": _in_header("If-None-Match", "The tags that the client holds."),
+    "Prefer": _in_header(
+        "Prefer", f"`wait=N`: answer when there is news, or after N seconds; at most {limits.EXECUTION_WAIT_SECONDS}."
+    ),
+    "Idempotency-Key": {
+        **_in_header("Idempotency-Key", "The same request with the same key is the same execution."),
+        "schema": {"type": "string", "pattern": f"^[ -~]{{1,{limits.IDEMPOTENCY_KEY_LENGTH}}}$"},
+    },
+    "Callback-Url": {
+        **_in_header("Callback-Url", "Who is told of the end, by a signed webhook."),
+        "schema": {"type": "string", "format": "uri"},
+    },
     "Range": _in_header("Range", "One part, in bytes; what is malformed is passed over."),
     "If-Range": _in_header("If-Range", "The tag of what is going to be continued."),
 }
@@ -249,10 +295,10 @@ SECURITY_SCHEMES: Final[Node] = {
 }
 
 
-def components() -> Node:
-    """Return all of it, as the document holds it."""
+def components(more: Node) -> Node:
+    """Return all of it, as the document holds it; ``more`` are the schemas that stand elsewhere."""
     return {
-        "schemas": schemas(),
+        "schemas": {**schemas(), **more},
         "headers": HEADERS,
         "responses": RESPONSES,
         "parameters": PARAMETERS,

@@ -13,7 +13,10 @@ from typing import TYPE_CHECKING, Final
 
 from skillwire.registry.facets import FACETS
 from skillwire.server.auth.resource import RESOURCE_PATH
-from skillwire.server.openapi_parts import COMMON, HTML, JSON, PARAMETERS, headers, listed, reference
+from skillwire.server.openapi_executions import executions
+from skillwire.server.openapi_operations import describe, describe_answer
+from skillwire.server.openapi_parts import HTML, JSON, listed, reference
+from skillwire.server.openapi_rpc import rpc
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -32,7 +35,7 @@ def paths(openapi: str) -> Node:
     for scope in ("", "/@{scope}"):
         found |= _agent_skills(f"{scope}/.well-known/agent-skills", "SkillsIndex")
         found |= _agent_skills(f"{scope}/.well-known/skills", "OldSkillsIndex")
-    return {**found, **_sharing(), **dict(_services(openapi)), **dict(_pages())}
+    return {**found, **_sharing(), **executions(), **rpc(), **dict(_services(openapi)), **dict(_pages())}
 
 
 def _agent_skills(base: str, index: str) -> Node:
@@ -41,7 +44,7 @@ def _agent_skills(base: str, index: str) -> Node:
 
     def resource(meaning: str, answers: Mapping[str, Node | str], *parameters: str) -> Node:
         hidden = {"403": "Denied", "404": "NotFound"}
-        return _resource("Agent Skills Discovery", meaning, {**answers, **hidden}, (*scope, *parameters))
+        return describe("Agent Skills Discovery", meaning, {**answers, **hidden}, (*scope, *parameters))
 
     artifact = _bytes("text/markdown", *_ARCHIVES)
     return {
@@ -55,7 +58,7 @@ def _agent_skills(base: str, index: str) -> Node:
 def _sharing() -> Node:
     def resource(meaning: str, schema: Node, refusal: tuple[str, str], parameter: str) -> Node:
         answers = {**_json(schema), refusal[0]: refusal[1]}
-        return _resource("Skill Sharing", meaning, answers, (parameter, _CONDITION))
+        return describe("Skill Sharing", meaning, answers, (parameter, _CONDITION))
 
     entries = listed(reference("schemas", "SkillIndexEntry"))
     descriptor = reference("schemas", "SkillDescriptor")
@@ -71,31 +74,33 @@ def _sharing() -> Node:
 def _services(openapi: str) -> Iterator[tuple[str, Node]]:
     found = {**_json(reference("schemas", "SearchPage")), "400": "BadQuery"}
     searched = ("q", "limit", "after", "facets", *FACETS, _CONDITION)
-    yield "/api/search", _resource("Services", "Search for skills", found, searched)
-    yield openapi, _resource("Services", "This document", _json({"type": "object"}), (_CONDITION,))
-    resource = {"200": _answer("Its metadata.", {JSON: reference("schemas", "ProtectedResource")}, "Cache-Control")}
+    yield "/api/search", describe("Services", "Search for skills", found, searched)
+    yield openapi, describe("Services", "This document", _json({"type": "object"}), (_CONDITION,))
+    resource = {
+        "200": describe_answer("Its metadata.", {JSON: reference("schemas", "ProtectedResource")}, "Cache-Control")
+    }
     meaning = "Which authorization server gives the tokens that are good here"
-    yield RESOURCE_PATH, _resource("Services", meaning, {**resource, "404": "NotFound"}, ())
+    yield RESOURCE_PATH, describe("Services", meaning, {**resource, "404": "NotFound"}, ())
     for path, meaning, media_type, schema in (
         ("/healthz", "Whether the process answers", JSON, reference("schemas", "Liveness")),
         ("/readyz", "Whether there is something to serve, and what is broken", JSON, reference("schemas", "Readiness")),
         ("/metrics", "Counters for Prometheus", "text/plain", {"type": "string"}),
     ):
-        answer = {"200": _answer(meaning, {media_type: schema}, "Cache-Control")}
-        yield path, _resource("Services", meaning, answer, (), preflight=False)
+        answer = {"200": describe_answer(meaning, {media_type: schema}, "Cache-Control")}
+        yield path, describe("Services", meaning, answer, (), preflight=False)
 
 
 def _pages() -> Iterator[tuple[str, Node]]:
     loading = {HTML: {"type": "string"}, JSON: reference("schemas", "SharingError")}
     page: dict[str, Node | str] = {
-        "200": _answer("A page.", {HTML: {"type": "string"}}, *_KEPT, "Content-Security-Policy"),
+        "200": describe_answer("A page.", {HTML: {"type": "string"}}, *_KEPT, "Content-Security-Policy"),
         "304": "NotModified",
-        "503": _answer("The skills are still being loaded, or `ISSUER_UNAVAILABLE`.", loading, "Retry-After"),
+        "503": describe_answer("The skills are still being loaded, or `ISSUER_UNAVAILABLE`.", loading, "Retry-After"),
     }
-    absent = _answer("There is no such page.", {HTML: {"type": "string"}})
-    refused = {"400": _answer("A parameter is beyond its bounds.", {HTML: {"type": "string"}})}
+    absent = describe_answer("There is no such page.", {HTML: {"type": "string"}})
+    refused = {"400": describe_answer("A parameter is beyond its bounds.", {HTML: {"type": "string"}})}
     searched = ("words", *FACETS, "after", _CONDITION)
-    asset = _answer("The file.", {"*/*": {}}, "Cache-Control", "Content-Security-Policy")
+    asset = describe_answer("The file.", {"*/*": {}}, "Cache-Control", "Content-Security-Policy")
     for path, meaning, answers, parameters in (
         ("/", "The list of skills", {**page, **refused}, searched),
         ("/hits", "The part of it that a search changes", {**page, **refused}, searched),
@@ -103,16 +108,11 @@ def _pages() -> Iterator[tuple[str, Node]]:
         ("/skills/{skill}/files/{file}", "A file, to read", {**page, "404": absent}, ("skill", "file", _CONDITION)),
         ("/assets/{asset}", "What pages need", {"200": asset, "404": absent}, ("asset",)),
     ):
-        yield path, _resource("Pages", meaning, answers, parameters, preflight=False)
-
-
-def _answer(meaning: str, content: Mapping[str, Node], *fields: str) -> Node:
-    found = {media_type: {"schema": schema} for media_type, schema in content.items()}
-    return {"description": meaning, "headers": headers(*fields), "content": found}
+        yield path, describe("Pages", meaning, answers, parameters, preflight=False)
 
 
 def _json(schema: Node) -> dict[str, Node | str]:
-    return {"200": _answer("It.", {JSON: schema}, *_KEPT), "304": "NotModified"}
+    return {"200": describe_answer("It.", {JSON: schema}, *_KEPT), "304": "NotModified"}
 
 
 def _bytes(*media_types: str) -> dict[str, Node | str]:
@@ -120,38 +120,8 @@ def _bytes(*media_types: str) -> dict[str, Node | str]:
     content: Node = {media_type: {} for media_type in media_types}
     fields = ("ETag", "Cache-Control", "Accept-Ranges", "Content-Security-Policy")
     return {
-        "200": _answer("All of it.", content, *fields),
-        "206": _answer("A part of it.", content, *fields, "Content-Range"),
+        "200": describe_answer("All of it.", content, *fields),
+        "206": describe_answer("A part of it.", content, *fields, "Content-Range"),
         "304": "NotModified",
         "416": "OutOfRange",
     }
-
-
-def _resource(
-    tag: str, meaning: str, answers: Mapping[str, Node | str], parameters: tuple[str, ...], *, preflight: bool = True
-) -> Node:
-    """Return the description of a path, with what holds for every one of them."""
-    every = dict(sorted({**COMMON, **answers}.items()))
-    told = {status: reference("responses", one) if isinstance(one, str) else one for status, one in every.items()}
-    common = {"tags": [tag], "summary": meaning}
-    in_path = [name for name in parameters if PARAMETERS[name]["in"] == "path"]
-    asked = {**common, "parameters": [reference("parameters", name) for name in parameters if name not in in_path]}
-    described: Node = {
-        "parameters": [reference("parameters", name) for name in in_path],
-        "get": {**asked, "responses": told},
-        "head": {**asked, "responses": {status: _without_body(status, one) for status, one in told.items()}},
-    }
-    if preflight:
-        described["options"] = {**common, "responses": {**_refusals(told), "204": reference("responses", "Options")}}
-    return described
-
-
-def _refusals(answers: Mapping[str, Node]) -> Node:
-    return {status: answer for status, answer in answers.items() if status >= "4"}
-
-
-def _without_body(status: str, answer: Node) -> Node:
-    """Return the answer to HEAD: that to GET, its fields alone."""
-    if "$ref" in answer:
-        return {"description": f"As GET with {status}."}
-    return {name: part for name, part in answer.items() if name != "content"}

@@ -18,14 +18,17 @@ import brotli
 
 from skillwire import limits
 from skillwire.model.digest import Digest
-from skillwire.protocols.agent_skills.fields import IDENTITY_FIELDS, OPEN_FIELDS
-from skillwire.server.headers import Fields, encode_fields, join_fields
+from skillwire.protocols.agent_skills.fields import OPEN_FIELDS
+from skillwire.server.headers import VARY, Fields, encode_fields, join_fields
 from skillwire.server.negotiation import Coding, choose_coding, matching_tag
 
 if TYPE_CHECKING:
     from starlette.types import Scope, Send
 
     from skillwire.protocols.agent_skills.server import Cache
+
+#: The methods that read, as a request line says them.
+WIRE_READ: Final = (b"GET", b"HEAD")
 
 #: Below it a packet carries the answer either way.
 _WORTH_CODING: Final = 1024
@@ -34,10 +37,7 @@ _LARGE: Final = 512 * 1024
 _BROTLI_QUALITY: Final = (9, 5)
 _GZIP_LEVEL: Final = (9, 6)
 _GZIP: Final = 16 + zlib.MAX_WBITS  # how zlib is told to read a gzip
-#: A list is another for who may see more.
-_VARY: Final = f"Accept-Encoding, {IDENTITY_FIELDS}"
 _OPEN: Final = encode_fields(OPEN_FIELDS)  # once: indexes of scopes are many
-_READ: Final = (b"GET", b"HEAD")
 _STATUS_LINES: Final = {200: b"HTTP/1.1 200 OK\r\n", 304: b"HTTP/1.1 304 Not Modified\r\n"}
 #: Clients send few different values; those are read once. Bounded, because the values are theirs.
 _REMEMBERED: Final = 256
@@ -85,7 +85,7 @@ class Prepared:
         bodies = _codings_of(content)
         for coding, body in bodies.items():
             tag = f'"{digest}"' if coding == "identity" else f'"{digest}-{coding}"'
-            kept = {"ETag": tag, "Cache-Control": cache.value, "Vary": _VARY}
+            kept = {"ETag": tag, "Cache-Control": cache.value, "Vary": VARY}
             sent = {"Content-Type": media_type, "Content-Length": str(len(body))}
             if coding != "identity":
                 sent["Content-Encoding"] = coding
@@ -114,7 +114,7 @@ class Prepared:
 
     def ready(self, method: bytes, fields: Fields) -> Ready | None:
         """Return the answer to a request with this method and these header fields, if it is there as a whole."""
-        if method not in _READ:
+        if method not in WIRE_READ:
             return None
         status, variant = self.choose(fields)
         body = b"" if status == HTTPStatus.NOT_MODIFIED or method == b"HEAD" else variant.body

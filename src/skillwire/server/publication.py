@@ -32,12 +32,13 @@ from skillwire.server.search_hits import SearchHits
 from skillwire.server.watch import Watch, watch_folders
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Callable, Collection, Iterable
 
     from skillwire.adapters.files.blobs import FileBlobs
     from skillwire.adapters.files.packed_skills import SkillChanges
     from skillwire.adapters.sqlite.revision_search import RevisionSearch
-    from skillwire.model.skill import Artifact
+    from skillwire.model.digest import Digest
+    from skillwire.model.skill import Artifact, Skill
     from skillwire.server.folders import Broken, PublishedFolders
     from skillwire.server.revision import Revision
 
@@ -57,22 +58,38 @@ class Publication:
         blobs: where its bytes are kept.
         base_url: see :class:`skillwire.protocols.agent_skills.server.Site`.
         poll: seconds between two looks at the folders, instead of notifications of changes.
+        needed: returns the digests of bytes that are needed beside those that are served. Called in a thread.
+        tell: called with the skills that are new, or others than before, when they are published. In a thread.
+        tells_all: whether the log counts and names every skill, rather than those that are open to everybody.
     """
 
     def __init__(
-        self, folders: PublishedFolders, blobs: FileBlobs, *, base_url: str = "", poll: float | None = None
+        self,
+        folders: PublishedFolders,
+        blobs: FileBlobs,
+        *,
+        base_url: str = "",
+        poll: float | None = None,
+        needed: Callable[[], Iterable[Digest]] = tuple,
+        tell: Callable[[Iterable[Skill]], object] = lambda _: None,
+        tells_all: bool = False,
     ) -> None:
         self.folders = folders
         self.blobs = blobs
         self.current: Revision | None = None
         self.watch = Watch()
+        #: Called with each revision before it is served, in the thread that makes it.
+        self.prepares: list[Callable[[Revision], object]] = []
         self._base_url = base_url
         self._poll = poll
+        self._needed = needed
+        self._tell = tell
+        self._tells_all = tells_all
         self._number = 0
         self._pause = _FIRST_PAUSE
         self._is_restored = False
         self._is_owed = True  # a revision of what the folders hold has still to be made
-        self._skills = self._known = PackedSkills({}, ())
+        self._all = self._skills = self._known = PackedSkills({}, ())
         self._public_number = 0
         self._told: list[Broken] = []
         self._superseded: dict[Artifact, tuple[str, float]] = {}
@@ -161,12 +178,12 @@ class Publication:
             self._is_owed = False
         if first:
             self.folders.save()
-            self.blobs.remove_unused(self.folders.used_blobs())
+            self.blobs.remove_unused(self.folders.used_blobs().union(self._needed()))
         return True
 
     def _publish(self) -> None:
         """Make the next revision and swap it in."""
-        skills = self.folders.public_skills()
+        everything, skills = self.folders.all_skills(), self.folders.public_skills()
         changes = skills.changes_since(self._skills)
         self._supersede(skills, changes)
         self._number += 1
@@ -174,7 +191,7 @@ class Publication:
         known = self.folders.known_skills()
         public_number = self._count_public(known, broken)
         catalogs = Catalogs(
-            Catalog(self._number, self.folders.all_skills()),
+            Catalog(self._number, everything),
             Catalog(public_number, known),
             Catalog(public_number, skills),
         )
@@ -182,15 +199,28 @@ class Publication:
         if self._hits is None or self._hits.rows is not skills.rows:
             self._hits = SearchHits(skills.rows, self.blobs.directory)
         answers = SearchAnswers(search, skills, self._hits, self._base_url)
-        self.current = make_revision(catalogs, answers, self._base_url, self._superseded.keys(), broken)
+        revision = make_revision(catalogs, answers, self._base_url, self._superseded.keys(), broken)
+        self._prepare(revision)
+        self.current = revision
         self._skills = skills
         for loop, event in self._waiting:
             with suppress(RuntimeError):  # a loop that was closed; nobody waits there any more
                 loop.call_soon_threadsafe(event.set)
         self._waiting.clear()
-        log_changes(self._log, self._number, len(skills), changes)
-        log_templates(self._log, skills.with_finding("PLACEHOLDER", (*changes.added, *changes.changed)))
+        whole, self._all = everything.changes_since(self._all), everything
+        told, news = (everything, whole) if self._tells_all else (skills, changes)
+        log_changes(self._log, self._number, len(told), news)
+        log_templates(self._log, told.with_finding("PLACEHOLDER", (*news.added, *news.changed)))
+        with suppress(SkillwireError):  # where grants or secrets cannot be read, each call fails with the reason
+            self._tell([everything[name] for name in (*whole.added, *whole.changed)])
         log_broken(self._log, broken)
+
+    def _prepare(self, revision: Revision) -> None:
+        for prepare in self.prepares:
+            try:
+                prepare(revision)
+            except Exception:  # noqa: BLE001  # it is made when it is asked for, or fails there
+                self._log.exception("a revision could not be prepared")
 
     def _count_public(self, known: PackedSkills, broken: Iterable[Broken]) -> int:
         """Return the number that strangers may see: it rises with what they may see, and with nothing else."""

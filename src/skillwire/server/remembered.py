@@ -8,12 +8,14 @@ a stranger's; their number and size are bounded, and the oldest goes first.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from skillwire import limits
 
 if TYPE_CHECKING:
     from skillwire.server.prepared import Ready
+
+T = TypeVar("T")
 
 
 class Remembered(NamedTuple):
@@ -24,24 +26,24 @@ class Remembered(NamedTuple):
     path: str
 
 
-class RememberedHeads:
-    """Head → what it was answered in one revision."""
+class RememberedHeads(Generic[T]):
+    """Head → what it meant in one revision."""
 
     def __init__(self) -> None:
         self._number = 0
-        self._answers: dict[bytes, Remembered] = {}
+        self._meanings: dict[bytes, T] = {}
 
-    def find(self, head: bytes, revision: int) -> Remembered | None:
-        """Return what ``head`` was answered in the revision of this number, or None."""
-        return self._answers.get(head) if revision == self._number else None
+    def find(self, head: bytes, revision: int) -> T | None:
+        """Return what ``head`` meant in the revision of this number, or None."""
+        return self._meanings.get(head) if revision == self._number else None
 
-    def keep(self, head: bytes, revision: int, answer: Remembered) -> None:
-        """Keep ``answer``, unless the head is long."""
+    def keep(self, head: bytes, revision: int, meaning: T) -> None:
+        """Keep ``meaning``, unless the head is long."""
         if len(head) > limits.SERVER_REMEMBERED_HEAD_BYTES:
             return
         if revision != self._number:
             self._number = revision
-            self._answers.clear()
-        if len(self._answers) >= limits.SERVER_REMEMBERED_HEADS:
-            del self._answers[next(iter(self._answers))]
-        self._answers[head] = answer
+            self._meanings.clear()
+        if len(self._meanings) >= limits.SERVER_REMEMBERED_HEADS:
+            del self._meanings[next(iter(self._meanings))]
+        self._meanings[head] = meaning

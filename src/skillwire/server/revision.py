@@ -29,24 +29,36 @@ _PREPARED: Final = (INDEX_PATH, OLD_INDEX_PATH)
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """A revision: its number, the site, the answers that are ready, and the folders that cannot be published.
+    """A revision: its number, the answers that are ready, everybody's audience, and what cannot be published.
 
     ``number`` rises with every change; the one of ``catalog``, with changes of what everybody may know of alone, so
     that it may be told to everybody.
-    ``catalog`` is what everybody may use, ``guarded`` what is left of ``everything``.
+    ``guarded`` is what is left of ``everything`` beside what everybody may use.
     """
 
     number: int
     skills: int
-    site: Site
     prepared: Mapping[str, Prepared]
-    search: SkillSearch
     answers: SearchAnswers
-    catalog: Catalog
     everything: Catalog
     guarded: Catalog
     everybody: Audience
     broken: tuple[Broken, ...] = ()
+
+    @property
+    def site(self) -> Site:
+        """Everybody's site."""
+        return self.everybody.site
+
+    @property
+    def catalog(self) -> Catalog:
+        """What everybody may use."""
+        return self.everybody.usable
+
+    @property
+    def search(self) -> SkillSearch:
+        """Over the catalog."""
+        return self.answers.search
 
 
 class Catalogs(NamedTuple):
@@ -85,11 +97,8 @@ def make_revision(
     return Revision(
         catalogs.everything.revision,
         len(catalog.skills),
-        site,
         prepared,
-        answers.search,
         answers,
-        catalog,
         catalogs.everything,
         catalogs.everything.without(catalog),
         everybody,

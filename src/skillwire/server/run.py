@@ -7,14 +7,14 @@ import errno
 import signal
 import socket
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 import uvicorn
 
 from skillwire import limits
 from skillwire.errors import ConflictError, Place, UsageError
 from skillwire.server.connection import Connection
-from skillwire.server.memory import use_one_heap
+from skillwire.server.memory import keep_what_is_loaded, use_one_heap
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -72,6 +72,7 @@ def run(application: Application, listener: socket.socket, *, on_ready: Callable
         on_ready: called once, when the first catalog is loaded.
     """
     use_one_heap()
+    keep_what_is_loaded()
     config = uvicorn.Config(
         application,
         http=Connection,
@@ -108,7 +109,12 @@ async def _wait_ready(application: Application, on_ready: Callable[[Revision], N
 
 
 class _Server(uvicorn.Server):
-    """The library's server, which ends with 0 when it was told to end."""
+    """The library's server, which ends with 0 when it was told to end, and does not wait for what never ends."""
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End the pages that stay live, then wait for the other answers under way."""
+        cast("Application", self.config.app).hang_up()
+        await super().shutdown(sockets)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

@@ -17,7 +17,6 @@ import asyncio
 import hashlib
 import re
 from typing import TYPE_CHECKING, Final
-from urllib.parse import parse_qsl
 
 import msgspec
 
@@ -30,7 +29,8 @@ from skillwire.registry.facets import FACETS
 from skillwire.server.byte_cache import ByteCache
 from skillwire.server.headers import encode_fields, join_fields
 from skillwire.server.negotiation import matching_tag
-from skillwire.server.prepared import Ready
+from skillwire.server.prepared import WIRE_READ, Ready
+from skillwire.server.query import read_pairs
 from skillwire.web.address import host_address
 
 if TYPE_CHECKING:
@@ -45,7 +45,6 @@ SEARCH_PATH: Final = "/api/search"
 _SINGLE: Final = ("q", "limit", "after", "facets")
 _DIGITS: Final = re.compile(r"[0-9]{1,4}", re.ASCII)
 _PARAMETERS: Final = 64
-_READ: Final = (b"GET", b"HEAD")
 _COMMON: Final = (("Cache-Control", Cache.BRIEF.value), *OPEN_FIELDS.items())
 _FIELDS: Final = encode_fields(dict(_COMMON))
 _LINES: Final = join_fields(_FIELDS)
@@ -108,7 +107,7 @@ class SearchAnswers:
             fields: the header fields; their names in lower case.
         """
         hosts = [value for name, value in fields if name == b"host"]
-        if method not in _READ or len(url) > limits.URL_LENGTH or len(hosts) != 1:
+        if method not in WIRE_READ or len(url) > limits.URL_LENGTH or len(hosts) != 1:
             return None
         if any(name.startswith(b"x-forwarded-") for name, _ in fields):
             return None
@@ -161,13 +160,9 @@ def read_parameters(query: bytes) -> SearchQuery:
     Raises:
         UsageError: ``QUERY``.
     """
-    try:
-        pairs = parse_qsl(query.decode("latin-1"), keep_blank_values=True, max_num_fields=_PARAMETERS)
-    except ValueError as error:
-        raise UsageError("QUERY", f"there are more than {_PARAMETERS} parameters") from error
     single: dict[str, str] = {}
     chosen: dict[str, set[str]] = {}
-    for name, value in pairs:
+    for name, value in read_pairs(query, _PARAMETERS):
         if name in FACETS:
             if value:
                 chosen.setdefault(name, set()).add(value)

@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING
 
 from skillwire import limits
 from skillwire.errors import UsageError
-from skillwire.server.headers import read_fields
 from skillwire.server.methods import READ, answer_other_method
 from skillwire.server.problems import NOT_READY, Problem
-from skillwire.web.address import site_address
+from skillwire.server.site import site_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -41,11 +40,8 @@ class SearchRoute:
 
     async def _search(self, revision: Revision, scope: Scope, send: Send) -> None:
         answers = revision.answers
-        host = read_fields(scope["headers"], b"host").get(b"host", "")
-        root = scope.get("root_path", "")
-        site = site_address(answers.base_url, scope["scheme"], host, root, scope.get("server"))
         try:
-            answer = await answers.answer(scope["query_string"], f"{site}/")
+            answer = await answers.answer(scope["query_string"], f"{site_of(scope, answers.base_url)}/")
         except UsageError as error:
             await search_problem(error).send(send, head=scope["method"] == "HEAD")
             return

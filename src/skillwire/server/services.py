@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from skillwire.server.metrics import Metrics
     from skillwire.server.revision import Revision
 
+#: The paths of these services.
+SERVICES: Final = frozenset({"/healthz", "/readyz", "/metrics", SEARCH_PATH, OPENAPI_PATH})
 _FIELDS = {**OPEN_FIELDS, "Cache-Control": "no-store"}
 #: The text format of Prometheus, as its library names it.
 _EXPOSITION: Final = "text/plain; version=1.0.0; charset=utf-8"

@@ -4,7 +4,11 @@
     publisher.answer("https://example.com/.well-known/agent-skills/index.json", index_bytes)
     client.driver = publisher
 
-It answers conditional requests as a server does, remembers every request, and can be made to fail.
+It answers conditional requests as a server does, remembers every request, and can be made to fail. What changes from
+one request to the next, such as the status of an execution, is a row of answers to one method:
+
+    publisher.reply("POST", "https://example.com/invoke", accepted)
+    publisher.reply("GET", "https://example.com/status/exec-1", running, FetchError(...), completed)
 """
 
 from __future__ import annotations
@@ -35,12 +39,17 @@ class SimulatedPublisher:
         self.on_traffic: Callable[[str, int], object] = lambda *_: None
         self.requests: list[HttpRequest] = []
         self._answers: dict[str, HttpResponse | SkillwireError] = {}
+        self._rows: dict[tuple[str, str], list[HttpResponse | SkillwireError]] = {}
 
     def answer(self, url: str, body: bytes, *, status: int = 200, **headers: str) -> None:
         """Answer requests for ``url`` so from now on; ``cache_control="no-cache"`` becomes that header."""
         fields = {name.replace("_", "-"): value for name, value in headers.items()}
         fields.setdefault("etag", f'"{hashlib.sha256(body).hexdigest()[:16]}"')
         self._answers[url] = HttpResponse(url, status, fields, body)
+
+    def reply(self, method: str, url: str, *outcomes: HttpResponse | SkillwireError) -> None:
+        """Answer requests of ``method`` for ``url`` by these, one after the other, the last one again and again."""
+        self._rows[method, url] = [one._replace(url=url) if isinstance(one, HttpResponse) else one for one in outcomes]
 
     def fail(self, url: str, error: SkillwireError) -> None:
         """Fail requests for ``url`` so from now on, as a driver would."""
@@ -79,6 +88,8 @@ class SimulatedPublisher:
 
     def _ask(self, request: HttpRequest) -> HttpResponse | SkillwireError:
         self.requests.append(request)
+        if row := self._rows.get((request.method, request.url)):
+            return row.pop(0) if len(row) > 1 else row[0]
         found = self._answers.get(request.url)
         if found is None:
             return HttpResponse(request.url, 404, {}, b"")

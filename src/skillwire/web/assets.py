@@ -22,6 +22,8 @@ _HOME: Final = Path(__file__).parent / "static"
 _TYPES: Final = {
     "page.css": "text/css; charset=utf-8",
     "page.js": "text/javascript; charset=utf-8",
+    "console.css": "text/css; charset=utf-8",
+    "console.js": "text/javascript; charset=utf-8",
     "icon.svg": "image/svg+xml",
 }
 _DIGITS: Final = 16

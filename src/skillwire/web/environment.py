@@ -23,11 +23,24 @@ _TEMPLATES: Final = Path(__file__).parent / "templates"
 _THOUSAND: Final = 1024
 
 
+class Person(NamedTuple):
+    """Who is signed in to the console: their name, what each form of theirs carries, and what they may see.
+
+    ``sees_all`` executions, and not only their own; ``may_work`` the inbox.
+    """
+
+    name: str
+    form_token: str
+    sees_all: bool = False
+    may_work: bool = False
+
+
 class Frame(NamedTuple):
-    """What every page knows: the site's absolute address, and the way to its root, ``./`` or ``../``."""
+    """What every page knows: the site's absolute address, the way to its root, ``./`` or ``../``, and who looks."""
 
     address: str
     up: str
+    person: Person | None = None
 
 
 def render(template: str, frame: Frame, values: Mapping[str, Any]) -> str:

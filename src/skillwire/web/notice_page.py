@@ -1,4 +1,4 @@
-"""Pages that say one thing: nothing is here, not yet, or it failed."""
+"""Pages that say one thing: nothing is here, not yet, it failed, or it was not allowed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from skillwire.web.environment import render
 if TYPE_CHECKING:
     from skillwire.web.environment import Frame
 
-Notice = Literal["absent", "loading", "failed"]
+#: The first three are everybody's, the others of the console: ``gone`` (no such execution), ``denied`` (no right to the
+#: inbox), ``foreign`` (a form that is not ours), ``unread`` (one that cannot be read), ``again`` (to be asked again).
+Notice = Literal["absent", "loading", "failed", "gone", "denied", "foreign", "unread", "again"]
 
 
 def notice_page(notice: Notice, frame: Frame) -> str:

@@ -23,6 +23,13 @@ PAGE_FIELDS: Final[dict[str, str]] = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
+#: On every page of the console: nobody else's cache may hold it, and its forms say from which site they come, which a
+#: browser leaves out where no referrer is allowed.
+CONSOLE_FIELDS: Final[dict[str, str]] = {
+    **PAGE_FIELDS,
+    "Cache-Control": "no-store",
+    "Referrer-Policy": "same-origin",
+}
 #: On the files that pages need.
 ASSET_FIELDS: Final[dict[str, str]] = {
     "Cache-Control": "public, max-age=31536000, immutable",

@@ -1,7 +1,8 @@
-"""A skill's page: what it is, how to add it, what it asks for, what it says, which files it has."""
+"""A skill's page: what it is, how to call it or to add it, what it asks for, what it says, which files it has."""
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from markupsafe import Markup
@@ -88,6 +89,9 @@ def skill_page(skill: Skill, text: SkillText, frame: Frame) -> str:
         "rows": [Row(file_url(skill.name, file.path), file) for file in skill.files],
         "total": sum(file.size for file in skill.files),
         "commands": commands(skill, frame.address),
+        "call": call_command(skill, frame.address) if skill.kind == "action" else "",
+        "inputs": skill.sharing.inputs if skill.sharing is not None else (),
+        "has_descriptor": skill.sharing is not None and skill.sharing.descriptor is not None,
         "artifact": _artifact(skill),
         "findings": len(skill.findings),
         "groups": _groups(skill),
@@ -107,6 +111,13 @@ def commands(skill: Skill, address: str) -> tuple[Command, ...]:
             f'echo "{skill.artifact.digest.hex}  {file}" | sha256sum -c',
         ),
     )
+
+
+def call_command(skill: Skill, address: str) -> str:
+    """Return the command that calls ``skill`` where the site at ``address`` is, with the inputs that it needs."""
+    inputs = skill.sharing.inputs if skill.sharing is not None else ()
+    given = "".join(f" {shlex.quote(one.name)}=..." for one in inputs if one.required)
+    return f"skillwire call {short_address(address)}/{skill.name}{given}"
 
 
 def _groups(skill: Skill) -> list[Findings]:

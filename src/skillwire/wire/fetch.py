@@ -46,6 +46,8 @@ _HARMLESS_HEADERS: Final = frozenset(
 
 _VAGUE: Final = frozenset({"", "application/octet-stream", "binary/octet-stream", "text/plain"})
 _JSON: Final = frozenset({"application/json", "text/json"})
+#: What the name of a type consists of. Spec: RFC 6838 §4.2.
+_OF_TYPES: Final = frozenset("abcdefghijklmnopqrstuvwxyz0123456789!#$&^_.+-/")
 _HTML: Final = frozenset({"text/html", "application/xhtml+xml"})
 _GZIP: Final = frozenset({"application/gzip", "application/x-gzip", "application/x-tar", "application/x-gtar"})
 _ZIP: Final = frozenset({"application/zip", "application/x-zip-compressed", "application/x-zip"})
@@ -110,7 +112,18 @@ def conditional_headers(headers: Mapping[str, str]) -> dict[str, str]:
 
 def content_type(response: HttpResponse) -> str:
     """Return the media type in lower case, without parameters; empty when there is none."""
-    return response.headers.get("content-type", "").partition(";")[0].strip().lower()
+    return media_type(response.headers.get("content-type", ""))
+
+
+def media_type(text: str) -> str:
+    """Return what a ``Content-Type`` says, in lower case, without parameters. Spec: RFC 9110 §8.3.1."""
+    return text.partition(";")[0].strip().lower()
+
+
+def is_json(text: str) -> bool:
+    """Whether a ``Content-Type`` says that it is JSON; one that says nothing does not. Spec: RFC 6839 §3.1."""
+    found = media_type(text)
+    return found in _JSON or (found.endswith("+json") and found.count("/") == 1 and _OF_TYPES.issuperset(found))
 
 
 def expect_json(response: HttpResponse) -> None:
@@ -120,7 +133,7 @@ def expect_json(response: HttpResponse) -> None:
         FetchError: ``CONTENT_TYPE``.
     """
     found = content_type(response)
-    if found not in _VAGUE and found not in _JSON and not found.endswith("+json"):
+    if found not in _VAGUE and not is_json(found):
         raise _unexpected(response, "JSON", found)
 
 

@@ -83,7 +83,10 @@ def served(tmp_path_factory, chromium):  # noqa: ARG001  # without a browser not
         "assets/data.bin": bytes(range(256)),
     }
     write_skill(folder, "tools", files, body=BODY, description="Shapes, measures and joins what is at hand.")
-    for number in range(58):
+    action = 'kind = "action"\n[runtime]\nlanguage = "python"\nentrypoint = "main.py"\n[inputs.city]\ntype = "string"\n'
+    about = 'required = true\ndescription = "Where <b>it</b> is, as people there write the name of their city."\n'
+    write_skill(folder, "forecast", {"skill.toml": action + about, "main.py": "def main(args): ...\n"})
+    for number in range(57):
         scripts = {"scripts/go.sh": "echo go\n"} if number % 2 else None
         write_skill(
             folder,

@@ -11,6 +11,7 @@ PAGES = {
     "bad cursor": "/?after=none",
     "skill": "/skills/tools",
     "hostile skill": "/skills/notes",
+    "action": "/skills/forecast",
     "file": "/skills/tools/files/scripts/run.py",
     "picture": "/skills/tools/files/assets/pixel.png",
     "download": "/skills/tools/files/assets/data.bin",

@@ -15,10 +15,11 @@ from pathlib import Path
 import pytest
 from tests.support.raw_server import RawServer, answer
 
-from skillwire.adapters.checkup import machine
+from skillwire.adapters.checkup import machine, sandbox
 from skillwire.adapters.checkup.examine import CHECKS, Check, examine
 from skillwire.adapters.checkup.surroundings import look_around
-from skillwire.errors import UsageError
+from skillwire.adapters.sandbox.program import Program
+from skillwire.errors import TrustError, UsageError
 from skillwire.model.install import Lock, LockedSkill, Placement
 from skillwire.protocols.agent_skills.messages import SCHEMA_URI
 from skillwire.resolver.checkup import Diagnosis, judge_allow, judge_proxies, judge_secret_file, judge_skew
@@ -74,10 +75,31 @@ def write_lock(project, *skills):
 def test_a_new_project_is_well(project):
     sections = look(project)
     assert faults(sections) == []
-    titles = ["Python", "Settings", "Network", "Clock", "Folders", "Cache", "Agents", "Installed skills"]
+    titles = ["Python", "Settings", "Sandbox", "Network", "Clock", "Folders", "Cache", "Agents", "Installed skills"]
     assert [section.title for section in sections] == titles
     assert all(section.diagnoses for section in sections)
     assert not any(row.why or row.fix for section in sections for row in section.diagnoses)
+
+
+class TestTheSandbox:
+    def test_who_has_no_bubblewrap_needs_none(self, project, monkeypatch):
+        def missing():
+            raise TrustError("SANDBOX_UNAVAILABLE", "bubblewrap is not installed")
+
+        monkeypatch.setattr(sandbox, "find_program", missing)
+        (row,) = sandbox.check_sandbox(look_around(project, {}, time.time()))
+        assert row.severity == "ok"
+        assert row.what.startswith("bubblewrap is not installed")
+
+    def test_one_that_does_not_work_is_told_with_the_fix(self, project, monkeypatch, tmp_path):
+        broken = tmp_path / "bwrap"
+        broken.write_text("#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2\nexit 1\n")
+        broken.chmod(0o755)
+        monkeypatch.setattr(sandbox, "find_program", lambda: Program(str(broken), ()))
+        (row,) = sandbox.check_sandbox(look_around(project, {}, time.time()))
+        assert row.severity == "warning"
+        assert "No permissions" in row.what
+        assert row.fix
 
 
 class TestTheRunner:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from skillwire.adapters.files.credentials import find_credential
+from skillwire.adapters.files.credentials import find_password, find_token
 from skillwire.errors import UsageError
 from skillwire.model.url import parse_url
 
@@ -26,12 +26,12 @@ def netrc(tmp_path):
     ],
 )
 def test_netrc_stands_for_the_usual_https_origin_and_for_this_machine(netrc, url, is_sent):
-    assert (find_credential(parse_url(url), netrc) is not None) == is_sent
+    assert (find_password(parse_url(url), netrc) is not None) == is_sent
 
 
 @pytest.mark.parametrize("url", ["https://example.com/", "https://example.com:8443/"])
 def test_a_token_of_the_environment_is_for_its_port_only(url):
-    found = find_credential(parse_url(url), {"SKILLWIRE_TOKENS": "https://example.com:8443=t", "NETRC": "/nonexistent"})
+    found = find_token(parse_url(url), {"SKILLWIRE_TOKENS": "https://example.com:8443=t"})
     assert found == ("Bearer t" if ":8443" in url else None)
 
 
@@ -39,4 +39,4 @@ def test_a_netrc_that_cannot_be_read_is_said(tmp_path):
     path = tmp_path / "netrc"
     path.write_bytes(b"machine \xff login a password b\n")
     with pytest.raises(UsageError):
-        find_credential(parse_url("https://example.com/"), {"NETRC": str(path)})
+        find_password(parse_url("https://example.com/"), {"NETRC": str(path)})

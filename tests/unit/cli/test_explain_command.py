@@ -30,7 +30,8 @@ def _exit_codes_in_the_source():
     What refuses a request of the server becomes an answer and ends no command.
     """
     found: dict[str, set[int]] = {}
-    answering = {SOURCE / "server" / "authentication.py", *(SOURCE / "server" / "auth").glob("*.py")}
+    server = SOURCE / "server"
+    answering = {server / "authentication.py", *(server / "auth").glob("*.py"), *(server / "invocation").glob("*.py")}
     for path in set(SOURCE.rglob("*.py")) - (answering - {SOURCE / "server" / "auth" / "configuration.py"}):
         for call in (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)):
             name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from skillwire.cli.client_options import confirm
-from skillwire.cli.output import Output, encode_document
+from skillwire.cli.output import Output, encode_document, readable_json
 from skillwire.errors import Place, UsageError
 from skillwire.model.finding import Finding
 
@@ -32,6 +32,14 @@ def test_a_document_is_ascii_that_strict_readers_take():
     assert text.isascii()
     assert text.replace("\n", "").isprintable()
     assert json.loads(text) == {"name": "\\udcff\x1b\x7f\x9b\U0001f600", "\\ud800": ["\\udc80", ["é"]]}
+
+
+def test_json_for_people_has_real_characters_and_no_hidden_ones():
+    value = {"name": "Zo\u00eb \u65e5", "bad": "a\x1b[2J\u202e\x7f\x9b\U000e0041\ud800", "lines": "a\nb"}
+    text = readable_json(value)
+    assert "Zo\u00eb \u65e5" in text
+    assert not [one for one in text if not one.isprintable() and one != "\n"]
+    assert json.loads(text) == value
 
 
 def test_findings_are_in_every_document(capsys):

@@ -103,7 +103,41 @@ def test_show_says_how_it_is_called_and_what_login_it_needs(origin, capsys, refe
     ):
         assert line in told
     assert "\x1b" not in said.out
+    assert "call it: skillwire call " in said.err
     assert "skillwire add" not in said.err
+
+
+def test_show_says_of_a_skill_of_both_protocols_how_it_is_called_and_added(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
+    listed = {"name": "forecast", "type": "skill-md", "description": "Tells the weather.", "url": "/forecast.md"}
+    pages = {
+        "/.well-known/agent-skills/index.json": {
+            "$schema": "https://schemas.agentskills.io/discovery/0.2.0/schema.json",
+            "skills": [{**listed, "digest": f"sha256:{'0' * 64}"}],
+        },
+        "/.well-known/skill-sharing": {
+            "protocol": {"version": "1.0.0"},
+            "provider": {"name": "Example"},
+            "skills": [ENTRY],
+        },
+    }
+
+    def talk(peer):
+        while request := peer.request():
+            found = pages.get(request.split(b" ")[1].decode())
+            status = "200 OK" if found else "404 Not Found"
+            peer.send(answer(json.dumps(found or {}).encode(), "Content-Type: application/json", status=status))
+
+    with RawServer(talk) as server:
+        reference = f"127.0.0.1:{server.port}/forecast"
+        assert run(["show", reference]) == 0
+        said = capsys.readouterr()
+        assert "found via agent-skills 0.2.0, skill-sharing" in lines(said.out)
+        assert f"call it: skillwire call {reference}" in lines(said.err)
+        assert f"add it: skillwire add {reference}" in lines(said.err)
+        del pages["/.well-known/skill-sharing"]
+        assert run(["show", reference, "--refresh"]) == 0
+        assert "call it" not in capsys.readouterr().err
 
 
 def test_show_hands_the_descriptor_to_scripts(origin, capsys):

@@ -40,15 +40,26 @@ def document(told):
 
 
 def test_the_secret_stands_alone_on_standard_output_and_works(told):
-    out, errors = told("create", "build robot", "--skill", "maps", "--scope", "read", "--expires", "90d")
+    out, errors = told("create", "build robot", "--skill", "maps", "--scope", "tasks", "--expires", "90d")
     assert out.count("\n") == 1
     token = open_tokens().recognise(out.strip())
     assert token is not None
-    assert (token.name, sorted(token.skills), sorted(token.scopes)) == ("build robot", ["maps"], ["read"])
+    assert (token.name, sorted(token.skills), sorted(token.scopes)) == ("build robot", ["maps"], ["tasks"])
     assert token.expires == token.created + 90 * 86_400
     assert out.strip() not in errors
-    assert f"made {token.token_id} for build robot, ends in 90 days: opens maps; allows read" in errors
+    assert f"made {token.token_id} for build robot, ends in 90 days: opens maps; allows tasks" in errors
     assert told("create", "quiet one", "-q").err == ""
+
+
+def test_a_scope_that_names_a_skill_opens_it(document):
+    made = document("create", "caller", "--skill", "maps", "--scope", "skill:notes", "--scope", "operator")
+    assert (made["token"]["skills"], made["token"]["scopes"]) == (["maps", "notes"], ["operator"])
+
+
+def test_an_unknown_scope_is_refused_with_those_that_there_are(document):
+    failed = document("create", "x", "--scope", "nonsense", status=2)["error"]
+    assert failed["message"] == "no server here knows the scope 'nonsense'"
+    assert failed["fix"] == "Give operator, tasks or skill:NAME."
 
 
 def test_a_signing_key_signs(document):
@@ -89,7 +100,7 @@ def test_a_revoked_token_is_none_and_revoking_again_says_the_same(document):
 
 
 def test_a_successor_has_the_same_rights_and_the_old_one_lasts_a_while(document):
-    made = document("create", "caller", "--skill", "a", "--scope", "read", "--expires", "30d")
+    made = document("create", "caller", "--skill", "a", "--scope", "tasks", "--expires", "30d")
     after = document("rotate", made["token"]["id"], "--overlap", "1h")
     assert after["replaces"]["id"] == made["token"]["id"]
     assert after["replaces"]["expires_at"] < after["token"]["expires_at"]
@@ -134,6 +145,9 @@ def test_an_id_that_there_is_not_is_said_and_nothing_is_made(document, verb, sta
     [
         (["x", "--skill", "No Name"], "TOKEN_FORM"),
         (["x", "--scope", "two words"], "TOKEN_FORM"),
+        (["x", "--scope", "nonsense"], "TOKEN_FORM"),
+        (["x", "--scope", "operator", "--scope", "operators"], "TOKEN_FORM"),
+        (["x", "--scope", "skill:No Name"], "TOKEN_FORM"),
         ([" "], "TOKEN_FORM"),
         (["bad\x1b[31mname"], "TOKEN_FORM"),
         (["x", "--expires", "0d"], "TOKEN_FORM"),

@@ -58,4 +58,4 @@ def test_the_page_shows_and_describes_every_field_of_skill_toml() -> None:
         if isinstance(value, dict):
             assert f"\n| `[{key}" in FOLDER_PAGE
         else:
-            assert f"\n| `{key}` |" in FOLDER_PAGE
+            assert f"\n| `{key}`" in FOLDER_PAGE

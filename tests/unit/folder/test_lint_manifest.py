@@ -24,7 +24,47 @@ def test_unknown_fields(found: Found) -> None:
 
 def test_the_entry_point_must_be_there(found: Found) -> None:
     assert found(**{"skill.toml": RUNTIME}) == ["error ENTRYPOINT_ABSENT skill.toml:3:1"]
-    assert found(**{"main.py": ""}) == []
+    assert found(**{"main.py": "def main(args): ...\n"}) == []
+
+
+@pytest.mark.parametrize(
+    ("code", "place"),
+    [
+        ("def main(args:\n", "main.py:1:9"),
+        ("print 'x'\n", "main.py:1:1"),
+        ("", "skill.toml:3:1"),
+        ("def run(args): ...\n", "skill.toml:3:1"),
+        ("class A:\n    def main(self): ...\n", "skill.toml:3:1"),
+        ("(" * 5000 + ")" * 5000, "main.py:1:201"),
+    ],
+)
+def test_code_that_can_never_run(found: Found, code: str, place: str) -> None:
+    files = {"skill.toml": RUNTIME, "main.py": code}
+    assert found(**files) == [f"error ENTRYPOINT_BROKEN {place}"]
+    assert found("lenient", **files) == [f"warning ENTRYPOINT_BROKEN {place}"]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "async def main(args): ...\n",
+        "main = lambda args: args\n",
+        "from work import main\n",
+        "from work import *\n",
+        "try:\n    import main\nexcept ImportError:\n    pass\n",
+        "globals()['main'] = print\n",
+        "\ufeffdef main(args): ...\n",
+        "def main(args): '\\d'\n",
+    ],
+)
+def test_code_that_may_run(found: Found, code: str) -> None:
+    assert found(**{"skill.toml": RUNTIME, "main.py": code}) == []
+
+
+def test_the_export_is_what_is_looked_for(found: Found) -> None:
+    files = {"skill.toml": f'{RUNTIME}export = "run"\n', "main.py": "def main(args): ...\n"}
+    assert found(**files) == ["error ENTRYPOINT_BROKEN skill.toml:4:1"]
+    assert found(**{"main.py": "def run(args): ...\n"}) == []
 
 
 def test_two_versions(found: Found) -> None:

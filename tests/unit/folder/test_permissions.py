@@ -68,6 +68,14 @@ def test_network_patterns_that_are_too_wide_or_unclear(value: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "value", ["https://localhost", "https://localhost:8756", "http://localhost:1/a", "https://api.internal"]
+)
+def test_a_local_name_is_told_as_one(value: str) -> None:
+    with pytest.raises(ValidationError, match="local names are not allowed"):
+        check_network(value)
+
+
+@pytest.mark.parametrize(
     "value",
     [
         "", "key", "A-B", "A=B", "AWS_*", "1A", "A B", "A\n", "A" * 129,

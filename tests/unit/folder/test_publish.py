@@ -74,15 +74,22 @@ def test_what_the_folder_says_goes_into_the_skill(write: Write) -> None:
 @pytest.mark.parametrize(
     ("files", "identifiers"),
     [
-        ({}, Identifiers("example-corp/pdf-forms", "pdf-forms", "example.corp.pdf.forms")),
-        ({"skill.toml": 'namespace = "docs"'}, Identifiers("example-corp/pdf-forms", "pdf-forms", "docs.pdf.forms")),
+        ({}, Identifiers("example-corp/pdf-forms", "pdf-forms", "example.corp.pdf.forms", "example.corp")),
+        (
+            {"skill.toml": 'namespace = "docs"'},
+            Identifiers("example-corp/pdf-forms", "pdf-forms", "docs.pdf.forms", "docs"),
+        ),
+        (
+            {"skill.toml": 'name = "example.corp.forms"'},
+            Identifiers("example-corp/pdf-forms", "pdf-forms", "example.corp.forms", "example.corp"),
+        ),
         (
             {"skill.toml": 'id = "a/b"\nskill_id = "skill-b"\nname = "x.y.z"'},
             Identifiers("a/b", "skill-b", "x.y.z"),
         ),
         (
             {"descriptor.json": '{"id": "com.example.pdf-v1", "name": "PDF"}'},
-            Identifiers("com.example.pdf-v1", "pdf-forms", "example.corp.pdf.forms"),
+            Identifiers("com.example.pdf-v1", "pdf-forms", "example.corp.pdf.forms", "example.corp"),
         ),
     ],
 )

@@ -297,7 +297,7 @@ class TestAuthorizationCode:
 
 
 class TestDevice:
-    DEVICE = DeviceCode("hush-device", "ABCD", "https://auth.example/device", None, 60.0, 5.0)
+    DEVICE = DeviceCode("hush-device", "ABCD", "https://auth.example/device", 60.0, 5.0)
 
     def poll(self, *answers, expires_in=60.0):
         """Return what came of it, and the pause before each question."""

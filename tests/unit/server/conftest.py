@@ -1,8 +1,16 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import pytest
+from tests.support.invoking import Caller, Scripted
+
+from skillwire import limits
+from skillwire.adapters.sqlite.open import open_tokens
+from skillwire.invocation.settings import ExecutionSettings
+from skillwire.server import app, compose
+from skillwire.server.auth.configuration import ServerConfiguration
 
 
 @pytest.fixture
@@ -15,3 +23,39 @@ def settle(monkeypatch):
         monkeypatch.setattr(time, "time_ns", lambda: real() + 1_000_000_000)
 
     return settle
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
+    open_tokens.cache_clear()
+    yield tmp_path / "home"
+    open_tokens.cache_clear()
+
+
+@pytest.fixture
+def executor():
+    return Scripted()
+
+
+@pytest.fixture
+async def serving(tmp_path, home, executor, monkeypatch):  # noqa: ARG001  # the state folder is the test's
+    """Return what serves ``tmp_path/skills`` to a :class:`Caller`; ended with the test."""
+    monkeypatch.setattr(compose, "make_executors", lambda *_: {"python": lambda: executor, "http": lambda: executor})
+    applications = []
+
+    async def serve(settings=None, configuration=None, **options):
+        settings = settings or ExecutionSettings(grant_all=True)
+        configuration = replace(configuration or ServerConfiguration(), executions=settings)
+        application = app(
+            [tmp_path / "skills"], blobs=tmp_path / "blobs", publisher="acme", configuration=configuration, **options
+        )
+        applications.append(application)
+        await application.startup()
+        await application.publication.first(20)
+        return Caller(application)
+
+    yield serve
+    monkeypatch.setattr(limits, "SERVER_SHUTDOWN_SECONDS", 0)  # nobody waits for what a test left running
+    for application in applications:
+        await application.shutdown()

@@ -4,49 +4,17 @@ import asyncio
 import re
 
 import pytest
-import uvicorn
+from tests.support.connections import Connections
 from tests.support.publishing import write_skill
-from uvicorn.server import ServerState
 
 from skillwire import limits
 from skillwire.server import app
-from skillwire.server.connection import Connection
 
 INDEX = b"GET /.well-known/agent-skills/index.json HTTP/1.1\r\nHost: x\r\nAccept-Encoding: gzip\r\n\r\n"
 HEAD = INDEX.replace(b"GET", b"HEAD")
 HEALTH = b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-Note: a\r\n\r\n"
 LOCKED = INDEX.replace(b"Host: x", b"Host: x\r\nX-API-Key: wrong")
 POSTED = b"POST /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s" % (len(INDEX), INDEX)
-
-
-class Transport(asyncio.Transport):
-    """Keeps what is written."""
-
-    def __init__(self):
-        super().__init__()
-        self.written = b""
-        self.closed = False
-
-    def write(self, data):
-        self.written += data
-
-    def writelines(self, parts):
-        self.written += b"".join(parts)
-
-    def close(self):
-        self.closed = True
-
-    def is_closing(self):
-        return self.closed
-
-    def get_extra_info(self, name, default=None):
-        return {"peername": ("192.0.2.7", 1234), "sockname": ("192.0.2.1", 80)}.get(name, default)
-
-    def pause_reading(self):
-        pass
-
-    def resume_reading(self):
-        pass
 
 
 @pytest.fixture
@@ -63,22 +31,9 @@ async def application(tmp_path, monkeypatch):
 @pytest.fixture
 def connect(application):
     """Return a connection to the application and its transport."""
-    config = uvicorn.Config(application, http=Connection, ws="none", lifespan="off", log_config=None)
-    config.load()
-    opened = []
-
-    def make():
-        state = ServerState()
-        state.default_headers = [(b"date", b"now")]
-        connection = Connection(config, state, {}, asyncio.get_running_loop())
-        transport = Transport()
-        connection.connection_made(transport)
-        opened.append(connection)
-        return connection, transport
-
-    yield make
-    for connection in opened:
-        connection.connection_lost(None)
+    connections = Connections(application)
+    yield connections
+    connections.close()
 
 
 async def answers(connect, chunks, expected):
@@ -156,3 +111,14 @@ async def test_known_requests_make_room_for_newer_ones(connect, monkeypatch):
         request = INDEX.replace(b"Host: x", b"Host: x%d" % number)
         assert kinds(await answers(connect, [request, request], 2)) == [(b"200", b""), (b"200", b"")]
     assert kinds(await answers(connect, [INDEX, INDEX], 2)) == [(b"200", b""), (b"200", b"")]
+
+
+async def test_a_large_body_has_time_to_arrive_and_one_that_trickles_has_not(connect):
+    head = b"POST /rpc HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 4000000\r\n\r\n"
+    for came, is_waited_for in ((b" " * 2_000_000, True), (b" ", False)):
+        connection, transport = connect()
+        connection.data_received(head)
+        connection.data_received(came)
+        connection._began -= limits.SERVER_REQUEST_SECONDS + 10
+        connection._look()
+        assert transport.is_closing() != is_waited_for

@@ -9,7 +9,15 @@ from skillwire.server.openapi import OPENAPI_PATH
 from skillwire.server.openapi_paths import paths
 
 PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "http.md").read_text()
-PARTS = {"{skill}": "NAME", "{asset}": "NAME", "{file}": "PATH", "{archive}": "ARCHIVE", "{artifact}": "ARTIFACT"}
+PARTS = {
+    "{blob}": "ID",
+    "{execution}": "ID",
+    "{skill}": "NAME",
+    "{asset}": "NAME",
+    "{file}": "PATH",
+    "{archive}": "ARCHIVE",
+    "{artifact}": "ARTIFACT",
+}
 
 
 def test_every_path_is_on_the_page():

@@ -48,6 +48,14 @@ class Published:
         return self.publication._skills[name].description
 
 
+@pytest.fixture(autouse=True)
+def _look_often(monkeypatch):
+    """Let no test wait for the pauses that spare a server's processor."""
+    monkeypatch.setattr("skillwire.server.watch._TICK_MS", 50)
+    monkeypatch.setattr("skillwire.server.watch._POLL", 0.02)
+    monkeypatch.setattr("skillwire.server.watch._POLL_SHARE", 1.0)
+
+
 @pytest.fixture
 def published(tmp_path, monkeypatch):
     published = Published(tmp_path)
@@ -331,7 +339,6 @@ def test_where_no_notifications_can_be_had_the_folders_are_polled(tmp_path, monk
         raise OSError("OS file watch limit reached")
 
     monkeypatch.setattr("skillwire.server.watch.watchfiles.watch", refuse)
-    monkeypatch.setattr("skillwire.server.watch._POLL", 0.02)
     published = Published(tmp_path)
     with structlog.testing.capture_logs() as log:
         published.publication.start()

@@ -49,6 +49,13 @@ def folder(tmp_path):
 
 
 @pytest.fixture
+def action(folder):
+    inputs = '[inputs.city]\ntype = "string"\nrequired = true\ndescription = "Where <it> is."\n'
+    manifest = f'kind = "action"\n[runtime]\nlanguage = "python"\nentrypoint = "main.py"\n{inputs}'
+    write_skill(folder, "forecast", {"skill.toml": manifest, "main.py": "def main(args): ...\n"})
+
+
+@pytest.fixture
 def make(folder, tmp_path):
     return lambda **options: app([folder], blobs=tmp_path / "blobs", publisher="acme", access_log=False, **options)
 
@@ -360,7 +367,11 @@ async def test_it_works_below_any_path(make):
         if not href.startswith("http"):
             where = urljoin("http://h/team/skills/tools", href).removeprefix("http://h")
             assert where.startswith("/team/")
-            assert (await mounted.get(where, HTML)).status == 200, href
+            answer = await mounted.get(where, HTML)
+            if where == "/team/executions":  # for those who sign in
+                assert answer.fields["location"].startswith("/team/login?")
+            else:
+                assert answer.status == 200, href
     await application.shutdown()
 
 
@@ -461,3 +472,15 @@ def test_what_pages_are_made_with_is_imported_with_the_first_page():
     )
     seen = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert seen.stdout == "[]\n"
+
+
+@pytest.mark.usefixtures("action")
+async def test_an_action_says_first_how_it_is_called(make):
+    application = make()
+    page = (await Asgi(application).get("/skills/forecast", HTML)).body.decode()
+    notes = (await Asgi(application).get("/skills/notes", HTML)).body.decode()
+    await application.shutdown()
+    assert page.index("skillwire call ") < page.index("skillwire add ")
+    assert "/forecast city=...</code>" in page
+    assert "<td><code>city</code></td><td>string</td><td>yes</td><td>Where &lt;it&gt; is.</td>" in page
+    assert "skillwire call" not in notes

@@ -4,7 +4,7 @@ import pytest
 
 from skillwire.errors import FetchError, TrustError
 from skillwire.wire.exchange import HttpRequest, HttpResponse, follow
-from skillwire.wire.fetch import conditional_headers, expect_archive, expect_json, fetch
+from skillwire.wire.fetch import conditional_headers, expect_archive, expect_json, fetch, is_json
 
 URL = "https://a.example/index.json"
 SECRET = {"Authorization": "Bearer secret"}
@@ -187,3 +187,15 @@ def test_a_type_that_contradicts_the_bytes(content_type, body):
     with pytest.raises(FetchError) as caught:
         expect_archive(answer(content_type=content_type, body=body))
     assert caught.value.code == "CONTENT_TYPE"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        *((text, True) for text in ("application/json", " Application/JSON ; a=b", "text/json", "a/b.c+json")),
+        *((text, False) for text in ("", "json", "+json", "a/b/c+json", "a b/c+json", "a/b\r\n+json", "\u0430/b+json")),
+        *((text, False) for text in ("text/html", "application/x-www-form-urlencoded", "application/json5")),
+    ],
+)
+def test_what_says_that_it_is_json(text, expected):
+    assert is_json(text) is expected

@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from skillwire.adapters.checkup import folders, installed, machine, network
+from skillwire.adapters.checkup import folders, installed, machine, network, sandbox
 from skillwire.adapters.http.threads import call_within, outcomes
 from skillwire.errors import SkillwireError
 from skillwire.resolver.checkup import Diagnosis, Section, from_error
@@ -36,6 +36,7 @@ CHECKS: Final = (
     Check("Python", "the interpreter", machine.check_python),
     Check("Python", "the packages that skillwire needs", machine.check_parts),
     Check("Settings", "the settings", folders.check_settings),
+    Check("Sandbox", "the sandbox", sandbox.check_sandbox),
     Check("Network", "proxies", network.check_proxies),
     Check("Network", "the address policy", network.check_policy),
     Check("Network", "being offline", network.check_offline),

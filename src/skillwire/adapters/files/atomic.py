@@ -14,8 +14,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def write_atomically(path: Path, content: bytes, *, mode: int = 0o644) -> None:
+def write_atomically(path: Path, content: bytes, *, mode: int = 0o644, durable: bool = False) -> None:
     """Write ``content`` beside ``path`` and rename it into place; missing parents are made.
+
+    With ``durable`` it is on the disk when this returns, for what cannot be made again.
 
     Raises:
         StorageError: ``STORAGE``, with the path.
@@ -24,9 +26,14 @@ def write_atomically(path: Path, content: bytes, *, mode: int = 0o644) -> None:
     temporary = f"{folder or '.'}/.{name}.{os.urandom(6).hex()}.tmp"
     try:
         try:
-            with open(_create(temporary, mode), "wb") as file:  # from a handle: mode and O_EXCL hold
+            with open(_create(temporary, mode, durable=durable), "wb") as file:  # from a handle: mode and O_EXCL hold
                 file.write(content)
+                if durable:
+                    file.flush()
+                    os.fsync(file.fileno())
             os.replace(temporary, path)  # noqa: PTH105  # text: add writes one blob for each skill
+            if durable:
+                sync_folder(folder or ".")
         except BaseException:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(temporary)  # noqa: PTH108  # same
@@ -35,13 +42,32 @@ def write_atomically(path: Path, content: bytes, *, mode: int = 0o644) -> None:
         raise storage_error(error, path) from error
 
 
-def _create(path: str, mode: int) -> int:
+def sync_folder(folder: str | Path) -> None:
+    """Have the names in ``folder`` on the disk when this returns."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _create(path: str, mode: int, *, durable: bool) -> int:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
     try:
         return os.open(path, flags, mode)
     except FileNotFoundError:  # most often the folder is there, and one call is enough
-        make_folder(os.path.dirname(path))  # noqa: PTH120  # text, as above
+        folder = os.path.dirname(path)  # noqa: PTH120  # text, as above
+        holders = list(_holders_of_new_folders(folder)) if durable else []
+        make_folder(folder)
+        for holder in holders:  # the name of a new folder lasts when the one that holds it is synced
+            sync_folder(holder)
         return os.open(path, flags, mode)
+
+
+def _holders_of_new_folders(folder: str) -> Iterator[str]:
+    while folder and not os.path.isdir(folder):  # noqa: PTH112  # same
+        folder = os.path.dirname(folder)  # noqa: PTH120  # same
+        yield folder or "."
 
 
 def storage_error(error: OSError, path: Path) -> StorageError:

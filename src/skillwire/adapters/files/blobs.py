@@ -1,7 +1,7 @@
 """Blobs in a folder: immutable bytes, each in a file named by its digest.
 
 ``ab/cdef…`` holds the bytes whose SHA-256 is ``abcdef…``. A blob is written beside its place and renamed, so it
-is there whole or not at all; nothing is synced to the disk, since all of it can be made again from the skills.
+is there whole or not at all. What can be made again from the skills is not synced to the disk.
 After a power cut a file may be short or garbled: :meth:`FileBlobs.has` judges by the size and
 :meth:`FileBlobs.read` by the digest, and what fails is as good as absent.
 
@@ -22,17 +22,21 @@ from skillwire.adapters.files.downloads import FileDownload
 from skillwire.model.digest import Digest
 
 if TYPE_CHECKING:
-    from collections.abc import Container
+    from collections.abc import Container, Iterator
 
 _FOLDER_MODE: Final = 0o700
 _FILE_MODE: Final = 0o600
 
 
 class FileBlobs:
-    """A :class:`~skillwire.ports.BlobStore` in ``directory``, which is made when the first blob comes."""
+    """A :class:`~skillwire.ports.BlobStore` in ``directory``, which is made when the first blob comes.
 
-    def __init__(self, directory: Path) -> None:
+    One that is ``durable`` has synced a blob to the disk when :meth:`put` returns.
+    """
+
+    def __init__(self, directory: Path, *, durable: bool = False) -> None:
         self.directory = directory
+        self._durable = durable
         self._lock: int | None = None
 
     def put(self, content: bytes) -> Digest:
@@ -43,7 +47,7 @@ class FileBlobs:
         """
         digest = Digest.of(content)
         if not self.has(digest, len(content)):
-            write_atomically(self._place(digest), content, mode=_FILE_MODE)
+            write_atomically(self._place(digest), content, mode=_FILE_MODE, durable=self._durable)
         return digest
 
     def read(self, digest: Digest) -> bytes | None:
@@ -69,6 +73,16 @@ class FileBlobs:
         path = self._place(digest)
         return path if path.is_file() else None
 
+    def remove(self, digest: Digest) -> None:
+        """Remove a blob; one that is not there is as good as removed."""
+        self._place(digest).unlink(missing_ok=True)
+
+    def files(self) -> Iterator[tuple[Path, Digest]]:
+        """Yield each file with the digest that its name says; what was left over of a write has none that is one."""
+        for shard in self.directory.glob("[0-9a-f][0-9a-f]"):
+            for file in shard.iterdir():
+                yield file, Digest(f"sha256:{shard.name}{file.name}")
+
     def download(self, digest: Digest) -> FileDownload:
         """Return the download of a blob, as far as it came; it is beside the blobs until it is whole."""
         return FileDownload(self.directory / "partial" / digest.hex, self._place(digest))
@@ -91,11 +105,10 @@ class FileBlobs:
         if self._lock is None or not self._is_alone(self._lock):
             return 0
         removed = 0
-        for shard in self.directory.glob("[0-9a-f][0-9a-f]"):
-            for file in shard.iterdir():
-                if Digest(f"sha256:{shard.name}{file.name}") not in used:  # left-over temporary files included
-                    file.unlink(missing_ok=True)
-                    removed += 1
+        for file, digest in self.files():
+            if digest not in used:  # left-over temporary files included
+                file.unlink(missing_ok=True)
+                removed += 1
         fcntl.flock(self._lock, fcntl.LOCK_SH)
         return removed
 

@@ -24,23 +24,20 @@ if TYPE_CHECKING:
     from skillwire.model.url import Url
 
 
-def find_credential(url: Url, environment: Mapping[str, str]) -> str | None:
-    """Return the ``Authorization`` value for the origin of ``url`` that needs no login, or None.
-
-    ``SKILLWIRE_TOKENS`` holds ``origin=token`` pairs, separated by white space. ``~/.netrc`` (or the file that
-    ``NETRC`` names) holds a user name and password for a host, which stand for its https origin on the usual port
-    and, where nobody is on the way, for any port of this machine.
-    """
-    return find_token(url, environment) or find_password(url, environment)
-
-
 def find_token(url: Url, environment: Mapping[str, str]) -> str | None:
-    """Return the ``Authorization`` value that ``SKILLWIRE_TOKENS`` has for the origin of ``url``."""
+    """Return the ``Authorization`` value that ``SKILLWIRE_TOKENS`` has for the origin of ``url``, or None.
+
+    It holds ``origin=token`` pairs, separated by white space.
+    """
     return _from_environment(url, environment.get("SKILLWIRE_TOKENS", ""))
 
 
 def find_password(url: Url, environment: Mapping[str, str]) -> str | None:
-    """Return the ``Authorization`` value that ``~/.netrc`` has for the origin of ``url``."""
+    """Return the ``Authorization`` value that ``~/.netrc`` has for the origin of ``url``, or None.
+
+    It, or the file that ``NETRC`` names, holds a user name and password for a host, which stand for its https origin on
+    the usual port and, where nobody is on the way, for any port of this machine.
+    """
     return _from_netrc(url, environment)
 
 

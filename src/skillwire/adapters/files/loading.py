@@ -30,6 +30,7 @@ from skillwire.adapters.files.signature import sign_folder
 from skillwire.adapters.files.skill_rows import finding_rows, pack_skill, read_findings
 from skillwire.codes import CODES
 from skillwire.errors import Place, SkillwireError, StorageError, UsageError
+from skillwire.folder.lint_manifest import lint_executor
 from skillwire.folder.publish import Refused, prepare
 from skillwire.model.access import Access
 from skillwire.model.finding import Finding
@@ -49,8 +50,10 @@ _WORTH_A_WORKER: Final = 50
 _BATCH: Final = 20
 _ATTEMPTS: Final = 3
 _PUBLISHER: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]{0,62}[A-Za-z0-9])?", re.ASCII)
-#: What the protocols add to the rules of a folder.
-JUDGES: Final = (lint_sharing,)
+#: What the protocols add to the rules of a skill.
+PROTOCOL_JUDGES: Final = (lint_sharing,)
+#: The same, and the rules for what comes from a folder.
+JUDGES: Final = (*PROTOCOL_JUDGES, lint_executor)
 _LENGTH: Final = struct.Struct("<I")
 _KEEPERS: Final[dict[str, Callable[..., Keeper]]] = {
     "blobs": KeepBlobs,

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 from skillwire.adapters.files.atomic import storage_error
 from skillwire.adapters.files.directories import config_directory
+from skillwire.errors import DecodeError, Place
+from skillwire.limits import SETTINGS_BYTES
 from skillwire.resolver.settings import SETTINGS_FILE, SettingsLayer, environment_layer, merge_settings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from skillwire.errors import Place
     from skillwire.resolver.settings import Settings
 
 
@@ -20,7 +21,7 @@ def load_settings(project: Path, environment: Mapping[str, str]) -> Settings:
     """Return the settings in force for ``project``, flags not yet applied.
 
     Raises:
-        UsageError: ``SETTING_FORM``. DecodeError: not TOML. StorageError: a file cannot be read.
+        UsageError: ``SETTING_FORM``. DecodeError: not TOML, or too large. StorageError: a file cannot be read.
     """
     return merge_settings(*settings_layers(project, environment))
 
@@ -29,7 +30,7 @@ def settings_layers(project: Path, environment: Mapping[str, str]) -> list[Setti
     """Return what each place says that says something: the environment, the project's file, the user's file.
 
     Raises:
-        DecodeError: not TOML. StorageError: a file cannot be read.
+        DecodeError: not TOML, or too large. StorageError: a file cannot be read.
     """
     project_file = find_project_file(project)
     files = (
@@ -58,11 +59,14 @@ def find_project_file(project: Path) -> Path | None:
 
 def _read(path: Path, *, is_project: bool = False) -> SettingsLayer | None:
     try:
-        content = path.read_bytes()
+        with path.open("rb") as file:
+            content = file.read(SETTINGS_BYTES + 1)
     except FileNotFoundError:
         return None
     except OSError as error:
         raise storage_error(error, path) from error
+    if len(content) > SETTINGS_BYTES:
+        raise DecodeError("LIMIT_SIZE", f"more than {SETTINGS_BYTES} bytes", place=Place(str(path)))
     from skillwire.trust.guarded_toml import load_toml  # noqa: PLC0415  # most projects have no settings file
 
     values = load_toml(content, source=str(path))

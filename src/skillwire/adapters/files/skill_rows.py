@@ -12,6 +12,7 @@ import msgspec
 
 from skillwire.errors import Place
 from skillwire.model.access import Access
+from skillwire.model.action import Action, Permissions
 from skillwire.model.digest import Digest
 from skillwire.model.finding import Finding
 from skillwire.model.sharing import SharedInput, Sharing
@@ -49,8 +50,15 @@ def pack_skill(skill: Skill) -> bytes:
             skill.kind,
             skill.scenes,
             skill.capabilities,
-            names and (names.skill_sharing, names.skill_discovery, names.skills_rpc),
+            names and tuple(names),
             skill.sharing and _sharing_row(skill.sharing),
+            skill.action
+            and (
+                *skill.action[:3],
+                tuple(skill.action.permissions),
+                dict(skill.action.settings),
+                skill.action.idempotent,
+            ),
             finding_rows(skill.findings),
         )
     )
@@ -59,9 +67,8 @@ def pack_skill(skill: Skill) -> bytes:
 def unpack_skill(data: bytes) -> Skill:
     """Return the skill that :func:`pack_skill` made ``data`` of."""
     publisher, name, version, description, files, artifact, *optional = _decoder.decode(data)
-    license_, compatibility, allowed_tools, metadata, access, kind, scenes, capabilities, names, sharing, findings = (
-        optional
-    )
+    license_, compatibility, allowed_tools, metadata, access, kind, scenes, capabilities, names, *rest = optional
+    sharing, action, findings = rest
     artifact_type, media_type, extension, size, digest = artifact
     return Skill(
         publisher=publisher,
@@ -80,6 +87,7 @@ def unpack_skill(data: bytes) -> Skill:
         capabilities=tuple(capabilities),
         identifiers=names and Identifiers(*names),
         sharing=sharing and _read_sharing(sharing),
+        action=action and _read_action(action),
         findings=read_findings(findings),
     )
 
@@ -102,6 +110,11 @@ def _read_sharing(row: list[Any]) -> Sharing:
         endpoint=endpoint,
         descriptor=descriptor and _digest(descriptor),
     )
+
+
+def _read_action(row: list[Any]) -> Action:
+    executor, entrypoint, export, (network, secrets), settings, idempotent = row
+    return Action(executor, entrypoint, export, Permissions(tuple(network), tuple(secrets)), settings, idempotent)
 
 
 def finding_rows(findings: Iterable[Finding]) -> list[Any]:

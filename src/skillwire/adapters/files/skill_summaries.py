@@ -36,7 +36,7 @@ class SkillSummary(msgspec.Struct, array_like=True):
     skill_type: str
     scenes: msgspec.Raw
     capabilities: msgspec.Raw
-    identifiers: tuple[str, str, str] | None
+    identifiers: tuple[str, ...] | None
 
     @property
     def kind(self) -> str:

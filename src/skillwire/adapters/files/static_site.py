@@ -36,7 +36,7 @@ from skillwire.protocols.skill_sharing.paths import REGISTRY
 from skillwire.protocols.skill_sharing.paths import WELL_KNOWN as SHARING_INDEX
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from skillwire.adapters.files.site_folder import Changes
     from skillwire.model.finding import Finding
@@ -58,6 +58,7 @@ class SiteOptions:
         allow_empty: also write a site in which nobody would see a skill.
         use_record: whether folders that have not changed since the last build are taken as they are.
         dry_run: load everything, write nothing.
+        more: returns further files that list the skills, by their paths in the site.
     """
 
     roots: tuple[str, ...]
@@ -70,6 +71,7 @@ class SiteOptions:
     allow_empty: bool = False
     use_record: bool = True
     dry_run: bool = False
+    more: Callable[[Collection[Skill]], Mapping[str, bytes]] = lambda _: {}
 
 
 class BuildReport(NamedTuple):
@@ -187,7 +189,7 @@ class SiteBuild:
         for path, content in zip(listings, encode_listings(listings.values()), strict=True):
             stage.write(path, content)
             lines.add(file_line(path[1:]))
-        others = host_files(self._options.hosts)
+        others = {**host_files(self._options.hosts), **self._options.more(catalog.skills.values())}
         if base_url:  # what Skill Sharing says holds full URLs
             others[SHARING_INDEX[1:]] = _sharing_index(catalog, self._options)
         for path, content in others.items():

@@ -12,10 +12,11 @@ import hashlib
 import sqlite3
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from importlib import resources
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from skillwire.adapters.sqlite.turns import turn_at
 from skillwire.errors import Place, StorageError
 
 if TYPE_CHECKING:
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 _PATIENCE: Final = 10.0
 _MIGRATIONS: Final = "skillwire.adapters.sqlite"
 _TABLE: Final = "CREATE TABLE IF NOT EXISTS migrations (number INTEGER PRIMARY KEY, checksum TEXT NOT NULL) STRICT"
+#: How a transaction begins, how it is committed, and how it is undone; and the same of a part of one.
+_WHOLE: Final = ("BEGIN IMMEDIATE", "COMMIT", ("ROLLBACK",))
+_PART: Final = ("SAVEPOINT part", "RELEASE part", ("ROLLBACK TO part", "RELEASE part"))
 
 
 class Migration(NamedTuple):
@@ -70,16 +74,29 @@ class Database:
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """Give this thread's connection in a transaction: committed at the end, undone by an error."""
+        """Give this thread's connection in a transaction: committed at the end, undone by an error.
+
+        Within another one of this thread it is a part of that, committed with it, and undone alone by its own error.
+        """
         with self._errors():
             connection = self._connection()
-            connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield connection
-            except BaseException:
-                connection.execute("ROLLBACK")
-                raise
-            connection.execute("COMMIT")
+            is_part = connection.in_transaction
+            with nullcontext() if is_part else turn_at(self.path):
+                begin, commit, undo = _PART if is_part else _WHOLE
+                connection.execute(begin)
+                try:
+                    yield connection
+                    connection.execute(commit)
+                except BaseException:
+                    if connection.in_transaction:  # some errors, such as a full disk, have undone everything already
+                        for statement in undo:
+                            connection.execute(statement)
+                    raise
+
+    def version(self) -> int:
+        """Return a number that changes when another connection than this thread's has written."""
+        with self.reading() as connection:
+            return int(connection.execute("PRAGMA data_version").fetchone()[0])
 
     def close(self) -> None:
         """Close this thread's connection."""
@@ -103,6 +120,7 @@ class Database:
         try:
             _switch_to_wal(connection)
             connection.execute("PRAGMA synchronous = FULL")
+            connection.execute("PRAGMA temp_store = MEMORY")
             connection.execute("PRAGMA foreign_keys = ON")
             with self._lock:
                 if not self._is_current:

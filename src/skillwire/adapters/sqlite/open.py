@@ -4,16 +4,38 @@ from __future__ import annotations
 
 import time
 from functools import cache
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+from skillwire.adapters.files.blobs import FileBlobs
 from skillwire.adapters.files.directories import state_directory
 from skillwire.adapters.files.server_key import read_server_key
 from skillwire.adapters.sqlite.database import Database
+from skillwire.adapters.sqlite.grants import SqliteGrants
+from skillwire.adapters.sqlite.ledger import SqliteLedger
+from skillwire.adapters.sqlite.run_blobs import SqliteRunBlobs
 from skillwire.adapters.sqlite.tokens import SqliteTokens
+from skillwire.invocation.grants import Grants
 from skillwire.registry.tokens import Tokens
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from skillwire.invocation.settings import RunSettings
 
 DATABASE: Final = "skillwire.db"
 SERVER_KEY: Final = "server.key"
+OUTPUTS: Final = "outputs"
+RUN_BLOBS: Final = "run-blobs"
+
+
+def open_database() -> Database:
+    """Return the database in the state directory: one object for all of this process; made with its first use."""
+    return _database(state_directory() / DATABASE)
+
+
+@cache
+def _database(path: Path) -> Database:
+    return Database(path)
 
 
 @cache
@@ -23,10 +45,33 @@ def open_tokens() -> Tokens:
     Raises:
         StorageError: ``DATABASE``, ``SERVER_KEY``, ``STORAGE``.
     """
-    state = state_directory()
-    return Tokens(SqliteTokens(Database(state / DATABASE)), read_server_key(state / SERVER_KEY), time.time)
+    return Tokens(SqliteTokens(open_database()), open_server_key(), time.time)
 
 
-def has_tokens() -> bool:
-    """Whether there is anything to open, so that who only looks makes nothing."""
+def open_server_key() -> bytes:
+    """Return this server's key, from which others are derived; made when it is not there.
+
+    Raises:
+        StorageError: ``SERVER_KEY``, ``STORAGE``.
+    """
+    return read_server_key(state_directory() / SERVER_KEY)
+
+
+def open_grants() -> Grants:
+    """Return what was granted on this machine; the database is made with its first use."""
+    return Grants(SqliteGrants(open_database()), time.time)
+
+
+def open_ledger() -> SqliteLedger:
+    """Return the executions in the state directory, large outputs beside the database; made with its first use."""
+    return SqliteLedger(open_database(), FileBlobs(state_directory() / OUTPUTS, durable=True))
+
+
+def open_run_blobs(settings: RunSettings) -> SqliteRunBlobs:
+    """Return the blobs of those who have skills executed, in the state directory; made with their first use."""
+    return SqliteRunBlobs(open_database(), state_directory() / RUN_BLOBS, settings)
+
+
+def has_database() -> bool:
+    """Whether there is a database to open, so that who only looks makes nothing."""
     return (state_directory() / DATABASE).exists()

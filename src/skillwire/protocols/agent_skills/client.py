@@ -154,6 +154,10 @@ def _request(url: str, headers: dict[str, str], authorization: str | None, max_b
 def _expect_ok(response: HttpResponse) -> None:
     place = Place(response.url)
     if response.status in _DENIED:
-        raise FetchError("ACCESS_DENIED", f"the origin answered {response.status}", place=place)
+        from skillwire.trust.told_reason import told_reason  # noqa: PLC0415  # few origins refuse
+
+        reason = told_reason(response.body)
+        message = f"the origin answered {response.status}" + (f": {reason}" if reason else "")
+        raise FetchError("ACCESS_DENIED", message, place=place)
     if response.status != _OK:
         raise FetchError("HTTP_STATUS", f"the origin answered {response.status}", place=place)

@@ -13,7 +13,7 @@ from typing import Final
 OPEN_FIELDS: Final[dict[str, str]] = {
     "Access-Control-Allow-Origin": "*",
     "Access-Control-Expose-Headers": "ETag, Accept-Ranges, Content-Range, RateLimit-Limit, RateLimit-Remaining, "
-    "RateLimit-Reset, Retry-After, WWW-Authenticate",
+    "RateLimit-Reset, Retry-After, WWW-Authenticate, Location, Preference-Applied, Webhook-Secret",
     "Cross-Origin-Resource-Policy": "cross-origin",
     "X-Content-Type-Options": "nosniff",
 }

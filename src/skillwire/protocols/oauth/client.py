@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
 _OK: Final = 200
 _SLOWER: Final = 5.0  # seconds that slow_down adds, RFC 8628 §3.5
-_DEVICE_GRANT: Final = "urn:ietf:params:oauth:grant-type:device_code"
 _METADATA: Final = ("oauth-authorization-server", "openid-configuration")
 _JSON: Final = {"Accept": "application/json"}
 

@@ -66,13 +66,11 @@ def decode_device(response: HttpResponse, secrets: Sequence[str] = ()) -> Device
     seconds = _seconds(answer, "expires_in", place)
     if device_code is None or not isinstance(user_code, str) or not isinstance(url, str) or seconds is None:
         raise DecodeError("LOGIN_ANSWER", "the answer lacks a code, an address or its time limit", place=place)
-    complete = answer.get("verification_uri_complete")
     interval = _seconds(answer, "interval", place)
     return DeviceCode(
         device_code,
         user_code[:64],
         url,
-        complete if isinstance(complete, str) else None,
         min(seconds, float(limits.LOGIN_DEVICE_SECONDS)),
         _DEFAULT_INTERVAL if interval is None else max(interval, _LEAST_INTERVAL),
     )

@@ -67,7 +67,6 @@ class DeviceCode:
     device_code: str = field(repr=False)
     user_code: str
     verification_url: str
-    complete_url: str | None
     expires_in: float
     interval: float
 

@@ -1,32 +1,43 @@
-"""The rule that ``descriptor.json`` is a Skill Descriptor, for ``check`` and for publishing.
+"""The rules that what a folder says for Skill Sharing can be served, for ``check`` and for publishing.
 
 A publisher's own descriptor is served as it is, so it has to be one: by the schema, and by the rules that our own
-client applies to a stranger's. Local addresses are let pass; who publishes inside a network means them.
+client applies to a stranger's. Local addresses are let pass; who publishes inside a network means them. The schemas in
+``skill.toml`` stand in the descriptor that is made, so the same rules are theirs.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from skillwire.errors import SkillwireError
+from skillwire.errors import SkillwireError, ValidationError
+from skillwire.folder.toml_places import toml_place
+from skillwire.protocols.skill_sharing.nested_schemas import find_dangers
 from skillwire.protocols.skill_sharing.rules import find_violations
 from skillwire.protocols.skill_sharing.validation import parse, validate
 from skillwire.protocols.skill_sharing.versions import check_version
 from skillwire.trust.json_places import place_at
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
     from skillwire.errors import Place
     from skillwire.folder.content import FolderContent
     from skillwire.folder.findings import Findings
 
 _DESCRIPTOR: Final = "descriptor.json"
+_MANIFEST: Final = "skill.toml"
 
 
 def lint_sharing(content: FolderContent, findings: Findings) -> None:
-    """Judge the ``descriptor.json`` of a folder by schema and rules."""
+    """Judge the ``descriptor.json`` of a folder by schema and rules, and the schemas in its ``skill.toml``."""
+    for path, schema in _schemas(content):
+        for violation in find_dangers(schema, ""):
+            place = toml_place(_text(content, _MANIFEST), path, str(content.place(_MANIFEST)))
+            message = f"{'.'.join(path)}: {violation.path} {violation.message}"
+            findings.add_error(ValidationError("FIELD", message, place=place))
     if content.descriptor is None:
         return
-    text = next((file.text for file in content.texts if file.path == _DESCRIPTOR), "")
+    text = _text(content, _DESCRIPTOR)
     place = content.place(_DESCRIPTOR)
     violations = validate(content.descriptor).errors
     if not violations:
@@ -39,6 +50,20 @@ def lint_sharing(content: FolderContent, findings: Findings) -> None:
     for violation in violations:
         told = f"{violation.path or '/'} {violation.message}"
         findings.add("DESCRIPTOR_FORM", told, _place(text, violation.path, place))
+
+
+def _schemas(content: FolderContent) -> Iterator[tuple[tuple[str, ...], Mapping[str, Any]]]:
+    """Yield the schemas that stand in ``skill.toml``, each with its path there."""
+    for name, one in content.manifest.inputs.items():
+        if one.schema:
+            yield ("inputs", name, "schema"), one.schema
+    output = content.manifest.output or {}
+    if isinstance(output.get("schema"), dict):
+        yield ("output", "schema"), output["schema"]
+
+
+def _text(content: FolderContent, path: str) -> str:
+    return next((file.text for file in content.texts if file.path == path), "")
 
 
 def _place(text: str, path: str, place: Place) -> Place:

@@ -17,6 +17,7 @@ from typing import Annotated, Any, Final
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from skillwire.model.access import Access
+from skillwire.model.execution import ExecutionStatus, Priority
 from skillwire.model.semver import SEMVER_PATTERN
 
 #: The version of the protocol that we speak.
@@ -50,24 +51,6 @@ class Method(StrEnum):
     POST = "POST"
     PUT = "PUT"
     DELETE = "DELETE"
-
-
-class Priority(StrEnum):
-    """How urgent an invocation is. Spec: SSP §5.3."""
-
-    LOW = "low"
-    NORMAL = "normal"
-    HIGH = "high"
-
-
-class ExecutionStatus(StrEnum):
-    """How far an execution is. Spec: SSP §3.4.4."""
-
-    ACCEPTED = "accepted"
-    RUNNING = "running"
-    COMPLETED = "completed"
-    FAILED = "failed"
-    TIMEOUT = "timeout"
 
 
 class _Message(Struct, frozen=True, omit_defaults=True):

@@ -47,9 +47,13 @@ def judge_default(parameter: ParameterDefinition, path: str) -> Iterator[Violati
 
 
 def input_schema(parameter: ParameterDefinition) -> dict[str, Any]:
-    """Return the schema that a value of an input has to fit: its type, and what its schema says."""
+    """Return the schema that a value of an input has to fit: its type, and what its schema says.
+
+    The schema stays the root, since it may refer to its own parts from there.
+    """
     own = {"type": parameter.type} if parameter.type in TYPES else {}
-    return {"allOf": [own, parameter.schema]} if parameter.schema else own
+    schema = parameter.schema or {}
+    return {**schema, "allOf": [*schema.get("allOf", ()), own]} if schema and own else schema or own
 
 
 def compiled(schema: Mapping[str, Any]) -> Draft202012Validator:

@@ -36,7 +36,9 @@ if TYPE_CHECKING:
 
 #: What a template may hold. Spec: SSP §5.5.
 PLACEHOLDER: Final = "{execution_id}"
-LONGEST_TIMEOUT_MS: Final = 24 * 3600 * 1000
+LONGEST_PAUSE_MS: Final = 24 * 3600 * 1000
+#: A week, since people do what is asked of them when they come to it. The text bounds neither.
+LONGEST_TIMEOUT_MS: Final = 7 * LONGEST_PAUSE_MS
 MOST_ATTEMPTS: Final = 20
 _TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}")
 #: Header fields that belong to the connection or to the browser's own credentials.
@@ -101,7 +103,7 @@ def _endpoint(endpoint: InvocationEndpoint, check_url: Callable[[Url], None]) ->
             yield Violation(f"/endpoint/{field}", why, "a URL with {execution_id} last", shown(template))
     if endpoint.timeout_ms is not UNSET and not _is_between(endpoint.timeout_ms, 1, LONGEST_TIMEOUT_MS):
         yield Violation(
-            "/endpoint/timeout_ms", "must be 1 ms to 24 h", f"1 to {LONGEST_TIMEOUT_MS}", endpoint.timeout_ms
+            "/endpoint/timeout_ms", "must be 1 ms to 7 days", f"1 to {LONGEST_TIMEOUT_MS}", endpoint.timeout_ms
         )
     if endpoint.retry:
         attempts, pause = endpoint.retry.max_attempts, endpoint.retry.backoff_ms
@@ -109,8 +111,8 @@ def _endpoint(endpoint: InvocationEndpoint, check_url: Callable[[Url], None]) ->
             yield Violation(
                 "/endpoint/retry/max_attempts", "must be a small whole number", f"0 to {MOST_ATTEMPTS}", attempts
             )
-        if not _is_between(pause, 0, LONGEST_TIMEOUT_MS):
-            yield Violation("/endpoint/retry/backoff_ms", "must be 0 ms to 24 h", f"0 to {LONGEST_TIMEOUT_MS}", pause)
+        if not _is_between(pause, 0, LONGEST_PAUSE_MS):
+            yield Violation("/endpoint/retry/backoff_ms", "must be 0 ms to 24 h", f"0 to {LONGEST_PAUSE_MS}", pause)
 
 
 def _auth(auth: AuthConfig, check_url: Callable[[Url], None]) -> Iterator[Violation]:

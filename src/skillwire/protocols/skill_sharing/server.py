@@ -95,7 +95,7 @@ class Sharing:
         """
         skill = self._skills.get(name)
         if skill is None or skill.sharing is None:
-            raise NotFoundError("SKILL_NOT_FOUND", f"Skill '{name}' was not found", details={"skill_id": name})
+            raise not_found(name)
         if skill.sharing.descriptor is not None:
             return skill.sharing.descriptor
         return self._describe(skill, skill.sharing)
@@ -173,6 +173,11 @@ def written_descriptor(message: SkillDescriptor) -> bytes:
     return msgspec.json.format(msgspec.json.encode(message), indent=2)
 
 
+def not_found(name: str) -> NotFoundError:
+    """Return the error about a skill that is not there, or that is hidden. Spec: SSP §8.3.4."""
+    return NotFoundError("SKILL_NOT_FOUND", f"Skill '{name}' was not found", details={"skill_id": name})
+
+
 def check_type(capability_type: str | None) -> str | None:
     """Return ``capability_type`` if it is one of the four, or None for all.
 
@@ -205,4 +210,5 @@ def _parameter(one: SharedInput) -> ParameterDefinition:
         description=one.description,
         required=one.required,
         default=UNSET if one.default is None else one.default,
+        schema=dict(one.schema) if one.schema else UNSET,
     )

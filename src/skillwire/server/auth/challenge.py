@@ -57,11 +57,12 @@ class Challenges:
         written = ", ".join(f'{name}="{value}"' for name, value in parameters.items())
         return tell(told, 401, {"WWW-Authenticate": f"{scheme} {written}"})
 
-    def denied(self, principal: Principal, skill: str | None) -> Problem:
+    def denied(self, principal: Principal, skill: str | None, wish: str = "use") -> Problem:
         """Return the 403 of a caller who is known, to whom ``skill`` was not opened; None for a list of several."""
         required = [] if skill is None else self._grants.scopes_for(skill)
         details = {"required_scopes": required, "granted_scopes": sorted(principal.scopes)}
-        return tell(TrustError("PERMISSION_DENIED", "Insufficient permissions to use this skill", details=details), 403)
+        message = f"Insufficient permissions to {wish} this skill"
+        return tell(TrustError("PERMISSION_DENIED", message, details=details), 403)
 
 
 def tell(error: SkillwireError, status: int, fields: Mapping[str, str] | None = None) -> Problem:

@@ -1,4 +1,4 @@
-"""The server's configuration file: who may authenticate, how, what that opens, how often anyone may ask.
+"""The server's configuration file: who may authenticate, how, what that opens, how often anyone may ask; what runs.
 
 It is TOML and the operator's own. Still an unknown key is an error with its place, never passed over: a misspelt
 ``audience`` would open what should be closed. :data:`TABLES` is the one list of what can be set; the documentation
@@ -11,17 +11,24 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
+from skillwire import limits
 from skillwire.errors import UsageError, ValidationError
 from skillwire.folder.toml_places import toml_place
+from skillwire.invocation.settings import ExecutionSettings, RunSettings
 from skillwire.model.access import EVERY_SKILL
 from skillwire.model.name import is_skill_name
 from skillwire.model.url import parse_url
 from skillwire.server.auth.grants import Grants
 from skillwire.server.auth.rate_limit import RateLimit
+from skillwire.server.mcp.settings import McpSettings
+from skillwire.server.neighbours.settings import BridgeSettings
+from skillwire.trust.address import AddressPolicy
 from skillwire.trust.guarded_toml import load_toml
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+    from skillwire.invocation.settings import Opening
 
 #: The tables and keys of the file → their meaning.
 TABLES: Final[dict[str, dict[str, str]]] = {
@@ -53,12 +60,60 @@ TABLES: Final[dict[str, dict[str, str]]] = {
         "anonymous_per_minute": "requests a minute from one address; no limit unless this or `anonymous_burst` is set",
         "anonymous_burst": "requests of one address at once after a pause; 100 where only the other is set",
     },
+    "executions": {
+        "concurrency": (
+            "executions that run at once in this process; `0` leaves them to `skillwire work`; 8 by default"
+        ),
+        "per_caller": "executions of one caller that run at once; 8 by default",
+        "per_skill": "executions of one skill that run at once; 16 by default",
+        "waiting": "executions of one caller that wait or run before it gets a 429; 10000 by default",
+        "longest_seconds": "what an execution may take, whatever its publisher and its caller say; 3600 by default",
+        "longest_task_seconds": "the same of a task for a person; 604800, a week, by default",
+        "lease_seconds": "how long a worker may be silent before what it runs is taken for lost; 30 by default",
+        "keep_outputs_days": "how long the output of an execution is kept after its end; 7 by default",
+        "keep_executions_days": "how long an execution is kept after its end; 30 by default",
+        "grant_all": "run every skill that is published here as it is, without `skillwire grant`; `false` by default",
+        "secrets_file": (
+            "file with secrets that skills may name, which win over the environment; a relative path begins at the "
+            "folder of this file, and only its owner may read it"
+        ),
+        "allow": "list of hosts and networks beyond the public internet that skills may reach",
+        "allow_callbacks": "the same for the addresses that callers want to be told at; nothing by default",
+    },
+    "rpc": {
+        "execute_skill": (
+            "execute the skills that were granted, by JSON-RPC and MCP: for everybody with `true`, for those who say "
+            'who they are with `"authenticated"`; `false` by default'
+        ),
+        "run_code": (
+            "run code of callers in the sandbox, without network and secrets: for everybody with `true`, for those who "
+            'say who they are with `"authenticated"`; `false` by default'
+        ),
+        "blob_bytes": "how large one blob may be; 33554432, 32 MiB, by default",
+        "blobs_per_owner": "how many bytes all blobs of one caller may have; 268435456, 256 MiB, by default",
+        "blob_hours": "how long a blob is kept after its last use; 24 by default",
+        "origins": (
+            "list of origins whose pages may execute, hand in and fetch blobs, and speak with `/mcp` in a browser, "
+            "beside this site and this machine; none by default"
+        ),
+    },
+    "mcp": {
+        "serve": "answer at `/mcp`, where the extra `mcp` is installed; `true` by default",
+        "pin": "list of skills that are tools of their own, with their inputs; none by default",
+    },
+    "bridges": {
+        "ai_catalog": "version of the AI Catalog to answer with, `1.0`: its catalog and `POST /search`; off by default",
+        "agent_card": "version of A2A whose agent card tells what runs here, `1.0`; off by default",
+    },
 }
 OFFERS: Final = ("api_key", "oauth2", "custom")
 _PRINCIPAL_LIMIT: Final = RateLimit(600, 100)
 _ANONYMOUS_LIMIT: Final = RateLimit(300, 100)
 _RATE_MAX: Final = 1_000_000
 _TEXT_LENGTH: Final = 2048
+_HOUR: Final = 3600.0
+_DAY: Final = 24 * _HOUR
+_SIZE_MAX: Final = 2**40
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +142,10 @@ class ServerConfiguration:
     grants: Grants = field(default_factory=Grants)
     principal_limit: RateLimit = _PRINCIPAL_LIMIT
     anonymous_limit: RateLimit | None = None
+    executions: ExecutionSettings = field(default_factory=ExecutionSettings)
+    runs: RunSettings = field(default_factory=RunSettings)
+    mcp: McpSettings = field(default_factory=McpSettings)
+    bridges: BridgeSettings = field(default_factory=BridgeSettings)
     source: str = "server.toml"
 
 
@@ -115,6 +174,10 @@ def read_configuration(data: bytes, source: str) -> ServerConfiguration:
         grants,
         _rate(reading, "principal", _PRINCIPAL_LIMIT),
         _rate(reading, "anonymous", _ANONYMOUS_LIMIT) if _limits_anonymous(reading.document) else None,
+        ExecutionSettings(**_values(reading, "executions", _EXECUTIONS)),
+        RunSettings(**_values(reading, "rpc", _RPC)),
+        McpSettings(**_values(reading, "mcp", _MCP)),
+        BridgeSettings(*(reading.get(("bridges", key), _choice("1.0")) for key in TABLES["bridges"])),
         source,
     )
 
@@ -174,6 +237,12 @@ def _oauth2(reading: _Reading) -> OAuth2Settings:
     return OAuth2Settings(**found)
 
 
+def _values(reading: _Reading, table: str, rows: Mapping[str, tuple[str, Callable[[object], Any]]]) -> dict[str, Any]:
+    """Return what a table sets, by the names of the settings."""
+    read = {setting: reading.get((table, key), reader) for key, (setting, reader) in rows.items()}
+    return {setting: value for setting, value in read.items() if value is not None}
+
+
 def _rate(reading: _Reading, who: str, default: RateLimit) -> RateLimit:
     per_minute = reading.get(("rate_limit", f"{who}_per_minute"), _count, default.per_minute)
     return RateLimit(per_minute, reading.get(("rate_limit", f"{who}_burst"), _count, default.burst))
@@ -209,10 +278,43 @@ def _flag(value: object) -> bool:
     raise ValueError("must be true or false")
 
 
+def _opening(value: object) -> Opening:
+    if isinstance(value, bool) or value == "authenticated":
+        return value
+    raise ValueError('must be true, false or "authenticated"')
+
+
 def _count(value: object) -> int:
     if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= _RATE_MAX:
         return value
     raise ValueError(f"must be a whole number from 1 to {_RATE_MAX}")
+
+
+def _count_from_none(value: object) -> int:
+    return 0 if value == 0 and not isinstance(value, bool) else _count(value)
+
+
+def _hours(value: object) -> float:
+    return _count(value) * _HOUR
+
+
+def _size(value: object) -> int:
+    if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= _SIZE_MAX:
+        return value
+    raise ValueError(f"must be a number of bytes from 1 to {_SIZE_MAX}")
+
+
+def _days(value: object) -> float:
+    return _count(value) * _DAY
+
+
+def _addresses(value: object) -> tuple[str, ...]:
+    entries = tuple(map(_text, value if isinstance(value, list) else [value]))
+    try:
+        AddressPolicy(allow=entries)
+    except UsageError as error:
+        raise ValueError(f"must list hosts and networks: {error.message}") from error
+    return entries
 
 
 def _choice(*allowed: str) -> Callable[[object], str]:
@@ -236,7 +338,51 @@ def _skill_table(value: object) -> Mapping[str, frozenset[str]]:
     return MappingProxyType({_text(name): frozenset(map(_skill, skills)) for name, skills in value.items()})
 
 
+def _pins(value: object) -> tuple[str, ...]:
+    if isinstance(value, list) and len(value) <= limits.MCP_PINS and all(map(is_skill_name, value)):
+        return tuple(value)
+    raise ValueError(f"must be a list of names of skills, of at most {limits.MCP_PINS}")
+
+
+def _origins(value: object) -> tuple[str, ...]:
+    if isinstance(value, list) and all(parse_url(_text(one)).target == "/" for one in value):
+        return tuple(value)
+    raise ValueError("must be a list of origins, such as https://app.example.com")
+
+
 def _skill(value: object) -> str:
     if isinstance(value, str) and (value == EVERY_SKILL or is_skill_name(value)):
         return value
     raise ValueError("must list names of skills, or *")
+
+
+#: Key of ``[executions]`` → the setting, and how it is read.
+_EXECUTIONS: Final[dict[str, tuple[str, Callable[[object], Any]]]] = {
+    "concurrency": ("concurrency", _count_from_none),
+    "per_caller": ("per_caller", _count),
+    "per_skill": ("per_skill", _count),
+    "waiting": ("waiting", _count),
+    "longest_seconds": ("longest", _count),
+    "longest_task_seconds": ("longest_task", _count),
+    "lease_seconds": ("lease", _count),
+    "keep_outputs_days": ("keep_outputs", _days),
+    "keep_executions_days": ("keep_executions", _days),
+    "grant_all": ("grant_all", _flag),
+    "secrets_file": ("secrets_file", _text),
+    "allow": ("allow", _addresses),
+    "allow_callbacks": ("allow_callbacks", _addresses),
+}
+#: Key of ``[rpc]`` → the same.
+_RPC: Final[dict[str, tuple[str, Callable[[object], Any]]]] = {
+    "execute_skill": ("execute_skill", _opening),
+    "run_code": ("run_code", _opening),
+    "blob_bytes": ("blob_bytes", _size),
+    "blobs_per_owner": ("blobs_per_owner", _size),
+    "blob_hours": ("blob_seconds", _hours),
+    "origins": ("origins", _origins),
+}
+#: Key of ``[mcp]`` → the same.
+_MCP: Final[dict[str, tuple[str, Callable[[object], Any]]]] = {
+    "serve": ("serve", _flag),
+    "pin": ("pins", _pins),
+}

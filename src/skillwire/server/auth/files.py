@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import quote_plus
@@ -37,11 +38,17 @@ class Credentials(NamedTuple):
 def load_configuration(path: Path) -> ServerConfiguration:
     """Return what the configuration file says.
 
+    Its executions are a queue named by the path of the file. A relative ``secrets_file`` lies beside it.
+
     Raises:
         StorageError: ``STORAGE`` when the file cannot be read.
         DecodeError, UsageError: as :func:`~skillwire.server.auth.configuration.read_configuration`.
     """
-    return read_configuration(_read(path, limits.TOML_BYTES), str(path))
+    configuration = read_configuration(_read(path, limits.TOML_BYTES), str(path))
+    executions = replace(configuration.executions, queue=os.path.abspath(path))  # noqa: PTH100  # a link keeps its name
+    if executions.secrets_file is not None:
+        executions = replace(executions, secrets_file=str(path.parent / executions.secrets_file))
+    return replace(configuration, executions=executions)
 
 
 def load_credentials(configuration: ServerConfiguration, environment: Mapping[str, str]) -> Credentials | None:

@@ -12,6 +12,7 @@ import ipaddress
 import math
 from collections import OrderedDict
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire import limits
@@ -132,6 +133,7 @@ def caller_of(principal: Principal, address: str) -> str:
     return f"principal {principal.name}" if principal.name else f"address {network_of(address)}"
 
 
+@lru_cache(maxsize=1024)  # who calls, calls again
 def network_of(address: str) -> str:
     """Return the address itself, or the /64 of an IPv6 one; what is no address stays as it is."""
     try:

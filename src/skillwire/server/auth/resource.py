@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Final
 
 from skillwire.protocols.agent_skills.fields import OPEN_FIELDS
 from skillwire.protocols.agent_skills.media import JSON
-from skillwire.server.headers import encode_fields, read_fields
+from skillwire.server.headers import encode_fields
 from skillwire.server.methods import READ, answer_other_method
 from skillwire.server.problems import NOT_FOUND
-from skillwire.web.address import site_address
+from skillwire.server.site import site_of
 
 if TYPE_CHECKING:
     from starlette.types import Scope, Send
@@ -52,19 +52,14 @@ class ProtectedResource:
 
     def url(self, scope: Scope) -> str:
         """Return the absolute URL of the document, as whoever sent the request reaches it."""
-        return self._site(scope) + RESOURCE_PATH
+        return site_of(scope, self._base_url) + RESOURCE_PATH
 
     def _document(self, settings: OAuth2Settings, scope: Scope) -> bytes:
         document = {
-            "resource": self._site(scope),
+            "resource": site_of(scope, self._base_url),
             "authorization_servers": [settings.issuer],
             "bearer_methods_supported": ["header"],
         }
         if settings.scopes:  # a list without members is to be left out, RFC 9728 §3.2
             document["scopes_supported"] = sorted(settings.scopes)
         return json.dumps(document, ensure_ascii=False).encode()
-
-    def _site(self, scope: Scope) -> str:
-        host = read_fields(scope["headers"], b"host").get(b"host", "")
-        root = scope.get("root_path", "")
-        return site_address(self._base_url, scope["scheme"], host, root, scope.get("server"))

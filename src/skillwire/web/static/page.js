@@ -6,25 +6,28 @@
   const form = document.querySelector("form.search");
   const hits = document.getElementById("hits");
 
-  for (const button of document.querySelectorAll("button[data-copy]")) {
-    if (!navigator.clipboard) break; // only where the page came over HTTPS or from this machine
-    button.hidden = false;
-    const label = button.firstChild;
-    button.addEventListener("click", async () => {
-      const text = document.getElementById(button.dataset.copy).textContent;
-      let done = true;
-      try {
-        await navigator.clipboard.writeText(text);
-      } catch {
-        done = false; // the browser does not allow it; the text can still be selected
-      }
-      label.data = done ? "Copied" : "Select";
-      button.classList.toggle("done", done);
-      setTimeout(() => {
-        label.data = "Copy";
-        button.classList.remove("done");
-      }, 1600);
+  if (navigator.clipboard) { // only where the page came over HTTPS or from this machine
+    for (const button of document.querySelectorAll("button[data-copy]")) button.hidden = false;
+    document.addEventListener("click", (event) => {
+      const button = event.target.closest("button[data-copy]");
+      if (button) copy(button);
     });
+  }
+  async function copy(button) {
+    const text = document.getElementById(button.dataset.copy).textContent;
+    const label = button.firstChild;
+    let done = true;
+    try {
+      await navigator.clipboard.writeText(text);
+    } catch {
+      done = false; // the browser does not allow it; the text can still be selected
+    }
+    label.data = done ? "Copied" : "Select";
+    button.classList.toggle("done", done);
+    setTimeout(() => {
+      label.data = "Copy";
+      button.classList.remove("done");
+    }, 1600);
   }
   if (!form || !hits) return;
 

@@ -93,6 +93,19 @@ def test_transaction_is_kept_whole_or_not_at_all(path):
     database.close()
 
 
+def test_transaction_that_cannot_be_committed_is_undone(path):
+    child = Migration(2, "0002_b.sql", "CREATE TABLE b (y REFERENCES c (z) DEFERRABLE INITIALLY DEFERRED);")
+    parent = Migration(3, "0003_c.sql", "CREATE TABLE c (z INTEGER PRIMARY KEY);")
+    database = Database(path, migrations=[FIRST, child, parent])
+    with pytest.raises(StorageError), database.writing() as connection:
+        connection.execute("INSERT INTO b VALUES (1)")
+    with database.writing() as connection:
+        connection.execute("INSERT INTO a VALUES ('kept')")
+    with sqlite3.connect(path) as other:
+        assert other.execute("SELECT x FROM a").fetchall() == [(";",), ("kept",)]
+    database.close()
+
+
 def test_many_threads_open_and_write_at_once(path):
     database = Database(path, migrations=[FIRST])
     start = threading.Barrier(8)
@@ -107,6 +120,28 @@ def test_many_threads_open_and_write_at_once(path):
         list(pool.map(write, range(8)))
     with sqlite3.connect(path) as connection:
         assert connection.execute("SELECT count(*) FROM a").fetchone() == (9,)
+
+
+def test_who_writes_waits_for_its_turn(path):
+    open_with(path, FIRST)
+    first, second = Database(path, migrations=[FIRST]), Database(path, migrations=[FIRST])
+    begins, ended = threading.Event(), threading.Event()
+
+    def write():
+        begins.set()
+        with second.writing() as connection, second.writing():  # a part needs no turn of its own
+            connection.execute("INSERT INTO a VALUES ('second')")
+        ended.set()
+        second.close()
+
+    waiting = threading.Thread(target=write)
+    with first.writing():
+        waiting.start()
+        assert begins.wait(5)
+        assert not ended.wait(0.2)
+    assert ended.wait(5)
+    waiting.join()
+    first.close()
 
 
 def test_two_databases_on_one_file_bring_it_up_to_date_once(path):

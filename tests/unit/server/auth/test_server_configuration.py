@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from skillwire.errors import DecodeError, SkillwireError, StorageError, UsageError
+from skillwire.invocation.settings import ExecutionSettings, RunSettings
 from skillwire.model.url import parse_url
 from skillwire.protocols.skill_sharing.messages import AuthType
 from skillwire.server.auth.configuration import TABLES, ServerConfiguration, read_configuration
@@ -15,6 +16,8 @@ from skillwire.server.auth.files import load_configuration, load_credentials
 from skillwire.server.auth.oauth import issuer_policy
 from skillwire.server.auth.offer import auth_config, required_auth
 from skillwire.server.auth.rate_limit import RateLimit
+from skillwire.server.mcp.settings import McpSettings
+from skillwire.server.neighbours.settings import BridgeSettings
 from skillwire.trust.address import AddressPolicy
 
 FULL = """
@@ -43,6 +46,37 @@ principal_per_minute = 60
 principal_burst = 5
 anonymous_per_minute = 30
 anonymous_burst = 3
+
+[executions]
+concurrency = 0
+per_caller = 2
+per_skill = 3
+waiting = 4
+longest_seconds = 5
+longest_task_seconds = 6
+lease_seconds = 7
+keep_outputs_days = 1
+keep_executions_days = 2
+grant_all = true
+secrets_file = "secrets.toml"
+allow = ["10.0.0.0/8", "api.internal"]
+allow_callbacks = ["hooks.internal"]
+
+[rpc]
+execute_skill = true
+run_code = "authenticated"
+blob_bytes = 1000
+blobs_per_owner = 2000
+blob_hours = 3
+origins = ["https://app.example.com"]
+
+[mcp]
+serve = false
+pin = ["forecast"]
+
+[bridges]
+ai_catalog = "1.0"
+agent_card = "1.0"
 """
 
 
@@ -59,6 +93,31 @@ def test_full_file_is_read():
     assert found.grants.subjects["alice"] == {"forecast"}
     assert found.grants.clients["app-1"] == {"*"}
     assert found.grants.scopes["read:weather"] == {"forecast", "maps"}
+    assert found.executions == ExecutionSettings(
+        concurrency=0,
+        per_caller=2,
+        per_skill=3,
+        waiting=4,
+        longest=5,
+        longest_task=6,
+        lease=7,
+        keep_outputs=86_400,
+        keep_executions=2 * 86_400,
+        grant_all=True,
+        secrets_file="secrets.toml",
+        allow=("10.0.0.0/8", "api.internal"),
+        allow_callbacks=("hooks.internal",),
+    )
+    assert found.runs == RunSettings(
+        execute_skill=True,
+        run_code="authenticated",
+        blob_bytes=1000,
+        blobs_per_owner=2000,
+        blob_seconds=3 * 3600,
+        origins=("https://app.example.com",),
+    )
+    assert found.bridges == BridgeSettings("1.0", "1.0")
+    assert found.mcp == McpSettings(serve=False, pins=("forecast",))
 
 
 def test_every_key_of_the_full_file_is_one_that_exists_and_the_other_way_round():
@@ -71,8 +130,21 @@ def test_empty_file_says_the_defaults():
 
 
 WRONG = {
+    "[executions]\nconcurrency = -1\n": (2, None),
+    "[executions]\ngrant_all = 1\n": (2, None),
+    '[executions]\nallow = ["http://["]\n': (2, None),
+    '[executions]\nallow_callbacks = ["http://["]\n': (2, None),
+    "[rpc]\nrun_code = 'yes'\n": (2, None),
+    "[rpc]\nblob_bytes = 0\n": (2, None),
+    "[rpc]\nblob_hours = 1.5\n": (2, None),
+    "[bridges]\nai_catalog = '0.9'\n": (2, None),
+    "[bridges]\nagent_card = true\n": (2, None),
+    "[mcp]\nserve = 1\n": (2, None),
+    "[mcp]\npin = ['No Skill']\n": (2, None),
+    "[rpc]\norigins = ['https://app.example.com/page']\n": (2, None),
+    "[rpc]\norigins = ['app']\n": (2, None),
     "[oauth]\n": (1, "Did you mean oauth2?"),
-    "[zzz]\n": (1, "Known are auth, oauth2, grants, rate_limit."),
+    "[zzz]\n": (1, f"Known are {', '.join(TABLES)}."),
     "auth = 1\n": (1, "Write [auth]"),
     "[auth]\nofer = 'api_key'\n": (2, "Did you mean offer?"),
     "[auth]\noffer = 'basic'\n": (2, None),
@@ -177,3 +249,24 @@ def test_every_key_is_documented():
             assert f"| `{key}` | {meaning} |" in section, f"{table}.{key}"
     example = page.split("```toml\n")[1].split("```")[0]
     assert read(example).oauth2
+
+
+def test_the_file_names_the_queue_of_its_executions_whatever_it_holds(tmp_path, monkeypatch):
+    file = tmp_path / "a.toml"
+    for text in ("", "[executions]\nconcurrency = 1\n"):
+        file.write_text(text)
+        assert load_configuration(file).executions.queue == str(file)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "below").mkdir()
+    assert load_configuration(Path("below/../a.toml")).executions.queue == str(file)
+    assert ServerConfiguration().executions.queue == ""
+
+
+def test_the_file_of_secrets_lies_beside_the_configuration(tmp_path, monkeypatch):
+    file = tmp_path / "etc" / "a.toml"
+    file.parent.mkdir()
+    monkeypatch.chdir(tmp_path)
+    file.write_text('[executions]\nsecrets_file = "keys.env"\n')
+    assert load_configuration(Path("etc/a.toml")).executions.secrets_file == "etc/keys.env"
+    file.write_text('[executions]\nsecrets_file = "/run/keys.env"\n')
+    assert load_configuration(file).executions.secrets_file == "/run/keys.env"

@@ -1,0 +1,241 @@
+"""Skills that are an API behind this server: one request, and what its answer comes to.
+
+Nothing of the caller goes along but the inputs, where the skill's folder puts them, and the trace. The answer is a
+stranger's, even if the operator chose it: bounded in bytes and time, decoded strictly, and what of it a caller is told
+about a failure is cut short and freed of hidden characters. A redirect is not followed: it would carry the secrets
+elsewhere. An upstream that repeats a secret, as an echo does, has it taken out.
+
+=================================  ================================================  =======================
+the upstream                       the execution                                     another attempt may help
+=================================  ================================================  =======================
+2xx, JSON                          the value, or what ``result`` points to in it
+2xx, ``text/*``                    the text
+2xx, nothing                       null
+2xx, anything else                 ``{"content_type", "base64"}``
+429                                ``EXECUTION_FAILED``, with its ``Retry-After``    yes
+502, 503, no connection            ``ENDPOINT_UNREACHABLE``                          yes
+504, too slow                      ``INVOCATION_TIMEOUT``                            yes
+any other status                   ``EXECUTION_FAILED``, with status and excerpt     no
+an address that policy refuses     ``ENDPOINT_UNREACHABLE``                          no
+=================================  ================================================  =======================
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import re
+from base64 import b64encode
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import msgspec
+import structlog
+
+from skillwire import limits
+from skillwire.adapters.sandbox.secrets import hide
+from skillwire.errors import DecodeError, FetchError, SkillwireError, TrustError, ValidationError
+from skillwire.folder.upstream import BODILESS, fill, fill_secrets, point, query_pairs, read_upstream, secret_names
+from skillwire.invocation.trace_context import read_trace
+from skillwire.model.execution import Failure, Outcome
+from skillwire.trust.guarded_json import load_json
+from skillwire.trust.hidden_text import neutralise
+from skillwire.wire.exchange import HttpRequest
+from skillwire.wire.fetch import content_type as content_type_of
+from skillwire.wire.fetch import is_json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from skillwire.adapters.http.asynchronous import AsyncDriver
+    from skillwire.folder.upstream import Upstream
+    from skillwire.model.execution import Attempt
+    from skillwire.wire.exchange import Exchange, HttpResponse
+
+_ACCEPT: Final = "application/json, text/*;q=0.5, */*;q=0.1"
+_SECRET: Final = re.compile(r"[!-~](?:[ -~]*[!-~])?")
+_REDACTED: Final = b"[secret]"
+#: Shorter secrets are left in outputs: they would be found in what is none.
+_REDACTED_LENGTH: Final = 8
+_CHARSET: Final = re.compile(r'charset="?([A-Za-z0-9_-]{1,40})', re.IGNORECASE)
+_CHARSETS: Final = frozenset({"utf-8", "utf8", "us-ascii", "ascii", "iso-8859-1", "latin1", "windows-1252"})
+_MEDIA_TYPE: Final = 128
+_READ_APART_BYTES: Final = 64 * 1024  # more than this keeps the loop waiting for a millisecond
+_DIGITS: Final = 9
+_UNREACHABLE: Final = frozenset({HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE})
+_DISTRUSTED: Final = frozenset({"BODY_TOO_LARGE", "HTTP_SYNTAX", "CONTENT_ENCODING"})
+
+
+class _Secret(NamedTuple):
+    """Why a call cannot be made: a secret that is not there, or cannot be sent."""
+
+    name: str
+
+
+class HttpExecutor:
+    """Fills :class:`skillwire.ports.Executor` for actions of the kind ``http``.
+
+    Args:
+        driver: makes the requests; its address policy says where they may lead.
+        secrets: returns the value of a secret by its name, None when there is none. Called in a thread.
+    """
+
+    def __init__(self, driver: AsyncDriver, secrets: Callable[[str], str | None]) -> None:
+        self._driver = driver
+        self._secrets = secrets
+        self._log = structlog.get_logger("skillwire")
+
+    async def execute(self, attempt: Attempt) -> Outcome:
+        """Call the upstream once."""
+        action = attempt.skill.action
+        if action is None:
+            return Outcome(failure=Failure("unavailable", "The skill is no action any more"))
+        upstream = read_upstream(action.settings)
+        secrets = await asyncio.to_thread(self._read_secrets, upstream) if upstream.headers else {}
+        if isinstance(secrets, _Secret):
+            self._log.error("a secret is not set, or cannot be sent", skill=attempt.skill.name, secret=secrets.name)
+            return Outcome(failure=Failure("unavailable", f"The operator has not set {secrets.name}"))
+        try:
+            request = _request(upstream, attempt, secrets)
+        except ValidationError as error:
+            failure = Failure("upstream", error.message, code="VALIDATION_ERROR", details=dict(error.details))
+            return Outcome(failure=failure)
+        try:
+            response = await self._driver.run(_ask(request))
+        except SkillwireError as error:
+            self._log.warning("an upstream failed", skill=attempt.skill.name, code=error.code, reason=error.message)
+            return Outcome(failure=_failure(error))
+        known = list(secrets.values())
+        if len(response.body) > _READ_APART_BYTES:
+            return await asyncio.to_thread(_outcome, response, upstream, known)
+        return _outcome(response, upstream, known)
+
+    def _read_secrets(self, upstream: Upstream) -> dict[str, str] | _Secret:
+        found = {}
+        for name in {name for value in upstream.headers.values() for name in secret_names(value)}:
+            value = self._secrets(name)
+            if value is None or not _SECRET.fullmatch(value):
+                return _Secret(name)
+            found[name] = value
+        return found
+
+
+def _ask(request: HttpRequest) -> Exchange[HttpResponse]:
+    response: HttpResponse = yield request
+    return response
+
+
+def _request(upstream: Upstream, attempt: Attempt, secrets: Mapping[str, str]) -> HttpRequest:
+    target = fill(upstream, attempt.inputs)
+    headers = {"accept": _ACCEPT}
+    headers |= {name.lower(): fill_secrets(value, secrets) for name, value in upstream.headers.items()}
+    trace = read_trace(attempt.execution.trace_id)
+    if trace is not None:
+        headers["traceparent"] = f"00-{trace.trace_id}-{_span(attempt)}-{int(trace.is_sampled):02x}"
+    body = None
+    if upstream.method not in BODILESS:
+        is_form = upstream.body == "form"
+        headers["content-type"] = "application/x-www-form-urlencoded" if is_form else "application/json"
+        body = "&".join(query_pairs(target.rest)).encode() if is_form else msgspec.json.encode(target.rest)
+    return HttpRequest(
+        target.url,
+        upstream.method,
+        headers,
+        body,
+        max_bytes=limits.UPSTREAM_BYTES,
+        timeout=max(attempt.seconds, 0.001),
+    )
+
+
+def _span(attempt: Attempt) -> str:
+    """Return an identifier of this attempt; the execution's own is a secret of its caller."""
+    name = f"{attempt.execution.execution_id} {attempt.execution.attempt}"
+    return hashlib.sha256(name.encode()).hexdigest()[:16]
+
+
+def _failure(error: SkillwireError) -> Failure:
+    """Return what a caller is told of a request that got no answer: no address, no name of this network."""
+    if isinstance(error, TrustError):
+        return Failure("upstream", "The upstream is not where this server may connect", code="ENDPOINT_UNREACHABLE")
+    if error.code == "TIMEOUT":
+        return Failure("deadline", "The upstream took too long", code="INVOCATION_TIMEOUT", is_passing=True)
+    if error.code in _DISTRUSTED or not isinstance(error, FetchError):
+        return Failure("upstream", "The upstream's answer cannot be used", details={"code": error.code})
+    return Failure("upstream", "The upstream cannot be reached", code="ENDPOINT_UNREACHABLE", is_passing=True)
+
+
+def _outcome(response: HttpResponse, upstream: Upstream, secrets: list[str]) -> Outcome:
+    if not HTTPStatus.OK <= response.status < HTTPStatus.MULTIPLE_CHOICES:
+        return Outcome(failure=_refusal(response, secrets))
+    try:
+        output = _output(response, [secret for secret in secrets if len(secret) >= _REDACTED_LENGTH])
+    except (DecodeError, UnicodeDecodeError):
+        return Outcome(failure=Failure("output", "The upstream's answer is not what its content type says"))
+    if upstream.result is None:
+        return Outcome(output)
+    try:
+        return Outcome(point(output, upstream.result))
+    except LookupError:
+        return Outcome(failure=Failure("output", f"The upstream's answer has no {upstream.result}"))
+
+
+def _output(response: HttpResponse, secrets: list[str]) -> Any:
+    content_type = response.headers.get("content-type", "")
+    media_type = content_type_of(response)
+    body = bytes(response.body)
+    if not body:
+        return None
+    if is_json(media_type):
+        data = hide(body.decode(), secrets).encode()
+        return load_json(data, max_bytes=len(data), source="the upstream's answer")
+    charset = _charset(content_type)
+    if media_type.startswith("text/") and charset in _CHARSETS:
+        return hide(body.decode(charset), secrets)
+    for secret in secrets:
+        body = body.replace(secret.encode(), _REDACTED)
+    return {"content_type": neutralise(media_type[:_MEDIA_TYPE]), "base64": b64encode(body).decode()}
+
+
+def _charset(content_type: str) -> str:
+    found = _CHARSET.search(content_type)
+    return found[1].lower() if found else "utf-8"
+
+
+def _refusal(response: HttpResponse, secrets: list[str]) -> Failure:
+    status = response.status
+    details: dict[str, Any] = {"status": status}
+    if (seconds := _retry_after(response)) is not None:
+        details["retry_after"] = seconds
+    if status in _UNREACHABLE:
+        return Failure("upstream", f"The upstream answered {status}", "ENDPOINT_UNREACHABLE", details, is_passing=True)
+    if status == HTTPStatus.GATEWAY_TIMEOUT:
+        return Failure("upstream", f"The upstream answered {status}", "INVOCATION_TIMEOUT", details, is_passing=True)
+    if status == HTTPStatus.TOO_MANY_REQUESTS:
+        return Failure("upstream", "The upstream has had too many requests", details=details, is_passing=True)
+    if excerpt := _excerpt(response, secrets):
+        details["excerpt"] = excerpt
+    return Failure("upstream", f"The upstream answered {status}", details=details)
+
+
+def _excerpt(response: HttpResponse, secrets: list[str]) -> str:
+    """Return the beginning of an error's text, when it is text: one line, its secrets and hidden characters gone."""
+    media_type = content_type_of(response)
+    if not (is_json(media_type) or media_type.startswith("text/")):
+        return ""
+    text = hide(bytes(response.body).decode("utf-8", "replace"), secrets)
+    return neutralise(" ".join(text[: 2 * limits.UPSTREAM_EXCERPT].split()))[: limits.UPSTREAM_EXCERPT]
+
+
+def _retry_after(response: HttpResponse) -> float | None:
+    """Return how many seconds the upstream asks for, as a number or a date. Spec: RFC 9110 §10.2.3."""
+    value = response.headers.get("retry-after", "").strip()
+    if value.isascii() and value.isdigit():
+        return float(min(int(value[:_DIGITS]), limits.UPSTREAM_RETRY_SECONDS))
+    try:
+        when = parsedate_to_datetime(value)
+    except (ValueError, TypeError, OverflowError):  # nothing was said, or no date
+        return None
+    seconds = (when if when.tzinfo else when.replace(tzinfo=UTC)) - datetime.now(UTC)
+    return min(max(seconds.total_seconds(), 0.0), float(limits.UPSTREAM_RETRY_SECONDS))

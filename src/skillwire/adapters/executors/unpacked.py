@@ -1,0 +1,168 @@
+"""Skills as folders, ready to be run: made out of a blob store, kept, shared, and removed when they are many.
+
+A folder is named by the digest of its artifact, made aside, synced and renamed into place, and never changed, so any
+number of sandboxes and servers use it at once, and a power cut leaves none with half a file. Who uses it holds a lock
+on the folder itself, which ends with the process; only what nobody holds is removed, the longest unused first.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import shutil
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from skillwire import limits
+from skillwire.adapters.files.atomic import storage_errors, sync_folder
+from skillwire.adapters.files.directories import make_folder
+from skillwire.errors import NotFoundError, Place
+
+if TYPE_CHECKING:
+    from skillwire.model.skill import Skill, SkillFile
+    from skillwire.ports import BlobStore
+
+_MAKING: Final = ".making-"
+_GOING: Final = ".going-"
+_ABANDONED_SECONDS: Final = 600.0  # a skill is unpacked in less than one
+
+
+class UnpackedSkills:
+    """The unpacked skills in one folder.
+
+    Args:
+        folder: ours alone; made when the first skill comes.
+        blobs: hold the files.
+        keep: how many skills are kept, at most.
+        keep_bytes: how many bytes of them.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        blobs: BlobStore,
+        *,
+        keep: int = limits.UNPACKED_SKILLS,
+        keep_bytes: int = limits.UNPACKED_BYTES,
+    ) -> None:
+        self._folder = folder
+        self._blobs = blobs
+        self._keep, self._keep_bytes = keep, keep_bytes
+
+    def hold(self, skill: Skill) -> Held:
+        """Return the folder of ``skill``, made when it is not there, and held until it is closed.
+
+        Raises:
+            NotFoundError: ``NOT_FOUND`` when a file of it is not in the blob store any more.
+            StorageError: ``STORAGE``.
+        """
+        size = sum(file.size for file in skill.files)
+        path = self._folder / f"{skill.artifact.digest.hex}-{size}"
+        with storage_errors(path):
+            while (held := _hold(path)) is None:
+                self._make(path, skill)
+                self._make_room(path)
+            os.utime(held.descriptor)
+            return held
+
+    def _make(self, path: Path, skill: Skill) -> None:
+        make_folder(self._folder, mode=0o700)
+        making = self._folder / f"{_MAKING}{os.urandom(8).hex()}"
+        making.mkdir()
+        try:
+            for file in skill.files:
+                self._write(making, file)
+            for folder in (making, *filter(Path.is_dir, making.rglob("*"))):
+                folder.chmod(0o755)  # whatever the umask: a server that is root runs the skill as somebody else
+                sync_folder(folder)
+            _move(making, path)
+        finally:
+            shutil.rmtree(making, ignore_errors=True)
+
+    def _write(self, root: Path, file: SkillFile) -> None:
+        content = self._blobs.read(file.digest)
+        if content is None:
+            raise NotFoundError("FILE_NOT_FOUND", "the file is not in the blob store any more", place=Place(file.path))
+        path = root / file.path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "wb") as stream:  # noqa: PTH123  # from a handle
+            stream.write(content)
+            os.fchmod(stream.fileno(), 0o555 if file.executable else 0o444)
+            stream.flush()
+            os.fsync(stream.fileno())
+
+    def _make_room(self, new: Path) -> None:
+        """Remove what is too much, and what killed processes left half made; never ``new``."""
+        rows = sorted(((_used(path), path) for path in self._folder.iterdir()), reverse=True)
+        count, size = 0, 0
+        for used, path in rows:
+            if path.name.startswith("."):
+                if used < time.time() - _ABANDONED_SECONDS or path.name.startswith(_GOING):
+                    self._remove(path)
+                continue
+            count, size = count + 1, size + int(path.name.rpartition("-")[2])
+            if path != new and (count > self._keep or size > self._keep_bytes):
+                self._remove(path)
+
+    def _remove(self, path: Path) -> None:
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except FileNotFoundError:  # it was made, or removed, meanwhile
+            return
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            going = self._folder / f"{_GOING}{os.urandom(8).hex()}"
+            path.rename(going)  # whoever locks it now sees that it is not at its place any more
+            shutil.rmtree(going, ignore_errors=True)
+        except OSError:  # somebody uses it, or removes it as well
+            return
+        finally:
+            os.close(descriptor)
+
+
+class Held:
+    """A folder that stays as long as this is not closed."""
+
+    def __init__(self, path: Path, descriptor: int) -> None:
+        self.path = path
+        self.descriptor = descriptor
+
+    def close(self) -> None:
+        """Let go of it."""
+        os.close(self.descriptor)
+
+
+def _move(making: Path, path: Path) -> None:
+    try:
+        making.rename(path)
+    except OSError as error:
+        if error.errno not in {errno.EEXIST, errno.ENOTEMPTY}:  # those: another one was quicker, and made the same
+            raise
+
+
+def _hold(path: Path) -> Held | None:
+    """Lock the folder against removal; None when it is not there."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH)
+        if os.path.samestat(os.fstat(descriptor), path.stat()):
+            return Held(path, descriptor)
+    except FileNotFoundError:
+        pass  # it was removed between the two
+    except BaseException:
+        os.close(descriptor)
+        raise
+    os.close(descriptor)
+    return None
+
+
+def _used(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:  # removed meanwhile
+        return 0.0

@@ -1,0 +1,198 @@
+"""The calls that were made here, in ``calls.json`` of the state directory.
+
+A call is written down twice: before it is sent, with the key that it is sent under, and when the provider has said
+what the execution is called, before anybody is told. So whatever ends the process, either nothing was sent, or there is
+a trace: an id to ask for, or a key under which the same call may be sent again without being executed twice.
+
+Whether two calls are the same is told by a fingerprint, keyed with random bytes of this file and forgotten with the
+answer. The bytes also make the name under which each origin knows us as a caller, another one for each. While a call is
+being sent its process holds a lock of it, which ends with the process; what is locked is nobody else's to take up.
+
+Neither inputs nor outputs nor credentials are kept.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import secrets
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from skillwire import limits
+from skillwire.adapters.files.atomic import storage_error, write_atomically
+from skillwire.adapters.files.locks import release_lock, take_lock
+from skillwire.errors import ConflictError, DecodeError, Place
+from skillwire.model.call_record import CallRecord
+from skillwire.trust.guarded_json import load_json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+_CALLER: Final = "skillwire-"
+_CALLER_DIGITS: Final = 24
+_REQUIRED: Final = {"key": str, "reference": str, "skill_id": str, "url": str, "created": (int, float)}
+_OPTIONAL: Final = {
+    "origins": list,
+    "header": str,
+    "is_lent": bool,
+    "fingerprint": str,
+    "context": dict,
+    "execution_id": str,
+    "status_url": str,
+    "result_url": str,
+}
+
+
+class FileCalls:
+    """Fills :class:`skillwire.resolver.calling.CallBook` with one JSON file, read at each use since it is small.
+
+    Args:
+        path: of the file; locks of calls lie in a folder beside it.
+        clock: seconds since the epoch.
+    """
+
+    def __init__(self, path: Path, clock: Callable[[], float] = time.time) -> None:
+        self._path = path
+        self._clock = clock
+        self._held: dict[str, int] = {}
+
+    def caller_id(self, origin: str) -> str:
+        """Return the name under which ``origin`` knows who calls from here; every origin knows another one."""
+        with self._changing() as (key, _):
+            return _CALLER + _digest(key, "caller", origin.encode())[:_CALLER_DIGITS]
+
+    def begin(self, record: CallRecord, sameness: bytes, *, may_take_up: bool) -> CallRecord:
+        """Keep a call that is about to be sent, and hold it; return it, or the same call of a moment ago.
+
+        Args:
+            record: the call.
+            sameness: what makes two calls the same; only its fingerprint is kept.
+            may_take_up: whether an earlier one may be taken up that nobody holds, and whose answer nobody has seen.
+        """
+        with self._changing() as (key, records):
+            fingerprint = _digest(key, "call", sameness)
+            oldest = self._clock() - limits.CALL_TAKE_UP_SECONDS
+            for known in records[::-1] if may_take_up else ():
+                if known.fingerprint == fingerprint and known.created >= oldest and self._hold(known.key):
+                    return known
+            self._hold(record.key)
+            record = record._replace(fingerprint=fingerprint)
+            records[:] = [*(known for known in records if not _is_same(known, record)), record]
+            return record
+
+    def answered(self, record: CallRecord) -> None:
+        """Keep what the provider calls the execution; what was only there to recognise the call is forgotten."""
+        with self._changing() as (_, records):
+            answered = record._replace(fingerprint=None, context={})
+            records[:] = [*(known for known in records if not _is_same(known, record)), answered]
+
+    def drop(self, record: CallRecord) -> None:
+        """Forget a call that was refused, or answered at once."""
+        with self._changing() as (_, records):
+            records[:] = [known for known in records if not _is_same(known, record)]
+
+    def release(self, record: CallRecord) -> None:
+        """Let go of a call that is not being sent any more."""
+        handle = self._held.pop(record.key, None)
+        if handle is not None:
+            release_lock(handle, self._lock_path(record.key))
+
+    def find(self, text: str) -> list[CallRecord]:
+        """Return the calls whose execution has this id, or whose status has this URL; newest first."""
+        return [known for known in self.recent() if text in {known.execution_id, known.status_url}]
+
+    def recent(self) -> list[CallRecord]:
+        """Return the calls that were answered, newest first.
+
+        Raises:
+            DecodeError: ``STATE_FORM`` when the file is damaged.
+        """
+        return [known for known in self._read()[1][::-1] if known.execution_id is not None]
+
+    def _hold(self, key: str) -> bool:
+        if key in self._held:
+            return False
+        try:
+            self._held[key] = take_lock(self._lock_path(key), wait=False)
+        except ConflictError:
+            return False
+        return True
+
+    def _lock_path(self, key: str) -> Path:
+        return self._path.with_suffix("") / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.lock"
+
+    @contextmanager
+    def _changing(self) -> Iterator[tuple[bytes, list[CallRecord]]]:
+        """Give the key and the calls, to be changed while no other process does; write them if they were."""
+        lock = self._path.with_suffix(".lock")
+        handle = take_lock(lock, wait=True)
+        try:
+            key, records = self._read()
+            before = list(records)
+            is_new = not key
+            key = key or secrets.token_bytes(32)
+            yield key, records
+            if is_new or records != before:
+                self._write(key, records)
+        finally:
+            release_lock(handle, lock)
+
+    def _write(self, key: bytes, records: list[CallRecord]) -> None:
+        kept = self._bounded(records)
+        while len(content := _encode(key, kept)) > limits.STATE_FILE_BYTES:
+            kept = kept[len(kept) // 2 :]
+        write_atomically(self._path, content, mode=0o600)
+        for dropped in records:
+            if dropped not in kept and dropped.key not in self._held:
+                self._lock_path(dropped.key).unlink(missing_ok=True)
+
+    def _bounded(self, records: list[CallRecord]) -> list[CallRecord]:
+        """Return the calls that may still be asked for, or taken up."""
+        now = self._clock()
+        lasts = {True: limits.CALLS_KEPT_SECONDS, False: limits.CALL_TAKE_UP_SECONDS}
+        kept = [one for one in records if now - one.created <= lasts[one.execution_id is not None]]
+        return kept[-limits.CALLS_KEPT :]
+
+    def _read(self) -> tuple[bytes, list[CallRecord]]:
+        try:
+            content = self._path.read_bytes()
+        except FileNotFoundError:
+            return b"", []
+        except OSError as error:
+            raise storage_error(error, self._path) from error
+        document = load_json(content, max_bytes=limits.STATE_FILE_BYTES, source=str(self._path))
+        try:
+            fields = cast("dict[str, Any]", document)
+            return bytes.fromhex(fields["caller"]), [_decode(row) for row in fields["calls"]]
+        except (KeyError, TypeError, ValueError) as error:
+            message = "the file of calls is damaged"
+            raise DecodeError("STATE_FORM", message, place=Place(str(self._path))) from error
+
+
+def _is_same(one: CallRecord, other: CallRecord) -> bool:
+    return (one.key, one.url) == (other.key, other.url)
+
+
+def _digest(key: bytes, what: str, data: bytes) -> str:
+    return hmac.digest(key, what.encode() + b"\n" + data, "sha256").hex()
+
+
+def _encode(key: bytes, records: list[CallRecord]) -> bytes:
+    rows = [
+        {name: value for name, value in record._asdict().items() if value is not None and value is not False}
+        | {"context": dict(record.context)}
+        for record in records
+    ]
+    return json.dumps({"caller": key.hex(), "calls": rows}, indent=1).encode()
+
+
+def _decode(row: dict[str, Any]) -> CallRecord:
+    fields = {name: row[name] for name in _REQUIRED} | {name: row[name] for name in _OPTIONAL if name in row}
+    for name, value in fields.items():
+        if not isinstance(value, (_REQUIRED | _OPTIONAL)[name]):  # type: ignore[arg-type]  # each is a class or a tuple
+            raise TypeError(name)
+    return CallRecord(**{**fields, "origins": tuple(map(str, fields.get("origins", ())))})

@@ -1,0 +1,1 @@
+"""Ports filled within this process."""

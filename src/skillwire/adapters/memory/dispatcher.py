@@ -1,0 +1,24 @@
+"""Waking the workers of this process."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+
+
+class LocalDispatcher:
+    """Fills :class:`skillwire.ports.Dispatcher`, for the workers of one event loop."""
+
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+
+    def wake(self) -> None:
+        """Say that something may be claimed."""
+        self._event.set()
+
+    async def wait(self, seconds: float) -> None:
+        """Return when something may be claimed, or after ``seconds``."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._event.wait()
+        self._event.clear()

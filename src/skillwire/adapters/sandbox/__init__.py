@@ -1,0 +1,1 @@
+"""Where the code of skills runs; see :mod:`skillwire.adapters.sandbox.sandbox`."""

@@ -1,0 +1,302 @@
+"""One sandbox from its start to its end, in a thread of its own.
+
+A thread, because bubblewrap dies with the *thread* that started it: this one lives exactly as long as the sandbox, so
+a server that is killed takes its sandboxes along, at once. It starts bubblewrap, hands the request over, drains what
+is printed, looks at what is used, and ends everything when a bound is passed, the time is over, or somebody asks.
+
+What ends is the first process of the sandbox's own process namespace, and the kernel then kills all others in it:
+whatever a skill has forked, detached or hidden. A *pidfd* tells when they are gone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from skillwire import limits
+from skillwire.adapters.sandbox.arguments import WORK
+from skillwire.adapters.sandbox.cgroup import make_group
+from skillwire.adapters.sandbox.pipes import Pipes
+from skillwire.adapters.sandbox.program import fix_for, unavailable
+from skillwire.adapters.sandbox.watch import measure
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import BinaryIO
+
+    from skillwire.adapters.sandbox.bounds import Bounds, Limit
+    from skillwire.adapters.sandbox.cgroup import ControlGroup
+    from skillwire.errors import TrustError
+
+_LOOK_SECONDS: Final = 0.05  # between two looks at what is used; a core fills 200 MiB of memory in that time
+_END_SECONDS: Final = 10.0  # for the kernel to end what was killed
+_SAID_LENGTH: Final = 300
+_BEGUN: Final = b"+"
+
+
+class Launch(NamedTuple):
+    """What is started.
+
+    Args:
+        command: makes the command from two descriptors: the one on which the runner greets, and the one that its
+            report goes to.
+        descriptors: further ones that the command names.
+        request: handed to the runner.
+        bounds: hold for it.
+        kept_bytes: how much of the end of what it prints is kept.
+        spool: makes a file for what is handed out; None where nothing is.
+    """
+
+    command: Callable[[int, int], Sequence[str]]
+    descriptors: tuple[int, ...]
+    request: bytes
+    bounds: Bounds
+    kept_bytes: int
+    spool: Callable[[], BinaryIO] | None = None
+
+
+class Ending(NamedTuple):
+    """How a sandbox ended.
+
+    Args:
+        report: what the runner wrote, up to the first line feed; empty when it wrote nothing.
+        limit: the bound for which it was stopped.
+        code: the exit code; 128 and the signal's number where one ended it.
+        log: the end of what was printed.
+        is_log_cut: whether more was printed before that.
+        started: seconds until the skill's code began.
+        files: what it wrote behind that, for whoever gets this to close; None for nothing.
+    """
+
+    report: bytes
+    limit: Limit | None
+    code: int
+    log: bytes
+    is_log_cut: bool
+    started: float
+    files: BinaryIO | None = None
+
+
+class Process:
+    """A sandbox. :meth:`run` it in a thread of its own; :meth:`cancel` it from any other."""
+
+    _launch: Launch
+
+    def __init__(self) -> None:
+        self._pipes = Pipes()
+        woken, self._waker = os.pipe2(os.O_CLOEXEC)
+        self._pipes.follow(woken, self._on_wake)
+        self._report, self._log = bytearray(), bytearray()
+        self._logged = 0
+        self._first: int | None = None  # the number of the sandbox's first process, outside
+        self._first_handle: int | None = None  # its pidfd
+        self._is_over = self._is_cancelled = False
+        self._limit: Limit | None = None
+        self._began = 0.0
+        self._started: float | None = None
+        self._send: Callable[[], None] = lambda: None
+        self._group: ControlGroup | None = None
+        self._files: BinaryIO | None = None
+        self._files_failure: OSError | None = None
+        self._spooled = 0
+
+    def cancel(self) -> None:
+        """Have everything killed; :meth:`run` then returns soon. Any thread may say so until :meth:`close`."""
+        with contextlib.suppress(BrokenPipeError):  # it has ended already
+            os.write(self._waker, b"!")
+
+    def close(self) -> None:
+        """Let go of the last descriptors."""
+        os.close(self._waker)
+        self._pipes.close()
+
+    def run(self, launch: Launch) -> Ending:
+        """Start it and run it to its end; then no process of it is left.
+
+        Raises:
+            TrustError: ``SANDBOX_UNAVAILABLE`` when it could not be set up.
+        """
+        self._launch = launch
+        self._began = time.monotonic()
+        try:
+            self._group = make_group(launch.bounds)
+            process = self._start()
+            try:
+                self._serve(process)
+            finally:
+                self._kill(process)
+                code = _reap(process)
+            while self._pipes.turn(0):  # what the pipes still hold
+                pass
+            if self._group is not None and self._group.has_run_out_of_memory():
+                self._limit = self._limit or "memory_bytes"
+        finally:
+            self._pipes.close()
+            if self._group is not None:
+                self._group.remove()
+            if self._files is not None and (self._is_cancelled or self._limit or self._files_failure):
+                self._files.close()
+                self._files = None
+        if self._files_failure is not None:
+            raise self._files_failure
+        if self._started is None and not self._is_cancelled and self._limit is None:
+            raise self._not_started()
+        return self._ending(code)
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        request, self._send = self._pipes.writing(self._launch.request)
+        greeting = self._pipes.greeting(self._on_ready)
+        report, log = map(self._pipes.reading, (self._on_report, self._on_log))
+        try:
+            return subprocess.Popen(  # noqa: S603  # the whole command is ours
+                self._launch.command(greeting, report),
+                stdin=request,
+                stdout=log,
+                stderr=log,
+                pass_fds=(greeting, report, *self._launch.descriptors),
+                env={},
+                cwd="/",
+                umask=0o022,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise unavailable(f"bubblewrap cannot be started: {error}", None) from error
+        finally:
+            self._pipes.hand_over()
+
+    def _serve(self, process: subprocess.Popen[bytes]) -> None:
+        """Wait for what happens until no process of the sandbox is left."""
+        self._pipes.await_end(process.pid, self._on_monitor_ended)
+        killed: float | None = None
+        while not self._is_over:
+            self._pipes.turn(_LOOK_SECONDS)
+            if killed is None:
+                if self._must_end() and self._may_be_killed():
+                    self._kill(process)
+                    killed = time.monotonic()
+            elif time.monotonic() - killed > _END_SECONDS:
+                raise OSError("the kernel does not end a sandbox that was killed")
+
+    def _must_end(self) -> bool:
+        seconds = time.monotonic() - self._began
+        bounds = self._launch.bounds
+        if self._is_cancelled or self._limit is not None or self._files_failure is not None:
+            return True
+        if seconds > bounds.seconds:
+            self._limit = "seconds"
+        elif self._started is None:
+            return seconds > limits.SANDBOX_START_SECONDS
+        elif self._first is not None and (usage := measure(self._first, WORK, bounds.memory_bytes)):
+            self._limit = usage.exceeds(bounds)
+        return self._limit is not None
+
+    def _may_be_killed(self) -> bool:
+        """Whether the first process is known, or has not told of itself for too long.
+
+        Until it does, bubblewrap has processes that wait for each other, also for one that was killed.
+        """
+        return self._first_handle is not None or time.monotonic() - self._began > limits.SANDBOX_START_SECONDS
+
+    def _kill(self, process: subprocess.Popen[bytes]) -> None:
+        """Kill the first process of the sandbox, and with it all; before there is one, bubblewrap and its children."""
+        with contextlib.suppress(ProcessLookupError):
+            if self._first_handle is None:
+                os.killpg(process.pid, signal.SIGKILL)
+            else:
+                signal.pidfd_send_signal(self._first_handle, signal.SIGKILL)
+
+    def _on_wake(self, _: bytes) -> None:
+        self._is_cancelled = True
+
+    def _on_ready(self, runner: int) -> None:
+        """Send the request to the runner, the first process of the sandbox, which has said that it waits for it.
+
+        From now on everything inside dies with bubblewrap, and bubblewrap with us. If we died before, the runner would
+        meet the end of an empty request, and nothing of the skill would run.
+        """
+        self._first = runner
+        with contextlib.suppress(ProcessLookupError):  # it has ended: bubblewrap tells
+            self._first_handle = self._pipes.await_end(runner, self._on_first_ended)
+        if self._group is not None and not self._group.add(runner):
+            self._group.remove()
+            self._group = None
+        self._send()
+
+    def _on_report(self, data: bytes) -> None:
+        if self._started is None and data.startswith(_BEGUN):
+            self._started = time.monotonic()
+        if self._launch.spool is not None:
+            data = self._spool(data)
+        self._report += data
+        if len(self._report) > self._launch.bounds.output_bytes + self._launch.bounds.frame_bytes:
+            self._limit = self._limit or "output_bytes"
+            self._report.clear()
+
+    def _spool(self, data: bytes) -> bytes:
+        """Keep what belongs to files; return what belongs to the report."""
+        if self._files is None:
+            report, begins, data = data.partition(b"\n")
+            if not begins or self._files_failure is not None or self._launch.spool is None:
+                return report
+            self._files = self._launch.spool()
+        else:
+            report = b""
+        self._spooled += len(data)
+        if self._spooled > self._launch.bounds.blob_bytes:
+            self._limit = self._limit or "blob_bytes"
+        elif self._files_failure is None:
+            try:
+                write_all(self._files, data)
+            except OSError as error:  # such as a full disk: told when everything has ended
+                self._files_failure = error
+        return report
+
+    def _on_log(self, data: bytes) -> None:
+        self._logged += len(data)
+        self._log += data
+        if len(self._log) > 2 * self._launch.kept_bytes:
+            del self._log[: -self._launch.kept_bytes]
+        if self._logged > self._launch.bounds.log_bytes:
+            self._limit = self._limit or "log_bytes"
+
+    def _on_monitor_ended(self) -> None:
+        self._is_over = self._is_over or self._first_handle is None
+
+    def _on_first_ended(self) -> None:
+        self._is_over = True
+
+    def _ending(self, code: int) -> Ending:
+        kept = self._launch.kept_bytes
+        return Ending(
+            report=bytes(self._report.removeprefix(_BEGUN)),
+            limit=self._limit,
+            code=code,
+            log=bytes(self._log[-kept:]),
+            is_log_cut=self._logged > kept,
+            started=(self._started or time.monotonic()) - self._began,
+            files=self._files,
+        )
+
+    def _not_started(self) -> TrustError:
+        said = " ".join(self._log.decode(errors="replace").split())[:_SAID_LENGTH]
+        return unavailable(f"the sandbox did not start: {said or 'it did not answer'}", fix_for(said))
+
+
+def write_all(file: BinaryIO, data: bytes) -> None:
+    """Write all of ``data`` to a file without a buffer."""
+    rest = memoryview(data)
+    while rest:
+        rest = rest[file.write(rest) :]
+
+
+def _reap(process: subprocess.Popen[bytes]) -> int:
+    try:
+        code = process.wait(_END_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        code = process.wait()
+    return code if code >= 0 else 128 - code

@@ -1,0 +1,257 @@
+"""The one way out of a sandbox: a proxy outside of it that connects to granted origins and to nothing else.
+
+It listens on a socket of the file system, which only this sandbox is shown, and understands one request: ``CONNECT
+host:port``. The host has to match a pattern of the skill's permissions, and each address that it has, the project's
+address policy (:mod:`skillwire.trust.address`); it is connected to that very address, so that a name that leads
+somewhere else a moment later leads nowhere. Then bytes go both ways unread: TLS is between the skill and the host.
+What passes is bounded in time, bytes and connections.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import shutil
+import socket
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeVar
+
+from skillwire import limits
+from skillwire.adapters.http.names import look_up
+from skillwire.errors import SkillwireError, ValidationError
+from skillwire.model.url import DEFAULT_PORTS, parse_url
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Sequence
+
+    from skillwire.adapters.http.names import Resolver
+    from skillwire.adapters.sandbox.granted import Pattern
+    from skillwire.model.url import Url
+    from skillwire.trust.address import AddressPolicy
+
+T = TypeVar("T")
+
+_REQUEST: Final = re.compile(rb"CONNECT ([A-Za-z0-9.-]{1,253}):([1-9][0-9]{0,4}) HTTP/1\.[01]\r\n")
+_FIELDS: Final = re.compile(rb"(?:[!#$%&'*+.^_`|~0-9A-Za-z-]+:[ \t!-~\x80-\xff]*\r\n)*\r\n")
+_END: Final = b"\r\n\r\n"
+_PIECE: Final = 64 * 1024
+_SOCKET_PATH_LENGTH: Final = 100  # the kernel takes 107 bytes
+_REFUSALS_TOLD: Final = 10
+_READABLE: Final = (
+    0o666  # whoever may reach it: its folder is this server's alone, and the sandbox has a uid of its own
+)
+
+
+class _Refusal(NamedTuple):
+    status: str
+    why: str
+
+
+class AllowListProxy:
+    """The proxy of one sandbox, for as long as it is entered.
+
+    Args:
+        patterns: where it may connect.
+        policy: which addresses may be connected to.
+        resolve: asked for the addresses of a name, in a thread.
+        on_refusal: told why a connection was not made, of the first ones; at the end, how many more there were.
+    """
+
+    def __init__(
+        self,
+        patterns: Sequence[Pattern],
+        policy: AddressPolicy,
+        *,
+        resolve: Resolver = look_up,
+        on_refusal: Callable[[str], object] = lambda _: None,
+    ) -> None:
+        self._patterns = patterns
+        self._policy = policy
+        self._resolve = resolve
+        self._on_refusal = on_refusal
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._count = 0
+        self._refused = 0
+        self._bytes_left = int(limits.SANDBOX_PROXY_BYTES)
+
+    async def __aenter__(self) -> Self:
+        """Begin to listen."""
+        self.path, listener = await asyncio.to_thread(_listen)
+        try:
+            self._server = await asyncio.start_unix_server(self._accept, sock=listener, limit=_PIECE)
+        except BaseException:
+            listener.close()
+            await asyncio.to_thread(shutil.rmtree, self.path.parent, ignore_errors=True)
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """End every connection."""
+        self._server.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._refused > _REFUSALS_TOLD:
+            self._on_refusal(f"{self._refused - _REFUSALS_TOLD:,} more connections")
+        await asyncio.to_thread(shutil.rmtree, self.path.parent, ignore_errors=True)
+
+    def _refuse(self, why: str) -> None:
+        """Tell why, unless it has been told often: a skill may try thousands of times a second."""
+        self._refused += 1
+        if self._refused <= _REFUSALS_TOLD:
+            self._on_refusal(why)
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._count += 1
+        if len(self._tasks) >= limits.SANDBOX_PROXY_OPEN or self._count > limits.SANDBOX_PROXY_CONNECTIONS:
+            self._refuse("too many connections")
+            writer.transport.abort()
+            return
+        task = asyncio.create_task(self._serve(reader, writer))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            async with asyncio.timeout(limits.SANDBOX_PROXY_HEAD_SECONDS):
+                head = await reader.readuntil(_END)
+            far = await self._connect(head)
+            if isinstance(far, _Refusal):
+                self._refuse(far.why)
+                writer.write(f"HTTP/1.1 {far.status}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n".encode())
+                await writer.drain()
+                return
+            await self._tunnel(reader, writer, *far)
+        except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            return  # whoever speaks so, or goes away, gets no answer
+        finally:
+            writer.transport.abort()
+
+    async def _connect(self, head: bytes) -> tuple[asyncio.StreamReader, asyncio.StreamWriter] | _Refusal:
+        """Return a connection to where ``head`` asks for."""
+        if len(head) > limits.SANDBOX_PROXY_HEAD_BYTES:
+            return _Refusal("431 Request Header Fields Too Large", "the request to the proxy is too long")
+        target = _read_target(head)
+        if target is None:
+            return _Refusal("405 Method Not Allowed", "the proxy was asked for something else than CONNECT host:port")
+        if not any(pattern.covers(target.host, target.port) for pattern in self._patterns):
+            return _Refusal("403 Not Granted", f"{target.origin} is not granted")
+        try:
+            # The pattern grants the port; the policy judges the name and its addresses.
+            self._policy.check_url(target._replace(port=DEFAULT_PORTS["https"]))
+            return await self._reach(target)
+        except SkillwireError as error:
+            return _Refusal("502 Bad Gateway", f"{target.origin}: {error.message}")
+        except OSError as error:
+            return _Refusal("502 Bad Gateway", f"{target.origin}: {error.strerror or 'no connection'}")
+
+    async def _reach(self, target: Url) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        addresses = await asyncio.to_thread(self._resolve, target.host)
+        failure: Exception = OSError(0, "no address")
+        for address in addresses[: limits.HTTP_ADDRESSES]:
+            try:
+                self._policy.check_address(target, address)
+                async with asyncio.timeout(limits.HTTP_CONNECT_SECONDS):
+                    return await _open(address, target.port)
+            except (SkillwireError, OSError) as error:
+                failure = error
+        raise failure
+
+    async def _tunnel(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        far_reader: asyncio.StreamReader,
+        far_writer: asyncio.StreamWriter,
+    ) -> None:
+        clock = _Idle()
+        try:
+            writer.write(b"HTTP/1.1 200 Connected\r\n\r\n")
+            async with asyncio.TaskGroup() as ways:
+                ways.create_task(self._carry(reader, far_writer, clock))
+                ways.create_task(self._carry(far_reader, writer, clock))
+        except* OSError:
+            pass  # one side has gone, both fell silent, or the sandbox has had its share
+        finally:
+            far_writer.transport.abort()
+
+    async def _carry(self, source: asyncio.StreamReader, target: asyncio.StreamWriter, clock: _Idle) -> None:
+        while data := await clock.watch(source.read(_PIECE)):
+            self._bytes_left -= len(data)
+            if self._bytes_left < 0:
+                self._refuse("too many bytes")
+                raise ConnectionAbortedError
+            target.write(data)
+            await clock.watch(target.drain())
+        with contextlib.suppress(OSError):
+            target.write_eof()
+
+
+class _Idle:
+    """Cuts a connection when nothing moved in either direction for too long."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._moved = self._loop.time()
+
+    async def watch(self, work: Coroutine[Any, Any, T]) -> T:
+        """Return what ``work`` does, which counts as movement.
+
+        Raises:
+            TimeoutError: neither it nor anything else of the connection moved.
+        """
+        task = asyncio.ensure_future(work)
+        try:
+            while not task.done():
+                left = self._moved + limits.SANDBOX_PROXY_IDLE_SECONDS - self._loop.time()
+                if left <= 0:
+                    raise TimeoutError
+                await asyncio.wait([task], timeout=left)
+        finally:
+            task.cancel()
+        self._moved = self._loop.time()
+        return task.result()
+
+
+def _read_target(head: bytes) -> Url | None:
+    """Return what ``head`` asks to be connected to, None when it is not exactly such a request."""
+    found = _REQUEST.match(head)
+    if found is None or not _FIELDS.fullmatch(head, found.end()):
+        return None
+    host, port = found.groups()
+    try:
+        return parse_url(f"https://{host.decode('ascii')}:{port.decode('ascii')}/")
+    except ValidationError:
+        return None
+
+
+async def _open(address: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    loop = asyncio.get_running_loop()
+    sock = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        sock.setblocking(False)
+        await loop.sock_connect(sock, (address, port))
+    except BaseException:
+        sock.close()
+        raise
+    return await asyncio.open_connection(sock=sock, limit=_PIECE)
+
+
+def _listen() -> tuple[Path, socket.socket]:
+    """Return a socket that only we, and whom we show it, can reach, and where it is."""
+    folder = tempfile.mkdtemp(prefix="skillwire-")
+    if len(folder) > _SOCKET_PATH_LENGTH - len("/proxy.sock"):
+        Path(folder).rmdir()
+        folder = tempfile.mkdtemp(prefix="skillwire-", dir="/tmp")  # a short path, for the owner alone
+    path = Path(folder, "proxy.sock")
+    listener = socket.socket(socket.AF_UNIX)
+    try:
+        listener.bind(str(path))
+        path.chmod(_READABLE)
+    except BaseException:
+        listener.close()
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    return path, listener

@@ -1,0 +1,191 @@
+"""Who is next: the turns of executions that wait, without the callers and skills that have as much as they may.
+
+First the beginning of the queue is looked at, in the order of the turns. Where all of that has to wait, since somebody
+who has as much as they may has put thousands there, the lanes are walked: what waits of one caller and one skill is a
+lane, lanes that are full are passed over whole, and of the others the heads are taken, again in the order of the turns.
+Each look and each walk is bounded; the next walk goes on where this one stopped. So what a claim costs does not depend
+on how much waits, and nobody waits for ever behind others who may have nothing now.
+
+Each worker looks at its own queue alone. What callers and skills have is counted over all of them.
+"""
+
+from __future__ import annotations
+
+import heapq
+import json
+from collections import Counter
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from sqlite3 import Connection
+
+    from skillwire.model.ledger import Moment, Quota
+
+#: What waits for a worker; as the indexes have it, word by word.
+WAITING: Final = "worker IS NULL AND completed IS NULL AND executor <> 'human'"
+#: What a worker, or a person, has.
+HELD: Final = "worker IS NOT NULL AND status = 'running'"
+#: How many rows at the beginning of the queue are looked at first, and how many when none of those may run.
+_LOOKS: Final = (64, 1024)
+#: How many lanes one walk visits, and how many rows of each it looks at.
+_LANES: Final = 256
+_LANE: Final = 64
+#: How many rows more than may be taken are read at once, since some may have no room beside the others.
+_SPARE: Final = 32
+
+#: What a row must be beyond what an index can tell.
+_MAY_RUN: Final = (
+    "deadline > ? AND executor IN (SELECT value FROM json_each(?))"
+    " AND (executor <> 'function' OR ? IS NULL OR digest IN (SELECT value FROM json_each(?)))"
+)
+# The inner queries read an index alone, as far as they are told; only what is left of that is looked up in its row.
+_FRONT: Final = (
+    "SELECT number, turn, execution_id, caller, skill FROM executions WHERE number IN"  # noqa: S608  # constants
+    " (SELECT number FROM (SELECT number, not_before, caller, skill FROM executions INDEXED BY executions_waiting"
+    f" WHERE {WAITING} AND queue = ? ORDER BY turn LIMIT ?) WHERE not_before <= ?"
+    " AND caller NOT IN (SELECT value FROM json_each(?)) AND skill NOT IN (SELECT value FROM json_each(?)))"
+    f" AND {_MAY_RUN} ORDER BY turn, number LIMIT ?"
+)
+_HAS_MORE: Final = (
+    f"SELECT 1 FROM executions INDEXED BY executions_waiting WHERE {WAITING}"  # noqa: S608  # the same
+    " AND queue = ? LIMIT 1 OFFSET ?"
+)
+_NEXT_SKILL: Final = (
+    f"SELECT caller, skill FROM executions INDEXED BY executions_lanes WHERE {WAITING}"  # noqa: S608  # the same
+    " AND caller = ? AND skill > ? ORDER BY skill LIMIT 1"
+)
+_NEXT_CALLER: Final = (
+    f"SELECT caller, skill FROM executions INDEXED BY executions_lanes WHERE {WAITING}"  # noqa: S608  # the same
+    " AND caller > ? ORDER BY caller, skill LIMIT 1"
+)
+_HEADS: Final = (
+    "SELECT number, turn, execution_id, caller, skill FROM executions WHERE number IN"  # noqa: S608  # the same
+    f" (SELECT number FROM executions INDEXED BY executions_lanes WHERE {WAITING} AND caller = ? AND skill = ?"
+    f" AND queue = ? ORDER BY turn LIMIT {_LANE}) AND not_before <= ? AND {_MAY_RUN} ORDER BY turn, number LIMIT ?"
+)
+_COUNT_HELD: Final = (
+    "SELECT caller, skill, count(*) FROM executions INDEXED BY executions_held"  # noqa: S608  # the same
+    f" WHERE {HELD} AND executor <> 'human' GROUP BY caller, skill"
+)
+
+
+#: Its number, its turn, its ID, its caller, its skill.
+_Row = tuple[int, float, str, str, str]
+#: A caller, and a skill.
+_Lane = tuple[str, str]
+_FIRST: Final[_Lane] = ("", "")
+
+
+class _Claimer(NamedTuple):
+    """Who claims: when, of which queue, and what a row must be that it may run."""
+
+    now: float
+    queue: str
+    may_run: tuple[float, str, str | None, str | None]
+
+    @classmethod
+    def of(cls, now: Moment, quota: Quota) -> _Claimer:
+        functions = None if quota.functions is None else json.dumps(sorted(quota.functions))
+        return cls(now.wall, quota.queue, (now.wall, json.dumps(sorted(quota.executors)), functions, functions))
+
+
+class _Room:
+    """What callers and skills may have beyond what they have; and what was taken, in order."""
+
+    def __init__(self, held: Iterable[tuple[str, str, int]], quota: Quota, limit: int) -> None:
+        self.left = limit
+        self.taken: dict[str, None] = {}
+        self._callers: Counter[str] = Counter()
+        self._skills: Counter[str] = Counter()
+        self._quota = quota
+        for caller, skill, number in held:
+            self._callers[caller] += number
+            self._skills[skill] += number
+
+    def is_caller_full(self, caller: str) -> bool:
+        return self._callers[caller] >= self._quota.per_caller
+
+    def is_skill_full(self, skill: str) -> bool:
+        return self._skills[skill] >= self._quota.per_skill_of(skill)
+
+    def take(self, row: _Row) -> None:
+        """Take one, if there is room for it and it was not taken."""
+        _, _, execution_id, caller, skill = row
+        is_full = not self.left or self.is_caller_full(caller) or self.is_skill_full(skill)
+        if is_full or execution_id in self.taken:
+            return
+        self._callers[caller] += 1
+        self._skills[skill] += 1
+        self.taken[execution_id] = None
+        self.left -= 1
+
+    def full(self) -> tuple[str, str]:
+        """Return the callers, and the skills, that have as much as they may, as JSON."""
+        callers = [name for name, number in self._callers.items() if number >= self._quota.per_caller]
+        skills = [name for name in {*self._skills, *self._quota.skills} if self.is_skill_full(name)]
+        return json.dumps(callers), json.dumps(skills)
+
+
+class Queue:
+    """What waits, for whoever claims. What it remembers is only where its last walk stopped."""
+
+    def __init__(self) -> None:
+        self._stopped = _FIRST
+
+    def choose(self, connection: Connection, now: Moment, quota: Quota, limit: int) -> list[str]:
+        """Return the IDs of at most ``limit`` executions that may run now, those whose turn it is."""
+        claimer = _Claimer.of(now, quota)
+        room = _Room(connection.execute(_COUNT_HELD), quota, limit)
+        for look in _LOOKS:
+            _take_from_front(connection, claimer, room, look)
+            if not room.left or connection.execute(_HAS_MORE, (claimer.queue, look)).fetchone() is None:
+                return list(room.taken)
+        heads = [
+            connection.execute(_HEADS, (*lane, claimer.queue, claimer.now, *claimer.may_run, limit)).fetchall()
+            for lane in self._lanes(connection, room)
+        ]
+        for row in heapq.merge(*heads, key=_turn):
+            room.take(row)
+        return list(room.taken)
+
+    def _lanes(self, connection: Connection, room: _Room) -> Iterator[_Lane]:
+        """Yield lanes with room, from where the last walk stopped, and once around at most."""
+        began = lane = self._stopped
+        is_full, has_turned = False, began == _FIRST
+        for _ in range(_LANES):
+            found = _next_lane(connection, lane, is_full=is_full)
+            if found is None and not has_turned:
+                lane, is_full, has_turned = _FIRST, False, True
+                continue
+            if found is None or (has_turned and began != _FIRST and found > began):
+                self._stopped = _FIRST
+                return
+            lane, is_full = found, room.is_caller_full(found[0])
+            if not is_full and not room.is_skill_full(lane[1]):
+                yield lane
+        self._stopped = lane
+
+
+def _take_from_front(connection: Connection, claimer: _Claimer, room: _Room, look: int) -> None:
+    """Take what may run of so many rows at the beginning of the queue."""
+    taken = -1
+    while room.left and taken < len(room.taken):
+        taken = len(room.taken)
+        most = room.left + len(room.taken) + _SPARE
+        for row in connection.execute(
+            _FRONT, (claimer.queue, look, claimer.now, *room.full(), *claimer.may_run, most)
+        ).fetchall():
+            room.take(row)
+
+
+def _next_lane(connection: Connection, lane: _Lane, *, is_full: bool) -> _Lane | None:
+    """Return the lane behind one; of the same caller only if that has room."""
+    found: _Lane | None = None
+    if not is_full:
+        found = connection.execute(_NEXT_SKILL, lane).fetchone()
+    return found or connection.execute(_NEXT_CALLER, lane[:1]).fetchone()
+
+
+def _turn(row: _Row) -> tuple[float, int]:
+    return row[1], row[0]

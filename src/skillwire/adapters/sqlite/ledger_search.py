@@ -1,0 +1,172 @@
+"""Looking through the ledger, newest first, page by page; a page costs the same wherever it is.
+
+What has ended is found by indexes on whose it is, of which skill it is, and what ran it, each together with the status.
+What has not ended is found by the indexes of what waits, of tasks, and of what somebody has. So what is accepted is put
+into no index for the sake of whoever may look for it later. A trace has no index at all: a page of one looks at so many
+executions and no more, and where it stopped the next page goes on.
+"""
+
+from __future__ import annotations
+
+import heapq
+import re
+from collections import Counter
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+from skillwire import limits
+from skillwire.adapters.sqlite.ledger_queue import HELD, WAITING
+from skillwire.adapters.sqlite.ledger_rows import SELECT, read_execution
+from skillwire.errors import UsageError
+from skillwire.model.execution import ExecutionStatus
+from skillwire.model.ledger import FoundExecutions, OpenTasks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from sqlite3 import Connection
+
+    from skillwire.model.execution import Execution
+    from skillwire.model.ledger import ExecutionQuery, Whose
+
+_CURSOR: Final = re.compile(r"[0-9]{1,18}")
+_ACCEPTED, _RUNNING = ExecutionStatus.ACCEPTED, ExecutionStatus.RUNNING
+#: A task for people that has not ended; as its index has it.
+_TASK: Final = "executor = 'human' AND completed IS NULL"
+_WAITING_TASKS: Final = f"executions INDEXED BY executions_tasks WHERE {_TASK} AND worker IS NULL AND status = "
+_LANES: Final = f"executions INDEXED BY executions_lanes WHERE {WAITING} AND status = "
+#: Where executions are that have not ended. What else is asked of them stands in these indexes, too.
+_OPEN: Final = {
+    _ACCEPTED: (f"{_LANES}'accepted'", f"{_WAITING_TASKS}'accepted'"),
+    _RUNNING: (
+        f"{_LANES}'running'",
+        f"{_WAITING_TASKS}'running'",
+        f"executions INDEXED BY executions_held WHERE {HELD}",
+    ),
+}
+_ENDED: Final = "status IN ('completed', 'failed', 'timeout')"
+_KINDS: Final = ("python", "http", "human", "function")
+_WHOSE: Final[dict[Whose, str]] = {
+    "open": "worker IS NULL",
+    "mine": "worker = :worker",
+    "others": "worker IS NOT NULL AND worker <> :worker",
+}
+
+
+def search(connection: Connection, query: ExecutionQuery) -> FoundExecutions:
+    """Return a page of the executions that ``query`` asks for.
+
+    Raises:
+        UsageError: ``CURSOR`` when ``query.after`` is none of ours.
+    """
+    if query.after is not None and not _CURSOR.fullmatch(query.after):
+        raise UsageError("CURSOR", "this cursor is none of ours")
+    if query.trace_id is not None:
+        return _search_by_looking(connection, query)
+    with _one_moment(connection):
+        numbers = {number for place in _places(query) for number in _newest(connection, query, place)}
+        page = heapq.nlargest(query.limit, numbers)
+        return FoundExecutions(_read(connection, page), str(page[-1]) if len(numbers) > len(page) and page else None)
+
+
+def count(connection: Connection, query: ExecutionQuery) -> Mapping[ExecutionStatus, int]:
+    """Return how many executions ``query`` would find, by status, were its statuses and its place not given.
+
+    Of a trace those are counted that the first page looks at.
+    """
+    counted: Counter[ExecutionStatus] = Counter()
+    if query.trace_id is not None:
+        for execution in _read(connection, _looked_at(connection, query._replace(after=None, statuses=None))[0]):
+            counted[execution.status] += 1
+        return counted
+    with _one_moment(connection):
+        for status in ExecutionStatus:
+            for where, values in _places(query._replace(statuses=(status,))):
+                counted[status] += connection.execute(f"SELECT count(*) FROM {where}", values).fetchone()[0]  # noqa: S608  # constants
+    return +counted
+
+
+def tasks(connection: Connection, worker: str, whose: Whose, limit: int) -> OpenTasks:
+    """Return the most urgent tasks that nobody has, ``worker`` has, or others have; and how many there are of each."""
+    source = f"FROM executions INDEXED BY executions_tasks WHERE {_TASK}"
+    values = {"worker": worker, "limit": limit}
+    statement = f"SELECT number {source} AND {_WHOSE[whose]} ORDER BY deadline, number LIMIT :limit"
+    numbers = [row[0] for row in connection.execute(statement, values)]
+    counts = {
+        one: connection.execute(f"SELECT count(*) {source} AND {_WHOSE[one]}", values) for one in _WHOSE
+    }  # constants
+    return OpenTasks(_read(connection, numbers), {one: cursor.fetchone()[0] for one, cursor in counts.items()})
+
+
+@contextmanager
+def _one_moment(connection: Connection) -> Iterator[None]:
+    """Read all of it as it was at one moment, so that nothing is missed that goes from one index to another."""
+    if connection.in_transaction:
+        yield
+        return
+    connection.execute("BEGIN")
+    try:
+        yield
+    finally:
+        connection.execute("ROLLBACK")
+
+
+_Where = tuple[str, tuple[Any, ...]]
+
+
+def _places(query: ExecutionQuery) -> Iterator[_Where]:
+    """Yield where the executions are that ``query`` asks for: an index, and what is asked of it."""
+    wanted = {column: getattr(query, column) for column in ("caller", "skill", "executor")}
+    asked = {column: value for column, value in wanted.items() if value is not None}
+    if query.statuses is None and not asked:
+        yield "executions WHERE true", ()
+        return
+    conditions, values = "".join(f" AND {column} = ?" for column in asked), tuple(asked.values())
+    first = next(iter(asked), "executor")
+    for status in ExecutionStatus if query.statuses is None else query.statuses:
+        for place in _OPEN.get(status, ()):
+            yield place + conditions, values
+        if status not in _OPEN:
+            ended = f"executions INDEXED BY executions_of_{first} WHERE {_ENDED} AND status = ?"
+            for kind in () if asked else _KINDS:  # the order of the index is one within each of them
+                yield f"{ended} AND executor = ?", (status.value, kind)
+            if asked:
+                yield ended + conditions, (status.value, *values)
+
+
+def _newest(connection: Connection, query: ExecutionQuery, place: _Where) -> Iterator[int]:
+    """Yield the numbers of one page and one more."""
+    where, values = place
+    if query.after is not None:
+        where, values = f"{where} AND number < ?", (*values, int(query.after))
+    statement = f"SELECT number FROM {where} ORDER BY number DESC LIMIT ?"  # noqa: S608  # constants
+    return (row[0] for row in connection.execute(statement, (*values, query.limit + 1)))
+
+
+def _read(connection: Connection, numbers: Iterable[int]) -> tuple[Execution, ...]:
+    """Return executions by their numbers, in that order."""
+    found = (connection.execute(f"{SELECT} WHERE number = ?", (number,)).fetchone() for number in numbers)
+    return tuple(read_execution(row) for row in found)
+
+
+def _search_by_looking(connection: Connection, query: ExecutionQuery) -> FoundExecutions:
+    """Return what is asked for of so many executions; the next page begins behind them."""
+    numbers, end = _looked_at(connection, query)
+    page = numbers[: query.limit]
+    after = page[-1] if len(numbers) > len(page) else end
+    return FoundExecutions(_read(connection, page), None if after is None else str(after))
+
+
+def _looked_at(connection: Connection, query: ExecutionQuery) -> tuple[list[int], int | None]:
+    """Return which of so many executions are asked for, and the last that was looked at; None for the last of all."""
+    wanted = {column: getattr(query, column) for column in ("trace_id", "skill", "caller", "executor")}
+    asked = {column: value for column, value in wanted.items() if value is not None}
+    conditions = " AND ".join(f"{column} = ?" for column in asked)
+    if query.statuses is not None:
+        conditions += f" AND status IN ({', '.join(repr(status.value) for status in query.statuses)})"
+    newest = connection.execute("SELECT coalesce(max(number), 0) FROM executions").fetchone()[0]
+    begin = newest + 1 if query.after is None else min(int(query.after), newest + 1)
+    end = max(begin - limits.EXECUTIONS_LOOKED_AT, 0)
+    statement = f"SELECT number FROM executions WHERE number < ? AND number >= ? AND {conditions} ORDER BY number DESC"  # noqa: S608  # constants
+    found = [row[0] for row in connection.execute(statement, (begin, end, *asked.values()))]
+    has_more = connection.execute("SELECT 1 FROM executions WHERE number < ? LIMIT 1", (end,)).fetchone() is not None
+    return found, end if has_more else None

@@ -1,0 +1,233 @@
+"""Calls of skills of an endpoint of the Skills Protocol, from the manifest to what they gave: each as a flow.
+
+The inputs are checked by the manifest before anything is sent. What is given for an input of type ``blob`` is the id of
+one, or a file or bytes, of which a blob is made first. A call is answered when the run has ended, so nothing waits for
+it afterwards, asks for it or takes it back; and it is sent once, since nothing tells a second copy of it from a second
+call.
+
+Trust: the manifest and the answer are a stranger's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import mimetypes
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from msgspec import UNSET
+
+from skillwire import limits
+from skillwire.client.call_values import CallOptions, PreparedCall, seconds_of
+from skillwire.client.rpc_values import run_seconds
+from skillwire.errors import FetchError, Place, UsageError, ValidationError
+from skillwire.folder.manifest import INPUT_TYPES
+from skillwire.invocation.inputs import InputRules
+from skillwire.model.execution import ExecutionStatus
+from skillwire.model.remote_execution import RemoteBlob, RemoteExecution, RemoteFailure
+from skillwire.protocols.skill_sharing.messages import ParameterDefinition
+from skillwire.protocols.skills_rpc.json_rpc import encode_request
+from skillwire.protocols.skills_rpc.messages import ExecuteSkill
+from skillwire.protocols.skills_rpc.results import decode_run
+from skillwire.resolver.endpoint import ask, describe
+from skillwire.resolver.endpoint_files import BLOB, create_blob
+from skillwire.resolver.flow import work
+from skillwire.resolver.reference import reference_to
+from skillwire.trust.hidden_text import neutralise
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from skillwire.client.call_values import CallArguments
+    from skillwire.protocols.skills_rpc.messages import Run
+    from skillwire.resolver.flow import Flow
+    from skillwire.resolver.locate import LocatedSkill, Session
+
+_MOST_INPUTS: Final = 1_000
+_BLOB_SCHEMA: Final = {"type": "string", "pattern": f"^{BLOB}."}
+_ANY_BLOB: Final = f"{BLOB}..."
+_BYTES: Final = "application/octet-stream"
+_TIMEOUT: Final = "timeout"
+#: Errors after which nobody knows whether a call has arrived.
+_UNSEEN: Final = frozenset({"CONNECTION_LOST", "TIMEOUT", "HTTP_SYNTAX"})
+
+
+class _Plan(NamedTuple):
+    """A call that was checked: its inputs with defaults, and the content of those that blobs are made of."""
+
+    endpoint: str
+    skill: LocatedSkill
+    inputs: Mapping[str, Any]
+    files: Mapping[str, tuple[bytes, str]]
+    blobs: tuple[str, ...]
+    timeout: float | None
+
+
+def parameters_of(manifest: Mapping[str, Any], source: str) -> list[ParameterDefinition] | None:
+    """Return the inputs that a manifest names, as a descriptor would; None where it does not say what a skill takes.
+
+    Raises:
+        ValidationError: ``RPC_ANSWER`` for more of them than any skill has.
+    """
+    table = manifest.get("inputs")
+    if not isinstance(table, dict):
+        return None
+    if len(table) > _MOST_INPUTS:
+        raise ValidationError("RPC_ANSWER", f"a manifest with {len(table):,} inputs came", place=Place(source))
+    return [_parameter(name, one if isinstance(one, dict) else {}) for name, one in table.items()]
+
+
+def prepare(
+    skill: LocatedSkill, inputs: Mapping[str, Any], session: Session, arguments: CallArguments
+) -> Flow[PreparedCall]:
+    """Check a call and return the request that would be sent; a blob that would be made is told by its digest."""
+    plan = yield from _plan(skill, inputs, session, CallOptions(**arguments))
+    made = {name: BLOB + hashlib.sha256(content).hexdigest() for name, (content, _) in plan.files.items()}
+    headers = {"Accept": "application/json", "Content-Type": "application/json"}
+    if session.credential_for(plan.endpoint) is not None:
+        headers["Authorization"] = "..."
+    params = _params(plan, made)
+    body = encode_request("execute_skill", params, 1)
+    return PreparedCall(plan.skill.ref.name, "POST", plan.endpoint, headers, body, params.args)
+
+
+def call(
+    skill: LocatedSkill, inputs: Mapping[str, Any], session: Session, arguments: CallArguments
+) -> Flow[RemoteExecution]:
+    """Call a skill; return its run as an execution, which has ended."""
+    options = CallOptions(**arguments)
+    plan = yield from _plan(skill, inputs, session, options)
+    made = {}
+    for name, (content, kind) in plan.files.items():
+        blob = yield from create_blob(plan.endpoint, content, kind, session)
+        made[name] = blob.blob_id
+    try:
+        run = yield from ask(plan.endpoint, _params(plan, made), session, decode_run, timeout=run_seconds(plan.timeout))
+    except FetchError as error:
+        if error.code in _UNSEEN:
+            error.fix = "Nobody knows whether it was executed: look what became of it before you call it again."
+        raise
+    return execution_of(run, plan.skill)
+
+
+def execution_of(run: Run, skill: LocatedSkill) -> RemoteExecution:
+    """Return a run as an execution: of other protocols, too, whoever called is told the same."""
+    error = None
+    status = ExecutionStatus.COMPLETED
+    if run.status == "failed":
+        kind, message = run.error or ("failed", run.summary or "the endpoint does not say why")
+        status = ExecutionStatus.TIMEOUT if kind == _TIMEOUT else ExecutionStatus.FAILED
+        error = RemoteFailure(kind, message, {"reason": kind})
+    return RemoteExecution(
+        execution_id=run.run_id,
+        skill_id=skill.ref.name,
+        reference=reference_to(skill.ref),
+        status=status,
+        output=run.output,
+        error=error,
+        summary=run.summary,
+        log=run.logs_preview,
+        blobs=tuple(RemoteBlob(*blob) for blob in run.output_blobs),
+    )
+
+
+def _plan(skill: LocatedSkill, inputs: Mapping[str, Any], session: Session, options: CallOptions) -> Flow[_Plan]:
+    _refuse_what_there_is_not(options)
+    timeout = seconds_of(options.timeout)
+    described = yield from describe(skill, session)
+    reference = reference_to(skill.ref)
+    assert skill.ref.rpc is not None  # noqa: S101  # only such skills come here
+    endpoint = skill.ref.rpc.endpoint
+    if described.manifest.get("kind") == "instruction":
+        fix = f"skillwire show {reference} --body shows it."
+        raise UsageError("USAGE", f"{skill.ref.name} is an instruction: it is read, not called", fix=fix)
+    files = {}
+    for name, value in inputs.items():
+        if isinstance(value, bytes | Path):
+            files[name] = yield from work(partial(_content, name, value))
+    checked = dict(inputs) | dict.fromkeys(files, _ANY_BLOB)
+    blobs = [name for name, value in checked.items() if isinstance(value, str) and value.startswith(BLOB)]
+    parameters = parameters_of(described.manifest, endpoint)
+    if parameters is not None:
+        try:
+            checked = InputRules(parameters).apply(checked)
+        except ValidationError as error:
+            error.message = neutralise(error.message)  # it names inputs and values, some of which a stranger chose
+            file = next((f"For a file write {name}=@FILE; " for name in _misspelt_blobs(parameters, checked)), "")
+            error.fix = f"{file}skillwire show {reference} says what it takes."
+            raise
+        blobs = [one.name for one in parameters if one.type == "blob" and one.name in checked]
+        _refuse_files(files, blobs)
+    return _Plan(endpoint, skill, checked, files, tuple(blobs), timeout)
+
+
+def _refuse_what_there_is_not(options: CallOptions) -> None:
+    """Refuse what the protocol cannot say, rather than to leave it out."""
+    if not options.wait:
+        message = "an endpoint of the Skills Protocol answers when the run has ended: there is no call without waiting"
+        raise UsageError("USAGE", message, fix="Leave out --no-wait; --timeout bounds how long it takes.")
+    given = {
+        "--priority": options.priority,
+        "--trace-id": options.trace_id,
+        "--idempotency-key": options.idempotency_key,
+    }
+    if unknown := [name for name, value in given.items() if value is not None]:
+        message = f"the Skills Protocol has nothing like {', '.join(unknown)}"
+        raise UsageError("USAGE", message, fix="Leave it out.")
+
+
+def _misspelt_blobs(parameters: Iterable[ParameterDefinition], given: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the inputs that are blobs and were given a text that is the id of none, such as the name of a file."""
+    for one in parameters:
+        if one.type == "blob" and isinstance(value := given.get(one.name), str) and not value.startswith(BLOB):
+            yield one.name
+
+
+def _refuse_files(files: Mapping[str, object], blobs: list[str]) -> None:
+    for name in files:
+        if name not in blobs:
+            message = f"the input {name} is no blob, and a file or bytes were given"
+            raise UsageError("USAGE", message, fix="Give the value itself.")
+
+
+def _content(name: str, value: bytes | Path) -> tuple[bytes, str]:
+    """Return the bytes of which a blob is made, and their media type, by the name of the file."""
+    if isinstance(value, bytes):
+        return value, _BYTES
+    try:
+        with value.open("rb") as file:
+            content = file.read(limits.CALL_INPUT_BYTES + 1)
+    except OSError as error:
+        message = f"the input {name} cannot be read: {error.strerror or error}"
+        raise UsageError("USAGE", message, place=Place(str(value)), fix="Name a file behind the @.") from error
+    if len(content) > limits.CALL_INPUT_BYTES:
+        message = f"the input {name} is larger than {limits.CALL_INPUT_BYTES:,} bytes"
+        raise UsageError("USAGE", message, place=Place(str(value)))
+    return content, mimetypes.guess_type(value.name)[0] or _BYTES
+
+
+def _params(plan: _Plan, made: Mapping[str, str]) -> ExecuteSkill:
+    args = {**plan.inputs, **made}
+    ids = dict.fromkeys(args[name] for name in plan.blobs if isinstance(args.get(name), str))
+    return ExecuteSkill(
+        name=plan.skill.ref.name,
+        args=args,
+        version=plan.skill.ref.version,
+        input_blobs=tuple(ids),
+        timeout_ms=None if plan.timeout is None else max(round(plan.timeout * 1000), 1),
+    )
+
+
+def _parameter(name: str, table: Mapping[str, Any]) -> ParameterDefinition:
+    kind, description, default = table.get("type"), table.get("description"), table.get("default")
+    schema = table.get("schema")
+    kind = kind if kind in INPUT_TYPES else "any"
+    return ParameterDefinition(
+        name=name,
+        type=kind,
+        description=neutralise(description[: limits.DESCRIPTION_LENGTH]) if isinstance(description, str) else "",
+        required=table.get("required") is True,
+        default=UNSET if default is None else default,
+        schema=_BLOB_SCHEMA if kind == "blob" else schema if isinstance(schema, dict) else UNSET,
+    )

@@ -1,0 +1,264 @@
+"""An API behind a skill: what ``[executor]`` of kind ``http`` says, and the URL that a call's inputs make of it.
+
+The table is a small program that runs with the operator's secrets, and its inputs are a stranger's. So a placeholder
+stands in the path or the query and nowhere else, and what fills it is one piece of text there: percent-encoded, never
+empty in the path, never a dot segment under any number of decodings that a server behind may do. A header field is of
+a kind that only describes the request or the caller; those that frame a message, route it or claim an address are not
+to be set. A secret is named as ``${NAME}``, and only where ``[permissions]`` lists it, so that whoever grants the skill
+has read its name.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from urllib.parse import quote, unquote
+
+from skillwire.errors import ValidationError
+from skillwire.model.url import parse_url
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+METHODS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE")
+#: Those whose inputs go into the query, since they have no body.
+BODILESS: Final = frozenset({"GET", "DELETE"})
+BODIES: Final = ("json", "form")
+#: The inputs of these types may fill a placeholder.
+SCALARS: Final = frozenset({"string", "number", "integer", "boolean", "blob"})
+
+_PLACEHOLDER: Final = re.compile(r"\{([A-Za-z0-9_-]{1,64})\}")
+_SECRET: Final = re.compile(r"\$\{([A-Z][A-Z0-9_]{0,127})\}")
+#: Fields that say what is wanted, who asks, or which version, account or region is meant.
+_FIELD: Final = re.compile(
+    r"accept|accept-language|authorization|content-language|prefer|user-agent|apikey|api-key"
+    r"|x(?:-[a-z0-9]+)+"
+    r"|[a-z0-9]+(?:-[a-z0-9]+)*-(?:account|beta|client|id|key|organization|project|region|tenant|token|version)"
+)
+#: Of those, the ones by which a proxy, a framework or a browser takes orders, or believes an address.
+_ORDERS: Final = re.compile(
+    r"(?:proxy|sec|access-control|cf|fastly|forwarded)-.*|(?:true|fastly|cf)-client-.*|x-forwarded(?:-.*)?"
+    r"|x-http-method(?:-.*)?|x-method-override|x-original-.*|x-rewrite-.*|x-accel-.*|x-sendfile.*|x-arr-.*|x-envoy-.*"
+    r"|x-real-ip|x-client-ip|x-cluster-client-ip|x-remote-.*|x-host|x-middleware-.*|x-amzn?-.*"
+)
+_VALUE: Final = re.compile(r"[!-~](?:[ -~]{0,1022}[!-~])?")
+_POINTER: Final = re.compile(r"(?:/(?:[^~/]|~[01])*)+")
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
+_DECODINGS: Final = 4
+_SHOWN: Final = 80
+
+
+class Upstream(NamedTuple):
+    """Where a call goes, and how.
+
+    Args:
+        url: https, with ``{input}`` where an input stands.
+        method: one of :data:`METHODS`.
+        headers: name → value, with ``${NAME}`` where a secret stands.
+        body: how the inputs that stand nowhere in the URL are written.
+        result: a JSON Pointer to the output in the answer; the whole answer without it.
+    """
+
+    url: str
+    method: str = "POST"
+    headers: Mapping[str, str] = {}
+    body: Literal["json", "form"] = "json"
+    result: str | None = None
+
+
+class Target(NamedTuple):
+    """The URL of one call, and the inputs that are not in it yet."""
+
+    url: str
+    rest: Mapping[str, Any]
+
+
+def check_upstream_url(template: str) -> str:
+    """Return ``template`` when it is an https URL whose placeholders stand in its path or query.
+
+    Raises:
+        ValidationError: ``FIELD``, or ``URL``.
+    """
+    plain = _PLACEHOLDER.sub("0", template)
+    if "{" in plain or "}" in plain:
+        raise ValidationError("FIELD", "url has a brace that belongs to no placeholder such as {order_id}")
+    url = parse_url(plain)
+    if url.scheme != "https":
+        raise ValidationError("FIELD", "url must be https")
+    if "{" in "".join(template.split("/", 3)[:3]):
+        raise ValidationError("FIELD", "url has a placeholder in its host; they stand in path and query")
+    path = plain.partition("?")[0].split("/", 3)
+    if "#" in template or url.path != "/" + "".join(path[3:]):
+        raise ValidationError("FIELD", "url has a fragment, or dots that lead elsewhere")
+    return template
+
+
+def check_header_name(name: str) -> str:
+    """Return the name of a header field when it may be set.
+
+    Raises:
+        ValidationError: ``FIELD``.
+    """
+    lower = name.lower()
+    if not _FIELD.fullmatch(lower) or _ORDERS.fullmatch(lower):
+        raise ValidationError("FIELD", f"the header field {name[:_SHOWN]!a} is not one that may be set")
+    return name
+
+
+def check_header_value(value: str) -> str:
+    """Return the value of a header field when it can be sent as it is.
+
+    Raises:
+        ValidationError: ``FIELD``.
+    """
+    if not _VALUE.fullmatch(value) or "${" in _SECRET.sub("", value):
+        raise ValidationError("FIELD", "a header field is printable ASCII, with secrets as ${EXAMPLE_API_KEY}")
+    return value
+
+
+def check_result(result: str) -> str:
+    """Return a JSON Pointer.
+
+    Raises:
+        ValidationError: ``FIELD``.
+    """
+    if not _POINTER.fullmatch(result):
+        raise ValidationError("FIELD", "result is a JSON Pointer such as /data/items")
+    return result
+
+
+def read_upstream(settings: Mapping[str, Any]) -> Upstream:
+    """Return what the table ``[executor]`` says, which was checked when the skill was loaded."""
+    return Upstream(
+        url=settings["url"],
+        method=settings.get("method", "POST"),
+        headers=settings.get("headers", {}),
+        body=settings.get("body", "json"),
+        result=settings.get("result"),
+    )
+
+
+def upstream_origin(template: str) -> str:
+    """Return the origin that a URL of an upstream leads to, whatever fills its placeholders."""
+    return parse_url(_PLACEHOLDER.sub("0", template)).origin
+
+
+def placeholders(text: str) -> Iterator[str]:
+    """Yield the names of the inputs that stand in a URL."""
+    yield from _PLACEHOLDER.findall(text)
+
+
+def secret_names(value: str) -> Iterator[str]:
+    """Yield the names of the secrets that stand in the value of a header field."""
+    yield from _SECRET.findall(value)
+
+
+def fill_secrets(value: str, secrets: Mapping[str, str]) -> str:
+    """Return the value of a header field with its secrets in it."""
+    return _SECRET.sub(lambda found: secrets[found[1]], value)
+
+
+def fill(upstream: Upstream, inputs: Mapping[str, Any]) -> Target:
+    """Return the URL of a call.
+
+    Inputs that are null count as not given. Where there is no body, the inputs that the template does not name stand
+    in the query. The result has the origin of the template and as many path segments.
+
+    Raises:
+        ValidationError: ``VALIDATION_ERROR`` for an input that cannot stand where the template has it.
+
+    Trust: ``inputs`` are a stranger's.
+    """
+    given = {name: value for name, value in inputs.items() if value is not None}
+    path, _, query = upstream.url.partition("?")
+    named = set(placeholders(upstream.url))
+    rest = {name: value for name, value in given.items() if name not in named}
+    pairs = [_filled(pair, given) for pair in query.split("&") if pair and given.keys() >= set(placeholders(pair))]
+    if upstream.method in BODILESS:
+        pairs += query_pairs(rest)
+        rest = {}
+    filled = "/".join(_segment(segment, given) for segment in path.split("/"))
+    url = f"{filled}?{'&'.join(pairs)}" if pairs else filled
+    return Target(_checked(url, upstream.url), rest)
+
+
+def query_pairs(inputs: Mapping[str, Any]) -> list[str]:
+    """Return inputs as ``name=value``, as in a query or a form; one for each item of a list of texts and numbers."""
+    pairs = []
+    for name, value in inputs.items():
+        several = isinstance(value, list) and not any(isinstance(item, dict | list) for item in value)
+        for item in value if several else [value]:
+            text = item if isinstance(item, str) else json.dumps(item, ensure_ascii=False, separators=(",", ":"))
+            pairs.append(f"{_quoted(name, name)}={_quoted(name, text)}")
+    return pairs
+
+
+def point(document: Any, pointer: str) -> Any:
+    """Return what a JSON Pointer leads to. Spec: RFC 6901 §4.
+
+    Raises:
+        LookupError: it leads nowhere.
+    """
+    for part in pointer.split("/")[1:]:
+        key = part.replace("~1", "/").replace("~0", "~")
+        if isinstance(document, list) and key.isascii() and key.isdigit():
+            document = document[int(key)]
+        elif isinstance(document, dict):
+            document = document[key]
+        else:
+            raise LookupError(key)
+    return document
+
+
+def _filled(text: str, inputs: Mapping[str, Any]) -> str:
+    return _PLACEHOLDER.sub(lambda found: _quoted(found[1], _text(found[1], inputs)), text)
+
+
+def _segment(segment: str, inputs: Mapping[str, Any]) -> str:
+    """Return one segment of the path, which stays one however often a server decodes it."""
+    names = list(placeholders(segment))
+    if not names:
+        return segment
+    if any(inputs.get(name) == "" for name in names):
+        raise _unfit(names[0], "is empty")
+    decoded = filled = _filled(segment, inputs)
+    for _ in range(_DECODINGS):
+        if _CONTROL.search(decoded) or {".", "..", ""} & set(re.split(r"[/\\]", decoded)):
+            raise _unfit(names[0], "cannot stand in a path")
+        decoded = unquote(decoded, errors="replace")
+    return filled
+
+
+def _text(name: str, inputs: Mapping[str, Any]) -> str:
+    value = inputs.get(name)
+    if isinstance(value, str):
+        return value
+    if value is None or isinstance(value, dict | list):
+        raise _unfit(name, "is missing" if value is None else "is not one text or number")
+    return json.dumps(value)
+
+
+def _quoted(name: str, text: str) -> str:
+    try:
+        return quote(text, safe="")
+    except UnicodeEncodeError as error:
+        raise _unfit(name, "is not Unicode text") from error
+
+
+def _checked(url: str, template: str) -> str:
+    """Return ``url`` when it leads where the template does: the last word, whatever the rules above let through."""
+    try:
+        read = parse_url(url)
+    except ValidationError as error:
+        raise _unfit(None, "make no URL, or one that is too long") from error
+    plain = parse_url(_PLACEHOLDER.sub("0", template))
+    if read.origin != plain.origin or read.path.count("/") != plain.path.count("/"):
+        raise _unfit(None, "lead elsewhere")
+    return url
+
+
+def _unfit(name: str | None, why: str) -> ValidationError:
+    who = "the inputs" if name is None else f"the input {name}"
+    path = "/inputs" if name is None else f"/inputs/{name}"
+    return ValidationError("VALIDATION_ERROR", f"{who} {why}", details={"errors": [{"path": path, "message": why}]})

@@ -1,0 +1,1 @@
+"""Invocation over HTTP: calls are accepted, run, followed and taken back. Spec: SSP §5."""

@@ -1,0 +1,62 @@
+"""Which pages may have something done here: one rule for ``/mcp``, ``/rpc`` and ``/blobs``.
+
+A browser lets any page send requests, also to a server that listens to this machine alone, and names the page behind
+every POST in ``Origin``; other clients send none. A name that was made to lead to this machine (DNS rebinding) brings
+its page's origin with it, and the page's own host in ``Host``. So the two are not held against each other: an origin
+has to be one that the operator knows, or of this machine where the server was asked as such. What only tells public
+content is open to every page and does not ask here. Spec: MCP Transports "Security".
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from skillwire.errors import ValidationError
+from skillwire.model.url import parse_url
+from skillwire.server.headers import read_fields
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from starlette.types import Scope
+
+#: What a page is told that is not let in.
+PAGE_REFUSED: Final = "PAGE_REFUSED"
+_THIS_MACHINE: Final = frozenset({"localhost", "127.0.0.1", "::1", "[::1]"})
+
+
+class Origins:
+    """The origins that are let in.
+
+    Args:
+        known: as the operator wrote them.
+        base_url: of the site; empty when nothing.
+    """
+
+    def __init__(self, known: Iterable[str], base_url: str) -> None:
+        self._known = frozenset(parse_url(one).origin for one in (*known, *([base_url] if base_url else ())))
+
+    def let_in(self, scope: Scope) -> bool:
+        """Whether a request is let in, by what its head says of the page behind it."""
+        asked = read_fields(scope["headers"], b"origin", b"host")
+        return self._knows(asked.get(b"origin", ""), asked.get(b"host", ""))
+
+    def _knows(self, origin: str, host: str) -> bool:
+        """Whether a request with these fields is let in; ``origin`` is empty where it says none.
+
+        Trust: both are a stranger's.
+        """
+        if not origin:
+            return True
+        try:
+            page = parse_url(origin)
+        except ValidationError:  # "null", and whatever else is none
+            return False
+        return page.origin in self._known or (page.host in _THIS_MACHINE and _is_this_machine(host))
+
+
+def _is_this_machine(host: str) -> bool:
+    try:
+        return parse_url(f"http://{host}").host in _THIS_MACHINE
+    except ValidationError:
+        return False

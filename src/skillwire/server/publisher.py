@@ -1,0 +1,241 @@
+"""Publishing from Python: typed functions as skills, beside folders or without any.
+
+A decorated function is described at once, so that what cannot be published is said where it is written. It is still an
+ordinary function afterwards. See docs/how-to/publish-a-function.md.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, overload
+
+from skillwire import limits
+from skillwire.adapters.files.loading import PROTOCOL_JUDGES, check_publisher
+from skillwire.errors import UsageError
+from skillwire.folder.function_skill import FunctionFacts, function_files
+from skillwire.folder.publish import Refused, prepare_files
+from skillwire.folder.typed_function import read_function, refusal
+from skillwire.model.access import Access
+from skillwire.model.name import is_skill_name
+from skillwire.trust.hidden_text import neutralise
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Iterable, Sequence
+
+    from skillwire.folder.publish import Prepared
+    from skillwire.folder.typed_function import TypedFunction
+    from skillwire.server.application import Application
+
+F = TypeVar("F", bound="Callable[..., Any]")
+
+_LONGEST: Final = 24 * 3600.0
+_MOST_ATTEMPTS: Final = 20
+
+
+class PublishedFunction(NamedTuple):
+    """A function as it is published, and as it is called."""
+
+    prepared: Prepared
+    typed: TypedFunction
+
+    @property
+    def name(self) -> str:
+        """The name of its skill."""
+        return self.prepared.skill.name
+
+    @property
+    def digest(self) -> str:
+        """The digest of its skill, as executions name it."""
+        return str(self.prepared.skill.artifact.digest)
+
+
+class Publisher:
+    """Publishes functions, and folders of skills, over every protocol.
+
+    Args:
+        name: the provider's part of identifiers, such as ``example-corp``.
+
+    Raises:
+        UsageError: ``PUBLISHER_FORM``.
+
+    Example::
+
+        publisher = skillwire.Publisher("example-corp")
+
+        @publisher.skill(access="public")
+        def forecast(city: str, days: int = 3) -> list[str]:
+            '''Say what the weather will be. Use when somebody asks about the weather of the next days.'''
+            ...
+
+        publisher.serve(port=8000)
+    """
+
+    def __init__(self, name: str = "local") -> None:
+        self.name = check_publisher(name)
+        self._functions: dict[str, PublishedFunction] = {}
+
+    @property
+    def functions(self) -> Sequence[PublishedFunction]:
+        """The functions that are registered, in order."""
+        return tuple(self._functions.values())
+
+    @overload
+    def skill(self, function: F, /) -> F: ...
+
+    @overload
+    def skill(
+        self,
+        /,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        version: str = "0.1.0",
+        access: str = "public",
+        capability_type: str | None = None,
+        tags: Iterable[str] = (),
+        scenes: Iterable[str] = (),
+        capabilities: Iterable[str] = (),
+        timeout: float | None = None,
+        retry: int = 1,
+        backoff: float = 1.0,
+        idempotent: bool = False,
+    ) -> Callable[[F], F]: ...
+
+    def skill(self, function: F | None = None, /, **facts: Any) -> F | Callable[[F], F]:
+        """Register a function as a skill.
+
+        Args:
+            function: typed, with a docstring; async or not. Parameters of the type ``CallContext`` are no inputs.
+            **facts: any of the following.
+            name: of the skill; the function's own, with hyphens for underscores, unless given.
+            description: what it does and when to use it; the docstring's first paragraph unless given.
+            version: of Semantic Versioning.
+            access: ``public``, ``restricted`` or ``private``.
+            capability_type: in Skill Sharing; ``api`` unless given.
+            tags, scenes, capabilities: what it is found by.
+            timeout: seconds that a call may take; what the server allows unless given.
+            retry: how many attempts may be made in all, when one fails for a reason that may pass.
+            backoff: seconds before the second attempt.
+            idempotent: whether it may be called again when a server was lost in the middle.
+
+        Raises:
+            UsageError: ``FUNCTION_FORM`` when the function cannot be described, or something given is malformed.
+        """
+
+        def register(function: F) -> F:
+            one = self._publish(function, **facts)
+            if one.name in self._functions:
+                raise refusal(function, f"another function has the name {one.name}")
+            self._functions[one.name] = one
+            return function
+
+        return register if function is None else register(function)
+
+    def app(self, folders: Iterable[str | os.PathLike[str]] = (), **options: Any) -> Application:
+        """Return the ASGI application that publishes what is registered now, and the skills in ``folders``.
+
+        Args:
+            folders: folders of skills, or skills.
+            **options: as for :func:`skillwire.server.app`, without ``publisher``.
+        """
+        from skillwire.server.compose import app  # noqa: PLC0415  # registering does without
+
+        return app(folders, publisher=self.name, functions=self.functions, **options)
+
+    def serve(
+        self,
+        host: str = "127.0.0.1",
+        port: int = 8000,
+        *,
+        folders: Iterable[str | os.PathLike[str]] = (),
+        log_format: str = "human",
+        on_ready: Callable[[str], None] = lambda _: None,
+        **options: Any,
+    ) -> None:
+        """Serve until SIGINT or SIGTERM, as ``skillwire serve`` does.
+
+        Args:
+            host: where to listen.
+            port: 0 takes a free one.
+            folders: folders of skills, or skills.
+            log_format: ``human`` or ``json``.
+            on_ready: called once with the address, when everything is published.
+            **options: as for :meth:`app`.
+
+        Raises:
+            UsageError: ``HOST_UNUSABLE``.
+            ConflictError: ``PORT_IN_USE``.
+        """
+        from skillwire.server.log import configure_logging  # noqa: PLC0415  # registering does without
+        from skillwire.server.run import address_of, listen, run  # noqa: PLC0415  # same
+
+        configure_logging(log_format, lambda *_: None)
+        application = self.app(folders, **options)
+        with listen(host, port) as listener:
+            address = address_of(listener)
+            run(application, listener, on_ready=lambda _: on_ready(address))
+
+    def _publish(self, function: Callable[..., Any], **given: Any) -> PublishedFunction:
+        typed = read_function(function)
+        facts = _facts(function, typed, **given)
+        try:
+            files = function_files(typed, facts)
+        except ValueError as error:
+            raise refusal(function, str(error)) from error
+        prepared = prepare_files(facts.name, files, self.name, judges=PROTOCOL_JUDGES)
+        if isinstance(prepared, Refused):
+            first = next(finding for finding in prepared.findings if finding.level == "error")
+            raise refusal(function, f"{first.code}: {first.message}")
+        return PublishedFunction(prepared, typed)
+
+
+def _facts(
+    function: Callable[..., Any],
+    typed: TypedFunction,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    access: str = "public",
+    tags: Iterable[str] = (),
+    scenes: Iterable[str] = (),
+    capabilities: Iterable[str] = (),
+    **rest: Any,
+) -> FunctionFacts:
+    """Return what is said of a function beyond its hints, checked as far as the rules for folders do not."""
+    name = name or getattr(function, "__name__", "").strip("_").replace("_", "-").lower()
+    if not is_skill_name(name):
+        raise refusal(function, f"{name!r} cannot name a skill; give name=")
+    text = " ".join((description or typed.summary).split())
+    if not text:
+        raise refusal(function, "it has no docstring; say what it does and when to use it")
+    if neutralise(text) != text:
+        raise refusal(function, "its description has hidden characters")
+    if access not in set(Access):
+        raise refusal(function, f"access is one of {', '.join(Access)}")
+    facts = FunctionFacts(
+        name=name,
+        description=text,
+        access=Access(access),
+        tags=_texts("tags", tags),
+        scenes=_texts("scenes", scenes),
+        capabilities=_texts("capabilities", capabilities),
+        **rest,
+    )
+    if len(text) > limits.DESCRIPTION_LENGTH:
+        raise refusal(function, f"its description has more than {int(limits.DESCRIPTION_LENGTH)} characters")
+    if facts.timeout is not None and not _is_between(facts.timeout, 0.001, _LONGEST):
+        raise refusal(function, "timeout is 0.001 to 86400 seconds")
+    if not _is_between(facts.retry, 1, _MOST_ATTEMPTS) or not _is_between(facts.backoff, 0.001, _LONGEST):
+        raise refusal(function, f"retry is 1 to {_MOST_ATTEMPTS} attempts, backoff 0.001 to 86400 seconds")
+    return facts
+
+
+def _texts(what: str, texts: Iterable[str]) -> tuple[str, ...]:
+    if isinstance(texts, str):
+        raise UsageError("FUNCTION_FORM", f"{what} is a list of texts")
+    return tuple(texts)
+
+
+def _is_between(number: float, least: float, most: float) -> bool:
+    return math.isfinite(number) and least <= number <= most

@@ -1,0 +1,205 @@
+"""One task: what is asked of a person, and the form that hands it in.
+
+The form comes from the schema of the output (:mod:`skillwire.invocation.forms`). What was typed is kept when it does
+not fit, and each error stands at its field; one that belongs to no field stands above the form.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from skillwire.invocation.forms import Field, form_of
+from skillwire.invocation.inbox import holder_of, read_task
+from skillwire.web.environment import render
+from skillwire.web.inbox_page import is_urgent
+from skillwire.web.json_text import json_text
+from skillwire.web.labels import REASONS, status_label, status_look
+from skillwire.web.moments import ahead, past
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from skillwire.invocation.inbox import Task
+    from skillwire.model.execution import Execution
+    from skillwire.web.environment import Frame
+
+#: Before the names of fields, so that none is taken for one of ours.
+PREFIX: Final = "field:"
+#: More choices than these are a list to open.
+_CHOICES: Final = 6
+#: A text that may be longer has several lines.
+_LINE: Final = 120
+_WIDGETS: Final[Mapping[str, str]] = {
+    "boolean": "choices",
+    "date": "line",
+    "datetime": "line",
+    "email": "line",
+    "integer": "line",
+    "json": "code",
+    "number": "line",
+    "time": "line",
+    "url": "line",
+}
+_HINTS: Final[Mapping[str, str]] = {
+    "date": "Such as 2025-07-01.",
+    "datetime": "In UTC, such as 2025-07-01T12:00:00Z.",
+    "time": "In UTC, such as 12:00:00Z.",
+    "json": "As JSON.",
+    "lines": "One on each line.",
+}
+_MODES: Final[Mapping[str, str]] = {"integer": "numeric", "number": "decimal", "email": "email", "url": "url"}
+_YES_OR_NO: Final = (("true", "Yes"), ("false", "No"))
+
+
+class Shown(NamedTuple):
+    """What the page shows.
+
+    ``worker`` is under which name the person who looks claims tasks; ``typed`` what they typed, by the names of the
+    fields, and ``errors`` what is wrong with it: objects with ``path`` and ``message``. ``reject_problem`` says what
+    is wrong with their reason. ``told`` is a word for what was just done.
+    """
+
+    execution: Execution
+    output: bytes | None
+    caller: str
+    worker: str
+    now: float
+    typed: Mapping[str, str] | None = None
+    errors: Sequence[Mapping[str, Any]] = ()
+    reason: str = ""
+    reject_problem: str = ""
+    told: str = ""
+
+
+class Input(NamedTuple):
+    """A field as it is shown: its widget, its choices with what each is called, what stands in it, what is wrong.
+
+    An ``error`` is ``told`` at the field, and behind the field's label ``told_above`` the form.
+    """
+
+    field: Field
+    key: str
+    name: str
+    widget: str
+    choices: Sequence[tuple[str, str]]
+    value: str
+    chosen: frozenset[str]
+    hint: str
+    mode: str
+    error: str
+    told: str
+    told_above: str
+
+
+def task_page(shown: Shown, frame: Frame) -> str:
+    """Return the page as HTML."""
+    execution = shown.execution
+    text = read_task(execution)
+    fields = form_of(text.output)
+    inputs = [_input(index, field, shown) for index, field in enumerate(fields)]
+    is_mine = not execution.status.is_final and execution.worker == shown.worker
+    values: dict[str, Any] = {
+        "shown": shown,
+        "execution": execution,
+        "task": text,
+        "about_inputs": _about_inputs(text),
+        "holder": holder_of(execution),
+        "state": _state(execution, shown.worker),
+        "status": status_label(execution),
+        "look": status_look(execution),
+        "asked": past(execution.created, shown.now),
+        "claimed": _claimed(shown) if execution.worker else None,
+        "deadline": ahead(execution.deadline, shown.now),
+        "ended": past(execution.completed, shown.now) if execution.completed else None,
+        "is_urgent": is_urgent(execution, shown.now),
+        "inputs": json_text(execution.inputs),
+        "output": None if shown.output is None else json_text(shown.output),
+        "form": inputs if is_mine else (),
+        "general": _general(shown, fields),
+        "wrong": [one for one in inputs if one.error],
+        "failure_reason": "" if execution.failure is None else REASONS[execution.failure.reason],
+        "now": shown.now,
+    }
+    return render("task.html", frame, values)
+
+
+def read_typed(execution: Execution, pairs: Sequence[tuple[str, str]]) -> tuple[Sequence[Field], dict[str, str]]:
+    """Return the fields of a task and what a form that was sent holds for each: several values are several lines.
+
+    Trust: the form is a stranger's; what is no field of the task is passed over.
+    """
+    fields = form_of(read_task(execution).output)
+    sent: dict[str, list[str]] = {}
+    for name, value in pairs:
+        sent.setdefault(name, []).append(value)
+    return fields, {field.name: "\n".join(sent.get(PREFIX + field.name, ())) for field in fields}
+
+
+def _about_inputs(task: Task) -> list[tuple[str, str]]:
+    """Return what the skill says of each input, where it says something."""
+    return [(str(name), str(about)) for name, about in task.about_inputs.items() if about]
+
+
+def _state(execution: Execution, worker: str) -> str:
+    if execution.status.is_final:
+        return "ended"
+    if execution.worker is None:
+        return "open"
+    return "mine" if execution.worker == worker else "taken"
+
+
+def _claimed(shown: Shown) -> Any:
+    at = max((event.at for event in shown.execution.timeline if event.what == "claim"), default=shown.execution.updated)
+    return past(at, shown.now)
+
+
+def _input(index: int, field: Field, shown: Shown) -> Input:
+    value = (field.default or "") if shown.typed is None else shown.typed.get(field.name, "")
+    choices = _choices(field)
+    error = next((str(error["message"]) for error in shown.errors if _is_at(field, str(error["path"]))), "")
+    return Input(
+        field,
+        f"field-{index}",
+        PREFIX + field.name,
+        _widget(field, choices),
+        choices,
+        value,
+        frozenset(value.splitlines()) if field.kind == "lines" else frozenset({value}),
+        "" if choices else _HINTS.get(field.kind, ""),
+        _MODES.get(field.kind, "text"),
+        error,
+        f"This {error}." if _is_predicate(error) else f"{error[:1].upper()}{error[1:]}." if error else "",
+        f" {error}." if _is_predicate(error) else f": {error}.",
+    )
+
+
+def _is_predicate(error: str) -> bool:
+    """Whether an error goes on where the name of its field ends."""
+    return error.startswith(("is ", "must "))
+
+
+def _is_at(field: Field, path: str) -> bool:
+    """Whether an error concerns a field: its value, or something within it."""
+    return path == field.pointer or (path.startswith(f"{field.pointer}/") and field.kind in {"json", "lines"})
+
+
+def _general(shown: Shown, fields: Sequence[Field]) -> list[str]:
+    """Return the errors that concern no field."""
+    others = [error for error in shown.errors if not any(_is_at(field, str(error["path"])) for field in fields)]
+    return [f"{error['path'].removeprefix('/output')} {error['message']}.".lstrip() for error in others]
+
+
+def _choices(field: Field) -> Sequence[tuple[str, str]]:
+    if field.kind == "boolean":
+        return _YES_OR_NO
+    return [(choice, choice) for choice in field.choices]
+
+
+def _widget(field: Field, choices: Sequence[tuple[str, str]]) -> str:
+    if field.kind == "lines":
+        return "several" if choices else "lines"
+    if choices:
+        return "choices" if len(choices) <= _CHOICES else "list"
+    if field.kind == "text":
+        return "line" if field.maximum is not None and field.maximum <= _LINE else "lines"
+    return _WIDGETS[field.kind]

@@ -1,0 +1,108 @@
+"""The page of the examples calls a skill of each capability type, and shows what that gives."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import jsonschema_rs
+import pytest
+from tests.support.live_server import serving
+from tests.support.pages import boxes, check, examples
+from tests.support.sandbox_world import sandbox_missing
+from tests.support.shell import started, typed
+
+from skillwire import Client
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+PAGE = EXAMPLES / "README.md"
+OVERLAY = EXAMPLES / "capabilities" / "translation-overlay" / "code" / "main.py"
+TYPES = {
+    "plugin": "translation-overlay",
+    "api": "weather-forecast",
+    "knowledge": "git-commit-messages",
+    "task": "warehouse-pickup",
+}
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    return tmp_path_factory.mktemp("home")
+
+
+@pytest.fixture(scope="module")
+def folders(home):
+    with serving(EXAMPLES / "skills", home, EXAMPLES / "capabilities", "--grant-all") as origin:
+        yield origin
+
+
+@pytest.fixture(scope="module")
+def weather(tmp_path_factory):
+    with started(EXAMPLES / "weather" / "service.py", "--port", 0, home=tmp_path_factory.mktemp("weather")) as url:
+        yield url.removeprefix("http://")
+
+
+@pytest.fixture
+def origins(folders, weather):
+    return {"127.0.0.1:8000": folders, "127.0.0.1:8001": weather}
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_each_is_called_as_the_page_shows(kind, origins, home, tmp_path):
+    if kind == "plugin" and (why := sandbox_missing()):
+        pytest.skip(why)
+    found = [example for box in boxes(PAGE) if box.title == kind for example in examples(box.text)]
+    happened = typed([command for command, _ in found], tmp_path, origins, home=home)
+    check([(command, shown, text) for (command, shown), text in zip(found, happened, strict=True)], 1)
+    assert any(f"call 127.0.0.1:800{int(kind == 'api')}/{TYPES[kind]}" in command for command, _ in found)
+
+
+def test_each_is_of_its_type_and_valid(origins):
+    with Client() as client:
+        for kind, name in TYPES.items():
+            [skill] = [
+                found
+                for origin in origins.values()
+                for found, _ in client.find("", [origin], capability_type=kind)
+                if found.name.endswith(name)  # an id where there is a descriptor alone
+                and not (kind == "api" and origin == origins["127.0.0.1:8000"])  # the placeholder
+            ]
+            assert str(skill.descriptor().capability_type) == kind
+
+
+def test_the_folders_have_no_findings():
+    command = [sys.executable, "-m", "skillwire", "check", str(EXAMPLES / "capabilities")]
+    assert "2 skills: no findings" in subprocess.check_output(command, text=True, stderr=subprocess.STDOUT)
+
+
+def test_the_service_gives_what_the_placeholder_describes(weather):
+    described = json.loads((EXAMPLES / "skills" / "weather-forecast" / "descriptor.json").read_text())
+    with Client() as client:
+        skill = client.skill(f"{weather}/weather-forecast")
+        assert [one.name for one in skill.descriptor().inputs] == [one["name"] for one in described["inputs"]]
+        output = skill.call({"location": "Tokyo, Japan", "days": 14, "units": "imperial"}).check().output
+    jsonschema_rs.validate(described["output"]["schema"], output)
+    assert len(output["forecasts"]) == 14
+
+
+class TestOverlay:
+    def marks(self, *segments, **languages):
+        asked = json.dumps({"segments": segments, **({"source": "de"} | languages)})
+        done = json.loads(subprocess.check_output([sys.executable, OVERLAY, asked]))
+        words = [segments[mark["segment"]][mark["start"] : mark["end"]] for mark in done["overlay"]]
+        return list(zip(words, (mark["translation"] for mark in done["overlay"]), strict=True)), done["unknown"]
+
+    def test_the_longest_term_wins_and_words_are_whole(self):
+        assert self.marks("Bratkartoffeln", "eis", "Eisbein") == (
+            [("Bratkartoffeln", "fried potatoes"), ("eis", "ice cream")],
+            1,
+        )
+        assert self.marks("pommes de terre sautées", source="fr", target="it") == ([("pommes de terre", "patate")], 1)
+
+    @pytest.mark.parametrize("asked", ['{"segments": ["a"], "source": "xx"}', '{"source": "de"}', "[1]", "{", ""])
+    def test_what_makes_no_sense_is_said(self, asked):
+        done = subprocess.run([sys.executable, OVERLAY, asked], capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr.startswith("main.py: ")

@@ -1,0 +1,51 @@
+"""The console of a real ``skillwire serve``: a key of the command line opens it, and live pages do not keep it up."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import time
+from http.client import HTTPConnection
+from urllib.parse import urlencode
+
+from tests.support.publishing import PATIENCE, ServeProcess, write_skill
+
+FORM = {"Content-Type": "application/x-www-form-urlencoded"}
+
+
+def make_key(home):
+    command = [sys.executable, "-m", "skillwire", "token", "create", "ann", "--scope", "operator", "-q"]
+    environment = {**os.environ, "SKILLWIRE_HOME": str(home)}
+    return subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout.split()[-1]
+
+
+def sign_in(port, key):
+    """Return the cookie."""
+    with contextlib.closing(HTTPConnection("127.0.0.1", port, timeout=PATIENCE)) as connection:
+        fields = {**FORM, "Origin": f"http://127.0.0.1:{port}"}
+        connection.request("POST", "/login", urlencode({"key": key}), fields)
+        answer = connection.getresponse()
+        assert (answer.status, answer.headers["Location"]) == (303, "/executions")
+        return answer.headers["Set-Cookie"].partition(";")[0]
+
+
+def test_a_live_page_ends_with_the_server_and_does_not_hold_it_up(tmp_path):
+    write_skill(tmp_path / "skills", "notes")
+    key = make_key(tmp_path / "home")
+    with ServeProcess(tmp_path / "skills", home=tmp_path / "home") as server:
+        cookie = sign_in(server.port, key)
+        with contextlib.closing(HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE)) as connection:
+            connection.request("GET", "/executions/live", headers={"Cookie": cookie})
+            stream = connection.getresponse()
+            assert stream.headers["Content-Type"] == "text/event-stream; charset=utf-8"
+            while stream.readline() != b"event: part\n":
+                pass
+            began = time.monotonic()
+            code, errors = server.end()
+            assert time.monotonic() - began < 5
+            assert code == 0, errors
+            assert b"<table" not in stream.read(), "nothing was executed"
+        assert key[20:] not in errors
+        assert cookie.partition("=")[2] not in errors

@@ -1,0 +1,55 @@
+"""Attempts to hand to executors, without a ledger."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from skillwire.model.action import Action, Permissions
+from skillwire.model.digest import Digest
+from skillwire.model.execution import Attempt, Execution
+from skillwire.model.skill import Artifact, Skill
+
+if TYPE_CHECKING:
+    from skillwire.model.action import ExecutorKind
+
+DIGEST = Digest.of(b"a skill")
+
+
+def skill_of(action: Action, name: str = "demo") -> Skill:
+    """Return a skill that is executed by ``action``."""
+    artifact = Artifact("skill-md", "text/markdown", ".md", 7, DIGEST)
+    return Skill("acme", name, "1.0.0", "Does it.", (), artifact, kind="action", action=action)
+
+
+def attempt_of(
+    executor: ExecutorKind,
+    settings: dict[str, Any] | None = None,
+    *,
+    inputs: dict[str, Any] | None = None,
+    seconds: float = 20.0,
+    name: str = "demo",
+    permissions: Permissions = Permissions(),  # noqa: B008  # a value
+    **fields: Any,
+) -> Attempt:
+    """Return the first attempt of a call with ``inputs``; ``fields`` are those of the execution."""
+    skill = skill_of(Action(executor, settings=settings or {}, permissions=permissions), name)
+    values: dict[str, Any] = {
+        "execution_id": "exec-" + "0" * 32,
+        "skill": name,
+        "skill_id": f"acme/{name}",
+        "version": "1.0.0",
+        "digest": str(DIGEST),
+        "executor": executor,
+        "caller": "address 192.0.2.1",
+        "caller_id": "anonymous",
+        "caller_type": "service",
+        "inputs": b"{}",
+        "created": 1_000.0,
+        "updated": 1_000.0,
+        "deadline": 1_000.0 + seconds,
+        "timeout": seconds,
+        "turn": 0.0,
+        "attempt": 1,
+        "worker": "worker-1",
+    }
+    return Attempt(Execution(**values | fields), skill, inputs or {}, seconds)

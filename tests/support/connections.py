@@ -1,0 +1,65 @@
+"""Connections to an application without sockets: chunks come as a test says, and what is written is kept."""
+
+from __future__ import annotations
+
+import asyncio
+
+import uvicorn
+from uvicorn.server import ServerState
+
+from skillwire.server.connection import Connection
+
+
+class Transport(asyncio.Transport):
+    """Keeps what is written."""
+
+    def __init__(self):
+        super().__init__()
+        self.written = b""
+        self.closed = False
+        self.is_reading_paused = False
+
+    def write(self, data):
+        self.written += data
+
+    def writelines(self, parts):
+        self.written += b"".join(parts)
+
+    def close(self):
+        self.closed = True
+
+    def is_closing(self):
+        return self.closed
+
+    def get_extra_info(self, name, default=None):
+        return {"peername": ("192.0.2.7", 1234), "sockname": ("192.0.2.1", 80)}.get(name, default)
+
+    def pause_reading(self):
+        self.is_reading_paused = True
+
+    def resume_reading(self):
+        self.is_reading_paused = False
+
+
+class Connections:
+    """Makes connections to ``application``."""
+
+    def __init__(self, application):
+        self._config = uvicorn.Config(application, http=Connection, ws="none", lifespan="off", log_config=None)
+        self._config.load()
+        self._opened = []
+
+    def __call__(self):
+        """Return a connection and its transport."""
+        state = ServerState()
+        state.default_headers = [(b"date", b"now")]
+        connection = Connection(self._config, state, {}, asyncio.get_running_loop())
+        transport = Transport()
+        connection.connection_made(transport)
+        self._opened.append(connection)
+        return connection, transport
+
+    def close(self):
+        """Lose them all."""
+        for connection in self._opened:
+            connection.connection_lost(None)

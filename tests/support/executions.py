@@ -1,0 +1,126 @@
+"""Made-up executions, a ledger of them, and two clocks that a test sets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import count
+from typing import TYPE_CHECKING
+
+from skillwire.adapters.files.blobs import FileBlobs
+from skillwire.adapters.sqlite.database import Database
+from skillwire.adapters.sqlite.ledger import SqliteLedger
+from skillwire.invocation.queue import turn_of
+from skillwire.model.execution import Claim, Event, Execution, Failure, Priority
+from skillwire.model.ledger import Moment, Quota
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+#: When the clock of a test begins, in seconds since the epoch.
+BEGIN = 1_000_000.0
+TIMEOUT = 300.0
+#: As many as there are.
+NO_QUOTA = Quota(per_caller=1_000, per_skill=1_000)
+PASSING = Failure("upstream", "The API was busy", is_passing=True)
+LASTING = Failure("exception", "ValueError: no")
+
+_numbers = count(1)
+
+
+def make_execution(now=BEGIN, **fields):
+    """Return an execution that is accepted ``now``."""
+    if isinstance(now, Clock):
+        now = now.wall
+    execution_id = fields.pop("execution_id", f"exec-{next(_numbers):032x}")
+    timeout = fields.pop("timeout", TIMEOUT)
+    priority = fields.pop("priority", Priority.NORMAL)
+    skill = fields.pop("skill", "book")
+    values = {
+        "skill_id": f"acme.{skill}",
+        "version": "1.0.0",
+        "digest": f"sha256:{'0' * 64}",
+        "executor": "python",
+        "caller": "principal anna",
+        "caller_id": "anna",
+        "caller_type": "agent",
+        "inputs": b'{"guests":2}',
+        "created": now,
+        "updated": now,
+        "deadline": now + timeout,
+        "turn": turn_of(priority, now),
+        "timeline": (Event(now, "accept", "anna"),),
+    }
+    return Execution(execution_id=execution_id, skill=skill, timeout=timeout, priority=priority, **{**values, **fields})
+
+
+def claim_of(execution):
+    """Return the claim under which an execution is held."""
+    return Claim(execution.execution_id, execution.worker, execution.attempt)
+
+
+@dataclass
+class Clock:
+    """Both clocks of a :class:`~skillwire.model.ledger.Moment`."""
+
+    wall: float = BEGIN
+    steady: float = 500.0
+    boot: str = "boot-1"
+
+    @property
+    def now(self):
+        return Moment(self.wall, self.steady, self.boot)
+
+    def pass_(self, seconds):
+        """Let time pass on both."""
+        self.wall += seconds
+        self.steady += seconds
+
+
+@dataclass
+class Office:
+    """A ledger, what is beside it, and a clock."""
+
+    folder: Path
+    chance: float = 1.0
+    clock: Clock = field(default_factory=Clock)
+
+    def __post_init__(self):
+        self.outputs = FileBlobs(self.folder / "outputs", durable=True)
+        self.database = Database(self.folder / "skillwire.db")
+        self.ledger = SqliteLedger(self.database, self.outputs, chance=lambda: self.chance)
+
+    def another(self):
+        """Return a ledger of another process on the same database."""
+        return SqliteLedger(Database(self.database.path), self.outputs, chance=lambda: self.chance)
+
+    def accept(self, **fields):
+        return self.ledger.accept(make_execution(self.clock, **fields)).execution
+
+    def claim(self, worker="w1", quota=NO_QUOTA, limit=1):
+        return list(self.ledger.claim(worker, self.clock.now, quota, limit=limit))
+
+    def claim_one(self, worker="w1", **options):
+        """Claim the next one, which there must be."""
+        (execution,) = self.claim(worker, **options)
+        return execution
+
+    def run(self, output=b"{}", **fields):
+        """Let an execution be accepted, claimed and completed; return it as it is then."""
+        accepted = self.accept(**fields)
+        held = self.claim_one()
+        assert held.execution_id == accepted.execution_id
+        assert self.ledger.complete(claim_of(held), output, self.clock.now)
+        return self.find(accepted)
+
+    def find(self, execution):
+        found = self.ledger.find(execution.execution_id)
+        assert found is not None
+        return found
+
+    def events(self, execution):
+        """Return what happened to an execution."""
+        return [event.what for event in self.find(execution).timeline]
+
+    def blobs(self):
+        """Return the names of the files in the folder of outputs."""
+        return sorted(path.name for path in self.outputs.directory.glob("??/*"))

@@ -1,0 +1,124 @@
+"""Folders of skills as MCP tells them, spoken with by the SDK's own client, without a network."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+from typing import TYPE_CHECKING, Any, Literal
+
+from fastmcp.skills.models import (
+    GetSkillParams,
+    GetSkillRequest,
+    GetSkillResult,
+    ListSkillsParams,
+    ListSkillsRequest,
+    ListSkillsResult,
+)
+from mcp.client.client import Client
+from mcp_types import PaginatedRequestParams, PaginatedResult, Request
+
+from skillwire.adapters.sqlite.open import open_tokens
+from skillwire.bridges.mcp.server import make_server
+from skillwire.model.access import ANONYMOUS
+from skillwire.server.audience import Audiences
+from skillwire.server.auth.configuration import read_configuration
+from skillwire.server.auth.rate_limit import caller_of
+from skillwire.server.compose import make_parts
+from skillwire.server.mcp.caller import AudienceCaller, make_shelves
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from skillwire.model.access import Principal
+    from skillwire.server.compose import Parts
+
+EXECUTES = "[rpc]\nexecute_skill = true\n[executions]\ngrant_all = true\n"
+#: Protocol: with the handshake of earlier versions, and without.
+MODES = ("auto", "legacy")
+
+
+class Host:
+    """A published folder; ``client`` connects as somebody."""
+
+    def __init__(self, parts: Parts) -> None:
+        self.parts = parts
+        self._audiences = Audiences("")
+        self._shelves = make_shelves(parts)
+
+    def client(self, principal: Principal | None = None, *, mode: str = "auto", pins: tuple[str, ...] = ()) -> Client:
+        """Return a client to enter."""
+
+        async def alone() -> AudienceCaller:
+            revision = await self.parts.publication.first(30)
+            assert revision is not None
+            audience = await self._audiences.of(principal, revision)
+            owner = caller_of(principal or ANONYMOUS, "192.0.2.7")
+            return AudienceCaller(audience, revision, owner, self._shelves)
+
+        return Client(make_server(alone, pins=pins), mode=mode)
+
+
+@contextlib.asynccontextmanager
+async def hosting(folder: Path, place: Path, configuration: str = ""):
+    """Publish a folder, its state in ``place``; SKILLWIRE_HOME leads there already."""
+    open_tokens.cache_clear()
+    parts = make_parts(
+        [folder],
+        blobs=place / "blobs",
+        access_log=False,
+        configuration=read_configuration(configuration.encode(), "server.toml"),
+    )
+    parts.publication.start()
+    try:
+        yield Host(parts)
+    finally:
+        parts.executions.hang_up()
+        await parts.executions.stop()
+        parts.publication.stop()
+        open_tokens.cache_clear()
+
+
+async def list_skills(client: Client, cursor: str | None = None) -> ListSkillsResult:
+    """Return a page of skills, read as strictly as FastMCP reads it."""
+    return await client.session.send_request(
+        ListSkillsRequest(params=ListSkillsParams(cursor=cursor)), ListSkillsResult
+    )
+
+
+async def get_skill(client: Client, uri: str) -> Any:
+    """Return the entry of a skill, read in the same way."""
+    result = await client.session.send_request(GetSkillRequest(params=GetSkillParams(uri=uri)), GetSkillResult)
+    return result.skill
+
+
+class _DirectoryParams(PaginatedRequestParams):
+    uri: str
+
+
+class _DirectoryRequest(Request[_DirectoryParams, Literal["resources/directory/read"]]):
+    method: Literal["resources/directory/read"] = "resources/directory/read"
+    params: _DirectoryParams
+
+
+class _DirectoryResult(PaginatedResult):
+    resources: list[dict[str, Any]]
+    result_type: Literal["complete"] = "complete"
+
+
+async def read_directory(client: Client, uri: str) -> list[dict[str, Any]]:
+    """Return what stands in a folder."""
+    request = _DirectoryRequest(params=_DirectoryParams(uri=uri))
+    return (await client.session.send_request(request, _DirectoryResult)).resources
+
+
+async def read_bytes(client: Any, uri: str) -> bytes:
+    """Return the bytes of a resource, as any of the clients reads it."""
+    result = await client.read_resource(uri)
+    (contents,) = getattr(result, "contents", result)
+    text: str | None = getattr(contents, "text", None)
+    return base64.b64decode(contents.blob) if text is None else text.encode()
+
+
+def text_of(result: Any) -> str:
+    """Return the text that a tool answered with."""
+    return "\n".join(item.text for item in result.content)

@@ -1,0 +1,103 @@
+"""Folders of skills as an endpoint of the Skills Protocol tells them, without a server."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from skillwire.errors import SkillwireError
+from skillwire.folder.publish import Prepared, prepare_files
+from skillwire.model.catalog import Catalog
+from skillwire.model.skill import FileContent
+from skillwire.protocols.skills_rpc.index import SkillIndex
+from skillwire.protocols.skills_rpc.json_rpc import (
+    Batch,
+    Refused,
+    Single,
+    decode,
+    decode_params,
+    encode_error,
+    encode_result,
+    join_batch,
+    params_type,
+)
+from skillwire.protocols.skills_rpc.messages import METHODS
+from skillwire.protocols.skills_rpc.server import SkillsRpc
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Container, Mapping
+
+    from skillwire.model.access import Principal
+    from skillwire.model.digest import Digest
+    from skillwire.protocols.skills_rpc.json_rpc import Call
+
+
+class Published(NamedTuple):
+    """A catalog, and the bytes of its files by their digests."""
+
+    catalog: Catalog
+    contents: Mapping[Digest, bytes]
+
+    def rpc(self, principal: Principal | None = None) -> SkillsRpc:
+        """Return what ``principal`` is told; all and everything when it is None."""
+        visible = self.catalog if principal is None else self.catalog.visible_to(principal)
+        usable: Container[str] = (visible if principal is None else self.catalog.usable_by(principal)).skills
+        return SkillsRpc(SkillIndex(visible.skills, SkillIndex(self.catalog.skills)), usable, self.contents.get)
+
+
+def publish(publisher: str = "acme", **folders: Mapping[str, str | bytes]) -> Published:
+    """Return folders of skills, published: name (with ``_`` for a hyphen) → files, SKILL.md being made if not there."""
+    skills, contents = [], {}
+    for key, files in folders.items():
+        name = key.replace("_", "-")
+        skill_md = f"---\nname: {name}\ndescription: Does {name}.\n---\nDo it.\n"
+        written = {"SKILL.md": skill_md, **files}
+        told = tuple(
+            FileContent(path, text.encode() if isinstance(text, str) else text) for path, text in written.items()
+        )
+        prepared = prepare_files(name, told, publisher)
+        assert isinstance(prepared, Prepared), prepared.findings
+        skills.append(prepared.skill)
+        for file, content in zip(prepared.skill.files, prepared.files, strict=True):
+            contents[file.digest] = bytes(content.content)
+    return Published(Catalog.of(skills, 1), contents)
+
+
+def call_rpc(rpc: SkillsRpc, method: str, **params: Any) -> Any:
+    """Return the result of a method that needs no run, decoded."""
+    return json.loads(_call(rpc, method, params))
+
+
+def answer(data: bytes, call: Callable[[str, Any], object]) -> Any:
+    """Return the answer to what ``data`` asks for, decoded, as the pure parts give it; None for none."""
+    request = decode(data)
+    if isinstance(request, Refused):
+        return json.loads(encode_error(request.request_id, request.error))
+    if isinstance(request, Single):
+        written = _answer(request.item, call)
+    else:
+        assert isinstance(request, Batch)
+        written = join_batch(_answer(item, call) for item in request.items)
+    return None if written is None else json.loads(written)
+
+
+def serving(rpc: SkillsRpc) -> Callable[[str, Any], object]:
+    """Return what calls the methods of ``rpc``."""
+    return lambda method, params: _call(rpc, method, params)
+
+
+def _answer(item: Call | Refused, call: Callable[[str, Any], object]) -> bytes | None:
+    if isinstance(item, Refused):
+        return encode_error(item.request_id, item.error)
+    try:
+        written = encode_result(item.request_id, call(item.method, item.params))
+    except SkillwireError as error:
+        written = encode_error(item.request_id, error)
+    return None if item.is_notification else written
+
+
+def _call(rpc: SkillsRpc, method: str, params: Any) -> bytes:
+    kind = params_type(method)
+    assert METHODS[method] is kind
+    written: bytes = getattr(rpc, method)(decode_params(params, kind))
+    return written

@@ -1,0 +1,63 @@
+"""Tasks for people in the ledger of the state directory, as calls of a ``human`` skill leave them."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+
+from skillwire.adapters.files.blobs import FileBlobs
+from skillwire.adapters.sqlite.database import Database
+from skillwire.adapters.sqlite.ledger import SqliteLedger
+from skillwire.adapters.sqlite.open import open_ledger
+from skillwire.model.execution import Event, Execution
+
+ANSWER = {
+    "type": "object",
+    "required": ["booked"],
+    "properties": {
+        "booked": {"type": "boolean", "description": "Whether there was a table."},
+        "table": {"type": "integer", "minimum": 1, "maximum": 99},
+        "room": {"enum": ["garden", "hall"], "default": "hall"},
+        "wishes": {"type": "array", "items": {"type": "string"}},
+    },
+}
+
+
+def add_task(
+    *, state=None, output=ANSWER, title="Book a table", inputs=None, seconds=7200.0, execution_id=None, **more
+):
+    """Keep a task, in the state directory ``state`` if one is named; return it."""
+    now = time.time()
+    told = {
+        "title": title,
+        "description": "Call the restaurant and book a table.",
+        "output": output,
+        "output_description": "What the restaurant said",
+        "inputs": {"guests": "How many come"},
+    }
+    fields = {
+        "execution_id": execution_id or f"exec-{secrets.token_hex(16)}",
+        "skill": "book-table",
+        "skill_id": "corp/book-table",
+        "version": "1.0.0",
+        "digest": "sha256:" + "0" * 64,
+        "executor": "human",
+        "caller": "token abc",
+        "caller_id": "concierge",
+        "caller_type": "agent",
+        "inputs": json.dumps({"guests": 4} if inputs is None else inputs).encode(),
+        "created": now,
+        "updated": now,
+        "deadline": now + seconds,
+        "timeout": seconds,
+        "turn": now,
+        "task": json.dumps(told).encode(),
+        "timeline": (Event(now, "accept", "concierge"),),
+        **more,
+    }
+    ledger = SqliteLedger(Database(state / "skillwire.db"), FileBlobs(state / "outputs")) if state else open_ledger()
+    kept = ledger.accept(Execution(**fields)).execution
+    if state:
+        ledger.database.close()
+    return kept

@@ -1,0 +1,237 @@
+"""Functions are called with what their hints say; whatever they do is an outcome."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import wraps
+
+import pytest
+from tests.support.attempts import attempt_of
+
+from skillwire import limits
+from skillwire.adapters.executors.function import FunctionExecutor
+from skillwire.errors import FetchError
+from skillwire.folder.typed_function import read_function
+from skillwire.model.call_context import CallContext  # noqa: TC001  # hints are read
+from skillwire.model.execution import Failure
+
+
+@dataclass
+class Place:
+    city: str
+    country: str | None = None
+
+
+def executor_of(function):
+    return FunctionExecutor({"demo": read_function(function)})
+
+
+async def call(function, inputs=None, **fields):
+    return await executor_of(function).execute(attempt_of("function", inputs=inputs, **fields))
+
+
+async def test_a_function_runs_in_a_thread_and_a_coroutine_in_the_loop():
+    def plain(place: Place) -> list[str]:
+        """Do it."""
+        return [place.city, threading.current_thread().name]
+
+    async def coroutine(place: Place) -> Place:
+        """Do it."""
+        await asyncio.sleep(0)
+        return Place(threading.current_thread().name, place.city)
+
+    inputs = {"place": {"city": "Oslo"}}
+    assert (await call(plain, inputs)).output == ["Oslo", "skillwire-function"]
+    assert (await call(coroutine, inputs)).output == {"city": "MainThread", "country": "Oslo"}
+
+
+async def test_a_decorated_coroutine_is_awaited_too():
+    async def inner(n: int) -> int:
+        """Do it."""
+        return n + 1
+
+    @wraps(inner)
+    def outer(n):
+        return inner(n)
+
+    assert (await call(outer, {"n": 1})).output == 2
+
+
+async def test_the_context_says_which_call_it_is():
+    def function(context: CallContext):
+        """Do it."""
+        return [context.execution_id, context.trace_id, context.attempt, context.deadline, context.is_cancelled]
+
+    result = await call(function, trace_id="t", attempt=2)
+    when = datetime.fromtimestamp(1020, UTC).isoformat().replace("+00:00", "Z")
+    assert result.output == ["exec-" + "0" * 32, "t", 2, when, False]
+
+
+async def test_inputs_that_do_not_fit_are_the_callers_mistake():
+    def function(place: Place):
+        """Do it."""
+
+    failure = (await call(function, {"place": {"city": 3}})).failure
+    assert failure == Failure(
+        "exception",
+        "/inputs/place/city: Expected `str`, got `int`",
+        "VALIDATION_ERROR",
+        {"errors": [{"path": "/inputs/place/city", "message": "Expected `str`, got `int`"}]},
+    )
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "passing"),
+    [
+        (ValueError("no such\x1b[31m order"), "no such[U+001B][31m order", False),
+        (KeyError("x"), "'x'", False),
+        (RuntimeError(), "RuntimeError", False),
+        (ConnectionRefusedError("busy"), "busy", True),
+        (TimeoutError("slow"), "slow", True),
+        (FetchError("CONNECT_FAILED", "down"), "down", True),
+        (SystemExit(3), "3", False),
+        (StopIteration("x"), "x", False),
+        (ValueError("y" * 9999), "y" * 500, False),
+        (ExceptionGroup("several", [ValueError("inner")]), "several (1 sub-exception)", False),
+    ],
+)
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_what_a_function_raises_is_told_without_internals(error, message, passing, is_async):
+    def plain():
+        """Do it."""
+        raise error
+
+    async def coroutine():
+        """Do it."""
+        raise error
+
+    if is_async and isinstance(error, StopIteration):
+        pytest.skip("Python makes a RuntimeError of it")
+    failure = (await call(coroutine if is_async else plain)).failure
+    assert failure == Failure("exception", message, is_passing=passing)
+    assert "Traceback" not in repr(failure)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, asyncio.CancelledError])
+async def test_a_thread_cannot_end_the_server(error):
+    def function():
+        """Do it."""
+        raise error
+
+    failure = (await call(function)).failure
+    assert failure is not None
+    assert failure.reason == "exception"
+
+
+async def test_what_is_no_json_is_a_failed_output():
+    def function():
+        """Do it."""
+        return object()
+
+    assert (await call(function)).failure == Failure("output", "The function returned what is no JSON value")
+
+
+async def test_one_that_is_not_registered_is_unavailable():
+    failure = (await FunctionExecutor({}).execute(attempt_of("function"))).failure
+    assert failure is not None
+    assert failure.reason == "unavailable"
+
+
+async def test_a_function_that_takes_too_long_is_left_behind():
+    seen = threading.Event()
+
+    def function(context: CallContext):
+        """Do it."""
+        while not context.is_cancelled:
+            time.sleep(0.01)
+        seen.set()
+
+    failure = (await call(function, seconds=0.05)).failure
+    assert failure == Failure("deadline", "The function took too long", "INVOCATION_TIMEOUT")
+    assert await asyncio.to_thread(seen.wait, 5)
+
+
+async def test_cancelling_ends_a_coroutine_and_tells_a_thread():
+    ended, told, begun = threading.Event(), threading.Event(), threading.Event()
+
+    async def coroutine():
+        """Do it."""
+        begun.set()
+        try:
+            await asyncio.sleep(60)
+        finally:
+            ended.set()
+
+    def plain(context: CallContext):
+        """Do it."""
+        begun.set()
+        while not context.is_cancelled:
+            time.sleep(0.01)
+        told.set()
+
+    for function, sign in ((coroutine, ended), (plain, told)):
+        begun.clear()
+        task = asyncio.create_task(call(function))
+        assert await asyncio.to_thread(begun.wait, 5)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert await asyncio.to_thread(sign.wait, 5)
+
+
+async def test_threads_are_bounded_and_given_back(monkeypatch):
+    monkeypatch.setattr(limits, "FUNCTION_THREADS", 2)
+    running, most, gate, lock = 0, 0, threading.Event(), threading.Lock()
+
+    def function():
+        """Do it."""
+        nonlocal running, most
+        with lock:
+            running += 1
+            most = max(most, running)
+        gate.wait(5)
+        with lock:
+            running -= 1
+
+    executor = executor_of(function)
+    tasks = [asyncio.create_task(executor.execute(attempt_of("function"))) for _ in range(5)]
+    await asyncio.sleep(0.1)
+    gate.set()
+    assert [outcome.failure for outcome in await asyncio.gather(*tasks)] == [None] * 5
+    assert most == 2
+
+
+async def test_no_thread_is_waited_for_longer_than_there_is_time(monkeypatch):
+    monkeypatch.setattr(limits, "FUNCTION_THREADS", 1)
+    gate = threading.Event()
+
+    def function():
+        """Do it."""
+        gate.wait(5)
+
+    executor = executor_of(function)
+    first = asyncio.create_task(executor.execute(attempt_of("function")))
+    await asyncio.sleep(0.05)
+    failure = (await executor.execute(attempt_of("function", seconds=0.05))).failure
+    assert failure is not None
+    assert failure.reason == "deadline"
+    gate.set()
+    assert (await first).failure is None
+    assert (await executor.execute(attempt_of("function"))).failure is None
+
+
+async def test_a_coroutine_that_says_it_was_cancelled_has_failed():
+    async def coroutine():
+        """Do it."""
+        raise asyncio.CancelledError
+
+    def plain():
+        """Do it."""
+        return coroutine()
+
+    for function in (coroutine, plain):
+        assert (await call(function)).failure == Failure("exception", "CancelledError")

@@ -1,0 +1,13 @@
+"""What tests of the ledger share."""
+
+from __future__ import annotations
+
+import pytest
+from tests.support.executions import Office
+
+
+@pytest.fixture
+def office(tmp_path):
+    made = Office(tmp_path)
+    yield made
+    made.database.close()

@@ -1,0 +1,250 @@
+"""Group commit: whoever is told that it is written finds it on the disk; a failure is told to those whom it hit."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sqlite3
+import threading
+
+import pytest
+
+from skillwire.adapters.sqlite.database import Database, Migration
+from skillwire.adapters.sqlite.group_commit import GroupCommit
+from skillwire.errors import StorageError
+
+#: A child without its parent is refused when the transaction is committed, and not before.
+SCHEMA = Migration(
+    1,
+    "0001_a.sql",
+    "CREATE TABLE a (x INTEGER PRIMARY KEY);\n"
+    "CREATE TABLE child (a INTEGER REFERENCES a (x) DEFERRABLE INITIALLY DEFERRED);\n",
+)
+
+
+class Writer:
+    """A group commit, and a thread that it can be made to wait for."""
+
+    def __init__(self, folder):
+        self.database = Database(folder / "a.db", migrations=[SCHEMA])
+        self.foreign = threading.Event()
+        self.commit = GroupCommit(self.database)
+        self.commit.on_foreign_change = self.foreign.set
+        self.gate = threading.Event()
+
+    def insert(self, number, table="a"):
+        with self.database.writing() as connection:
+            connection.execute(f"INSERT INTO {table} VALUES (?)", (number,))  # noqa: S608  # a name above
+        return number
+
+    def run(self, *calls):
+        """Hand in calls that are written together: what comes before them waits until they are there."""
+
+        async def together():
+            first = asyncio.ensure_future(self.commit.run(self.gate.wait))
+            await asyncio.sleep(0.05)
+            rest = [asyncio.ensure_future(self.commit.run(call)) for call in calls]
+            await asyncio.sleep(0)
+            self.gate.set()
+            await first
+            return await asyncio.gather(*rest, return_exceptions=True)
+
+        return together()
+
+    def rows(self):
+        """Return what another process sees."""
+        with contextlib.closing(sqlite3.connect(self.database.path)) as connection:
+            return [number for (number,) in connection.execute("SELECT x FROM a ORDER BY x")]
+
+
+@pytest.fixture
+def writer(tmp_path):
+    made = Writer(tmp_path)
+    yield made
+    made.gate.set()
+    made.commit.close()
+
+
+async def test_result_is_returned_when_it_is_on_the_disk(writer):
+    assert await writer.commit.run(lambda: writer.insert(1)) == 1
+    assert writer.rows() == [1]
+
+
+async def test_what_is_handed_in_meanwhile_is_one_transaction(writer):
+    statements: list[str] = []
+
+    def trace():
+        with writer.database.reading() as connection:
+            connection.set_trace_callback(statements.append)
+
+    await writer.commit.run(trace)
+    assert await writer.run(*[lambda n=n: writer.insert(n) for n in range(100)]) == list(range(100))
+    assert writer.rows() == list(range(100))
+    assert statements.count("COMMIT") == 3  # that of the trace, of the gate, and of the hundred
+
+
+async def test_one_that_fails_is_undone_alone(writer):
+    def fail():
+        writer.insert(7)
+        raise ValueError("mine")
+
+    results = await writer.run(lambda: writer.insert(1), fail, lambda: writer.insert(1), lambda: writer.insert(2), fail)
+    assert [type(result) for result in results] == [int, ValueError, StorageError, int, ValueError]
+    assert 1 in writer.rows()
+    assert 2 in writer.rows()
+
+
+async def test_what_a_failing_call_wrote_in_a_transaction_of_its_own_stays_out(writer):
+    def fail():
+        with writer.database.writing():
+            writer.insert(7)
+            raise ValueError("mine")
+
+    await writer.run(lambda: writer.insert(1), fail)
+    assert writer.rows() == [1]
+
+
+async def test_commit_that_fails_is_told_to_everyone_and_the_next_one_is_written(writer):
+    results = await writer.run(lambda: writer.insert(1), lambda: writer.insert(9, "child"), lambda: writer.insert(2))
+    assert [type(result) for result in results] == [StorageError] * 3
+    assert writer.rows() == []
+    assert await writer.commit.run(lambda: writer.insert(3)) == 3
+    assert writer.rows() == [3]
+
+
+async def test_error_that_undoes_everything_is_told_to_everyone(writer):
+    def full_disk():
+        with writer.database.writing() as connection:
+            connection.execute("ROLLBACK")  # as SQLite does by itself
+            raise sqlite3.OperationalError("database or disk is full")
+
+    results = await writer.run(lambda: writer.insert(1), full_disk, lambda: writer.insert(2))
+    assert [type(result) for result in results] == [StorageError] * 3
+    assert writer.rows() == []
+    assert await writer.commit.run(lambda: writer.insert(3)) == 3
+    assert writer.rows() == [3]
+
+
+async def test_database_that_cannot_be_opened_is_told_to_everyone(tmp_path):
+    (tmp_path / "a.db").write_bytes(b"something else" * 100)
+    commit = GroupCommit(Database(tmp_path / "a.db", migrations=[SCHEMA]))
+    for _ in range(2):
+        with pytest.raises(StorageError):
+            await commit.run(lambda: 1)
+    commit.close()
+
+
+async def test_caller_that_is_cancelled_hinders_nobody_and_what_it_handed_in_stands(writer):
+    first = asyncio.ensure_future(writer.commit.run(writer.gate.wait))
+    await asyncio.sleep(0.05)
+    gone, stays = (asyncio.ensure_future(writer.commit.run(lambda n=n: writer.insert(n))) for n in (1, 2))
+    await asyncio.sleep(0)
+    gone.cancel()
+    writer.gate.set()
+    assert await stays == 2
+    await first
+    with pytest.raises(asyncio.CancelledError):
+        await gone
+    assert writer.rows() == [1, 2]
+
+
+async def test_what_is_handed_in_is_told_of_later_on_the_event_loop(writer):
+    told = []
+    loop, done = threading.get_ident(), asyncio.Event()
+
+    def tell(*what):
+        told.append((threading.get_ident(), *what))
+        if len(told) == 3:
+            done.set()
+
+    def fail(*_):
+        tell("failing")
+        raise ValueError("of whoever is told")
+
+    asyncio.get_running_loop().set_exception_handler(lambda *_: None)
+    writer.commit.hand_in(lambda: writer.insert(1), fail)
+    writer.commit.hand_in(lambda: writer.insert(2), tell)
+    writer.commit.hand_in(lambda: writer.insert(1), tell)
+    assert told == []
+    async with asyncio.timeout(10):
+        await done.wait()
+    assert told[:2] == [(loop, "failing"), (loop, 2, None)]
+    assert isinstance(told[2][2], StorageError)
+    assert writer.rows() == [1, 2]
+
+
+async def test_close_writes_what_was_handed_in(writer):
+    writes = [asyncio.ensure_future(writer.commit.run(lambda n=n: writer.insert(n))) for n in range(600)]
+    await asyncio.sleep(0)
+    writer.commit.close()
+    assert writer.rows() == list(range(600))
+    assert await asyncio.gather(*writes) == list(range(600))
+
+
+async def test_after_closing_it_begins_anew(writer):
+    for number in range(3):
+        await writer.commit.run(lambda number=number: writer.insert(number))
+        writer.commit.close()
+        writer.commit.close()
+    assert writer.rows() == [0, 1, 2]
+
+
+async def test_what_is_handed_in_while_it_closes_is_written_and_hinders_nobody(writer):
+    first = asyncio.ensure_future(writer.commit.run(writer.gate.wait))
+    await asyncio.sleep(0.05)
+    closing = threading.Thread(target=writer.commit.close, daemon=True)
+    closing.start()
+    await asyncio.sleep(0.05)
+    late = asyncio.ensure_future(writer.commit.run(lambda: writer.insert(1)))
+    await asyncio.sleep(0.05)
+    writer.gate.set()
+    await asyncio.to_thread(closing.join, 5)
+    assert not closing.is_alive()
+    async with asyncio.timeout(5):
+        await first
+        assert await late == 1
+    assert writer.rows() == [1]
+
+
+def test_callers_of_several_event_loops_are_told(writer):
+    def use(number):
+        async def write():
+            return [await writer.commit.run(lambda n=n: writer.insert(n)) for n in range(number, number + 20)]
+
+        asyncio.run(write())
+
+    threads = [threading.Thread(target=use, args=(number,)) for number in (100, 200, 300)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(writer.rows()) == 60
+
+
+def test_caller_whose_loop_is_gone_hinders_nobody(writer):
+    async def leave():
+        asyncio.ensure_future(writer.commit.run(writer.gate.wait))  # noqa: RUF006  # it is left behind
+        await asyncio.sleep(0.05)
+
+    loop = asyncio.new_event_loop()
+    loop.run_until_complete(leave())
+    for task in asyncio.all_tasks(loop):
+        task.cancel()
+    loop.run_until_complete(asyncio.sleep(0))
+    loop.close()
+    writer.gate.set()
+    assert asyncio.run(writer.commit.run(lambda: writer.insert(1))) == 1
+
+
+async def test_what_others_write_is_heard_of(writer):
+    await writer.commit.run(lambda: writer.insert(1))
+    await asyncio.sleep(0.1)
+    writer.foreign.clear()
+    await writer.commit.run(lambda: writer.insert(2))
+    await asyncio.sleep(0.1)
+    assert not writer.foreign.is_set()
+    other = Database(writer.database.path, migrations=[SCHEMA])
+    with other.writing() as connection:
+        connection.execute("INSERT INTO a VALUES (3)")
+    other.close()
+    assert await asyncio.to_thread(writer.foreign.wait, 5)

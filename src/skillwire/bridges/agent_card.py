@@ -1,0 +1,78 @@
+"""What runs here, as an agent card of A2A: ``/.well-known/agent-card.json``.
+
+A card says of an agent who it is, where it is reached and what it can do. Ours lists the skills that are executed
+here, for directories and agents that collect cards. They are called by Skill Sharing, and by the Skills Protocol where
+that is open; A2A lets an interface name a binding of its own, and ours name those two. Nothing here answers
+``message/send``: an agent that speaks the bindings of A2A alone finds none that it knows, and says so, where a card
+that claimed one would fail with the first call.
+
+Spec: specs §5; A2A 1.0 §4.4.1, §5.8 (custom bindings).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from skillwire.protocols.skill_sharing.paths import WELL_KNOWN as SHARING_INDEX
+from skillwire.registry.facets import profile_of
+from skillwire.version import VERSION
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from skillwire.model.skill import Skill
+
+CARD_PATH: Final = "/.well-known/agent-card.json"
+SPEC_VERSION: Final = "1.0"
+#: Our bindings, and their paths: A2A asks for a URI, which nobody else could mean something else by.
+SHARING_BINDING: Final = "urn:x-skillwire:binding:skill-sharing:1.0"
+RPC_BINDING: Final = "urn:x-skillwire:binding:skills-protocol:0.1"
+
+_JSON: Final = ["application/json"]
+_encode: Final = msgspec.json.Encoder().encode
+
+
+def executed(skills: Iterable[Skill]) -> list[Skill]:
+    """Return those of ``skills`` that are run by whoever publishes them, by name."""
+    return sorted((skill for skill in skills if skill.action is not None), key=lambda skill: skill.name)
+
+
+def encode_card(skills: Iterable[Skill], publisher: str, site: str, *, rpc: str | None = None) -> bytes:
+    """Return the card of what runs on ``site``.
+
+    Args:
+        skills: that are executed.
+        publisher: whose they are.
+        site: the address of the site, without a final slash.
+        rpc: the path of the Skills Protocol, where it executes skills.
+    """
+    interfaces = [_interface(f"{site}{SHARING_INDEX}", SHARING_BINDING)]
+    if rpc is not None:
+        interfaces.append(_interface(f"{site}{rpc}", RPC_BINDING))
+    listed = list(skills)
+    number = "1 skill" if len(listed) == 1 else f"{len(listed)} skills"
+    return _encode(
+        {
+            "name": publisher,
+            "description": f"Runs {number} of {publisher}; each is called by itself, with arguments as JSON.",
+            "supportedInterfaces": interfaces,
+            "provider": {"organization": publisher, "url": f"{site}/"},
+            "version": VERSION,
+            "capabilities": {"streaming": False, "pushNotifications": False},
+            "defaultInputModes": _JSON,
+            "defaultOutputModes": _JSON,
+            "skills": [_skill(skill) for skill in listed],
+        }
+    )
+
+
+def _interface(url: str, binding: str) -> dict[str, str]:
+    return {"url": url, "protocolBinding": binding, "protocolVersion": SPEC_VERSION}
+
+
+def _skill(skill: Skill) -> dict[str, Any]:
+    # Tags have to be there, and may not be none.
+    tags = list(profile_of(skill).tag) or [skill.kind]
+    return {"id": skill.name, "name": skill.name, "description": skill.description, "tags": tags}

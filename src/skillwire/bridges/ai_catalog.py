@@ -1,0 +1,178 @@
+"""An AI Catalog of what is published: ``/.well-known/ai-catalog.json``, and the answers of ``POST /search``.
+
+A catalog lists artifacts of any kind, each with an identifier, a media type and a URL. A skill is one entry: its
+artifact by its digest, so that what was listed is what is fetched. Where the site has a domain of its own, entries are
+named ``urn:air:DOMAIN:skill:NAME``; a site at an address of a machine names them by their URL, since an address says
+who answers today, not who publishes. An entry's digest is in the official extension for metadata.
+
+``POST /search`` is that of Agentic Resource Discovery, the protocol beside the catalog: a text, a filter, a page; the
+hits are entries with a ``score`` and a ``source``. The score tells the order and nothing else.
+
+Spec: specs §5; AI Catalog 1.0 (Agent-Card working group), ARD 0.91 §5.3. Trust: a query is a stranger's; it is bounded,
+and searches nothing but what everybody may see.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from urllib.parse import urlsplit
+
+import msgspec
+
+from skillwire import limits
+from skillwire.errors import SkillwireError, UsageError
+from skillwire.model.search import SearchQuery
+from skillwire.model.url import is_ipv4
+from skillwire.protocols.agent_skills.messages import WELL_KNOWN
+from skillwire.registry.facets import profile_of
+from skillwire.trust.guarded_json import load_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from skillwire.model.skill import Skill
+
+CATALOG_PATH: Final = "/.well-known/ai-catalog.json"
+SEARCH_PATH: Final = "/search"
+CATALOG_TYPE: Final = "application/ai-catalog+json"
+CARD_TYPE: Final = "application/a2a-agent-card+json"
+SPEC_VERSION: Final = "1.0"
+
+_TYPES: Final = {
+    ".md": "application/agent-skills+md",
+    ".tar.gz": "application/agent-skills+gzip",
+    ".zip": "application/agent-skills+zip",
+}
+_METADATA: Final = "https://ai-catalog.org/extensions/metadata"
+_PAGE: Final = 10
+_BEST: Final = 100
+#: Filter of the protocol → facet of ours.
+_FILTERS: Final = {"tags": "tag"}
+_encode: Final = msgspec.json.Encoder().encode
+
+
+class CatalogSearch(NamedTuple):
+    """A search as it was asked for.
+
+    Args:
+        query: what is searched.
+        types: media types that hits may have; all when empty.
+        before: how many hits the pages before it had.
+    """
+
+    query: SearchQuery
+    types: frozenset[str]
+    before: int
+
+
+def encode_catalog(skills: Iterable[Skill], publisher: str, site: str, *, card: str | None = None) -> bytes:
+    """Return the catalog of ``skills``, by name.
+
+    Args:
+        skills: to be listed.
+        publisher: whose they are.
+        site: the address of the site, without a final slash.
+        card: the path of its agent card, when it has one.
+    """
+    host = _host(site)
+    entries = [entry_of(skill, site) for skill in sorted(skills, key=lambda skill: skill.name)]
+    if card is not None:
+        named = f"urn:air:{host}:agent:{publisher}" if _has_domain(host) else f"{site}{card}"
+        entries.append({"identifier": named, "type": CARD_TYPE, "url": f"{site}{card}"})
+    operator = {"displayName": publisher, "identifier": host}
+    return _encode({"specVersion": SPEC_VERSION, "host": operator, "entries": entries})
+
+
+def entry_of(skill: Skill, site: str) -> dict[str, Any]:
+    """Return the entry that ``skill`` is on ``site``."""
+    host, digest = _host(site), skill.artifact.digest
+    url = f"{site}{WELL_KNOWN}"
+    tags = profile_of(skill).tag
+    return {
+        "identifier": f"urn:air:{host}:skill:{skill.name}" if _has_domain(host) else f"{url}/{skill.name}/SKILL.md",
+        "displayName": skill.name,
+        "type": _TYPES[skill.artifact.extension],
+        "url": f"{url}/sha256/{digest.hex}{skill.artifact.extension}",
+        "description": skill.description,
+        **({"tags": list(tags)} if tags else {}),
+        "version": skill.version,
+        "extensions": {_METADATA: {"digest": str(digest)}},
+    }
+
+
+def read_search(data: bytes) -> CatalogSearch:
+    """Return the search that the body of a ``POST /search`` asks for.
+
+    Members that mean nothing here are passed over; a filter that is not known is refused, as it would let through what
+    it should keep back.
+
+    Raises:
+        DecodeError: ``LIMIT_SIZE``, ``JSON_...``.
+        UsageError: ``QUERY``, ``CURSOR``.
+    """
+    document = load_json(data, max_bytes=limits.CATALOG_SEARCH_BYTES, source="request")
+    query = document.get("query") if isinstance(document, dict) else None
+    if not isinstance(document, dict) or not isinstance(query, dict) or not isinstance(query.get("text"), str):
+        raise UsageError("QUERY", 'the request has to be {"query": {"text": "..."}}')
+    size = document.get("pageSize", _PAGE)
+    if not isinstance(size, int) or isinstance(size, bool) or not 0 < size <= limits.SEARCH_HITS:
+        raise UsageError("QUERY", f"pageSize has to be a whole number from 1 to {limits.SEARCH_HITS}")
+    before, after = _read_token(document.get("pageToken"))
+    filters = _read_filter(query.get("filter", {}))
+    types = filters.pop("type", frozenset())
+    facets = {_FILTERS[name]: values for name, values in filters.items()}
+    return CatalogSearch(SearchQuery(query["text"], facets, size, after, counted=False), types, before)
+
+
+def encode_hits(search: CatalogSearch, skills: Sequence[Skill], following: str | None, site: str) -> bytes:
+    """Return the answer to ``search``.
+
+    Args:
+        search: as it was asked for.
+        skills: of its page, best first.
+        following: what leads to the next page.
+        site: as for :func:`encode_catalog`.
+    """
+    results = [
+        {**entry, "score": max(1, _BEST - search.before - place), "source": f"{site}/"}
+        for place, entry in enumerate(entry_of(skill, site) for skill in skills)
+        if not search.types or entry["type"] in search.types
+    ]
+    token = {} if following is None else {"pageToken": f"{search.before + len(skills)}.{following}"}
+    return _encode({"results": results, **token})
+
+
+def encode_refusal(error: SkillwireError) -> bytes:
+    """Return what a search is answered that cannot be made."""
+    return _encode({"errorCode": "INVALID_ARGUMENT", "message": f"{error.message} ({error.code})"})
+
+
+def _read_token(token: object) -> tuple[int, str | None]:
+    if token is None or token == "":
+        return 0, None
+    before, _, after = token.partition(".") if isinstance(token, str) else ("", "", "")
+    if not (before.isascii() and before.isdecimal() and len(before) < 7 and after):  # noqa: PLR2004  # digits
+        raise UsageError("CURSOR", "pageToken is none that was given here")
+    return int(before), after
+
+
+def _read_filter(filters: object) -> dict[str, frozenset[str]]:
+    if not isinstance(filters, dict):
+        raise UsageError("QUERY", "filter has to be an object")
+    read = {}
+    for name, value in filters.items():
+        values = value if isinstance(value, list) else [value]
+        if name != "type" and name not in _FILTERS:
+            raise UsageError("QUERY", f"there is no filter {name[:40]!a}; there are type and tags")
+        if not all(isinstance(one, str) for one in values):
+            raise UsageError("QUERY", f"the values of the filter {name} have to be texts")
+        read[name] = frozenset(values)
+    return read
+
+
+def _host(site: str) -> str:
+    return urlsplit(site).hostname or ""
+
+
+def _has_domain(host: str) -> bool:
+    return "." in host and ":" not in host and not is_ipv4(host)

@@ -1,0 +1,1 @@
+"""Marketplaces of Claude: ``marketplace.json``, read and written."""

@@ -1,0 +1,180 @@
+"""The skills of a marketplace that lies in a folder: found where its plugins say, read leniently, each one once.
+
+A folder is a marketplace when it has ``.claude-plugin/marketplace.json``; one with ``.claude-plugin/plugin.json``, with
+``skills/`` or with a ``SKILL.md`` is a plugin, and taken as the only one of a marketplace.
+
+Trust: the folder is a stranger's. Paths in its documents were checked; links on the way to a skill may lead to other
+places of the marketplace and nowhere else, and within a skill no further than that skill
+(:mod:`skillwire.folder.files`). What is read is bounded as it is for every skill.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from skillwire import limits
+from skillwire.bridges.marketplace.document import (
+    MARKETPLACE_PATH,
+    PLUGIN_PATH,
+    SKILLS_FOLDER,
+    Elsewhere,
+    Marketplace,
+    Plugin,
+    join,
+    note,
+    read_marketplace,
+    read_plugin_skills,
+)
+from skillwire.errors import Place, SkillwireError, StorageError, ValidationError
+from skillwire.folder.files import SKILL_MD
+from skillwire.folder.load import examine
+from skillwire.model.name import is_skill_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from skillwire.folder.load import Examination
+    from skillwire.model.finding import Finding
+    from skillwire.model.skill import FileContent
+
+
+class Taken(NamedTuple):
+    """A skill of a marketplace, its name as a folder of its own would have it.
+
+    ``place`` is where it was, for people.
+    """
+
+    name: str
+    plugin: str
+    place: str
+    files: tuple[FileContent, ...]
+
+
+@dataclass(slots=True)
+class Gathered:
+    """What was taken of a marketplace, and what was said of the rest; a skill that two plugins list is one."""
+
+    name: str = ""
+    plugins: int = 0
+    skills: dict[str, Taken] = field(default_factory=dict)
+    findings: list[Finding] = field(default_factory=list)
+
+    def take(self, plugin: Plugin, examination: Examination, place: str) -> None:
+        """Add the skill that was examined, or what is wrong with it."""
+        loaded = examination.folder
+        if loaded is None:
+            self.findings += [finding for finding in examination.findings if finding.level == "error"]
+            return
+        # A folder is called after the skill wherever it goes, so its own name loses against the frontmatter's.
+        name = loaded.skill_md.name if is_skill_name(loaded.skill_md.name) else loaded.name
+        other = self.skills.setdefault(name, Taken(name, plugin.name, place, loaded.files))
+        if other.place != place and other.files != loaded.files:
+            message = f"{name} of plugin {plugin.name!a} is not taken: {other.place} has the name already"
+            self.findings.append(note("SKILL_CONFLICT", message, place))
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no further skill is taken."""
+        return len(self.skills) >= limits.MARKETPLACE_SKILLS
+
+    def pass_over(self, plugin: Plugin, source: str) -> bool:
+        """Whether ``plugin`` is elsewhere; then that is said."""
+        if not isinstance(plugin.source, Elsewhere):
+            return False
+        message = f"plugin {plugin.name!a} was not fetched: its source is of kind {plugin.source.kind!a}"
+        self.findings.append(note("PLUGIN_ELSEWHERE", message, source, plugin.source.advice))
+        return True
+
+
+def gather(root: Path) -> Gathered:
+    """Return the skills of the marketplace, or plugin, in the folder ``root``.
+
+    Raises:
+        DecodeError, ValidationError: of the marketplace's document, see
+            :func:`~skillwire.bridges.marketplace.document.read_marketplace`; ``MARKETPLACE_FORM`` when it is neither.
+        StorageError: ``STORAGE`` when the document cannot be read.
+    """
+    marketplace = _marketplace_at(root)
+    source = str(root / MARKETPLACE_PATH)
+    gathered = Gathered(marketplace.name, len(marketplace.plugins), findings=list(marketplace.findings))
+    for plugin in marketplace.plugins:
+        if not gathered.pass_over(plugin, source):
+            _gather_plugin(root, plugin, gathered)
+    return gathered
+
+
+def _marketplace_at(root: Path) -> Marketplace:
+    document = root / MARKETPLACE_PATH
+    if document.is_file():
+        return read_marketplace(_read(document), str(document))
+    if any((root / path).exists() for path in (PLUGIN_PATH, SKILLS_FOLDER, SKILL_MD)):
+        return Marketplace(root.name, (Plugin(root.name, ""),), ())
+    raise ValidationError("MARKETPLACE_FORM", f"there is no {MARKETPLACE_PATH}", place=Place(str(root)))
+
+
+def _gather_plugin(root: Path, plugin: Plugin, gathered: Gathered) -> None:
+    base = join(str(plugin.source))
+    try:
+        places = dict.fromkeys(place for listed in _listed(root, base, plugin) for place in _skills_at(root, listed))
+    except SkillwireError as error:
+        gathered.findings.append(note("PLUGIN_FORM", f"plugin {plugin.name!a}: {error.message}", str(root / base)))
+        return
+    for place in places:
+        if gathered.is_full:
+            message = f"more than {limits.MARKETPLACE_SKILLS} skills; the others are not taken"
+            gathered.findings.append(note("LIMIT_ENTRIES", message, str(root)))
+            return
+        gathered.take(plugin, examine(root / place, level="lenient"), str(root / place))
+    if not places:
+        message, fix = f"plugin {plugin.name!a} has no skills", "Nothing, unless it should have some."
+        gathered.findings.append(note("PLUGIN_WITHOUT_SKILLS", message, str(root / base), fix))
+
+
+def _listed(root: Path, base: str, plugin: Plugin) -> Iterator[str]:
+    """Yield the folders in which skills of a plugin are, or which are skills."""
+    manifest = root / base / PLUGIN_PATH
+    has_manifest = manifest.is_file() and _is_within(root, manifest)
+    own = read_plugin_skills(_read(manifest), str(manifest)) if has_manifest else ()
+    if has_manifest or not plugin.skills:
+        default = join(base, SKILLS_FOLDER)
+        yield default if (root / default).is_dir() else base
+    for folder in (*own, *plugin.skills):
+        yield join(base, folder)
+
+
+def _skills_at(root: Path, folder: str) -> Iterator[str]:
+    """Yield ``folder`` when it is a skill, else the skills right below it."""
+    if not _is_within(root, root / folder):
+        message = f"{folder!a} leads out of the marketplace, or to nothing"
+        raise ValidationError("PLUGIN_FORM", message, place=Place(str(root / folder)))
+    if _is_skill(root / folder):
+        yield folder
+        return
+    try:
+        below = sorted((root / folder).iterdir())
+    except OSError:
+        return  # no folder, or not for us: nothing in it could be taken
+    for path in below:
+        if _is_skill(path) and _is_within(root, path):
+            yield join(folder, path.name)
+
+
+def _is_skill(folder: Path) -> bool:
+    return (folder / SKILL_MD).is_file()
+
+
+def _is_within(root: Path, path: Path) -> bool:
+    try:
+        return path.resolve(strict=True).is_relative_to(root.resolve())
+    except (OSError, RuntimeError):  # nothing there, or a circle of links
+        return False
+
+
+def _read(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(limits.MARKETPLACE_BYTES + 1)
+    except OSError as error:
+        raise StorageError("STORAGE", f"{path} cannot be read: {error.strerror}", place=Place(str(path))) from error

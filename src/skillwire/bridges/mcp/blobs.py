@@ -1,0 +1,71 @@
+"""Blobs in MCP: files that a caller hands in for a skill, and that a skill hands out.
+
+A blob's id is the URI of its resource, so what a run leaves is linked and read like every other resource, by the one
+whose blob it is. An input that takes a blob says so in the schema of a tool; the types of JSON know texts only.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from mcp.shared.exceptions import MCPError
+from mcp_types import INVALID_PARAMS, ResourceLink, ResourceTemplate
+
+from skillwire.bridges.mcp.contents import plain
+from skillwire.errors import DecodeError, NotFoundError
+from skillwire.folder.manifest import read_manifest
+from skillwire.model.run_blob import PREFIX
+
+if TYPE_CHECKING:
+    from skillwire.bridges.mcp.caller import Blob, Caller
+    from skillwire.model.skill import Skill
+    from skillwire.protocols.skills_rpc.messages import Run
+
+BLOB_TEMPLATE: Final = ResourceTemplate(
+    uri_template=f"{PREFIX}{{sha256}}",
+    name="blob",
+    title="A blob of yours",
+    description="What you handed in, or a skill that you called left, by its id.",
+)
+_ID_PATTERN: Final = f"^{PREFIX}[0-9a-f]{{64}}$"
+_WANTED: Final = "The id of a blob, as create_blob, POST /blobs or output_blobs give it."
+
+
+def is_blob_uri(uri: str) -> bool:
+    """Whether a URI is that of a blob."""
+    return uri.startswith(PREFIX)
+
+
+async def find_blob(uri: str, caller: Caller) -> Blob:
+    """Return a blob of ``caller``.
+
+    Raises:
+        MCPError: -32602: it has none of this id, or a larger one than is given over MCP.
+    """
+    try:
+        return await caller.find_blob(uri)
+    except (NotFoundError, DecodeError) as error:
+        raise MCPError(INVALID_PARAMS, error.message, {"uri": uri}) from None
+
+
+def links_of(run: Run) -> list[ResourceLink]:
+    """Return links to the blobs that a run left."""
+    return [
+        ResourceLink(uri=one.blob_id, name=one.name or one.blob_id, mime_type=plain(one.kind), size=one.size_bytes)
+        for one in run.output_blobs
+    ]
+
+
+async def blob_inputs(skill: Skill, caller: Caller) -> frozenset[str]:
+    """Return the names of those inputs of a skill that take a blob, which only code can read."""
+    manifest = next((file for file in skill.files if file.path == "skill.toml"), None)
+    if manifest is None or skill.action is None or skill.action.executor != "python":
+        return frozenset()
+    inputs = read_manifest(await caller.read(manifest.digest))[0].inputs
+    return frozenset(name for name, one in inputs.items() if one.input_type == "blob")
+
+
+def blob_schema(own: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of an input that takes a blob; ``own`` is what it says itself."""
+    described = " ".join(filter(None, (own.get("description"), _WANTED)))
+    return {"type": "string", "pattern": _ID_PATTERN, **own, "description": described}

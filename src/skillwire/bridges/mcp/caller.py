@@ -1,0 +1,91 @@
+"""Who sent a request of MCP: what that one may know of, may use, and may ask this server to run.
+
+The host of the bridge makes one for each request, from the credentials that came with it, so nothing of one caller can
+reach another: there are no sessions to mix up.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+    from skillwire.model.catalog import Catalog
+    from skillwire.model.digest import Digest
+    from skillwire.model.skill import Skill
+    from skillwire.protocols.skill_sharing.messages import SkillDescriptor
+    from skillwire.protocols.skills_rpc.messages import CreateBlob, CreatedBlob, Run
+
+
+class Running(NamedTuple):
+    """An execution that has not ended yet; ``status`` is ``accepted`` or ``running``."""
+
+    run_id: str
+    status: str
+
+
+class Large(Protocol):
+    """Where large values of an answer are put, beside what the SDK writes; what is held of them is bounded."""
+
+    def reserve(self, size: int) -> None:
+        """Take so many bytes of room, or give some back.
+
+        Raises:
+            SkillwireError: too much is held already, or the answer is too large.
+        """
+
+    def attach(self, value: bytes) -> str:
+        """Return what stands for ``value``, JSON for which room was taken, as a string in what the SDK writes."""
+
+
+class Blob(NamedTuple):
+    """A blob of a caller: its media type, its size in bytes, and what reads it."""
+
+    kind: str
+    size: int
+    read: Callable[[], Awaitable[bytes]]
+
+
+class Caller(Protocol):
+    """A caller, as the bridge needs it. What raises, raises a :class:`~skillwire.errors.SkillwireError`."""
+
+    @property
+    def visible(self) -> Catalog:
+        """What it may know of."""
+
+    @property
+    def usable(self) -> Catalog:
+        """What it may read and have run."""
+
+    @property
+    def is_everybody(self) -> bool:
+        """Whether it is told nothing that anybody may not hear."""
+
+    @property
+    def large(self) -> Large | None:
+        """Where large values of the answer go; None where nobody but this caller is answered."""
+
+    async def find(self, words: str, limit: int) -> Sequence[Skill]:
+        """Return the skills it may know of that fit these words best; all, by name, without words."""
+
+    async def name_of(self, dotted: str) -> str | None:
+        """Return the name of the skill that the Skills Protocol calls so, if the caller may know of it."""
+
+    async def read(self, digest: Digest) -> bytes:
+        """Return the bytes of a file of a skill."""
+
+    async def describe(self, skill: Skill) -> SkillDescriptor:
+        """Return what a skill takes and gives."""
+
+    async def call(self, skill: Skill, arguments: Mapping[str, Any], seconds: float) -> Run | Running:
+        """Have a skill run, and wait for its end for so long."""
+
+    async def follow(self, run_id: str, seconds: float) -> Run | Running:
+        """Return how far an execution of its own is, after waiting for its end for so long."""
+
+    async def find_blob(self, blob_id: str) -> Blob:
+        """Return a blob of its own; ``BLOB_NOT_FOUND``, or ``LIMIT_SIZE`` for one that is too large for a message."""
+
+    async def create_blob(self, wanted: CreateBlob) -> CreatedBlob:
+        """Keep a blob, which a skill that it calls can read."""

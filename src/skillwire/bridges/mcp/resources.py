@@ -1,0 +1,215 @@
+"""Skills as resources: the index, and every file at its URI; and the caller's blobs.
+
+Clients that do not know the extension find skills by ``skill://index.json``, or in ``resources/list``, where each
+stands with its ``SKILL.md``; the other files are read by their URIs. Spec: MCP Skills "Resource Mapping", "Reading
+Skill Content"; MCP Resources.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from mcp.server.caching import CacheHint
+from mcp.shared.exceptions import MCPError
+from mcp_types import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    ListResourcesResult,
+    ListResourceTemplatesResult,
+    ReadResourceResult,
+    Resource,
+    ResourceTemplate,
+    TextResourceContents,
+)
+
+from skillwire import limits
+from skillwire.bridges.mcp.blobs import BLOB_TEMPLATE, find_blob, is_blob_uri
+from skillwire.bridges.mcp.bounds import why_not
+from skillwire.bridges.mcp.caller import Blob
+from skillwire.bridges.mcp.contents import contents_of, mime_type, plain
+from skillwire.bridges.mcp.entries import index_of
+from skillwire.bridges.mcp.paging import page_after
+from skillwire.bridges.mcp.uris import INDEX_URI, SKILL_MD, TEMPLATE, find_target, uri_of
+from skillwire.errors import SkillwireError
+from skillwire.protocols.agent_skills.media import JSON
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from mcp.server.context import ServerRequestContext
+    from mcp_types import BlobResourceContents, PaginatedRequestParams, ReadResourceRequestParams
+
+    from skillwire.bridges.mcp.caller import Caller, Large
+    from skillwire.model.catalog import Catalog
+    from skillwire.model.skill import Skill, SkillFile
+
+#: Of what is one caller's, and may be gone soon.
+_OWN: Final = CacheHint(0, "private")
+#: Indexes that are kept, each of a catalog that is held with it: everybody's, and that of who asks beside.
+_KEPT: Final = 2
+_INDEX: Final = Resource(
+    uri=INDEX_URI,
+    name="index.json",
+    title="Index of the skills",
+    description="Every skill with its description, the URI of its SKILL.md and its digest.",
+    mime_type=JSON,
+)
+_TEMPLATE: Final = ResourceTemplate(
+    uri_template=TEMPLATE, name="skill-file", title="A file of a skill", description="Any file of a skill, by its path."
+)
+
+
+class Hint(CacheHint):
+    """For how long a client may keep an answer, and for whom."""
+
+    def wire(self) -> dict[str, int | str]:
+        """Return it as it stands in a result. Spec: MCP Caching."""
+        return {"ttlMs": self.ttl_ms, "cacheScope": self.scope}
+
+
+def hint(caller: Caller) -> Hint:
+    """Return how long what ``caller`` is told may be kept: what anybody may hear, by shared caches too."""
+    return Hint(1000 * limits.MCP_FRESH_SECONDS, "public" if caller.is_everybody else "private")
+
+
+def resource_of(skill: Skill, file: SkillFile) -> Resource:
+    """Return the description of a file; ``SKILL.md`` stands for its skill. Spec: MCP Skills "Resource Metadata"."""
+    is_main = file.path == SKILL_MD
+    return Resource(
+        uri=uri_of(skill, file.path),
+        name=skill.name if is_main else file.path.rpartition("/")[2],
+        description=skill.description if is_main else None,
+        mime_type=mime_type(file.path),
+        size=file.size,
+    )
+
+
+class Resources:
+    """Answers the methods of resources.
+
+    Args:
+        caller_of: returns who sent a request.
+    """
+
+    def __init__(self, caller_of: Callable[[ServerRequestContext], Awaitable[Caller]]) -> None:
+        self._caller_of = caller_of
+        self._indexes: OrderedDict[int, tuple[Catalog, bytes]] = OrderedDict()
+        self._turn = asyncio.Lock()
+
+    async def list_resources(
+        self, context: ServerRequestContext, params: PaginatedRequestParams | None
+    ) -> ListResourcesResult:
+        """Answer ``resources/list``: the index, and a page of skills."""
+        caller = await self._caller_of(context)
+        cursor = params.cursor if params else None
+        skills = caller.usable.skills
+        names, following = page_after(tuple(skills), cursor)
+        listed = [_INDEX] if cursor is None else []
+        for name in names:
+            skill = skills[name]
+            if why_not(skill) is None:
+                listed.append(resource_of(skill, next(file for file in skill.files if file.path == SKILL_MD)))
+        fresh = hint(caller)
+        return ListResourcesResult(
+            resources=listed, next_cursor=following, ttl_ms=fresh.ttl_ms, cache_scope=fresh.scope
+        )
+
+    async def list_templates(
+        self,
+        context: ServerRequestContext,
+        params: PaginatedRequestParams | None,  # noqa: ARG002  # there is one page
+    ) -> ListResourceTemplatesResult:
+        """Answer ``resources/templates/list``."""
+        fresh = hint(await self._caller_of(context))
+        return ListResourceTemplatesResult(
+            resource_templates=[_TEMPLATE, BLOB_TEMPLATE], ttl_ms=fresh.ttl_ms, cache_scope=fresh.scope
+        )
+
+    async def read(self, context: ServerRequestContext, params: ReadResourceRequestParams) -> ReadResourceResult:
+        """Answer ``resources/read``.
+
+        Raises:
+            MCPError: -32602 when nothing is served there; -32603 when it cannot be read, or too much is answered.
+        """
+        caller = await self._caller_of(context)
+        try:
+            return _result(await self._read(params, caller), _OWN if is_blob_uri(params.uri) else hint(caller))
+        except SkillwireError as error:
+            data = {
+                "code": error.code,
+                **({"retry_after": pause} if (pause := error.details.get("retry_after")) else {}),
+            }
+            raise MCPError(INTERNAL_ERROR, error.message, data) from None
+
+    async def _read(
+        self, params: ReadResourceRequestParams, caller: Caller
+    ) -> TextResourceContents | BlobResourceContents:
+        skills = caller.usable.skills
+        if params.uri == INDEX_URI:
+            text = _text_of(await self._index(caller.usable), caller.large)
+            return TextResourceContents(uri=INDEX_URI, mime_type=JSON, text=text)
+        if is_blob_uri(params.uri):
+            blob = await find_blob(params.uri, caller)
+            return await self._contents(params.uri, blob, caller)
+        target = find_target(params.uri, skills)
+        file = target.file if target is not None and why_not(target.skill) is None else None
+        if file is None:
+            raise MCPError(INVALID_PARAMS, f"nothing is served at {params.uri[:200]}", {"uri": params.uri})
+        held = Blob(mime_type(file.path), file.size, partial(caller.read, file.digest))
+        return await self._contents(params.uri, held, caller)
+
+    async def _contents(self, uri: str, held: Blob, caller: Caller) -> TextResourceContents | BlobResourceContents:
+        """Return what a file or a blob holds; of a large one what stands for it, which is made aside, one at a time."""
+        large = caller.large
+        kind = plain(held.kind)
+        if large is None or held.size <= limits.SERVER_PIECE_BYTES:
+            return contents_of(uri, kind, await held.read())
+        likely = held.size * 4 // 3
+        large.reserve(likely)
+        async with self._turn:
+            contents, value = await asyncio.to_thread(_encoded, uri, kind, await held.read())
+        large.reserve(len(value) - likely)
+        mark = large.attach(value)
+        shown = {"text": mark} if isinstance(contents, TextResourceContents) else {"blob": mark}
+        return contents.model_copy(update=shown)
+
+    async def _index(self, catalog: Catalog) -> bytes:
+        """Return the index of a catalog as a string in JSON; of 10,000 skills it takes a while to make.
+
+        Callers share catalogs, and who comes while it is made waits for it.
+        """
+        async with self._turn:
+            kept = self._indexes.get(id(catalog))
+            if kept is None:
+                index = await asyncio.to_thread(_encoded_index, catalog)
+                kept = self._indexes[id(catalog)] = catalog, index
+                while len(self._indexes) > _KEPT:
+                    self._indexes.popitem(last=False)
+            self._indexes.move_to_end(id(catalog))
+            return kept[1]
+
+
+def _encoded(uri: str, kind: str, content: bytes) -> tuple[TextResourceContents | BlobResourceContents, bytes]:
+    """Return what a file holds, and its text or its base64 as a string in JSON."""
+    contents = contents_of(uri, kind, content)
+    return contents, msgspec.json.encode(contents.text if isinstance(contents, TextResourceContents) else contents.blob)
+
+
+def _encoded_index(catalog: Catalog) -> bytes:
+    return msgspec.json.encode(index_of(catalog.skills.values()).decode("utf-8"))
+
+
+def _text_of(value: bytes, large: Large | None) -> str:
+    """Return a string in JSON as the SDK is to write it: as it is, or what stands for it."""
+    if large is None:
+        return msgspec.json.decode(value, type=str)
+    large.reserve(len(value))
+    return large.attach(value)
+
+
+def _result(contents: TextResourceContents | BlobResourceContents, fresh: CacheHint) -> ReadResourceResult:
+    return ReadResourceResult(contents=[contents], ttl_ms=fresh.ttl_ms, cache_scope=fresh.scope)

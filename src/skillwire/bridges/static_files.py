@@ -1,0 +1,46 @@
+"""What a static site holds for neighbours: files beside its own that list the same skills.
+
+A ``marketplace.json`` serves who has the site as a folder or as a branch of a repository, since paths in it are taken
+from the folder that it lies in. An AI Catalog carries full URLs. There is no agent card: a host of files runs nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from skillwire.bridges.ai_catalog import CATALOG_PATH, encode_catalog
+from skillwire.bridges.marketplace.document import MARKETPLACE_PATH
+from skillwire.bridges.marketplace.export import Listed, check_marketplace_name, encode_marketplace
+from skillwire.errors import UsageError
+from skillwire.protocols.agent_skills.messages import WELL_KNOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from skillwire.model.skill import Skill
+
+
+def check_bridges(bridges: Collection[str], publisher: str, base_url: str) -> None:
+    """Look whether a site of ``publisher`` can have the files of ``bridges``.
+
+    Raises:
+        UsageError: ``USAGE`` when a catalog would have no address, ``MARKETPLACE_NAME``.
+    """
+    if "ai-catalog" in bridges and not base_url:
+        fix = "Give --base-url with the address that the site will have."
+        raise UsageError("USAGE", "an AI Catalog holds full URLs", fix=fix)
+    if "marketplace" in bridges:
+        check_marketplace_name(publisher)
+
+
+def static_files(
+    bridges: Collection[str], skills: Collection[Skill], publisher: str, base_url: str
+) -> Mapping[str, bytes]:
+    """Return the files of ``bridges`` by their paths in a site: ``ai-catalog``, ``marketplace``."""
+    files = {}
+    if "ai-catalog" in bridges:
+        files[CATALOG_PATH[1:]] = encode_catalog(skills, publisher, base_url)
+    if "marketplace" in bridges:
+        listed = (Listed(skill, f"{WELL_KNOWN[1:]}/{skill.name}") for skill in skills)
+        files[MARKETPLACE_PATH] = encode_marketplace(publisher, publisher, listed)
+    return files

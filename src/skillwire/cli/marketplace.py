@@ -1,0 +1,249 @@
+"""``skillwire marketplace``: skills from a marketplace of Claude, and a marketplace of your skills."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from skillwire.cli.output import error_object, faint, finding_object, good, output_options, strong
+from skillwire.cli.parts import Parts
+from skillwire.errors import ConflictError, NotFoundError, Place, SkillwireError, UsageError, ValidationError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from skillwire.adapters.files.skill_folders import Written
+    from skillwire.bridges.marketplace.export import Listed
+    from skillwire.bridges.marketplace.gather import Gathered
+    from skillwire.cli.output import Output
+    from skillwire.model.finding import Finding
+
+_VERBS: Final[dict[Written, str]] = {"new": "imported", "replaced": "replaced", "unchanged": "unchanged"}
+_DRY_VERBS: Final[dict[Written, str]] = {"new": "would import", "replaced": "would replace", "unchanged": "unchanged"}
+_FORCE: Final = "Give --force to replace it, or write it elsewhere with --output."
+
+
+@click.group(cls=Parts)
+def command() -> None:
+    """Take skills from a marketplace of Claude, or make one of yours.
+
+    A marketplace is a folder, most often a git repository, with .claude-plugin/marketplace.json. Commands, agents,
+    hooks and servers of its plugins are no skills; they are left where they are.
+    """
+
+
+@command.command("import")
+@click.argument("source")
+@click.option("-o", "--output", "target", metavar="FOLDER", required=True, type=click.Path(), help="For the skills.")
+@click.option("--overwrite", is_flag=True, help="Replace folders of the same name that hold something else.")
+@click.option("--dry-run", is_flag=True, help="Say what would be imported, write nothing.")
+@output_options
+def import_command(*, output: Output, source: str, target: str, overwrite: bool, dry_run: bool) -> None:
+    """Copy the skills of a marketplace, or of a plugin, into FOLDER, to be served from there.
+
+    SOURCE is its folder, its marketplace.json, or the URL of either. Nothing of it is run. Plugins whose source is a
+    git repository, a package or a command are not fetched; for each it is said how to fetch it. Over HTTP only the
+    files that a skill links to can be found, so a clone gives more than a URL.
+    """
+    from skillwire.adapters.files.skill_folders import write_skill_folder  # noqa: PLC0415  # --help does without
+
+    gathered = _gather(source)
+    for finding in gathered.findings:
+        output.finding(finding)
+    if not gathered.skills:
+        message = "the marketplace has no skill that could be taken"
+        raise NotFoundError("SKILL_NOT_FOUND", message, place=Place(source), fix=_without_skills(gathered, source))
+    rows: list[dict[str, Any]] = []
+    failed: dict[str, SkillwireError] = {}
+    for skill in sorted(gathered.skills.values()):
+        folder = Path(target, skill.name)
+        try:
+            written = write_skill_folder(folder, skill.files, overwrite=overwrite, dry_run=dry_run)
+        except ConflictError as error:
+            failed[skill.name] = error
+            continue
+        rows.append({"name": skill.name, "state": written, "plugin": skill.plugin, "from": skill.place})
+        verb = (_DRY_VERBS if dry_run else _VERBS)[written]
+        output.line(good(f"{verb} "), strong(skill.name), faint(f"  {folder}, from {skill.plugin}"))
+    _tell_import(output, gathered, rows, failed, dry_run=dry_run)
+    if failed:
+        raise click.exceptions.Exit(max(error.exit_code for error in failed.values()))
+    if not dry_run:
+        output.hint("next:", f"skillwire check {target}")
+
+
+def _without_skills(gathered: Gathered, source: str) -> str:
+    """Return what to do about a marketplace that gave nothing, by what was said of its plugins."""
+    codes = {finding.code for finding in gathered.findings}
+    if "PLUGIN_ELSEWHERE" in codes:
+        return "Fetch a plugin as said above, and import its folder."
+    if any(finding.level == "error" for finding in gathered.findings):
+        return "Mend what is said above, in a copy of the folder, and import that."
+    if source.startswith(("https://", "http://")):
+        return "Clone its repository and import that folder: over HTTP only skills that are named can be found."
+    return "Nothing: its plugins hold commands, agents, hooks or servers, which are no skills. Or name another folder."
+
+
+def _gather(source: str) -> Gathered:
+    from skillwire.bridges.marketplace.document import MARKETPLACE_PATH  # noqa: PLC0415  # --help does without
+
+    if source.startswith(("https://", "http://")):
+        return _fetch(source)
+    from skillwire.bridges.marketplace.gather import gather  # noqa: PLC0415  # same
+
+    path = Path(os.path.abspath(source))  # noqa: PTH100  # without its dots, and links kept
+    if path.is_file():
+        if not path.match(MARKETPLACE_PATH):
+            fix = f"Name the marketplace's folder, the one that holds {MARKETPLACE_PATH}."
+            raise UsageError("USAGE", f"{source} does not lie in a folder .claude-plugin", fix=fix)
+        path = path.parent.parent
+    if not path.is_dir():
+        raise UsageError("FOLDER_MISSING", "there is no such folder", place=Place(str(path)))
+    return gather(path)
+
+
+def _fetch(url: str) -> Gathered:
+    from skillwire.adapters.files.settings_file import load_settings  # noqa: PLC0415  # a folder needs no network
+    from skillwire.adapters.http.sync import SyncDriver  # noqa: PLC0415  # same
+    from skillwire.bridges.marketplace.fetch import fetch_skills, marketplace_url  # noqa: PLC0415  # same
+    from skillwire.model.url import parse_url  # noqa: PLC0415  # same
+    from skillwire.trust.address import AddressPolicy  # noqa: PLC0415  # same
+
+    document = marketplace_url(url)
+    addresses = AddressPolicy(allow=load_settings(Path.cwd(), os.environ).allow).naming(parse_url(document))
+    with SyncDriver(addresses) as driver:
+        return driver.run(fetch_skills(document))
+
+
+def _tell_import(
+    output: Output,
+    gathered: Gathered,
+    rows: Sequence[dict[str, Any]],
+    failed: dict[str, SkillwireError],
+    *,
+    dry_run: bool,
+) -> None:
+    errors = {name: error_object(error.diagnostics()) for name, error in failed.items()}
+    content = {"marketplace": gathered.name, "plugins": gathered.plugins, "dry_run": dry_run, "skills": rows}
+    output.document("marketplace-import/1", {**content, "failed": errors})
+    last = next(reversed(failed), None)
+    for name, error in failed.items():
+        output.error(error.diagnostics(), is_last=name == last)
+
+
+@command.command("export")
+@click.argument("folders", metavar="FOLDER...", nargs=-1, required=True, type=click.Path())
+@click.option(
+    "-o",
+    "--output",
+    "target",
+    metavar="ROOT",
+    default=".",
+    show_default=True,
+    type=click.Path(),
+    help="The marketplace's folder; every FOLDER lies in it.",
+)
+@click.option("--name", metavar="NAME", help="Of the marketplace; the name of ROOT unless given.")
+@click.option("--owner", metavar="NAME", help="Who publishes it; the name of the marketplace unless given.")
+@click.option("--plugin", metavar="NAME", help="All skills as one plugin of this name; each is one of its own without.")
+@click.option("--skip-broken", is_flag=True, help="List the others when some skills cannot be published.")
+@click.option("--force", is_flag=True, help="Replace a marketplace.json that was not written so by an export.")
+@click.option("--dry-run", is_flag=True, help="Print the document, write nothing.")
+@output_options
+def export_command(
+    *,
+    output: Output,
+    folders: tuple[str, ...],
+    target: str,
+    name: str | None,
+    owner: str | None,
+    plugin: str | None,
+    skip_broken: bool,
+    force: bool,
+    dry_run: bool,
+) -> None:
+    """Write ROOT/.claude-plugin/marketplace.json, which lists the skills in each FOLDER.
+
+    ROOT is what others add: a git repository, or a folder. Only skills that everybody may see are listed, though who
+    has the repository has them all. What an earlier export wrote is replaced, unless somebody has changed it.
+    """
+    from skillwire.bridges.marketplace.document import MARKETPLACE_PATH  # noqa: PLC0415  # --help does without
+    from skillwire.bridges.marketplace.export import check_marketplace_name, encode_marketplace  # noqa: PLC0415  # same
+
+    root = Path(os.path.abspath(target))  # noqa: PTH100  # without its dots, and links kept
+    called = check_marketplace_name(name or root.name)
+    bundle = None if plugin is None else check_marketplace_name(plugin)
+    listed, left_out = _listed(output, folders, root, skip_broken=skip_broken)
+    document = encode_marketplace(called, owner or called, listed, plugin=bundle)
+    path = root / MARKETPLACE_PATH
+    if dry_run and not output.as_json:
+        output.text(document.decode())
+    elif not dry_run:
+        _write(path, document, force=force)
+    names = sorted(row.skill.name for row in listed)
+    content = {"marketplace": called, "path": str(path), "skills": names, "not_public": left_out, "dry_run": dry_run}
+    output.document("marketplace-export/1", content)
+    number = "1 skill" if len(names) == 1 else f"{len(names)} skills"
+    kept = f"; {left_out} not listed: not public" if left_out else ""
+    if not dry_run:
+        output.line(good("wrote "), strong(str(path)), f": {number}{kept}")
+        output.hint("in Claude Code:", f"/plugin marketplace add {target}")
+
+
+def _listed(output: Output, folders: Sequence[str], root: Path, *, skip_broken: bool) -> tuple[list[Listed], int]:
+    """Return the public skills with their places below ``root``, and how many others there are."""
+    from skillwire.adapters.files.loading import Job, load_folders, published_roots  # noqa: PLC0415  # takes a while
+    from skillwire.adapters.files.skill_rows import unpack_skill  # noqa: PLC0415  # same
+    from skillwire.bridges.marketplace.export import Listed  # noqa: PLC0415  # same
+    from skillwire.folder.load import find_folder_names  # noqa: PLC0415  # same
+    from skillwire.model.access import Access  # noqa: PLC0415  # same
+
+    names = sorted({folder for one in published_roots(folders) for folder in find_folder_names(one)})
+    if not names:
+        raise NotFoundError("SKILL_NOT_FOUND", "there is no SKILL.md to list", place=Place(folders[0]))
+    listed: list[Listed] = []
+    findings: list[Finding] = []
+    others = 0
+    for loaded in load_folders(Job("local", "nothing", ()), names):
+        findings += loaded.findings
+        if loaded.packed is None:
+            continue
+        skill = unpack_skill(loaded.packed)
+        if skill.access is Access.PUBLIC:
+            listed.append(Listed(skill, _below(root, loaded.folder)))
+        else:
+            others += 1
+    errors = [finding for finding in findings if finding.level == "error"]
+    for finding in errors:
+        output.finding(finding)
+    if errors and not skip_broken:
+        details = {"findings": [finding_object(finding) for finding in errors]}
+        raise ValidationError("SKILLS_BROKEN", "some skills are broken; nothing was written", details=details)
+    if len({row.skill.name for row in listed}) < len(listed):
+        raise ValidationError("SKILLS_BROKEN", "two skills have one name; skillwire check says which")
+    return listed, others
+
+
+def _below(root: Path, folder: str) -> str:
+    path = Path(folder)
+    if not path.is_relative_to(root):
+        fix = "Name a folder that holds all of them with --output."
+        raise UsageError("USAGE", f"{folder} does not lie in {root}", fix=fix)
+    below = path.relative_to(root).as_posix()
+    return "" if below == "." else below
+
+
+def _write(path: Path, document: bytes, *, force: bool) -> None:
+    from skillwire.adapters.files.atomic import storage_errors, write_atomically  # noqa: PLC0415  # see above
+    from skillwire.bridges.marketplace.export import is_untouched  # noqa: PLC0415  # same
+
+    with storage_errors(path):
+        found = path.read_bytes() if path.is_file() else None
+    if found == document:
+        return
+    if os.path.lexists(path) and not force and not (found is not None and is_untouched(found)):
+        raise ConflictError("FILE_EXISTS", f"{path} is there already", place=Place(str(path)), fix=_FORCE)
+    write_atomically(path, document)

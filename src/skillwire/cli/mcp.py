@@ -1,0 +1,83 @@
+"""``skillwire mcp``: folders of skills for a host that speaks the Model Context Protocol over standard input."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+import click
+from click.core import ParameterSource
+
+from skillwire.cli.client_options import token_option
+from skillwire.errors import UsageError
+
+#: What is said about folders that are served here.
+_OF_FOLDERS: Final = frozenset({"pins", "execute", "grant_all", "config", "publisher"})
+
+
+@click.command()
+@click.argument("folders", metavar="[FOLDER...]", nargs=-1, type=click.Path())
+@click.option("--server", metavar="URL", help="Relay to this endpoint instead, such as https://example.com/mcp.")
+@token_option
+@click.option("--pin", "pins", multiple=True, metavar="NAME", help="Make this skill a tool of its own; repeatable.")
+@click.option("--execute", is_flag=True, help="Let the tools run skills that were granted; see skillwire grant.")
+@click.option("--grant-all", is_flag=True, help="Run every skill in these folders as it is, with --execute.")
+@click.option("--config", metavar="FILE", type=click.Path(), help="What is run, and how: a server's TOML file.")
+@click.option("--publisher", default="local", show_default=True, metavar="NAME", help="Whose skills these are.")
+@click.option("--log-format", type=click.Choice(["human", "json"]), default="human", show_default=True, help="Of logs.")
+def command(
+    *,
+    folders: tuple[str, ...],
+    server: str | None,
+    token: str | None,
+    pins: tuple[str, ...],
+    execute: bool,
+    grant_all: bool,
+    config: str | None,
+    publisher: str,
+    log_format: str,
+) -> None:
+    """Serve the skills in each FOLDER to the MCP host that starts this command, on standard input and output.
+
+    Hosts start it themselves: write skillwire as the command and mcp FOLDER as its arguments into their
+    configuration. It ends with its input. The same is answered over HTTP at /mcp of skillwire serve; with --server
+    this command stands between a host and such an endpoint, with the credential that skillwire login has stored.
+    """
+    if bool(folders) == (server is not None):
+        fix = "Write skillwire mcp FOLDER, or skillwire mcp --server URL."
+        raise UsageError("USAGE", "give folders of skills, or the URL of a server", fix=fix)
+    if server is not None:
+        _check_relayed(click.get_current_context())
+        from skillwire.client.mcp_relay import endpoint_of, run_relay  # noqa: PLC0415  # takes a while to import
+
+        run_relay(endpoint_of(server), token)
+        return
+    from skillwire.server.mcp.door import require_sdk  # noqa: PLC0415  # takes a while to import
+
+    require_sdk()
+    from skillwire.cli.execution_options import read_server_configuration  # noqa: PLC0415  # same
+    from skillwire.server.compose import make_parts  # noqa: PLC0415  # same
+    from skillwire.server.log import configure_logging  # noqa: PLC0415  # same
+    from skillwire.server.mcp.pins import check_pins  # noqa: PLC0415  # same
+    from skillwire.server.mcp.stdio import run_stdio  # noqa: PLC0415  # same
+
+    configure_logging(log_format)
+    configuration = read_server_configuration(config, grant_all=grant_all, workers=None)
+    if execute:
+        configuration = replace(configuration, runs=replace(configuration.runs, execute_skill=True))
+    named = check_pins([*configuration.mcp.pins, *pins])
+    parts = make_parts(folders, publisher=publisher, access_log=False, configuration=configuration, is_local=True)
+    run_stdio(parts, named)
+
+
+def _check_relayed(context: click.Context) -> None:
+    """Refuse options that say what a relay serves or runs: the server decides that, and they would do nothing.
+
+    Raises:
+        UsageError: ``USAGE``.
+    """
+    for parameter in context.command.params:
+        given = context.get_parameter_source(parameter.name or "") is ParameterSource.COMMANDLINE
+        if given and parameter.name in _OF_FOLDERS:
+            fix = "Leave it out; the configuration of that server says it there."
+            raise UsageError("USAGE", f"{parameter.opts[0]} is for folders, and not for --server", fix=fix)

@@ -1,0 +1,216 @@
+"""How the Skills Protocol tells errors: the codes of JSON-RPC, and six of ours.
+
+:data:`ERRORS` says what each number means, :data:`NUMBERS` which number an error code of ours gets. An error that has
+no row there is told by its kind, so :func:`number_of` finds a number for each. What the number cannot say stands in
+``data``: our code, the place, what to do, and whether it helps to try again.
+
+What is done about an error here is done by a program that speaks JSON-RPC, so a fix is told where whoever raised the
+error gave one, or :data:`FIXES` has one; the advice of :data:`skillwire.codes.CODES` is for people at a terminal.
+
+An execution that fails is no error of this level, but a result whose ``status`` is ``failed``. Spec: JSON-RPC 2.0 §5.1;
+specs §4.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from skillwire.codes import CODES
+from skillwire.errors import (
+    ConflictError,
+    DecodeError,
+    FetchError,
+    NotFoundError,
+    PendingError,
+    Place,
+    SkillwireError,
+    TrustError,
+    UsageError,
+    ValidationError,
+)
+from skillwire.trust.hidden_text import neutralise
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+PARSE_ERROR: Final = -32700
+INVALID_REQUEST: Final = -32600
+METHOD_NOT_FOUND: Final = -32601
+INVALID_PARAMS: Final = -32602
+INTERNAL_ERROR: Final = -32603
+SKILL_NOT_FOUND: Final = -32001
+FILE_NOT_FOUND: Final = -32002
+PATH_REFUSED: Final = -32003
+PERMISSION_DENIED: Final = -32004
+RUN_PENDING: Final = -32005
+TOO_MANY_RUNS: Final = -32006
+
+#: Number → what it means, as each message begins.
+ERRORS: Final[dict[int, str]] = {
+    PARSE_ERROR: "Parse error",
+    INVALID_REQUEST: "Invalid Request",
+    METHOD_NOT_FOUND: "Method not found",
+    INVALID_PARAMS: "Invalid params",
+    INTERNAL_ERROR: "Internal error",
+    SKILL_NOT_FOUND: "Skill not found",
+    FILE_NOT_FOUND: "File not found",
+    PATH_REFUSED: "Path refused",
+    PERMISSION_DENIED: "Permission denied",
+    RUN_PENDING: "Run goes on",
+    TOO_MANY_RUNS: "Too many runs",
+}
+#: Code of ours → number. JSON that we cannot read is what the request was; every other document is a parameter.
+NUMBERS: Final[dict[str, int]] = {
+    "JSON_SYNTAX": PARSE_ERROR,
+    "JSON_UNICODE": PARSE_ERROR,
+    "JSON_DEPTH": PARSE_ERROR,
+    "JSON_DUPLICATE_KEY": PARSE_ERROR,
+    "JSON_NUMBER": PARSE_ERROR,
+    "RPC_REQUEST": INVALID_REQUEST,
+    "RPC_METHOD": METHOD_NOT_FOUND,
+    "SKILL_NOT_FOUND": SKILL_NOT_FOUND,
+    "FILE_NOT_FOUND": FILE_NOT_FOUND,
+    "BLOB_NOT_FOUND": FILE_NOT_FOUND,
+    "PATH_TRAVERSAL": PATH_REFUSED,
+    "PATH_ABSOLUTE": PATH_REFUSED,
+    "PATH_WINDOWS": PATH_REFUSED,
+    "PATH_INVALID": PATH_REFUSED,
+    "PATH_TOO_LONG": PATH_REFUSED,
+    "PATH_TOO_DEEP": PATH_REFUSED,
+    "PATH_FORBIDDEN": PATH_REFUSED,
+    "PATH_COLLISION": PATH_REFUSED,
+    "PERMISSION_DENIED": PERMISSION_DENIED,
+    "AUTH_REQUIRED": PERMISSION_DENIED,
+    "ACCESS_DENIED": PERMISSION_DENIED,
+    "BLOB_ROOM": PERMISSION_DENIED,
+    "RUN_PENDING": RUN_PENDING,
+    "TOO_MANY_EXECUTIONS": TOO_MANY_RUNS,
+}
+_WELL_FORMED: Final = "Send a JSON document in UTF-8, as RFC 8259 has it."
+#: Code of ours → what a caller of the protocol does about it, where the error itself does not say.
+FIXES: Final[dict[str, str]] = {
+    "JSON_SYNTAX": _WELL_FORMED,
+    "JSON_UNICODE": _WELL_FORMED,
+    "JSON_DEPTH": "Nest arrays and objects less deeply.",
+    "JSON_DUPLICATE_KEY": "Write each name once in an object.",
+    "JSON_NUMBER": "Write numbers that are so large as texts.",
+    "SKILL_NOT_FOUND": "List the skills with list_skills.",
+    "PERMISSION_DENIED": "Send a credential that this was opened to, or do without it.",
+    "AUTH_REQUIRED": "Send a credential with the request, such as an API key in X-API-Key.",
+    "VALIDATION_ERROR": "Change what the message names; describe_skill tells what a skill takes.",
+    "TOO_MANY_EXECUTIONS": "Wait until others have ended, and call again.",
+    "RUN_PENDING": "Do not call it again, or it runs twice. GET /executions/ID of the server tells how far it is.",
+    "PAGE_REFUSED": "Send a credential. Whoever runs the server: list the page's origin in origins below [rpc].",
+    "BLOB_NOT_FOUND": "Make it with create_blob, and give the blob_id that it returns.",
+    "BLOB_KIND": "Write it as type/subtype; application/octet-stream fits everything.",
+    "BLOB_ROOM": "Wait until other blobs have expired, and send it again.",
+    "STORAGE": "Call again later.",
+    "DATABASE": "Call again later.",
+}
+_BY_KIND: Final[dict[type[SkillwireError], int]] = {
+    UsageError: INVALID_PARAMS,
+    DecodeError: INVALID_PARAMS,
+    ValidationError: INVALID_PARAMS,
+    ConflictError: INVALID_PARAMS,
+    NotFoundError: FILE_NOT_FOUND,
+    TrustError: PERMISSION_DENIED,
+    PendingError: RUN_PENDING,
+    SkillwireError: INTERNAL_ERROR,
+}
+#: Number → the error that a client raises, unless ``data`` names a code of ours that has this number.
+_RAISED: Final[dict[int, tuple[type[SkillwireError], str]]] = {
+    PARSE_ERROR: (ValidationError, "RPC_REQUEST"),
+    INVALID_REQUEST: (ValidationError, "RPC_REQUEST"),
+    METHOD_NOT_FOUND: (NotFoundError, "RPC_METHOD"),
+    INVALID_PARAMS: (ValidationError, "RPC_PARAMS"),
+    INTERNAL_ERROR: (FetchError, "ENDPOINT_UNREACHABLE"),
+    SKILL_NOT_FOUND: (NotFoundError, "SKILL_NOT_FOUND"),
+    FILE_NOT_FOUND: (NotFoundError, "FILE_NOT_FOUND"),
+    PATH_REFUSED: (TrustError, "PATH_INVALID"),
+    PERMISSION_DENIED: (FetchError, "PERMISSION_DENIED"),
+    RUN_PENDING: (PendingError, "RUN_PENDING"),
+    TOO_MANY_RUNS: (ConflictError, "TOO_MANY_EXECUTIONS"),
+}
+_CLOSER: Final[dict[str, type[SkillwireError]]] = {
+    **{code: TrustError for code, number in NUMBERS.items() if number == PATH_REFUSED},
+    "BLOB_NOT_FOUND": NotFoundError,
+    "AUTH_REQUIRED": FetchError,
+    "BLOB_ROOM": ConflictError,
+}
+#: Exit code → the error that a client raises for a code of ours about parameters, such as ``CURSOR``.
+_OF_PARAMS: Final[dict[int | None, type[SkillwireError]]] = {
+    kind.exit_code: kind for kind in (ValidationError, UsageError, ConflictError)
+}
+_SHOWN: Final = 500
+_DATA_BYTES: Final = 4096
+
+
+def number_of(error: SkillwireError) -> int:
+    """Return the number that tells an error of ours."""
+    if error.code in NUMBERS:
+        return NUMBERS[error.code]
+    return next(_BY_KIND[kind] for kind in type(error).__mro__ if kind in _BY_KIND)
+
+
+def fix_of(error: SkillwireError) -> str | None:
+    """Return what a caller of the protocol does about an error; None where nobody knows."""
+    return error.fix or FIXES.get(error.code)
+
+
+def error_object(error: SkillwireError) -> dict[str, Any]:
+    """Return the ``error`` of an answer: ``code``, ``message``, and ``data`` with what helps. Spec: JSON-RPC §5.1."""
+    number, told = number_of(error), error.diagnostics()
+    is_retryable = told.retryable and number != RUN_PENDING  # it would run twice
+    fix = fix_of(error)
+    data: dict[str, Any] = {"code": told.code, **({"fix": fix} if fix else {}), "retryable": is_retryable}
+    if told.place is not None:
+        data["place"] = str(told.place)
+    if told.details:
+        data["details"] = dict(told.details)
+    return {"code": number, "message": f"{ERRORS[number]}: {told.message}", "data": data}
+
+
+def raised_error(told: Mapping[str, Any], source: str) -> SkillwireError:
+    """Return the error that a server's ``error`` tells.
+
+    Args:
+        told: the member, of which nothing was checked.
+        source: the URL of the endpoint.
+
+    Trust: a stranger's. Its texts are bounded and without hidden characters; nothing in it raises.
+    """
+    number = told.get("code")
+    known = number if isinstance(number, int) and number in ERRORS else INTERNAL_ERROR
+    kind, code = _RAISED[known]
+    data = told.get("data")
+    data = data if isinstance(data, dict) else {}
+    closer = data.get("code")
+    if isinstance(closer, str) and (fitting := _closer_kind(closer, known)) is not None:
+        kind, code = fitting, closer
+    message, where = _text(told.get("message")), _text(data.get("place"))
+    return kind(
+        code,
+        message.removeprefix(f"{ERRORS[known]}: ") or ERRORS[known],  # the code says that much
+        place=Place(f"{source}#{where}" if where.startswith("/") else source),
+        fix=_text(data.get("fix")) or None,
+        details={"rpc_code": number if isinstance(number, int) else None, "data": _short(data)},
+    )
+
+
+def _closer_kind(code: str, number: int) -> type[SkillwireError] | None:
+    """Return the kind of error that ``code`` is raised as, where it says more closely what ``number`` says."""
+    if code in _CLOSER:
+        return _CLOSER[code] if NUMBERS[code] == number else None
+    if number != INVALID_PARAMS or code in NUMBERS or code not in CODES:
+        return None
+    return _OF_PARAMS.get(CODES[code].exit_code)
+
+
+def _short(data: dict[str, Any]) -> dict[str, Any]:
+    return data if len(msgspec.json.encode(data)) <= _DATA_BYTES else {}
+
+
+def _text(value: object) -> str:
+    return neutralise(value[:_SHOWN]) if isinstance(value, str) else ""

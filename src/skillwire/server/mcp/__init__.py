@@ -1,0 +1,1 @@
+"""MCP, hosted: at ``/mcp`` of the application, and on standard input and output."""

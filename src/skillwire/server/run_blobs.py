@@ -1,0 +1,197 @@
+"""Blobs on the event loop: what callers hand in and fetch, in pieces, so that none lies in memory. Spec: specs §4."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import codecs
+import os
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final, Self
+
+from skillwire import limits
+from skillwire.adapters.files.atomic import storage_errors
+from skillwire.errors import ConflictError, DecodeError, ValidationError
+from skillwire.model.run_blob import check_kind, digest_of, no_blob
+from skillwire.protocols.skills_rpc.messages import BlobContent, CreatedBlob
+from skillwire.server.invocation.places import Places
+from skillwire.server.run_policy import check_open
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator
+
+    from skillwire.invocation.settings import RunSettings
+    from skillwire.model.run_blob import RunBlob
+    from skillwire.ports import RunBlobs
+    from skillwire.protocols.skills_rpc.messages import CreateBlob, ReadBlob
+
+_PIECE: Final = 256 * 1024
+#: The bytes in UTF-8 that begin no character, and how many of them a cut leaves at most.
+_CONTINUED: Final = range(0x80, 0xC0)
+_LEFT: Final = 3
+
+
+class OpenBlob:
+    """A blob that is being read; it stays readable until it is closed, also when it expires meanwhile."""
+
+    def __init__(self, blob: RunBlob, descriptor: int) -> None:
+        self.blob_id = blob.blob_id
+        self.kind = blob.kind
+        self.size = blob.size
+        self._descriptor = descriptor
+
+    def __enter__(self) -> Self:
+        """Begin to read."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Let go of it."""
+        os.close(self._descriptor)
+
+    async def read(self, position: int, length: int) -> bytes:
+        """Return at most ``length`` bytes from ``position``; fewer only at the end."""
+        return await asyncio.to_thread(os.pread, self._descriptor, length, position)
+
+    async def pieces(self, begin: int = 0, end: int | None = None) -> AsyncIterator[bytes]:
+        """Yield the bytes from ``begin`` until before ``end``, some at a time."""
+        position, last = begin, self.size if end is None else min(end, self.size)
+        while position < last:
+            piece = await self.read(position, min(_PIECE, last - position))
+            if not piece:
+                raise EOFError("a blob is shorter than it was")
+            position += len(piece)
+            yield piece
+
+
+class BlobDesk:
+    """What callers do with their blobs.
+
+    Args:
+        blobs: where they are.
+        settings: the operator's.
+        clock: seconds since the epoch.
+    """
+
+    def __init__(self, blobs: RunBlobs, settings: RunSettings, clock: Callable[[], float]) -> None:
+        self._blobs = blobs
+        self._settings = settings
+        self._clock = clock
+        self._places = Places(lambda: (limits.BLOB_UPLOADS, limits.BLOB_UPLOADS_OWNER))
+
+    async def create(self, owner: str, params: CreateBlob) -> CreatedBlob:
+        """Keep what a request holds."""
+        content = _decoded(params)
+
+        async def whole() -> AsyncIterator[bytes]:
+            yield content
+
+        return await self.receive(owner, params.kind, whole())
+
+    async def receive(self, owner: str, kind: str, content: AsyncIterable[bytes]) -> CreatedBlob:
+        """Keep what comes, as a blob of ``owner``.
+
+        Raises:
+            TrustError: ``PERMISSION_DENIED``, ``AUTH_REQUIRED`` where nothing is executed that could read it.
+            ValidationError: ``BLOB_KIND``. DecodeError: ``LIMIT_SIZE``. ConflictError: ``BLOB_ROOM``.
+            StorageError: ``STORAGE``, ``DATABASE``.
+        """
+        readers = {"execute_skill": self._settings.execute_skill, "run_code": self._settings.run_code}
+        check_open(owner, readers, "keep blobs", is_local=self._settings.is_local)
+        check_kind(kind)
+        pieces = _in_pieces(content)
+        first = await anext(pieces, b"")  # whoever sends little, or nothing more, has no place before that is known
+        with self._place(owner):
+            writing = await asyncio.to_thread(self._blobs.begin)
+            try:
+                if first:
+                    await asyncio.to_thread(writing.write, first)
+                async for piece in pieces:
+                    await asyncio.to_thread(writing.write, piece)
+                (blob,) = await asyncio.to_thread(self._blobs.keep, owner, [(writing, kind)], self._clock())
+            finally:
+                writing.close()
+        return CreatedBlob(blob.blob_id, blob.size)
+
+    @contextmanager
+    def _place(self, owner: str) -> Iterator[None]:
+        """Take one of the places of those that send a blob."""
+        if not self._places.has_room(owner):
+            raise ConflictError("BLOB_ROOM", "too many blobs are being sent at once", details={"retry_after": 1})
+        with self._places.taking(owner):
+            yield
+
+    async def open(self, owner: str, blob_id: str) -> OpenBlob:
+        """Return a blob of ``owner``, to be read; whoever asks closes it.
+
+        Raises:
+            NotFoundError: ``BLOB_NOT_FOUND``: never made by ``owner``, or expired. StorageError: ``DATABASE``.
+        """
+        digest = digest_of(blob_id)
+
+        def opened() -> OpenBlob:
+            blob = self._blobs.find(owner, digest, self._clock())
+            path = self._blobs.path(digest) if blob is not None else None
+            if blob is None or path is None:
+                raise no_blob(blob_id)
+            with storage_errors(path):
+                return OpenBlob(blob, os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW))
+
+        return await asyncio.to_thread(opened)
+
+    async def read(self, owner: str, params: ReadBlob) -> BlobContent:
+        """Return a part of a blob.
+
+        Raises:
+            NotFoundError: as :meth:`open`. DecodeError: ``ENCODING`` for what is no text and was asked for as text.
+        """
+        with await self.open(owner, params.blob_id) as blob:
+            usual = limits.RPC_FILE_BYTES if params.mode == "full" else limits.BLOB_SAMPLE_BYTES
+            length = min(params.max_bytes or usual, limits.RPC_FILE_BYTES, blob.size)
+            position = blob.size - length if params.mode == "sample_tail" else 0
+            data = await blob.read(position, length)
+            is_cut = len(data) < blob.size
+            if params.encoding == "base64":
+                content = base64.b64encode(data).decode()
+            else:
+                content = _text(data, begins_within=position > 0, ends_within=position + len(data) < blob.size)
+            return BlobContent(content, blob.size, is_cut, params.encoding, blob.kind)
+
+
+async def _in_pieces(content: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
+    """Yield what comes, little ones together: each is handed to a thread."""
+    gathered, enough = bytearray(), int(limits.EXECUTION_SMALL_BODY_BYTES)
+    async for piece in content:
+        gathered += piece
+        if len(gathered) > enough:
+            yield bytes(gathered)
+            gathered.clear()
+            enough = _PIECE
+    if gathered:
+        yield bytes(gathered)
+
+
+def _decoded(params: CreateBlob) -> bytes:
+    try:
+        if params.encoding == "base64":
+            return base64.b64decode(params.content, validate=True)
+        return params.content.encode()
+    except (binascii.Error, ValueError) as error:
+        message = f"content is not {'base64' if params.encoding == 'base64' else 'Unicode text'}"
+        raise ValidationError("VALIDATION_ERROR", message) from error
+
+
+def _text(data: bytes, *, begins_within: bool, ends_within: bool) -> str:
+    """Return ``data`` as text, without the parts of characters that the cuts left.
+
+    Raises:
+        DecodeError: ``ENCODING``.
+    """
+    if begins_within:
+        left = data[:_LEFT]
+        data = data[next((at for at, byte in enumerate(left) if byte not in _CONTINUED), len(left)) :]
+    try:
+        return codecs.getincrementaldecoder("utf-8")().decode(data, final=not ends_within)
+    except UnicodeDecodeError as error:
+        fix = 'Ask for it with encoding = "base64".'
+        raise DecodeError("ENCODING", "the blob is not UTF-8 text", fix=fix) from error

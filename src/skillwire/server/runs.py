@@ -1,0 +1,345 @@
+"""Runs: skills, and code that callers bring, executed for whoever asks for them by name. Spec: SKP; specs §4.
+
+A run is an execution like every other: a row of the ledger, run by any worker of this machine, and followed here to its
+end. What is its own are its attachments. Blobs of the caller, and skills that it may use, are shown to the code as
+files; they are named in the row, and the blobs are held until the deadline in the transaction that accepts it. So what
+was accepted can be run, whatever expires or changes meanwhile.
+
+There are two levels of errors. What makes no sense, or is not allowed, is raised, and nothing of it is in the ledger.
+What was accepted and fails, for whatever reason, is a run that failed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import re
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import msgspec
+from msgspec import UNSET
+
+from skillwire import limits
+from skillwire.errors import DecodeError, NotFoundError, PendingError, TrustError, ValidationError
+from skillwire.invocation.accept import Invocation
+from skillwire.invocation.code import code_offer, code_skill
+from skillwire.model.execution import Attachments
+from skillwire.model.run_blob import PREFIX, digest_of, is_blob_id
+from skillwire.protocols.skill_sharing.messages import Caller, InvocationContext, InvocationRequest
+from skillwire.protocols.skills_rpc.guide import GUIDE, load_guide
+from skillwire.protocols.skills_rpc.messages import ExecuteSkill
+from skillwire.server.invocation.room import too_many
+from skillwire.server.log import GRANT
+from skillwire.server.run_blobs import BlobDesk, OpenBlob
+from skillwire.server.run_policy import check_open
+from skillwire.server.run_results import result_of
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Mapping, Sequence
+
+    from skillwire.invocation.offer import Offer
+    from skillwire.invocation.settings import RunSettings
+    from skillwire.model.digest import Digest
+    from skillwire.model.execution import Execution
+    from skillwire.model.skill import Skill
+    from skillwire.ports import RunBlobs
+    from skillwire.protocols.skills_rpc.messages import (
+        BlobContent,
+        CreateBlob,
+        CreatedBlob,
+        ReadBlob,
+        Run,
+        RunCode,
+    )
+    from skillwire.protocols.skills_rpc.server import SkillsRpc
+    from skillwire.server.invocation.desk import Desk
+    from skillwire.server.invocation.granted import Granted
+    from skillwire.server.invocation.offers import Offers
+
+__all__ = ["OpenBlob", "Runs"]
+
+_MS: Final = 1000
+#: Seconds beyond its deadline that a blob is held for a run: a clock may be set meanwhile.
+_HELD_SECONDS: Final = 3600.0
+#: Seconds between two looks at an execution, should nobody tell that it has changed.
+_LOOK: Final = 5.0
+_UNPRINTABLE: Final = re.compile(r"[^ -~]")
+_ID_LENGTH: Final = 256
+_KIND: Final = "agent"
+_encode: Final = msgspec.json.encode
+
+
+class _Wanted(NamedTuple):
+    """What a run is to be: of which offer, with what, and what has to be kept beside it."""
+
+    offer: Offer
+    args: Mapping[str, Any]
+    attachments: Attachments
+    timeout_ms: int | None
+    skills: Sequence[Skill] = ()
+
+
+class Runs:
+    """Executes for those who ask, and waits for the end.
+
+    Args:
+        desk: where executions are.
+        offers: what skills promise.
+        granted: knows whether somebody agreed that a skill runs here.
+        blobs: of those who ask.
+        settings: the operator's: what is on at all.
+
+    ``on_accept`` is called when there is something to run. The ``owner`` of every method is whom an execution or a blob
+    belongs to: see :func:`skillwire.server.auth.rate_limit.caller_of`.
+    """
+
+    def __init__(self, desk: Desk, offers: Offers, granted: Granted, blobs: RunBlobs, *, settings: RunSettings) -> None:
+        self.on_accept: Callable[[], object] = lambda: None
+        self._desk = desk
+        self._offers = offers
+        self._granted = granted
+        self._run_blobs = blobs
+        self._settings = settings
+        self._blobs = BlobDesk(blobs, settings, lambda: desk.clock().wall)
+
+    async def execute_skill(self, owner: str, skills: SkillsRpc, params: ExecuteSkill) -> Run:
+        """Execute a skill by its dotted name, and return what came of it.
+
+        Raises:
+            TrustError: ``PERMISSION_DENIED``: the operator allows no execution, or not of this skill;
+                ``AUTH_REQUIRED``.
+            NotFoundError: ``SKILL_NOT_FOUND``, ``BLOB_NOT_FOUND``.
+            ValidationError: ``VALIDATION_ERROR``: the skill is instructions, or does not take this.
+            ConflictError: ``TOO_MANY_EXECUTIONS``. StorageError: ``DATABASE``, ``STORAGE``.
+            PendingError: ``RUN_PENDING``: the server stops; the run goes on, or begins again with the server.
+        """
+        with self._place(owner):
+            self._check_executing(owner)
+            skill = await asyncio.to_thread(skills.usable, params.name, params.version)
+            run_id = await self._begin(owner, skill, params)
+            return await result_of(self._desk, await self._ended(run_id), f"{params.name} {skill.version}")
+
+    async def begin_skill(self, owner: str, skill: Skill, args: Mapping[str, Any]) -> str:
+        """Have a skill, which ``owner`` may use, executed without waiting; return the id of the run for :meth:`follow`.
+
+        Raises:
+            as :meth:`execute_skill`, but for ``RUN_PENDING``.
+        """
+        self._check_place(owner)
+        self._check_executing(owner)
+        return await self._begin(owner, skill, ExecuteSkill(name=skill.name, args=dict(args)))
+
+    async def follow(self, owner: str, run_id: str, seconds: float) -> Run:
+        """Return what came of a run of ``owner`` that ends within so many seconds.
+
+        Raises:
+            NotFoundError: ``RUN_NOT_FOUND``: there is none of this id, or it is somebody else's.
+            PendingError: ``RUN_PENDING``: it has not ended yet; ``details`` have its status.
+        """
+        execution = await self._desk.look_up(run_id)
+        if execution is None or execution.caller != owner:
+            raise NotFoundError("RUN_NOT_FOUND", f"there is no run {run_id[:_ID_LENGTH]!a}")
+        is_code = execution.attachments is not None and execution.attachments.code is not None
+        called = "the code" if is_code else execution.skill
+        is_crowded = not self._desk.places.has_room(owner)  # then it is answered now
+        del execution  # with its inputs, which nobody needs who waits
+        with self._desk.places.taking(owner):
+            ended = await self._ended(run_id, 0.0 if is_crowded else seconds)
+        return await result_of(self._desk, ended, called)
+
+    @contextmanager
+    def _place(self, owner: str) -> Iterator[None]:
+        """Take one of the places of those who wait for their runs, before anything of one is written.
+
+        Raises:
+            ConflictError: ``TOO_MANY_EXECUTIONS``.
+        """
+        self._check_place(owner)
+        with self._desk.places.taking(owner):
+            yield
+
+    def _check_place(self, owner: str) -> None:
+        if not self._desk.places.has_room(owner):
+            raise too_many("as many wait for their runs as may, or as many of yours")
+
+    async def cancel(self, owner: str, run_id: str) -> None:
+        """End a run of ``owner``, unless it has ended."""
+        execution = await self._desk.look_up(run_id)
+        if execution is not None and execution.caller == owner:
+            await self._desk.cancel(run_id, "its caller")
+
+    def _check_executing(self, owner: str) -> None:
+        check_open(
+            owner, {"execute_skill": self._settings.execute_skill}, "execute skills", is_local=self._settings.is_local
+        )
+
+    async def _begin(self, owner: str, skill: Skill, params: ExecuteSkill) -> str:
+        """Accept the execution of a skill; return its id."""
+        offer = self._offers.known(skill) or await asyncio.to_thread(self._offers.of, skill)
+        if offer is None:
+            message = f"{params.name} is instructions: it is read with read_skill_file, not executed"
+            raise ValidationError("VALIDATION_ERROR", message, fix="Read its SKILL.md, and do what it says.")
+        if offer.needs_authentication and owner.startswith("address "):
+            raise TrustError("AUTH_REQUIRED", f"{params.name} is executed for those who say who they are")
+        if not await self._granted.look(skill):
+            raise TrustError(
+                "PERMISSION_DENIED",
+                f"the operator has not granted that {params.name} runs",
+                fix=f"Whoever runs the server: {GRANT}.",
+            )
+        blobs = _blobs_of(params.input_blobs, params.args, offer)
+        wanted = _Wanted(offer, params.args, Attachments(tuple(map(str, blobs))), params.timeout_ms)
+        return await self._accept(owner, wanted)
+
+    async def run_code(self, owner: str, skills: SkillsRpc, params: RunCode) -> Run:
+        """Run code that the caller brings, and return what came of it.
+
+        Raises:
+            as :meth:`execute_skill`, and DecodeError: ``LIMIT_SIZE`` for too much code.
+        """
+        with self._place(owner):
+            run_id = await self._begin_code(owner, skills, params)
+            return await result_of(self._desk, await self._ended(run_id), "the code")
+
+    async def _begin_code(self, owner: str, skills: SkillsRpc, params: RunCode) -> str:
+        """Accept the execution of code; return its id."""
+        check_open(
+            owner,
+            {"run_code": self._settings.run_code},
+            "run code that callers bring",
+            is_local=self._settings.is_local,
+        )
+        code = params.code.encode(errors="surrogatepass")
+        if len(code) > limits.RUN_CODE_BYTES:
+            fix = "Let it read what is large from a blob."
+            raise DecodeError(
+                "LIMIT_SIZE", f"the code has {len(code):,} bytes, {limits.RUN_CODE_BYTES:,} at most", fix=fix
+            )
+        _check_number("mount_skills", params.mount_skills, limits.RUN_MOUNTS)
+        mounted = await asyncio.to_thread(_mountable, dict.fromkeys(params.mount_skills), skills)
+        offer = code_offer(code_skill(code, params.entrypoint))
+        blobs = _blobs_of(params.input_blobs, params.args, offer)
+        mounts = tuple((name, str(skill.artifact.digest)) for name, skill in mounted.items())
+        attachments = Attachments(tuple(map(str, blobs)), mounts, params.code)
+        wanted = _Wanted(offer, params.args, attachments, params.limits.timeout_ms, tuple(mounted.values()))
+        return await self._accept(owner, wanted)
+
+    async def create_blob(self, owner: str, params: CreateBlob) -> CreatedBlob:
+        """Keep what a request holds as a blob; errors as of :meth:`create_blob_stream`."""
+        return await self._blobs.create(owner, params)
+
+    async def create_blob_stream(self, owner: str, kind: str, content: AsyncIterable[bytes]) -> CreatedBlob:
+        """Keep what comes as a blob, never whole in memory.
+
+        Raises:
+            TrustError: ``PERMISSION_DENIED`` where nothing is executed that could read it.
+            ValidationError: ``BLOB_KIND``. DecodeError: ``LIMIT_SIZE``. ConflictError: ``BLOB_ROOM``.
+            StorageError: ``STORAGE``, ``DATABASE``.
+        """
+        return await self._blobs.receive(owner, kind, content)
+
+    async def read_blob(self, owner: str, params: ReadBlob) -> BlobContent:
+        """Return a part of a blob.
+
+        Raises:
+            NotFoundError: ``BLOB_NOT_FOUND``. DecodeError: ``ENCODING`` for what is no text and was asked for as text.
+        """
+        return await self._blobs.read(owner, params)
+
+    async def open_blob(self, owner: str, blob_id: str) -> OpenBlob:
+        """Return a blob to be read in pieces; whoever asks closes it, by ``with``.
+
+        Raises:
+            NotFoundError: ``BLOB_NOT_FOUND``.
+        """
+        return await self._blobs.open(owner, blob_id)
+
+    async def _accept(self, owner: str, wanted: _Wanted) -> str:
+        """Keep what is wanted, to be run; return its id, so that nobody who waits holds what went in."""
+        if len(_encode(wanted.args)) > limits.EXECUTION_REQUEST_BYTES:
+            fix = "Hand in what is large as a blob."
+            raise DecodeError("LIMIT_SIZE", f"args have more than {limits.EXECUTION_REQUEST_BYTES:,} bytes", fix=fix)
+        self.on_accept()
+        now = self._desk.clock().wall
+        invocation = Invocation(self._request(owner, wanted), owner, now, attachments=wanted.attachments)
+        blobs = [digest_of(f"{PREFIX}{digest.removeprefix('sha256:')}") for digest in wanted.attachments.blobs]
+
+        def keep(execution: Execution) -> None:
+            if blobs:
+                self._run_blobs.hold(owner, blobs, now, execution.deadline + _HELD_SECONDS)
+            for skill in wanted.skills:
+                self._desk.versions.keep(skill)
+
+        return (await self._desk.accept(wanted.offer, invocation, also=keep)).execution.execution_id
+
+    def _request(self, owner: str, wanted: _Wanted) -> InvocationRequest:
+        """Return the request of a run. Whoever asks waits for the end, so a person has no longer than code has."""
+        longest = round(self._desk.settings.longest * _MS)
+        is_task = wanted.offer.action.executor == "human"
+        timeout = min(wanted.timeout_ms or longest, longest) if is_task else wanted.timeout_ms
+        caller = _UNPRINTABLE.sub("?", owner.partition(" ")[2])[:_ID_LENGTH] or _KIND
+        return InvocationRequest(
+            caller=Caller(id=caller, type=_KIND),
+            skill_id=wanted.offer.skill_id,
+            inputs=dict(wanted.args),
+            context=InvocationContext(timeout_ms=timeout) if timeout else UNSET,
+        )
+
+    async def _ended(self, run_id: str, seconds: float | None = None) -> Execution:
+        """Return an execution when it has ended; ``seconds`` is how long to wait for that, None until it has.
+
+        Raises:
+            PendingError: ``RUN_PENDING``: that time is over, or the server stops.
+        """
+        changes = self._desk.changes
+        until = math.inf if seconds is None else time.monotonic() + seconds
+        with changes.follow(run_id) as following:
+            while True:
+                now = await self._desk.look_up(run_id)
+                if now is not None and now.status.is_final:
+                    return now
+                left = until - time.monotonic()
+                if changes.is_closed or now is None or left <= 0:
+                    message = f"the run {run_id} goes on, and was not waited for any longer"
+                    details = {"run_id": run_id, "status": str(now.status) if now else "accepted"}
+                    raise PendingError("RUN_PENDING", message, details=details)
+                del now
+                await following.wait(min(_LOOK, left))
+
+
+def _mountable(names: Iterable[str], skills: SkillsRpc) -> dict[str, Skill]:
+    """Return the skills of these names, which the caller may use, and whose files can be shown to code.
+
+    Raises:
+        as :meth:`SkillsRpc.usable`, and ValidationError: ``VALIDATION_ERROR`` for our guide, which no store has.
+    """
+    found = {name: skills.usable(name) for name in names}
+    if GUIDE in found and found[GUIDE] is load_guide().skill:
+        fix = "Read it with load_skills_protocol_guide."
+        raise ValidationError("VALIDATION_ERROR", f"{GUIDE} is part of this server, and is not mounted", fix=fix)
+    return found
+
+
+def _blobs_of(named: Iterable[str], args: Mapping[str, Any], offer: Offer) -> list[Digest]:
+    """Return the digests of the blobs of a run: those that it names, and those whose ids are arguments.
+
+    Raises:
+        ValidationError: ``VALIDATION_ERROR`` when there are too many, or nothing would read them.
+        NotFoundError: ``BLOB_NOT_FOUND`` for what can be no id.
+    """
+    given = list(dict.fromkeys(named))
+    if offer.action.executor != "python":
+        if given:
+            message = f"{offer.skill.name} is no code: blobs are files that only code could read"
+            raise ValidationError("VALIDATION_ERROR", message, fix="Call it without input_blobs.")
+        return []
+    wanted = list(dict.fromkeys([*given, *(value for value in args.values() if is_blob_id(value))]))
+    _check_number("input_blobs", wanted, limits.RUN_INPUT_BLOBS)
+    return [digest_of(one) for one in wanted]
+
+
+def _check_number(name: str, given: Sequence[str], most: int) -> None:
+    if len(given) > most:
+        raise ValidationError("VALIDATION_ERROR", f"{name} has {len(given)} entries, {most} at most")

@@ -1,0 +1,216 @@
+"""The tools: what a model finds, reads and calls, and what it is told when that fails."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+
+import pytest
+from mcp.shared.exceptions import MCPError
+from tests.support.mcp_host import MODES, hosting, text_of
+from tests.support.publishing import write_skill
+from tests.unit.bridges.mcp.conftest import MEMBER, PNG, write_skills
+
+from skillwire import limits
+from skillwire.model.access import Principal
+from skillwire.model.ledger import ExecutionQuery
+
+OURS = ["find_skills", "describe_skill", "read_skill_file", "call_skill", "execution_status", "create_blob"]
+
+
+async def call(client, tool, **arguments):
+    result = await client.call_tool(tool, arguments)
+    return result.is_error, result.structured_content if result.structured_content is not None else text_of(result)
+
+
+def names(found):
+    is_error, facts = found
+    assert not is_error
+    return [skill["name"] for skill in facts["skills"]]
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_tools_say_what_they_take(host, mode):
+    async with host.client(mode=mode) as client:
+        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+    assert list(tools) == OURS
+    for tool in tools.values():
+        assert tool.input_schema["type"] == "object"
+        assert all("description" in one for one in tool.input_schema["properties"].values())
+        assert tool.annotations.read_only_hint is (tool.name not in {"call_skill", "create_blob"})
+
+
+async def test_everybody_finds_public_skills_and_knows_of_restricted_ones(host):
+    async with host.client() as client:
+        assert names(await call(client, "find_skills", query="take notes")) == ["open-notes"]
+        assert names(await call(client, "find_skills")) == ["double", "open-notes", "staff-guide"]
+        assert names(await call(client, "find_skills", query="omega plan")) == []
+        found, *_ = (await call(client, "find_skills", query="guides the staff"))[1]["skills"]
+        assert (found["name"], found["access"], found["callable"]) == ("staff-guide", "restricted", False)
+
+
+async def test_member_finds_what_was_opened_to_it(host):
+    async with host.client(MEMBER) as client:
+        assert names(await call(client, "find_skills", query="omega plan")) == ["omega-plan"]
+        assert names(await call(client, "find_skills", limit=2)) == ["double", "omega-plan"]
+        assert names(await call(client, "find_skills", query="plans notes")) == ["open-notes", "omega-plan"]
+
+
+async def test_skill_is_described_with_files_and_inputs(host):
+    async with host.client() as client:
+        _, notes = await call(client, "describe_skill", name="open-notes")
+        assert {"path": "docs/deep/guide.md", "size": 8} in notes["files"]
+        assert notes["frontmatter"]["name"] == "open-notes"
+        assert notes["callable"] is False
+        _, double = await call(client, "describe_skill", name="double")
+        assert double["input_schema"] == {
+            "type": "object",
+            "properties": {
+                "number": {"type": "number", "description": "What is doubled."},
+                "seconds": {"type": "number", "default": 0},
+            },
+            "additionalProperties": False,
+            "required": ["number"],
+        }
+        _, guide = await call(client, "describe_skill", name="staff-guide")
+        assert guide.keys() == {"name", "version", "description", "callable", "uri", "access"}
+
+
+async def test_files_are_read_as_text_image_or_resource(host):
+    async with host.client() as client:
+        text = await client.call_tool("read_skill_file", {"name": "open-notes"})
+        assert text.content[0].text.startswith("---\nname: open-notes\n")
+        (image,) = (await client.call_tool("read_skill_file", {"name": "open-notes", "path": "logo.png"})).content
+        assert (image.type, base64.b64decode(image.data)) == ("image", PNG)
+        (other,) = (await client.call_tool("read_skill_file", {"name": "open-notes", "path": "latin.txt"})).content
+        assert (other.type, base64.b64decode(other.resource.blob)) == ("resource", b"caf\xe9")
+
+
+async def test_long_text_is_read_on(tmp_path, monkeypatch):
+    monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
+    long = "".join(f"{number}\n" for number in range(20_000))
+    large = "".join(f"{number}\n" for number in range(200_000))
+    write_skill(tmp_path / "skills", "long", {"long.txt": long, "large.txt": large})
+    async with hosting(tmp_path / "skills", tmp_path) as host, host.client() as client:
+        first = await client.call_tool("read_skill_file", {"name": "long", "path": "long.txt"})
+        assert first.content[1].text == f"[{len(long) - 65536:,} characters follow: read on with offset 65536]"
+        (rest,) = (
+            await client.call_tool("read_skill_file", {"name": "long", "path": "long.txt", "offset": 65536})
+        ).content
+        assert first.content[0].text + rest.text == long
+        is_error, told = await call(client, "read_skill_file", name="long", path="large.txt")
+        assert is_error
+        assert "Read the resource skill://long/large.txt" in told
+
+
+WRONG = (
+    ("find_skills", {"query": "x", "limit": 0}, "VALIDATION_ERROR: the arguments do not fit"),
+    ("find_skills", {"query": "x" * 5000}, "QUERY: "),
+    ("describe_skill", {"nme": "double"}, "unknown field `nme`"),
+    ("describe_skill", {"name": "omega-plan"}, "SKILL_NOT_FOUND: there is no skill 'omega-plan'\nfind_skills says"),
+    ("read_skill_file", {"name": "staff-guide"}, "PERMISSION_DENIED: staff-guide is there, and not open"),
+    ("read_skill_file", {"name": "open-notes", "path": "../double/main.py"}, "FILE_NOT_FOUND: "),
+    ("call_skill", {"name": "open-notes"}, "Read its SKILL.md with read_skill_file"),
+    ("call_skill", {"name": "double"}, "/inputs/number is required"),
+    ("call_skill", {"name": "double", "arguments": {"number": "x"}}, "must be of type number"),
+    ("call_skill", {"name": "double", "arguments": []}, "VALIDATION_ERROR: the arguments do not fit"),
+    ("execution_status", {"execution_id": "exec-0"}, "RUN_NOT_FOUND: "),
+)
+
+
+async def test_what_is_wrong_is_told_to_the_model(host):
+    async with host.client() as client:
+        for tool, arguments, told in WRONG:
+            is_error, answer = await call(client, tool, **arguments)
+            assert is_error
+            assert told in answer
+
+
+async def test_unknown_tool_is_an_error_of_the_protocol(host):
+    async with host.client() as client:
+        with pytest.raises(MCPError, match="there is no tool 'double'"):
+            await client.call_tool("double", {})
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_call_gives_the_output_or_why_it_failed(host, mode):
+    async with host.client(mode=mode) as client:
+        is_error, run = await call(client, "call_skill", name="double", arguments={"number": 21})
+        assert (is_error, run["status"], run["output"]) == (False, "completed", {"double": 42})
+        is_error, run = await call(client, "call_skill", name="double", arguments={"number": -1})
+        assert (is_error, run["status"], run["error"]["type"]) == (True, "failed", "exception")
+        assert "it is negative" in json.dumps(run)
+
+
+async def test_long_call_is_followed_by_its_owner_alone(host):
+    async with host.client() as client, host.client(MEMBER) as other:
+        arguments = {"number": 1, "seconds": 0.5}
+        is_error, begun = await call(client, "call_skill", name="double", arguments=arguments, wait_seconds=0)
+        assert (is_error, begun["status"]) == (False, "running")
+        assert begun["run_id"] in begun["summary"]
+        assert (await call(other, "execution_status", execution_id=begun["run_id"]))[0]
+        _, run = await call(client, "execution_status", execution_id=begun["run_id"], wait_seconds=30)
+        assert run["output"] == {"double": 2}
+
+
+async def test_cancelled_call_ends_the_run(host):
+    async with host.client() as client:
+        calling = asyncio.create_task(call(client, "call_skill", name="double", arguments={"number": 1, "seconds": 40}))
+        ledger = host.parts.executions.desk.ledger
+        for _ in range(200):
+            await asyncio.sleep(0.02)
+            if begun := [one for one in (await searched(host)) if one.attempt]:
+                break
+        calling.cancel()
+        await asyncio.gather(calling, return_exceptions=True)
+        for _ in range(200):
+            found = ledger.find(begun[0].execution_id)
+            if found.status.is_final:
+                break
+            await asyncio.sleep(0.02)
+    assert found.failure.reason == "cancelled"
+
+
+async def searched(host):
+    return (await host.parts.executions.desk.search(ExecutionQuery())).executions
+
+
+async def test_nothing_is_called_where_the_operator_has_not_said_so(tmp_path, monkeypatch):
+    monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
+    write_skills(tmp_path / "skills")
+    async with (
+        hosting(tmp_path / "skills", tmp_path, "[executions]\ngrant_all = true\n") as host,
+        host.client() as client,
+    ):
+        is_error, told = await call(client, "call_skill", name="double", arguments={"number": 1})
+        assert is_error
+        assert "PERMISSION_DENIED" in told
+        assert "execute_skill = true below [rpc]" in told
+    async with hosting(tmp_path / "skills", tmp_path, "[rpc]\nexecute_skill = true\n") as host, host.client() as client:
+        is_error, told = await call(client, "call_skill", name="double", arguments={"number": 1})
+        assert (is_error, "skillwire grant" in told) == (True, True)
+
+
+async def test_pinned_skills_are_tools_of_those_who_may_use_them(host):
+    pins = ("double", "open-notes", "omega-plan", "nothing", "double")
+    async with host.client(pins=pins) as client:
+        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+        assert list(tools) == [*OURS, "double", "open-notes"]
+        assert tools["double"].input_schema["required"] == ["number"]
+        assert tools["open-notes"].input_schema["properties"] == {}
+        assert (await call(client, "double", number=4))[1]["output"] == {"double": 8}
+        assert "unknown" not in (await call(client, "open-notes"))[1]
+        assert (await call(client, "double", nmber=4))[0]
+        with pytest.raises(MCPError):
+            await client.call_tool("omega-plan", {})
+    async with host.client(Principal("m", frozenset({"omega-plan"})), pins=pins) as client:
+        assert [tool.name for tool in (await client.list_tools()).tools][len(OURS) :] == [
+            "double",
+            "open-notes",
+            "omega-plan",
+        ]
+
+
+def test_a_tool_waits_for_less_time_than_clients_give_it():
+    assert limits.MCP_WAIT_SECONDS < limits.EXECUTION_WAIT_SECONDS

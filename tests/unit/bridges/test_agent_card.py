@@ -1,0 +1,53 @@
+"""The agent card: every field that A2A 1.0 requires, and nothing that is not so."""
+
+from __future__ import annotations
+
+import json
+
+from tests.support.catalogs import make_skill
+
+from skillwire.bridges.agent_card import encode_card, executed
+from skillwire.model.action import Action
+
+SITE = "https://skills.example.com"
+ACTION = Action("python", "main.py")
+
+
+def card(*skills, **more):
+    return json.loads(encode_card(skills, "acme", SITE, **more))
+
+
+def test_what_is_executed_here_is_listed():
+    skills = [make_skill("b", action=ACTION), make_skill("notes"), make_skill("a", action=ACTION)]
+    assert [skill.name for skill in executed(skills)] == ["a", "b"]
+
+
+def test_the_required_fields_are_there():
+    document = card(make_skill("working-days", kind="action", action=ACTION))
+    required = {
+        "name",
+        "description",
+        "supportedInterfaces",
+        "version",
+        "capabilities",
+        "defaultInputModes",
+        "defaultOutputModes",
+        "skills",
+    }
+    assert required <= document.keys()
+    assert document["skills"] == [
+        {"id": "working-days", "name": "working-days", "description": "Does working-days.", "tags": ["action"]}
+    ]
+
+
+def test_no_interface_claims_a_binding_of_a2a():
+    document = card(make_skill("a", action=ACTION), rpc="/rpc")
+    bindings = {row["url"]: row["protocolBinding"] for row in document["supportedInterfaces"]}
+    assert bindings.keys() == {f"{SITE}/.well-known/skill-sharing", f"{SITE}/rpc"}
+    assert all(binding.startswith("urn:") for binding in bindings.values())
+    assert len(card(make_skill("a", action=ACTION))["supportedInterfaces"]) == 1
+
+
+def test_tags_are_those_of_the_author():
+    [skill] = card(make_skill("a", action=ACTION, metadata={"tags": "dates, work"}))["skills"]
+    assert skill["tags"] == ["dates", "work"]

@@ -1,0 +1,223 @@
+"""``/mcp`` of the application: who may speak there, with what, and who is who."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import subprocess
+import sys
+
+import httpx2
+import pytest
+import structlog
+from mcp.client.client import Client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.exceptions import MCPError
+from tests.support.mcp_host import EXECUTES, MODES
+from tests.support.publishing import Asgi, write_skill
+from tests.unit.bridges.mcp.conftest import MAIN, MANIFEST
+
+from skillwire.adapters.sqlite.open import open_tokens
+from skillwire.errors import UsageError
+from skillwire.model.ledger import ExecutionQuery
+from skillwire.server import app
+from skillwire.server.auth.configuration import read_configuration
+from skillwire.server.mcp import door
+
+PLAIN = {
+    "Host": "skills.example.com",
+    "Content-Type": "application/json",
+    "Accept": "application/json, text/event-stream",
+}
+PING = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping"}).encode()
+
+
+@pytest.fixture
+def tokens(tmp_path, monkeypatch):
+    monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
+    open_tokens.cache_clear()
+    yield open_tokens()
+    open_tokens.cache_clear()
+
+
+@contextlib.asynccontextmanager
+async def published(tmp_path, configuration="", **more):
+    folder = tmp_path / "skills"
+    write_skill(folder, "open-notes")
+    write_skill(folder, "omega-plan", {"skill.toml": 'access = "private"\n'})
+    read = read_configuration(configuration.encode(), "server.toml")
+    application = app([folder], blobs=tmp_path / "blobs", configuration=read, **more)
+    await application.startup()
+    await application.publication.first(20)
+    try:
+        yield application
+    finally:
+        application.hang_up()
+        await application.shutdown()
+
+
+@pytest.fixture
+async def application(tmp_path, tokens):  # noqa: ARG001  # made first, so that the state folder is the test's
+    async with published(tmp_path) as application:
+        yield application
+
+
+@contextlib.asynccontextmanager
+async def connected(application, fields=None, mode="auto"):
+    """Speak MCP with an application, without a network."""
+    transport = httpx2.ASGITransport(application, client=("192.0.2.7", 1234))
+    async with (
+        httpx2.AsyncClient(transport=transport, headers=fields or {}) as http,
+        Client(streamable_http_client("http://skills.example.com/mcp", http_client=http), mode=mode) as client,
+    ):
+        yield client
+
+
+async def names(client):
+    return [one.name for one in (await client.list_resources()).resources][1:]
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_each_request_is_answered_to_whom_it_shows(application, tokens, mode):
+    secret = tokens.issue("caller", skills=["omega-plan"]).secret
+    async with (
+        connected(application, mode=mode) as stranger,
+        connected(application, {"X-API-Key": secret}, mode) as member,
+    ):
+        for _ in range(2):
+            assert await names(stranger) == ["open-notes"]
+            assert await names(member) == ["omega-plan", "open-notes"]
+        found = await member.call_tool("find_skills", {"query": "omega plan"})
+        assert found.structured_content["skills"][0]["name"] == "omega-plan"
+        assert (await stranger.call_tool("describe_skill", {"name": "omega-plan"})).is_error
+
+
+async def test_wrong_credentials_are_refused_before_anything_is_answered(application):
+    client = Asgi(application)
+    answer = await client.request("/mcp", {**PLAIN, "X-API-Key": "skw_wrong"}, method="POST", body=PING)
+    assert answer.status == 401
+    assert answer.fields["www-authenticate"]
+    assert answer.json()["error"]["code"] == "AUTH_REQUIRED"
+
+
+async def test_credentials_that_ended_end_the_conversation(application, tokens):
+    made = tokens.issue("caller", skills=["omega-plan"])
+    async with connected(application, {"X-API-Key": made.secret}) as member:
+        assert await names(member) == ["omega-plan", "open-notes"]
+        tokens.revoke(made.token.token_id)
+        with pytest.raises(MCPError, match="error response"):
+            await member.list_tools(cache_mode="bypass")
+
+
+@pytest.mark.parametrize(
+    ("host", "origin", "status"),
+    [
+        ("skills.example.com", None, 200),
+        ("127.0.0.1:8000", "http://localhost:6274", 200),
+        ("localhost:8000", "http://127.0.0.1:3000", 200),
+        ("[::1]:8000", "http://[::1]:3000", 200),
+        ("skills.example.com", "https://app.example.com", 200),
+        ("skills.example.com", "https://skills.example.com", 200),
+        ("evil.example", "http://evil.example", 403),  # a name that leads here now
+        ("skills.example.com", "http://localhost:3000", 403),
+        ("127.0.0.1:8000", "https://evil.example", 403),
+        ("127.0.0.1:8000", "null", 403),
+        ("127.0.0.1:8000", "http://localhost.evil.example", 403),
+        ("127.0.0.1:8000", "http://localhost:1@evil.example", 403),
+        ("skills.example.com", "http://skills.example.com", 403),
+    ],
+)
+async def test_only_pages_that_are_known_may_speak(tmp_path, tokens, host, origin, status):  # noqa: ARG001  # state
+    configuration = '[rpc]\norigins = ["https://app.example.com"]\n'
+    async with published(tmp_path, configuration, base_url="https://skills.example.com") as application:
+        fields = {**PLAIN, "Host": host, **({"Origin": origin} if origin else {})}
+        answer = await Asgi(application).request("/mcp", fields, method="POST", body=PING)
+        asked = await Asgi(application).request("/mcp", fields, method="OPTIONS")
+    assert answer.status == status
+    if status == 403:
+        assert answer.json()["error"]["code"] == "PAGE_REFUSED"
+        assert asked.status == 403
+    else:
+        assert asked.status == 204
+        assert answer.fields.get("access-control-allow-origin") == origin
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD", "DELETE", "PUT"])
+async def test_nothing_but_post_is_answered(application, method):
+    answer = await Asgi(application).request("/mcp", PLAIN, method=method)
+    assert (answer.status, answer.fields["allow"]) == (405, "POST, OPTIONS")
+
+
+async def test_what_is_too_large_or_no_json_is_refused(application):
+    client = Asgi(application)
+    assert (await client.request("/mcp", PLAIN, method="POST", body=b"x" * 1_100_000)).status == 413
+    for body in (b"", b"{", b"[]", b'{"jsonrpc":"2.0"}', b'"\xff"', b"[" * 100_000):
+        assert (await client.request("/mcp", PLAIN, method="POST", body=body)).status == 400
+
+
+async def test_it_can_be_switched_off(tmp_path, tokens):  # noqa: ARG001  # state
+    async with published(tmp_path, "[mcp]\nserve = false\n") as application:
+        assert (await Asgi(application).request("/mcp", PLAIN, method="POST", body=PING)).status == 404
+
+
+async def test_without_the_extra_there_is_no_door_and_pins_are_an_error(tmp_path, tokens, monkeypatch):  # noqa: ARG001  # state
+    monkeypatch.setattr(door, "find_spec", lambda _: None)
+    async with published(tmp_path) as application:
+        assert (await Asgi(application).request("/mcp", PLAIN, method="POST", body=PING)).status == 404
+    with pytest.raises(UsageError, match="MCP_MISSING"):
+        async with published(tmp_path, '[mcp]\npin = ["open-notes"]\n'):
+            pass
+
+
+def test_no_server_imports_the_sdk_before_somebody_speaks_mcp():
+    code = "import sys, skillwire.server.compose, skillwire.cli.mcp; print([n for n in sys.modules if n[:3] == 'mcp'])"
+    assert subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout == "[]\n"
+
+
+async def test_run_of_a_caller_who_goes_away_is_cancelled(tmp_path, tokens):  # noqa: ARG001  # state
+    write_skill(tmp_path / "skills", "double", {"skill.toml": MANIFEST, "main.py": MAIN})
+    call = {"name": "call_skill", "arguments": {"name": "double", "arguments": {"number": 1, "seconds": 40}}}
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}).encode()
+    async with published(tmp_path, EXECUTES) as application:
+        desk = application._executions.desk
+
+        async def receive():
+            if not asked:
+                asked.append(True)
+                return {"type": "http.request", "body": body, "more_body": False}
+            while not (await desk.search(ExecutionQuery())).executions:  # noqa: ASYNC110  # nobody tells
+                await asyncio.sleep(0.02)
+            return {"type": "http.disconnect"}
+
+        async def send(_):
+            pass
+
+        asked, client = [], Asgi(application)
+        scope = client.scope("/mcp", PLAIN, method="POST")
+        async with asyncio.timeout(20):
+            await application(scope, receive, send)
+            (begun,) = (await desk.search(ExecutionQuery())).executions
+            while not (found := await desk.look_up(begun.execution_id)).status.is_final:  # noqa: ASYNC110  # same
+                await asyncio.sleep(0.02)
+    assert found.failure.reason == "cancelled"
+
+
+async def test_operator_is_told_at_the_start_which_pins_are_not_published(tmp_path, tokens):  # noqa: ARG001  # state
+    with structlog.testing.capture_logs() as logs:
+        async with published(tmp_path, '[mcp]\npin = ["open-notes", "nothing"]\n') as application:
+            write_skill(tmp_path / "skills", "another")
+            async with asyncio.timeout(20):
+                while "another" not in application.publication.current.everything.skills:  # noqa: ASYNC110  # nobody tells
+                    await asyncio.sleep(0.02)
+    told = [line["skills"] for line in logs if line["event"] == "pinned, but not published"]
+    assert told == ["nothing"]
+
+
+async def test_operator_is_told_what_clients_will_miss(tmp_path, tokens):  # noqa: ARG001  # state
+    write_skill(tmp_path / "skills", "many", {f"notes/{number}.txt": "x" for number in range(512)})
+    with structlog.testing.capture_logs() as logs:
+        async with published(tmp_path) as application:
+            assert (await Asgi(application).request("/mcp", PLAIN, method="POST", body=PING)).status == 200
+    told = {line["event"]: line for line in logs}
+    assert "513 files" in told["a skill is left out of lists and resources"]["reason"]

@@ -1,0 +1,77 @@
+"""An application that publishes skills, open ones and others, and a client that speaks JSON-RPC with it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from tests.support.invoking import write_action
+from tests.support.publishing import write_skill
+
+from skillwire.adapters.sqlite.open import open_tokens
+from skillwire.invocation.settings import RunSettings
+from skillwire.server.auth.configuration import ServerConfiguration
+
+JSON = {"Content-Type": "application/json", "Host": "skills.example.com"}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    folder = tmp_path / "skills"
+    write_skill(folder, "open-notes", {"table.bin": bytes(range(256)), "large.txt": "x" * 50_000})
+    write_skill(folder, "hidden-notes", {"skill.toml": 'access = "private"\n'})
+    write_skill(folder, "known-notes", {"skill.toml": 'access = "restricted"\n', "more.md": "# More\n"})
+    write_action(folder, "count-words", tables='[inputs.n]\ntype = "integer"\n')
+    write_action(folder, "hidden-action", more='access = "private"\n')
+    return folder
+
+
+class Rpc:
+    """Speaks JSON-RPC with an application."""
+
+    def __init__(self, caller):
+        self.caller = caller
+
+    async def send(self, document, fields=None):
+        """Return the HTTP answer to ``document``."""
+        body = document if isinstance(document, bytes) else json.dumps(document).encode()
+        return await self.caller.request("/rpc", {**JSON, **(fields or {})}, method="POST", body=body)
+
+    async def answer(self, method, params=None, fields=None):
+        """Return what JSON-RPC answers to a call."""
+        request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params or {}}
+        answer = await self.send(request, fields)
+        assert answer.status == 200, answer.body
+        document = answer.json()
+        assert (document["jsonrpc"], document["id"]) == ("2.0", 1)
+        return document
+
+    async def call(self, method, params=None, fields=None):
+        """Return the result of a call."""
+        return (await self.answer(method, params, fields))["result"]
+
+    async def error(self, method, params=None, fields=None):
+        """Return the error of a call."""
+        return (await self.answer(method, params, fields))["error"]
+
+
+@pytest.fixture
+def speaking(serving, folder):  # noqa: ARG001  # the folder is what is served
+    """Return what serves the folder to a client of JSON-RPC; keywords are settings of ``[rpc]``."""
+
+    async def speak(configuration=None, settings=None, **runs):
+        configuration = configuration or ServerConfiguration(runs=RunSettings(**runs))
+        return Rpc(await serving(settings, configuration, access_log=False))
+
+    return speak
+
+
+@pytest.fixture
+async def rpc(speaking):
+    return await speaking(execute_skill=True, run_code=True)
+
+
+@pytest.fixture
+def key(home):  # noqa: ARG001  # tokens are made in the home of the test
+    """Return the header fields of somebody to whom every skill was opened."""
+    return {"X-API-Key": open_tokens().issue("ci", skills=["*"]).secret}

@@ -1,0 +1,119 @@
+"""A session of JSON-RPC on standard input and output, apart from the process around it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+from skillwire import limits
+from skillwire.errors import StorageError
+from skillwire.model.execution import Outcome
+from skillwire.server.rpc.answering import Answering
+from skillwire.server.rpc.methods import Caller, Methods
+from skillwire.server.rpc.skills import AudienceSkills
+from skillwire.server.rpc.stdio import Session
+
+
+@pytest.fixture
+async def talk(rpc):
+    """Return what holds a session with ``lines``, and returns what was answered."""
+    application = rpc.caller.application
+    revision, skills = application.publication.current, AudienceSkills(application.publication.blobs)
+    answering = Answering(Methods(application._executions.runs))
+
+    async def caller():
+        return Caller("principal local", await skills.of(revision.everybody, revision))
+
+    async def talk(*lines, on_answer=lambda: None):
+        told = []
+
+        async def coming():
+            for line in lines:
+                yield line
+
+        async def write(data):
+            assert data.endswith(b"\n")
+            assert data.count(b"\n") == 1
+            told.append(json.loads(data))
+            on_answer()
+
+        async with asyncio.timeout(20):
+            await Session(answering, caller, write).run(coming())
+        return told
+
+    return talk
+
+
+def line(method, request_id=1, **params):
+    return json.dumps({"jsonrpc": "2.0", "id": request_id, "method": method, "params": params}).encode()
+
+
+async def test_each_line_is_answered_with_a_line(talk):
+    told = await talk(line("list_skills", "a"), b"", b" \r", line("list_skills", "b"), b"[" + line("nope") + b"]\r")
+    assert [answer["id"] for answer in told[:2]] == ["a", "b"]
+    assert told[2][0]["error"]["code"] == -32601
+    assert len(told) == 3
+
+
+async def test_a_line_that_is_none_is_told_so_and_the_next_is_answered(talk):
+    told = await talk(None, b"nonsense", line("list_skills", 3), b'{"jsonrpc":"2.0","method":"list_skills"}')
+    assert [answer["id"] for answer in told] == [None, None, 3]
+    assert [answer["error"]["code"] for answer in told[:2]] == [-32600, -32700]
+
+
+async def test_a_list_does_not_wait_for_a_run_and_the_end_waits_for_both(talk, executor):
+    listed = asyncio.Event()
+
+    async def run(_):
+        await listed.wait()
+        return Outcome({"n": 1})
+
+    executor.script = run
+    told = await talk(line("execute_skill", 1, name="acme.count.words"), line("list_skills", 2), on_answer=listed.set)
+    assert [answer["id"] for answer in told] == [2, 1]
+    assert told[1]["result"]["status"] == "completed"
+
+
+async def test_no_more_is_taken_than_is_answered_at_a_time(talk, executor, monkeypatch):
+    monkeypatch.setattr(limits, "RPC_STDIO_AT_ONCE", 2)
+    running, most = 0, 0
+
+    async def run(_):
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0.02)
+        running -= 1
+        return Outcome({"n": 1})
+
+    executor.script = run
+    told = await talk(*(line("execute_skill", number, name="acme.count.words") for number in range(6)))
+    assert (len(told), most) == (6, 2)
+
+
+async def test_it_ends_when_nobody_reads_its_answers(rpc, executor):
+    application = rpc.caller.application
+    skills, revision = AudienceSkills(application.publication.blobs), application.publication.current
+
+    async def caller():
+        return Caller("principal local", await skills.of(revision.everybody, revision))
+
+    async def endless():
+        yield line("execute_skill", 1, name="acme.count.words")
+        yield line("list_skills", 2)
+        await asyncio.Event().wait()
+
+    async def write(_):
+        raise failure
+
+    executor.script = lambda _: asyncio.sleep(60)
+    session = Session(Answering(Methods(application._executions.runs)), caller, write)
+    failure: OSError = BrokenPipeError()
+    async with asyncio.timeout(10):
+        await session.run(endless())
+    failure = OSError(28, "No space left on device")
+    async with asyncio.timeout(10):
+        with pytest.raises(StorageError, match="No space left"):
+            await session.run(endless())

@@ -1,0 +1,1 @@
+"""Skill Discovery Protocol: skills that announce themselves on a local network, and are found and watched there."""

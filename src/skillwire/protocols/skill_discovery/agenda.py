@@ -1,0 +1,46 @@
+"""What is to be done when: one time for each thing, moved or taken back in constant time."""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from itertools import count
+from typing import Generic, TypeVar
+
+K = TypeVar("K")
+
+
+class Agenda(Generic[K]):
+    """Things that are due at a time, in seconds of the steady clock."""
+
+    def __init__(self) -> None:
+        self._due: dict[K, tuple[float, int]] = {}
+        self._timers: list[tuple[float, int, K]] = []
+        self._numbers = count()
+
+    def set(self, thing: K, due: float) -> None:
+        """Let ``thing`` be done at ``due``, and not when it was to be done before."""
+        number = next(self._numbers)
+        self._due[thing] = due, number
+        heappush(self._timers, (due, number, thing))
+
+    def cancel(self, thing: K) -> None:
+        """Let ``thing`` not be done."""
+        self._due.pop(thing, None)
+
+    def __contains__(self, thing: K) -> bool:
+        return thing in self._due
+
+    def pop(self, now: float) -> K | None:
+        """Return the next thing that is due, which is then no more; None when nothing is."""
+        while self._timers and self._timers[0][0] <= now:
+            due, number, thing = heappop(self._timers)
+            if self._due.get(thing) == (due, number):
+                del self._due[thing]
+                return thing
+        return None
+
+    def timer(self) -> float | None:
+        """Return when something is due next."""
+        while self._timers and self._due.get(self._timers[0][2]) != self._timers[0][:2]:
+            heappop(self._timers)
+        return self._timers[0][0] if self._timers else None

@@ -1,0 +1,38 @@
+"""The authority of a network where each agent has a key of its own: certificates, judged by a chain.
+
+An agent that nobody certified is UNVERIFIED under the name that its certificate has, and under no other.
+Spec: SDP §10.2; specs §3 "profile".
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from skillwire.protocols.skill_discovery.identity import Judgement, Standing
+
+if TYPE_CHECKING:
+    from skillwire.trust.certificates import Chain
+
+
+class ChainAuthority:
+    """Judges agents by their certificates.
+
+    Args:
+        chain: what certificates are held against.
+    """
+
+    def __init__(self, chain: Chain) -> None:
+        self._chain = chain
+
+    def shared_key(self) -> None:
+        """Return None: each has its own."""
+        return
+
+    def judge(self, agent_id: str, certificate: bytes, now: float) -> Judgement | None:
+        """Return what a certificate is worth at ``now``. Trust: both are a stranger's; it never raises."""
+        found = self._chain.judge(certificate, now)
+        if found is None or not (found.is_certified or agent_id in found.agents):
+            return None
+        if not found.is_certified:
+            return Judgement(found.key, Standing.UNVERIFIED, until=found.until)
+        return Judgement(found.key, Standing.CERTIFIED, found.agents, found.skills, found.hosts, found.until)

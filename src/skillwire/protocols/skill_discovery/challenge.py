@@ -1,0 +1,91 @@
+"""Challenge and response: who asks has a key, and is at the address that it asks from.
+
+A challenge goes to the address that a question came from, and the answer has to come from there: so it proves the
+address, too, and until then nobody is answered with much more than they sent. Each nonce counts once and for ten
+seconds. **[ours]**: its second half is the beginning of the SHA-256 of the datagram that is challenged, so that who
+sent many knows which one is meant; 128 bits of it are random. What is signed is :func:`challenge_text`.
+Spec: SDP §10.3; specs §3.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from skillwire import limits
+
+if TYPE_CHECKING:
+    from random import Random
+
+    from skillwire.wire.node import Peer
+
+_HALF: Final = 16
+
+
+def challenge_text(challenger: str, prover: str, nonce: bytes, datagram_digest: bytes) -> bytes:
+    """Return what the answer to a challenge signs. Spec: specs §3.
+
+    Args:
+        challenger: the agent that asks.
+        prover: the agent that answers.
+        nonce: of the challenge.
+        datagram_digest: SHA-256 of the datagram that is challenged.
+    """
+    encoded = base64.b64encode(nonce).decode("ascii")
+    return f"skill-discovery/0.7 challenge\n{challenger}\n{prover}\n{encoded}\n{datagram_digest.hex()}".encode()
+
+
+def is_about(nonce: bytes, datagram_digest: bytes) -> bool:
+    """Whether a nonce of ours challenges the datagram with this digest."""
+    return nonce[_HALF:] == datagram_digest[:_HALF]
+
+
+class Pending(NamedTuple):
+    """One challenge under way, and the datagrams that wait for its answer, first the one that is challenged."""
+
+    nonce: bytes
+    digest: bytes
+    expires: float
+    held: tuple[bytes, ...]
+
+
+class Challenger:
+    """The challenges that one agent has under way, one for each address.
+
+    Args:
+        random: where nonces come from; ``SystemRandom`` outside of tests.
+        seconds: that an answer may take.
+    """
+
+    def __init__(self, random: Random, seconds: float) -> None:
+        self._random = random
+        self._seconds = seconds
+        self._pending: dict[Peer, Pending] = {}
+
+    def ask(self, peer: Peer, datagram: bytes, now: float) -> bytes:
+        """Hold a datagram until its sender has proven itself; return the nonce to send.
+
+        While a challenge is under way it is sent again rather than another one. When there are too many the oldest is
+        given up: who is there answers within milliseconds, and who made the addresses up never does.
+        """
+        found = self._pending.get(peer)
+        if found is not None and found.expires > now:
+            if datagram not in found.held and len(found.held) < limits.LAN_HELD_DATAGRAMS:
+                self._pending[peer] = found._replace(held=(*found.held, datagram))
+            return found.nonce
+        self._pending.pop(peer, None)
+        if len(self._pending) >= limits.LAN_CHALLENGES:
+            del self._pending[next(iter(self._pending))]
+        digest = hashlib.sha256(datagram).digest()
+        nonce = self._random.randbytes(_HALF) + digest[:_HALF]
+        self._pending[peer] = Pending(nonce, digest, now + self._seconds, (datagram,))
+        return nonce
+
+    def take(self, peer: Peer, nonce: bytes, now: float) -> Pending | None:
+        """Return the challenge that an answer from ``peer`` is to, which is over by that; None when there is none."""
+        found = self._pending.get(peer)
+        if found is None or found.nonce != nonce:
+            return None
+        del self._pending[peer]
+        return found if found.expires > now else None

@@ -1,0 +1,270 @@
+"""The fields of a datagram: each kind with its two directions, text to value and back.
+
+Identifiers are strict: what is not one is refused and never escaped, so that ``;``, ``,`` and ``|`` separate and do
+nothing else. Free text is percent-encoded. Every reader raises :class:`~skillwire.errors.DecodeError` and nothing
+else; a writer need not check, since :mod:`~skillwire.protocols.skill_discovery.codec` reads back what it writes.
+Spec: SDP §2.1, §3.2; specs §3.
+
+Trust: the texts are a stranger's. They are ASCII, and of at most a datagram.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import ipaddress
+import re
+from enum import StrEnum
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeVar
+from urllib.parse import quote, unquote_to_bytes
+
+import msgspec
+
+from skillwire import limits
+from skillwire.errors import DecodeError, ValidationError
+from skillwire.model.semver import is_version
+from skillwire.model.url import is_ipv4
+from skillwire.protocols.skill_discovery.messages import (
+    Endpoint,
+    GroupEvent,
+    HealthStatus,
+    Outcome,
+    Reason,
+    SceneAnswer,
+    SkillRecord,
+    SkillType,
+)
+from skillwire.trust.guarded_json import load_json
+from skillwire.trust.ranges import Reach, classify, read_address
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+E = TypeVar("E", bound=StrEnum)
+
+NONCE_BYTES: Final = 32
+_IDENTIFIER: Final = re.compile(r"[A-Za-z0-9._-]+", re.ASCII)
+_LABEL: Final = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
+#: A name's last label begins with a letter: what looks like an address in another notation is none, and no name.
+_HOST_NAME: Final = re.compile(rf"(?:{_LABEL}\.)*[A-Za-z](?:[A-Za-z0-9-]{{0,61}}[A-Za-z0-9])?", re.ASCII)
+_PORT: Final = re.compile(r"[1-9][0-9]{0,4}", re.ASCII)
+_MAX_PORT: Final = 65535
+#: Until the year 5138; longer numbers are no time.
+_TIMESTAMP: Final = re.compile(r"0|[1-9][0-9]{0,13}", re.ASCII)
+#: Base64, or hexadecimal for HMAC; and dots, since the text's own examples end in an ellipsis. Verifying judges.
+_SIGNATURE: Final = re.compile(r"[A-Za-z0-9+/.]{1,120}={0,2}", re.ASCII)
+_TEXT: Final = re.compile(r"(?:[ -$&-:<-~]|%[0-9A-Fa-f]{2})*", re.ASCII)
+_PLAIN: Final = re.compile(r"[ -$&-:<-{}~]*", re.ASCII)
+_SAFE: Final = " !\"#$&'()*+,/:=?@[]^`{}<>\\"
+_RECORD_PARTS: Final = 5
+#: Where no skill can be, or where none may be asked for on a stranger's word.
+_NO_PLACE: Final = frozenset({Reach.NOWHERE, Reach.METADATA})
+
+
+class Field(NamedTuple):
+    """One kind of field; its value is its text where ``write`` is None."""
+
+    read: Callable[[str], Any]
+    write: Callable[[Any], str] | None = None
+
+
+def refuse(what: str, text: str) -> NoReturn:
+    """Refuse ``text``, which is not ``what``.
+
+    Raises:
+        DecodeError: ``DATAGRAM``, always.
+    """
+    raise DecodeError("DATAGRAM", f"not {what}: {text[:80]!r}")
+
+
+def read_identifier(text: str) -> str:
+    """Return an identifier as it is."""
+    if len(text) > limits.LAN_IDENTIFIER_LENGTH or not _IDENTIFIER.fullmatch(text):
+        refuse("an identifier", text)
+    return text
+
+
+def read_identifiers(text: str) -> tuple[str, ...]:
+    """Return identifiers that are separated by commas; none when there is no text."""
+    if not text:
+        return ()
+    names = text.split(",")
+    if len(names) > limits.LAN_LIST_ENTRIES:
+        raise DecodeError("DATAGRAM", f"a list of {len(names)} identifiers")
+    return tuple([read_identifier(name) for name in names])
+
+
+@lru_cache(maxsize=4096)
+def read_endpoint(text: str) -> Endpoint:
+    """Return an endpoint; ``[`` and ``]`` stand around an IPv6 address. Spec: SDP §2.1; specs §3."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not _PORT.fullmatch(port) or int(port) > _MAX_PORT:
+        refuse("an endpoint", text)
+    if host.startswith("[") and host.endswith("]"):
+        return Endpoint(_read_ipv6(host[1:-1]), int(port))
+    if is_ipv4(host):
+        return Endpoint(_reachable(host), int(port))
+    if len(host) > limits.LAN_HOST_LENGTH or not _HOST_NAME.fullmatch(host):
+        refuse("an endpoint", text)
+    return Endpoint(host, int(port))
+
+
+def _read_ipv6(text: str) -> str:
+    if "%" in text:  # a zone means something on the machine that wrote it alone
+        refuse("an endpoint", text)
+    try:
+        return _reachable(str(ipaddress.IPv6Address(text)))
+    except ValueError:
+        refuse("an endpoint", text)
+
+
+def _reachable(host: str) -> str:
+    if classify(read_address(host)) in _NO_PLACE:
+        refuse("an endpoint", host)
+    return host
+
+
+def _read_version(text: str) -> str:
+    if not is_version(text):
+        refuse("a version", text)
+    return text
+
+
+def _read_timestamp(text: str) -> int:
+    if not _TIMESTAMP.fullmatch(text):
+        refuse("a timestamp", text)
+    return int(text)
+
+
+def is_signature(text: str) -> bool:
+    """Whether a text has the form of a signature."""
+    return _SIGNATURE.fullmatch(text) is not None
+
+
+def _read_signature(text: str) -> str:
+    if not is_signature(text):
+        refuse("a signature", text)
+    return text
+
+
+def _read_text(text: str) -> str:
+    """Return free text. It may hold hidden characters: whoever shows it neutralises it."""
+    if not _TEXT.fullmatch(text):
+        refuse("percent-encoded text", text)
+    if "%" not in text:
+        return text
+    try:
+        return unquote_to_bytes(text).decode()
+    except UnicodeDecodeError:
+        refuse("percent-encoded UTF-8", text)
+
+
+def write_text(text: str) -> str:
+    """Return free text percent-encoded; ASCII stays readable as far as the format allows."""
+    if _PLAIN.fullmatch(text):
+        return text
+    try:
+        return quote(text, safe=_SAFE)
+    except UnicodeEncodeError:
+        raise ValidationError("DATAGRAM_FIELD", f"not a text: {ascii(text)[:80]}") from None
+
+
+def _read_base64(text: str) -> bytes:
+    try:
+        data = base64.b64decode(text, validate=True)
+    except binascii.Error:
+        refuse("base64", text)
+    if _write_base64(data) != text:  # bits that say nothing, of which two texts could be one value
+        refuse("base64", text)
+    return data
+
+
+def _write_base64(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")
+
+
+def _read_nonce(text: str) -> bytes:
+    nonce = _read_base64(text)
+    if len(nonce) != NONCE_BYTES:
+        refuse(f"a nonce of {NONCE_BYTES} bytes", text)
+    return nonce
+
+
+def _read_answer(text: str) -> SceneAnswer:
+    document = load_json(_read_text(text).encode(), max_bytes=limits.DATAGRAM_BYTES, source="datagram")
+    try:
+        answer = msgspec.convert(document, SceneAnswer)
+    except msgspec.ValidationError as error:
+        raise DecodeError("DATAGRAM", f"not a scene group: {error}") from None
+    info, skill = answer.connection_info, answer.skill_info
+    read_endpoint(str(Endpoint(info.host, info.port)))
+    if info.endpoint:
+        read_endpoint(info.endpoint)
+    _read_version(skill.version)
+    members = [name for member in answer.members for name in (member.agent_id, member.skill_id, member.role)]
+    for name in (answer.scene_id, answer.group_id, skill.skill_id, *skill.capabilities, *members):
+        read_identifier(name)
+    return answer
+
+
+def _write_answer(answer: SceneAnswer) -> str:
+    return write_text(msgspec.json.encode(answer).decode())
+
+
+def read_record(text: str) -> SkillRecord:
+    """Return one skill of a response. Spec: SDP §3.2."""
+    parts = text.split("|")
+    if len(parts) != _RECORD_PARTS:
+        refuse("a skill of five parts", text)
+    skill_id, version, endpoint, capabilities, scenes = parts
+    return SkillRecord(
+        read_identifier(skill_id),
+        _read_version(version),
+        read_endpoint(endpoint),
+        read_identifiers(capabilities),
+        read_identifiers(scenes),
+    )
+
+
+def write_record(record: SkillRecord) -> str:
+    """Return one skill as it stands in a response."""
+    lists = ",".join(record.capabilities), ",".join(record.scenes)
+    return "|".join((record.skill_id, record.version, str(record.endpoint), *lists))
+
+
+def _of(kind: type[E], *excluded: E) -> Field:
+    values = {member.value: member for member in kind if member not in excluded}
+
+    def read(text: str) -> E:
+        found = values.get(text)
+        return found if found is not None else refuse(f"one of {', '.join(values)}", text)
+
+    return Field(read)
+
+
+def _several_of(one: Field) -> Field:
+    def read(text: str) -> tuple[Any, ...]:
+        return tuple([one.read(part) for part in text.split(",")]) if text else ()
+
+    return Field(read, ",".join)
+
+
+IDENTIFIER: Final = Field(read_identifier)
+IDENTIFIERS: Final = Field(read_identifiers, ",".join)
+VERSION: Final = Field(_read_version)
+ENDPOINT: Final = Field(read_endpoint, str)
+TIMESTAMP: Final = Field(_read_timestamp, str)
+SIGNATURE: Final = Field(_read_signature)
+TEXT: Final = Field(_read_text, write_text)
+NONCE: Final = Field(_read_nonce, _write_base64)
+CERTIFICATE: Final = Field(_read_base64, _write_base64)
+RECORD: Final = Field(read_record, write_record)
+SCENE_ANSWER: Final = Field(_read_answer, _write_answer)
+SKILL_TYPE: Final = _of(SkillType)
+SKILL_TYPES: Final = _several_of(SKILL_TYPE)
+OUTCOME: Final = _of(Outcome)
+REASON: Final = _of(Reason)
+TOLD_STATUS: Final = _of(HealthStatus, HealthStatus.UNKNOWN)
+STATUS: Final = _of(HealthStatus)
+GROUP_EVENT: Final = _of(GroupEvent)

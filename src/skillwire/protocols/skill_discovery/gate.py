@@ -1,0 +1,185 @@
+"""The gate of a node: of all that arrives, what may be acted on, and what is known of who sent it.
+
+In this order, the cheap before the dear: the rate of the source, the form, the time, the key, the signature. What is
+stopped is counted by its reason in :attr:`Gate.stopped`, and is never an exception. A message by a key that we do not
+have is held, and its sender challenged; when the answer is good, what was held passes as if it came then.
+
+Who signed is the agent that a message names, where the text signs its type; in the profile *signed*, for the types
+that name somebody else, it is the agent that has proven to be at the address. Spec: SDP §10; specs §3.
+
+Trust: everything here is a stranger's until :class:`Admitted` says otherwise.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from skillwire.errors import DecodeError
+from skillwire.protocols.skill_discovery import messages as m
+from skillwire.protocols.skill_discovery.challenge import Challenger, challenge_text
+from skillwire.protocols.skill_discovery.codec import decode, signed_part
+from skillwire.protocols.skill_discovery.identity import Standing
+from skillwire.protocols.skill_discovery.messages import Profile
+from skillwire.protocols.skill_discovery.rates import Rates
+from skillwire.protocols.skill_discovery.replay import Freshness, ReplayGuard
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from random import Random
+
+    from skillwire.model.ledger import Moment
+    from skillwire.protocols.skill_discovery.identity import Judgement
+    from skillwire.protocols.skill_discovery.keyring import KeyRing
+    from skillwire.protocols.skill_discovery.settings import DiscoverySettings
+    from skillwire.wire.node import Peer
+
+#: Types that name their signer in ``agent_id``, because the text signs them.
+_NAMES_SIGNER: Final = (m.Register, m.Unregister, m.Heartbeat, m.StatusUpdate, m.JoinScene, m.RequestScene)
+#: Of these, what a stranger is challenged for. For the others it is enough to ask for a registration.
+_CHALLENGED: Final = (m.Register, m.JoinScene, m.RequestScene)
+_STALE: Final = {Freshness.OUTSIDE: "outside the window", Freshness.OLD: "replayed"}
+
+
+class Admitted(NamedTuple):
+    """A message that may be acted on.
+
+    Args:
+        message: what it says.
+        data: the datagram.
+        source: where it came from.
+        standing: what is known of its signer.
+        judgement: of the signer's key; None for a stranger, and for what is not signed.
+        is_repeated: whether the very same datagram came before.
+        is_proven: whether somebody has proven to be at ``source``.
+    """
+
+    message: m.Message
+    data: bytes
+    source: Peer
+    standing: Standing
+    judgement: Judgement | None = None
+    is_repeated: bool = False
+    is_proven: bool = False
+
+
+class Gate:
+    """What stands before one node.
+
+    Args:
+        agent_id: of the node.
+        profile: which messages are signed.
+        settings: its figures.
+        ring: whose key is whose.
+        owed: how many skills a host owes heartbeats for.
+        challenge: sends a nonce to somebody.
+        random: where nonces come from.
+        replay: what keeps a message from counting twice.
+    """
+
+    def __init__(
+        self,
+        agent_id: str,
+        *,
+        profile: Profile,
+        settings: DiscoverySettings,
+        ring: KeyRing,
+        owed: Callable[[str], int],
+        challenge: Callable[[Peer, bytes, Moment], object],
+        random: Random,
+        replay: ReplayGuard | None = None,
+    ) -> None:
+        self.stopped: Counter[str] = Counter()
+        self.replay = replay or ReplayGuard(settings.window)
+        self._agent_id = agent_id
+        self._profile = profile
+        self._ring = ring
+        self._owed = owed
+        self._challenge = challenge
+        self._challenger = Challenger(random, settings.challenge)
+        self._rates = Rates(settings)
+
+    def admit(self, data: bytes, source: Peer, now: Moment) -> list[Admitted]:
+        """Return what may be acted on now that a datagram came: nothing, it, or what it proved the sender of."""
+        if not self._rates.allows(source.host, self._owed(source.host), now.steady):
+            return self._stop("rate")
+        try:
+            message = decode(data, self._profile)
+        except DecodeError:
+            return self._stop("malformed")
+        if isinstance(message, m.Unknown):
+            return self._stop("unknown type")
+        if isinstance(message, m.ChallengeResponse):
+            return self._proven(message, source, now)
+        return self._judge(message, data, source, now)
+
+    def hold(self, admitted: Admitted, now: Moment) -> None:
+        """Hold a question whose answer is too large for an address that is not proven, and challenge it."""
+        self._challenge(admitted.source, self._challenger.ask(admitted.source, admitted.data, now.steady), now)
+
+    def _stop(self, reason: str) -> list[Admitted]:
+        self.stopped[reason] += 1
+        return []
+
+    def _judge(self, message: m.Message, data: bytes, source: Peer, now: Moment) -> list[Admitted]:
+        prover = self._ring.agent_at(source, now.steady)
+        is_proven = prover is not None
+        if isinstance(message, _NAMES_SIGNER):
+            return self._verify(message, message.agent_id, data, source, now, is_proven=is_proven)
+        if self._profile is Profile.OPEN or isinstance(message, m.Challenge):  # answering that proves us, whoever asks
+            return [Admitted(message, data, source, Standing.NONE, is_proven=is_proven)]
+        return self._verify(message, prover or "", data, source, now, is_proven=is_proven)
+
+    def _verify(
+        self, message: Any, signer: str, data: bytes, source: Peer, now: Moment, *, is_proven: bool
+    ) -> list[Admitted]:
+        stream = _stream(message, signer, data)
+        freshness = self.replay.judge(stream, message.timestamp, data, now.wall)
+        if freshness is not Freshness.FRESH and freshness in _STALE:
+            return self._stop(_STALE[freshness])
+        judgement = self._ring.judgement_of(signer, now.wall)
+        if judgement is None:
+            return self._stranger(Admitted(message, data, source, Standing.STRANGER, is_proven=is_proven), now)
+        if not judgement.key.verifies(signed_part(data), message.signature):
+            return self._stop("forged")
+        if freshness is Freshness.FRESH:
+            self.replay.keep(stream, message.timestamp, data, now.wall)
+        standing = judgement.standing_of(signer, getattr(message, "skill_id", None)) or Standing.STRANGER
+        return [Admitted(message, data, source, standing, judgement, freshness is Freshness.REPEATED, is_proven)]
+
+    def _stranger(self, admitted: Admitted, now: Moment) -> list[Admitted]:
+        if isinstance(admitted.message, _NAMES_SIGNER) and not isinstance(admitted.message, _CHALLENGED):
+            return [admitted]
+        self.stopped["held"] += 1
+        self.hold(admitted, now)
+        return []
+
+    def _proven(self, message: m.ChallengeResponse, source: Peer, now: Moment) -> list[Admitted]:
+        pending = self._challenger.take(source, message.nonce, now.steady)
+        if pending is None:
+            return self._stop("not asked for")
+        judgement = self._ring.judge(message.agent_id, message.certificate, now.wall)
+        if judgement is None or judgement.standing_of(message.agent_id) is None:
+            return self._stop("certificate")
+        text = challenge_text(self._agent_id, message.agent_id, message.nonce, pending.digest)
+        if not judgement.key.verifies(text, message.signature):
+            return self._stop("forged")
+        if not self._ring.learn(message.agent_id, judgement, source, now.steady):
+            return self._stop("another key")
+        return [
+            admitted
+            for data in pending.held
+            for admitted in self._judge(decode(data, self._profile), data, source, now)
+        ]
+
+
+def _stream(message: m.Message, signer: str, data: bytes) -> tuple[str, str, str]:
+    """Return the stream in which a message has to be newer than the last one.
+
+    What the text does not sign has no order among its messages: there each one is a stream of its own.
+    """
+    about: str | None = None
+    if isinstance(message, _NAMES_SIGNER):
+        about = getattr(message, "skill_id", None) or getattr(message, "scene", None)
+    return type(message).__name__, signer, about or hashlib.sha256(data).hexdigest()

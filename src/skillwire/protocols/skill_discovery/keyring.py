@@ -1,0 +1,69 @@
+"""Whose key is whose, and who has proven to be where it says.
+
+An agent's key is learned from its certificate, by a challenge, and stays the agent's: another key for the same agent
+is taken when it is better certified, or when the agent has nothing registered any more. Both tables are bounded; who
+proved itself longest ago goes first. Spec: SDP §10.2; specs §3.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from skillwire import limits
+from skillwire.protocols.skill_discovery.identity import Standing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from skillwire.protocols.skill_discovery.identity import Authority, Judgement
+    from skillwire.wire.node import Peer
+
+
+class KeyRing:
+    """The keys of agents, and the addresses that are proven.
+
+    Args:
+        authority: judges certificates.
+        proof: seconds that an address stays proven.
+        is_listed: whether an agent has anything registered.
+    """
+
+    def __init__(self, authority: Authority, proof: float, is_listed: Callable[[str], bool]) -> None:
+        self._authority = authority
+        self._proof = proof
+        self._is_listed = is_listed
+        self._agents: dict[str, Judgement] = {}
+        self._proven: dict[Peer, tuple[float, str]] = {}
+
+    def judgement_of(self, agent_id: str, now: float) -> Judgement | None:
+        """Return what is known of an agent's key at ``now``, seconds since the epoch."""
+        if self._authority.shared_key() is not None:
+            return self._authority.judge(agent_id, b"", now)
+        found = self._agents.get(agent_id)
+        return found if found is not None and found.until > now else None
+
+    def judge(self, agent_id: str, certificate: bytes, now: float) -> Judgement | None:
+        """Return what a certificate is worth that an agent shows; None when it is refused."""
+        return self._authority.judge(agent_id, certificate, now)
+
+    def agent_at(self, peer: Peer, now: float) -> str | None:
+        """Return the agent that has proven to be at an address; ``now`` is of the steady clock."""
+        until, agent_id = self._proven.get(peer, (now, ""))
+        return agent_id if until > now else None
+
+    def learn(self, agent_id: str, judgement: Judgement, peer: Peer, now: float) -> bool:
+        """Take the key with which an agent has proven itself; False when another one is the agent's."""
+        known = self._agents.get(agent_id)
+        if known is not None and known.key != judgement.key and self._is_listed(agent_id):
+            is_better = judgement.standing is Standing.CERTIFIED and known.standing is not Standing.CERTIFIED
+            if not is_better:
+                return False
+        self._agents.pop(agent_id, None)
+        self._agents[agent_id] = judgement
+        self._proven.pop(peer, None)
+        self._proven[peer] = now + self._proof, agent_id
+        if len(self._agents) > limits.LAN_AGENTS:
+            del self._agents[next((name for name in self._agents if not self._is_listed(name)), agent_id)]
+        if len(self._proven) > limits.LAN_AGENTS:
+            del self._proven[next(iter(self._proven))]
+        return True

@@ -1,0 +1,227 @@
+"""MCPAgent: keeps the registry and the scenes, and answers for them.
+
+Several of them on one network hear the same and list the same: the newest timestamp wins, and each asks for what it
+missed when it hears a heartbeat of a skill that it does not list. Each tells the members of a group what has changed;
+members take it once. Spec: SDP §2.2, §3.3, §4.2, §8.3, §9.2; specs §3.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from skillwire import limits
+from skillwire.errors import ValidationError
+from skillwire.protocols.skill_discovery import messages as m
+from skillwire.protocols.skill_discovery import scenes
+from skillwire.protocols.skill_discovery.codec import encode_responses
+from skillwire.protocols.skill_discovery.identity import Standing
+from skillwire.protocols.skill_discovery.listing import What
+from skillwire.protocols.skill_discovery.messages import GroupEvent, HealthStatus, Outcome, Profile, SkillRecord
+from skillwire.protocols.skill_discovery.registry import Registry
+from skillwire.protocols.skill_discovery.route_agent import UNKNOWN_SKILL
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from skillwire.model.ledger import Moment
+    from skillwire.protocols.skill_discovery.gate import Admitted
+    from skillwire.protocols.skill_discovery.listing import Change, Key, Listed
+    from skillwire.protocols.skill_discovery.outbox import Outbox
+    from skillwire.protocols.skill_discovery.settings import DiscoverySettings
+    from skillwire.wire.node import Peer
+
+#: Pauses in seconds after which members are told again; nobody acknowledges it.
+_NOTICES: Final = (0.0, 0.1, 0.3, 0.6, 1.0)
+#: Bytes of the shortest record, ``a|1.0.0|b:1||``, with what separates it from the next.
+_LEAST_RECORD: Final = 14
+_MEMBERSHIP: Final = 3  # of announcing, that a member may be silent
+
+
+class McpAgent:
+    """The registry and the scenes of one agent.
+
+    Args:
+        outbox: takes what is sent.
+        settings: figures.
+        answer: sends answers to a question, as large as its sender may be given.
+        hold: holds a question until its sender has proven to be where it says.
+        on_change: is told every change of the registry.
+    """
+
+    def __init__(
+        self,
+        outbox: Outbox,
+        settings: DiscoverySettings,
+        answer: Callable[[Admitted, Sequence[bytes], Moment], object],
+        hold: Callable[[Admitted, Moment], object],
+        on_change: Callable[[Change], object],
+    ) -> None:
+        self.registry = Registry(settings, self._changed)
+        self._outbox = outbox
+        self._settings = settings
+        self._answer = answer
+        self._hold = hold
+        self._on_change = on_change
+        self._members: dict[str, dict[str, tuple[Peer, float]]] = {}
+        self._primary: dict[str, Key | None] = {}
+        self._changes: list[Change] = []
+
+    def register(self, admitted: Admitted, message: m.Register, now: Moment) -> None:
+        """Take a registration, and say what became of it. Spec: SDP §2.2."""
+        status, why = self._judge(admitted, message, now)
+        text = f"{message.skill_id} {why}"
+        self._reply(admitted, m.RegisterAck(message.agent_id, status, text, self._outbox.stamp(now)), now)
+        self._tell(now)
+
+    def beat(self, admitted: Admitted, message: m.Heartbeat | m.StatusUpdate, now: Moment) -> None:
+        """Take a heartbeat or a change of status; ask for the registration of a skill that is not listed."""
+        key = message.agent_id, message.skill_id
+        is_stranger = admitted.standing is Standing.STRANGER
+        if is_stranger or not self.registry.told(key, message.status, message.timestamp, now.steady):
+            text = f"{message.skill_id} {UNKNOWN_SKILL}"
+            ask = m.RegisterAck(message.agent_id, Outcome.INVALID, text, self._outbox.stamp(now))
+            self._reply(admitted, ask, now)
+        self._tell(now)
+
+    def unregister(self, admitted: Admitted, message: m.Unregister, now: Moment) -> None:
+        """Take a goodbye, and say what became of it. Spec: SDP §9.2."""
+        status = Outcome.UNAUTHORIZED
+        if admitted.standing is not Standing.STRANGER:
+            status = self.registry.unregister((message.agent_id, message.skill_id), message.timestamp, now.steady)
+        stamp = self._outbox.stamp(now)
+        self._reply(admitted, m.UnregisterAck(message.agent_id, message.skill_id, status, stamp), now)
+        self._tell(now)
+
+    def discover(self, admitted: Admitted, message: m.Discover, now: Moment) -> None:
+        """Answer with the skills that pass the filters, as many as datagrams are good for; not at all without any.
+
+        Spec: SDP §3.3; specs §3 "the rest through HTTP".
+        """
+        most = int(limits.LAN_ANSWER_SKILLS)
+        if not admitted.is_proven:  # one more than may be sent, so that it is seen that there are more
+            most = min(most, int(self._settings.amplification * len(admitted.data)) // _LEAST_RECORD + 1)
+        found = [_record(listed) for listed in self.registry.find(message, most)]
+        if found:
+            sign = self._outbox.identity.sign if self._outbox.profile is Profile.SIGNED else None
+            stamp = self._outbox.stamp(now)
+            self._answer(admitted, encode_responses(message.requester_id, found, stamp, sign=sign), now)
+
+    def join(self, admitted: Admitted, message: m.JoinScene | m.RequestScene, now: Moment) -> None:
+        """Let an agent join a scene that is here, and tell it the group; or that there is none. Spec: SDP §4.2.
+
+        Nobody joins for an address that is not proven: whoever is there would be told of the group ever after.
+        """
+        if admitted.standing is Standing.STRANGER:
+            return
+        found = scenes.answer(message.scene, self.registry.in_scene(message.scene), message.capabilities)
+        stamp = self._outbox.stamp(now)
+        if found is None:
+            self._reply(admitted, m.SceneNotFound(message.agent_id, message.scene, stamp), now)
+            return
+        if not admitted.is_proven:
+            self._hold(admitted, now)
+            return
+        kind = m.JoinSceneResponse if isinstance(message, m.JoinScene) else m.SceneJoinResponse
+        members = self._members.setdefault(message.scene, {})
+        if message.agent_id in members or len(members) < limits.LAN_MEMBERS:
+            expires = now.steady + _MEMBERSHIP * self._settings.announce_interval
+            members[message.agent_id] = admitted.source, expires
+            self._primary.setdefault(message.scene, self._first(message.scene))
+        try:
+            data = self._outbox.write(kind(message.agent_id, found, stamp))
+        except ValidationError:  # with identifiers that long the members do not fit
+            data = self._outbox.write(kind(message.agent_id, m.SceneAnswer(*_without_members(found)), stamp))
+        self._answer(admitted, [data], now)
+
+    def answered_probe(self, key: Key, now: Moment) -> None:
+        """Take note that the endpoint of a suspect answered."""
+        self.registry.answered_probe(key, now.steady)
+        self._tell(now)
+
+    def timer(self) -> float | None:
+        """Return when silence comes to something next."""
+        return self.registry.timer()
+
+    def on_timer(self, now: Moment) -> None:
+        """Do what silence has come to."""
+        self.registry.on_timer(now.steady)
+        self._tell(now)
+
+    def _judge(self, admitted: Admitted, message: m.Register, now: Moment) -> tuple[Outcome, str]:
+        judgement = admitted.judgement
+        if judgement is None or admitted.standing is Standing.STRANGER:
+            return Outcome.UNAUTHORIZED, "certified for another"
+        if admitted.is_repeated:  # it counted when it came; sent again it is no sign of life
+            known = self.registry.get((message.agent_id, message.skill_id))
+            is_listed = known is not None and known.registration.timestamp >= message.timestamp
+            return (Outcome.DUPLICATE, "already registered") if is_listed else (Outcome.INVALID, "refused before")
+        host = message.endpoint.host
+        if host != admitted.source.host.partition("%")[0] and host not in judgement.hosts:
+            return Outcome.INVALID, "endpoint is not where it comes from"
+        is_verified = admitted.standing is Standing.CERTIFIED
+        return self.registry.register(message, now.steady, is_verified=is_verified, host=admitted.source.host)
+
+    def _reply(self, admitted: Admitted, message: m.Message, now: Moment) -> None:
+        self._answer(admitted, [self._outbox.write(message)], now)
+
+    def _changed(self, change: Change) -> None:
+        self._changes.append(change)
+        self._on_change(change)
+
+    def _tell(self, now: Moment) -> None:
+        """Tell members what has changed in their groups, after all of it has. Spec: SDP §8.3, §9.2."""
+        changes, self._changes = self._changes, []
+        if not self._members:
+            return
+        for change in changes:
+            for scene in sorted(_scenes_of(change.before) | _scenes_of(change.after)):
+                if scene in self._members:
+                    self._tell_change(scene, change, now)
+
+    def _tell_change(self, scene: str, change: Change, now: Moment) -> None:
+        event = _event_of(scene, change)
+        listed = change.listed
+        status = change.after.health.status if change.after else HealthStatus.OFFLINE
+        if event is not None:
+            self._notify(scene, event, listed.key, status, now)
+        first = self._first(scene)
+        if first != self._primary.get(scene):
+            self._primary[scene] = first
+            found = self.registry.get(first) if first else None
+            if first and found:
+                self._notify(scene, GroupEvent.PRIMARY_CHANGED, first, found.health.status, now)
+
+    def _notify(self, scene: str, event: GroupEvent, key: Key, status: HealthStatus, now: Moment) -> None:
+        notice = m.SceneEvent(scenes.group_id(scene), event, *key, status, self._outbox.stamp(now))
+        data = self._outbox.write(notice)
+        members = self._members[scene]
+        for agent_id, (peer, expires) in tuple(members.items()):
+            if expires <= now.steady:
+                del members[agent_id]
+                continue
+            for pause in _NOTICES:
+                self._outbox.send(data, now, peer, after=pause)
+
+    def _first(self, scene: str) -> Key | None:
+        first = scenes.first(self.registry.in_scene(scene))
+        return first.key if first else None
+
+
+def _record(listed: Listed) -> SkillRecord:
+    message = listed.registration
+    return SkillRecord(message.skill_id, message.version, message.endpoint, message.capabilities, message.scenes)
+
+
+def _without_members(found: m.SceneAnswer) -> tuple[str, str, m.ConnectionInfo, m.SkillInfo]:
+    return found.scene_id, found.group_id, found.connection_info, found.skill_info
+
+
+def _scenes_of(listed: Listed | None) -> frozenset[str]:
+    return frozenset(listed.registration.scenes) if listed else frozenset()
+
+
+def _event_of(scene: str, change: Change) -> GroupEvent | None:
+    was, is_now = (scene in _scenes_of(listed) for listed in (change.before, change.after))
+    if was and is_now:
+        return GroupEvent.STATUS_CHANGED if change.what is What.STATUS else None
+    return GroupEvent.MEMBER_JOINED if is_now else GroupEvent.MEMBER_LEFT

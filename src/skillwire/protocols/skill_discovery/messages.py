@@ -1,0 +1,299 @@
+"""The values of Skill Discovery: one for each type of datagram.
+
+A message is frozen, and compares by its type and its fields. ``timestamp`` is in milliseconds since the epoch, as on
+the wire. ``signature`` is what stands in the last field; it is empty where a message has none: in a value that is yet
+to be signed, and in the types that the text leaves unsigned, unless the profile is *signed*. No value here can be part
+of a cycle, so the collector need not look at them.
+Spec: SDP §2, §3, §8, §9, §10; specs §3 for the messages that the text names without writing them.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+
+class Profile(StrEnum):
+    """How much is signed: what the text writes, or everything, by one more field. Spec: specs §3."""
+
+    OPEN = "open"
+    SIGNED = "signed"
+
+
+class SkillType(StrEnum):
+    """What kind of service a skill is. Spec: SDP §2.1; specs §0 for the last."""
+
+    ENTERPRISE = "enterprise-skill"
+    TOOL = "tool-skill"
+    INTEGRATION = "integration-skill"
+    INFRASTRUCTURE = "infrastructure-skill"
+
+
+class HealthStatus(StrEnum):
+    """How a skill is. A heartbeat says any but ``UNKNOWN``, which is what we say when none came yet. Spec: SDP §8.1."""
+
+    HEALTHY = "HEALTHY"
+    DEGRADED = "DEGRADED"
+    UNHEALTHY = "UNHEALTHY"
+    MAINTENANCE = "MAINTENANCE"
+    OFFLINE = "OFFLINE"
+    UNKNOWN = "UNKNOWN"
+
+
+class Outcome(StrEnum):
+    """What became of a registration, or of taking it back. Spec: SDP §2.3."""
+
+    SUCCESS = "SUCCESS"
+    DUPLICATE = "DUPLICATE"
+    INVALID = "INVALID"
+    UNAUTHORIZED = "UNAUTHORIZED"
+
+
+class Reason(StrEnum):
+    """Why a skill says goodbye. Spec: SDP §9.1."""
+
+    SHUTDOWN = "SHUTDOWN"
+    ERROR = "ERROR"
+    MAINTENANCE = "MAINTENANCE"
+    UPGRADE = "UPGRADE"
+
+
+class GroupEvent(StrEnum):
+    """What members of a scene group are told **[ours]**."""
+
+    MEMBER_JOINED = "MEMBER_JOINED"
+    MEMBER_LEFT = "MEMBER_LEFT"
+    STATUS_CHANGED = "STATUS_CHANGED"
+    PRIMARY_CHANGED = "PRIMARY_CHANGED"
+
+
+class Endpoint(Struct, frozen=True, gc=False):
+    """Where a skill is reached. ``host`` is an IPv4 address, an IPv6 address without brackets, or a name."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+class Message(Struct, frozen=True, gc=False):
+    """What all messages have in common: that they are one."""
+
+
+class Register(Message, frozen=True, gc=False):
+    """A skill says that it is there. Spec: SDP §2.1."""
+
+    agent_id: str
+    skill_id: str
+    version: str
+    skill_type: SkillType
+    endpoint: Endpoint
+    capabilities: tuple[str, ...]
+    scenes: tuple[str, ...]
+    timestamp: int
+    signature: str = ""
+
+
+class RegisterAck(Message, frozen=True, gc=False):
+    """What became of a registration. **[ours]**: ``message`` begins with the skill's identifier. Spec: SDP §2.3."""
+
+    agent_id: str
+    status: Outcome
+    message: str
+    timestamp: int
+    signature: str = ""
+
+
+class Unregister(Message, frozen=True, gc=False):
+    """A skill says goodbye. Spec: SDP §9.1."""
+
+    agent_id: str
+    skill_id: str
+    reason: Reason
+    timestamp: int
+    signature: str = ""
+
+
+class UnregisterAck(Message, frozen=True, gc=False):
+    """What became of a goodbye. Spec: SDP §9.2; specs §3."""
+
+    agent_id: str
+    skill_id: str
+    status: Outcome
+    timestamp: int
+    signature: str = ""
+
+
+class Discover(Message, frozen=True, gc=False):
+    """Somebody looks for skills; an empty filter lets every skill pass. Spec: SDP §3.1."""
+
+    requester_id: str
+    capabilities: tuple[str, ...]
+    scenes: tuple[str, ...]
+    skill_types: tuple[SkillType, ...]
+    timestamp: int
+    signature: str = ""
+
+
+class SkillRecord(Struct, frozen=True, gc=False):
+    """One skill that was found. Spec: SDP §3.2."""
+
+    skill_id: str
+    version: str
+    endpoint: Endpoint
+    capabilities: tuple[str, ...]
+    scenes: tuple[str, ...]
+
+
+class DiscoverResponse(Message, frozen=True, gc=False):
+    """Skills that were found, or a part of them. Spec: SDP §3.2; specs §3."""
+
+    requester_id: str
+    skills: tuple[SkillRecord, ...]
+    timestamp: int
+    signature: str = ""
+
+
+class Heartbeat(Message, frozen=True, gc=False):
+    """A skill says that it is alive, and how it is. Spec: SDP §8.1."""
+
+    agent_id: str
+    skill_id: str
+    status: HealthStatus
+    timestamp: int
+    signature: str = ""
+
+
+class StatusUpdate(Message, frozen=True, gc=False):
+    """A skill says that it is otherwise than before, between its heartbeats. Spec: SDP §5.2; specs §3."""
+
+    agent_id: str
+    skill_id: str
+    status: HealthStatus
+    detail: str
+    timestamp: int
+    signature: str = ""
+
+
+class Challenge(Message, frozen=True, gc=False):
+    """``agent_id`` asks whoever is at an address to prove itself. Spec: SDP §10.3; specs §3."""
+
+    agent_id: str
+    nonce: bytes
+    timestamp: int
+    signature: str = ""
+
+
+class ChallengeResponse(Message, frozen=True, gc=False):
+    """``agent_id`` proves itself; ``certificate`` is DER, and empty with a group key. Spec: SDP §10.3; specs §3."""
+
+    agent_id: str
+    nonce: bytes
+    certificate: bytes
+    timestamp: int
+    signature: str = ""
+
+
+class JoinScene(Message, frozen=True, gc=False):
+    """An agent joins a scene that it knows of. Spec: SDP §2.2, §3.3; specs §3."""
+
+    agent_id: str
+    scene: str
+    capabilities: tuple[str, ...]
+    timestamp: int
+    signature: str = ""
+
+
+class RequestScene(Message, frozen=True, gc=False):
+    """An agent asks for a scene with some capabilities. Spec: SDP §4.2; specs §3."""
+
+    agent_id: str
+    scene: str
+    capabilities: tuple[str, ...]
+    timestamp: int
+    signature: str = ""
+
+
+class ConnectionInfo(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """How the primary member of a group is reached. An API key never stands here. Spec: SDP §4.3; specs §3."""
+
+    protocol: str
+    host: str
+    port: int
+    base_path: str = ""
+    auth_type: str = ""
+    auth_header: str = ""
+    endpoint: str = ""
+
+
+class SkillInfo(Struct, frozen=True, rename="camel"):
+    """Which skill the primary member is. Spec: SDP §4.3."""
+
+    skill_id: str
+    version: str
+    capabilities: tuple[str, ...] = ()
+
+
+class GroupMember(Struct, frozen=True, rename="camel"):
+    """One provider in a scene group; ``role`` is ``PRIMARY`` or ``BACKUP`` **[ours]**."""
+
+    agent_id: str
+    skill_id: str
+    role: str
+
+
+class SceneAnswer(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """A scene group as somebody is told of it who joined. ``members`` may be cut to what fits. Spec: SDP §2.2, §4.3."""
+
+    scene_id: str
+    group_id: str
+    connection_info: ConnectionInfo
+    skill_info: SkillInfo
+    members: tuple[GroupMember, ...] = ()
+
+
+class JoinSceneResponse(Message, frozen=True, gc=False):
+    """``agent_id`` has joined a scene. Spec: SDP §2.2; specs §3."""
+
+    agent_id: str
+    answer: SceneAnswer
+    timestamp: int
+    signature: str = ""
+
+
+class SceneJoinResponse(Message, frozen=True, gc=False):
+    """``agent_id`` has been given the scene it asked for. Spec: SDP §4.2; specs §3."""
+
+    agent_id: str
+    answer: SceneAnswer
+    timestamp: int
+    signature: str = ""
+
+
+class SceneNotFound(Message, frozen=True, gc=False):
+    """The scene that ``agent_id`` asked for is not here. Spec: SDP §4.2; specs §3."""
+
+    agent_id: str
+    scene: str
+    timestamp: int
+    signature: str = ""
+
+
+class SceneEvent(Message, frozen=True, gc=False):
+    """Members of a group are told what has changed in it. Spec: SDP §8.3, §9.2; specs §3."""
+
+    group_id: str
+    event: GroupEvent
+    agent_id: str
+    skill_id: str
+    status: HealthStatus
+    timestamp: int
+    signature: str = ""
+
+
+class Unknown(Message, frozen=True, gc=False):
+    """A message of a type that is not ours to understand: passed over, and counted."""
+
+    message_type: str

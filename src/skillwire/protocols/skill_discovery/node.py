@@ -1,0 +1,223 @@
+"""The node of Skill Discovery: roles, the gate before them, and what goes out, as one state machine without IO.
+
+An agent has one or several of the text's roles: an MCPAgent keeps the registry and the scenes, a RouteAgent offers
+skills, an EndAgent asks. What arrives passes the gate and goes to the role that it is for; what the roles say goes to
+the outbox. Nobody is answered with more than three times what they sent before they have proven to be where they say.
+Spec: SDP §2 to §5, §8 to §10; specs §3.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+from skillwire.protocols.skill_discovery import messages as m
+from skillwire.protocols.skill_discovery.challenge import challenge_text
+from skillwire.protocols.skill_discovery.codec import encode
+from skillwire.protocols.skill_discovery.end_agent import EndAgent
+from skillwire.protocols.skill_discovery.gate import Gate
+from skillwire.protocols.skill_discovery.keyring import KeyRing
+from skillwire.protocols.skill_discovery.mcp_agent import McpAgent
+from skillwire.protocols.skill_discovery.messages import Profile
+from skillwire.protocols.skill_discovery.outbox import Outbox
+from skillwire.protocols.skill_discovery.route_agent import RouteAgent
+from skillwire.protocols.skill_discovery.settings import DiscoverySettings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from random import Random
+
+    from skillwire.model.ledger import Moment
+    from skillwire.protocols.skill_discovery.events import NodeEvent
+    from skillwire.protocols.skill_discovery.gate import Admitted
+    from skillwire.protocols.skill_discovery.identity import Authority, Identity
+    from skillwire.protocols.skill_discovery.listing import Key
+    from skillwire.protocols.skill_discovery.messages import HealthStatus
+    from skillwire.protocols.skill_discovery.registry import Registry
+    from skillwire.protocols.skill_discovery.replay import ReplayGuard
+    from skillwire.wire.node import Datagram, Peer
+
+
+#: Of a challenge at most, but for long identifiers: type, identifier, nonce, timestamp, signature.
+_CHALLENGE_BYTES: Final = 110
+
+
+class Role(StrEnum):
+    """What an agent does on the network. Spec: SDP §2.2, §3.3."""
+
+    MCP_AGENT = "MCPAgent"
+    ROUTE_AGENT = "RouteAgent"
+    END_AGENT = "EndAgent"
+
+
+class DiscoveryNode:
+    """One agent on a local network; a :class:`skillwire.wire.node.Node`.
+
+    Args:
+        agent_id: its identifier.
+        identity: what it signs with.
+        authority: judges the certificates of others.
+        random: jitter and nonces; ``SystemRandom`` outside of tests.
+        roles: what it does.
+        profile: which messages are signed.
+        settings: figures.
+        health: says how a skill of ours is, whenever it beats; what was reported last, when there is none.
+        replay: the newest timestamps, as kept over a restart.
+    """
+
+    def __init__(
+        self,
+        agent_id: str,
+        *,
+        identity: Identity,
+        authority: Authority,
+        random: Random,
+        roles: frozenset[Role] = frozenset(Role),
+        profile: Profile = Profile.OPEN,
+        settings: DiscoverySettings | None = None,
+        health: Callable[[str], HealthStatus] | None = None,
+        replay: ReplayGuard | None = None,
+    ) -> None:
+        self.agent_id = agent_id
+        self.settings = settings = settings or DiscoverySettings()
+        self._roles = roles
+        self._events: list[NodeEvent] = []
+        self._outbox = Outbox(identity, profile, settings, random)
+        self.mcp_agent = McpAgent(self._outbox, settings, self._answer, self._hold, self._events.append)
+        self.route_agent = RouteAgent(agent_id, self._outbox, settings, self._events.append, health)
+        self.end_agent = EndAgent(agent_id, self._outbox, settings, self._events.append)
+        self.ring = KeyRing(authority, settings.proof, lambda agent: self.registry.owed_by(agent) > 0)
+        self.gate = Gate(
+            agent_id,
+            profile=profile,
+            settings=settings,
+            ring=self.ring,
+            owed=self.registry.owed_from,
+            challenge=self._challenge,
+            random=random,
+            replay=replay,
+        )
+
+    @property
+    def registry(self) -> Registry:
+        """What is registered, as far as this agent heard."""
+        return self.mcp_agent.registry
+
+    def receive(self, data: bytes, source: Peer, now: Moment) -> None:
+        """Take a datagram. Trust: it is a stranger's; it never raises."""
+        for admitted in self.gate.admit(data, source, now):
+            if not self._dispatch(admitted, now):
+                self.gate.stopped["not for us"] += 1
+
+    def datagrams_to_send(self, now: Moment) -> Sequence[Datagram]:
+        """Return what is to be sent by now."""
+        return self._outbox.due(now)
+
+    def events(self, now: Moment) -> Sequence[NodeEvent]:  # noqa: ARG002 - the form of a node
+        """Return what has happened since the last time."""
+        found, self._events[:] = self._events[:], []
+        return found
+
+    def timer(self) -> float | None:
+        """Return when the node wants to be told the time."""
+        first = self._outbox.timer()
+        for part in (self.mcp_agent, self.route_agent, self.end_agent):
+            due = part.timer()
+            if due is not None and (first is None or due < first):
+                first = due
+        return first
+
+    def on_timer(self, now: Moment) -> None:
+        """Do what is due."""
+        self.mcp_agent.on_timer(now)
+        self.route_agent.on_timer(now)
+        self.end_agent.on_timer(now)
+
+    def answered_probe(self, key: Key, now: Moment) -> None:
+        """Take note that the endpoint of a suspect answered."""
+        self.mcp_agent.answered_probe(key, now)
+
+    def _dispatch(self, admitted: Admitted, now: Moment) -> bool:
+        message = admitted.message
+        if isinstance(message, m.Challenge):
+            return self._prove(message, admitted.source, now)
+        if Role.MCP_AGENT in self._roles and self._asked(admitted, now):
+            return True
+        if Role.ROUTE_AGENT in self._roles and self._offering(admitted, now):
+            return True
+        return Role.END_AGENT in self._roles and self._asking(admitted, now)
+
+    def _asked(self, admitted: Admitted, now: Moment) -> bool:
+        """Take what is for an MCPAgent."""
+        match admitted.message:
+            case m.Heartbeat() | m.StatusUpdate() as message:
+                self.mcp_agent.beat(admitted, message, now)
+            case m.Register() as message:
+                self.mcp_agent.register(admitted, message, now)
+            case m.Unregister() as message:
+                self.mcp_agent.unregister(admitted, message, now)
+            case m.Discover() as message:
+                self.mcp_agent.discover(admitted, message, now)
+            case m.JoinScene() | m.RequestScene() as message:
+                self.mcp_agent.join(admitted, message, now)
+            case _:
+                return False
+        return True
+
+    def _offering(self, admitted: Admitted, now: Moment) -> bool:
+        """Take what is for a RouteAgent."""
+        match admitted.message:
+            case m.RegisterAck(agent_id=self.agent_id) as message:
+                self.route_agent.acknowledged(message, admitted.source, now)
+            case m.UnregisterAck(agent_id=self.agent_id) as message:
+                self.route_agent.farewell(message, admitted.source, now)
+            case _:
+                return False
+        return True
+
+    def _asking(self, admitted: Admitted, now: Moment) -> bool:
+        """Take what is for an EndAgent."""
+        match admitted.message:
+            case m.DiscoverResponse() as message:
+                return self.end_agent.found(message, admitted.source)
+            case m.JoinSceneResponse() | m.SceneJoinResponse() as message:
+                return self.end_agent.joined(message, now)
+            case m.SceneNotFound() as message:
+                return self.end_agent.missing(message, now)
+            case m.SceneEvent() as message:
+                return self.end_agent.group_changed(message, admitted.data)
+            case _:
+                return False
+
+    def _hold(self, question: Admitted, now: Moment) -> None:
+        self.gate.hold(question, now)
+
+    def _challenge(self, peer: Peer, nonce: bytes, now: Moment) -> None:
+        self._outbox.send(self._outbox.write(m.Challenge(self.agent_id, nonce, self._outbox.stamp(now))), now, peer)
+
+    def _prove(self, message: m.Challenge, source: Peer, now: Moment) -> bool:
+        """Answer a challenge of something that we sent; nobody learns anything by it but who we are."""
+        digest = self._outbox.challenged(message.nonce, now)
+        if digest is None:
+            return False
+        identity = self._outbox.identity
+        signature = identity.sign(challenge_text(message.agent_id, self.agent_id, message.nonce, digest))
+        stamp = self._outbox.stamp(now)
+        proof = m.ChallengeResponse(self.agent_id, message.nonce, identity.certificate, stamp, signature)
+        self._outbox.send(encode(proof), now, source)
+        return True
+
+    def _answer(self, question: Admitted, answers: Sequence[bytes], now: Moment) -> None:
+        """Send answers a moment later; to an address that is not proven only as much as it may be given."""
+        room = float("inf")
+        if not question.is_proven:
+            room = self.settings.amplification * len(question.data)
+        is_too_large = sum(map(len, answers)) > room
+        if is_too_large:
+            room -= _CHALLENGE_BYTES
+            self.gate.hold(question, now)
+        pause = self._outbox.soon()
+        for data in answers:
+            if len(data) <= room:
+                room -= len(data)
+                self._outbox.send(data, now, question.source, after=pause)

@@ -1,0 +1,35 @@
+"""How many datagrams are read from one source: a bucket for each host, which fills as time passes.
+
+What a host has registered it owes heartbeats for, so its bucket fills faster by twice as many as those are. Hosts are
+forgotten when their bucket is full again; when there are more than are remembered, whoever came first goes.
+Spec: specs §3; issue "20 datagrams a second per source".
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from skillwire import limits
+
+if TYPE_CHECKING:
+    from skillwire.protocols.skill_discovery.settings import DiscoverySettings
+
+
+class Rates:
+    """The buckets of all sources."""
+
+    def __init__(self, settings: DiscoverySettings) -> None:
+        self._rate = settings.rate
+        self._burst = settings.burst
+        self._beat = 2 / settings.heartbeat_interval
+        self._buckets: dict[str, tuple[float, float]] = {}
+
+    def allows(self, host: str, owed: int, now: float) -> bool:
+        """Whether one more datagram of ``host`` is read, which owes heartbeats for so many skills."""
+        most = self._burst + owed * self._beat
+        left, since = self._buckets.get(host, (most, now))
+        left = min(most, left + (now - since) * (self._rate + owed * self._beat))
+        if host not in self._buckets and len(self._buckets) >= limits.LAN_SOURCES:
+            del self._buckets[next(iter(self._buckets))]
+        self._buckets[host] = (left - 1 if left >= 1 else left), now
+        return left >= 1

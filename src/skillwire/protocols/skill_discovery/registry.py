@@ -1,0 +1,265 @@
+"""What is registered on a local network, and how it is: the state behind an MCPAgent.
+
+A registration is named by its agent and its skill, and the newest timestamp wins, whatever the order in which they
+come; so agents that heard the same list the same. A goodbye leaves a *tombstone* for as long as an older registration
+could still arrive. Health annotates what is listed and never hides it.
+
+When more than a share of all skills is silent at once, it is not them: the network is suspected, and what would be
+forgotten is kept and marked *stale*. It is forgotten when it stays silent long after the others came back.
+
+Bounds stand for what strangers can make large: skills in all, and of one agent. Spec: SDP §2, §8, §9; specs §3.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING
+
+from skillwire import limits
+from skillwire.protocols.skill_discovery import health as states
+from skillwire.protocols.skill_discovery.health import Health, Silence
+from skillwire.protocols.skill_discovery.listing import Change, Index, Listed, What, has_facts_of, passes
+from skillwire.protocols.skill_discovery.messages import HealthStatus, Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from skillwire.protocols.skill_discovery.listing import Key
+    from skillwire.protocols.skill_discovery.messages import Discover, Register
+    from skillwire.protocols.skill_discovery.settings import DiscoverySettings
+
+
+class Registry:
+    """The registrations that one agent knows.
+
+    Args:
+        settings: its figures.
+        on_change: is told every change, after it happened.
+    """
+
+    def __init__(self, settings: DiscoverySettings, on_change: Callable[[Change], object]) -> None:
+        self._settings = settings
+        self._on_change = on_change
+        self._skills: dict[Key, Listed] = {}
+        self._due: dict[Key, float] = {}
+        self._timers: list[tuple[float, Key]] = []
+        self._heard: dict[Key, int] = {}  # the newest timestamp of each skill, of any kind of message
+        self._tombstones: dict[Key, tuple[int, float]] = {}
+        self._per_agent: Counter[str] = Counter()
+        self._per_host: Counter[str] = Counter()
+        self._index = Index()
+        self._silent: set[Key] = set()
+        self._suspected_until = 0.0
+
+    def __len__(self) -> int:
+        return len(self._skills)
+
+    def __iter__(self) -> Iterator[Listed]:
+        return iter(self._skills.values())
+
+    def get(self, key: Key) -> Listed | None:
+        """Return the skill of this name."""
+        return self._skills.get(key)
+
+    def owed_by(self, agent_id: str) -> int:
+        """Return how many skills an agent has registered, and owes heartbeats for."""
+        return self._per_agent[agent_id]
+
+    def owed_from(self, host: str) -> int:
+        """Return how many skills were registered from a host."""
+        return self._per_host[host]
+
+    def network_is_suspected(self, now: float) -> bool:
+        """Whether so many skills fell silent that it is the network."""
+        return now < self._suspected_until
+
+    def register(self, message: Register, now: float, *, is_verified: bool, host: str) -> tuple[Outcome, str]:
+        """Take a registration whose signature is good; return what became of it, and why. Spec: SDP §2.3."""
+        key = message.agent_id, message.skill_id
+        known = self._skills.get(key)
+        if refused := self._refusal(message, known, is_verified=is_verified):
+            return refused
+        if known is None:
+            self._add(Listed(message, Health(HealthStatus.HEALTHY, now), is_verified, host))
+            return Outcome.SUCCESS, "registered"
+        self._heard[key] = max(message.timestamp, self._heard[key])
+        changed = Listed(message, states.alive(known.health, now), is_verified, host)
+        if (is_verified, host) == known[2:] and has_facts_of(message, known.registration):
+            self._put(changed)
+            return Outcome.DUPLICATE, "already registered"
+        self._count(known, -1)
+        self._count(changed, 1)
+        self._index.remove(known)
+        self._index.add(changed)
+        self._put(changed)
+        self._on_change(Change(What.UPDATED, known, changed))
+        return Outcome.SUCCESS, "registered anew"
+
+    def _refusal(self, message: Register, known: Listed | None, *, is_verified: bool) -> tuple[Outcome, str] | None:
+        if message.timestamp <= self._buried(message.agent_id, message.skill_id):
+            return Outcome.INVALID, "older than the goodbye"
+        if known is None:
+            return (Outcome.INVALID, "no room") if self.is_full_for(message.agent_id) else None
+        if known.is_verified and not is_verified:
+            return Outcome.UNAUTHORIZED, "another key is certified"
+        is_older = message.timestamp < known.registration.timestamp
+        return (Outcome.INVALID, "older than the last one") if is_older else None
+
+    def _buried(self, agent_id: str, skill_id: str) -> int:
+        return self._tombstones.get((agent_id, skill_id), (-1, 0.0))[0]
+
+    def is_full_for(self, agent_id: str) -> bool:
+        """Whether there is no room for one more skill of this agent."""
+        return len(self._skills) >= limits.LAN_SKILLS or self.owed_by(agent_id) >= limits.LAN_SKILLS_PER_AGENT
+
+    def restore(self, messages: Iterable[Register], now: float, *, host: str = "") -> None:
+        """Take what was kept from before a restart: it is UNKNOWN, and unverified, until a sign of life comes."""
+        for message in messages:
+            if (message.agent_id, message.skill_id) not in self._skills and not self.is_full_for(message.agent_id):
+                self._add(Listed(message, Health(HealthStatus.UNKNOWN, now), is_verified=False, host=host))
+
+    def told(self, key: Key, status: HealthStatus, timestamp: int, now: float) -> bool:
+        """Take a beat, or news, of a skill; False when there is no such registration. Older ones are passed over."""
+        known = self._skills.get(key)
+        if known is None:
+            return timestamp <= self._buried(*key)
+        if timestamp <= self._heard[key]:
+            return True
+        self._heard[key] = timestamp
+        self._is_alive(known, states.told(known.health, status, now, self._settings))
+        return True
+
+    def unregister(self, key: Key, timestamp: int, now: float) -> Outcome:
+        """Take a goodbye: it acts at once, and stands against registrations that are older. Spec: SDP §9."""
+        known = self._skills.get(key)
+        if known is not None and timestamp < known.registration.timestamp:
+            return Outcome.INVALID
+        if len(self._tombstones) < limits.LAN_SKILLS or key in self._tombstones:
+            self._tombstones[key] = timestamp, now + 2 * self._settings.window
+            heappush(self._timers, (self._tombstones[key][1], key))
+        if known is None:
+            return Outcome.DUPLICATE
+        self._remove(known, What.LEFT)
+        return Outcome.SUCCESS
+
+    def answered_probe(self, key: Key, now: float) -> None:
+        """Take note that the endpoint of a skill answered a probe."""
+        known = self._skills.get(key)
+        if known is not None:
+            health = states.answered_probe(known.health, now)
+            if health is not known.health:
+                self._is_alive(known, health)
+
+    def find(self, wanted: Discover, most: int = limits.LAN_SKILLS) -> list[Listed]:
+        """Return the skills that pass the filters, at most so many, those that may be called first. Spec: SDP §3.1.
+
+        A skill has all the capabilities, one of the scenes, and one of the types that are asked for. The search ends
+        when there are enough that may be called: anybody may ask, and as often as datagrams are read.
+        """
+        found: list[Listed] = []
+        others: list[Listed] = []
+        for listed in self._candidates(wanted):
+            if passes(listed.registration, wanted):
+                (found if listed.health.is_usable else others).append(listed)
+                if len(found) >= most:
+                    break
+        found += others[: most - len(found)]
+        found.sort(key=lambda listed: (not listed.health.is_usable, not listed.is_verified, listed.key))
+        return found
+
+    def in_scene(self, scene: str) -> list[Listed]:
+        """Return the skills of a scene."""
+        return [self._skills[key] for key in self._index.in_scene(scene)]
+
+    def scenes(self) -> list[str]:
+        """Return the scenes that skills are in, by name."""
+        return self._index.scenes()
+
+    def _candidates(self, wanted: Discover) -> Iterable[Listed]:
+        keys = self._index.narrow(wanted)
+        return self._skills.values() if keys is None else [self._skills[key] for key in keys]
+
+    def timer(self) -> float | None:
+        """Return when silence comes to something next, or a little earlier."""
+        return self._timers[0][0] if self._timers else None
+
+    def on_timer(self, now: float) -> None:
+        """Do what silence has come to by now."""
+        while self._timers and self._timers[0][0] <= now:
+            due, key = heappop(self._timers)
+            if self._tombstones.get(key, (0, now + 1))[1] <= now:
+                del self._tombstones[key]
+            known = self._skills.get(key)
+            if known is None or self._due[key] != due:
+                continue
+            health, silence = states.silent(known.health, now, self._settings)
+            if silence is Silence.EXPIRED:
+                self._expire(known, now)
+            else:
+                self._is_silent(known, health, silence)
+
+    def _is_silent(self, known: Listed, health: Health, silence: Silence) -> None:
+        key = known.key
+        self._skills[key] = changed = known._replace(health=health)
+        self._schedule(key, states.next_step(health, self._settings))
+        if silence is Silence.MISSED:
+            self._silent.add(key)
+            self._on_change(Change(What.STATUS, known, changed))
+        if silence is not Silence.NOTHING:
+            self._on_change(Change(What.SUSPECTED, known, changed))
+
+    def _expire(self, known: Listed, now: float) -> None:
+        self._silent.add(known.key)
+        silent, every = len(self._silent), len(self._skills)
+        if silent >= self._settings.mass_least and silent > self._settings.mass_share * every:
+            self._suspected_until = now + self._settings.eviction
+        if self.network_is_suspected(now) and now - known.health.heard < self._settings.stale:
+            stale = known._replace(health=known.health._replace(is_stale=True))
+            self._skills[known.key] = stale
+            self._schedule(known.key, now + self._settings.eviction)
+            if not known.health.is_stale:
+                self._on_change(Change(What.STALE, known, stale))
+        else:
+            self._remove(known, What.EVICTED)
+
+    def _add(self, listed: Listed) -> None:
+        key = listed.key
+        self._heard[key] = listed.registration.timestamp
+        self._count(listed, 1)
+        self._index.add(listed)
+        self._put(listed)
+        self._on_change(Change(What.REGISTERED, None, listed))
+
+    def _put(self, listed: Listed) -> None:
+        """Hold a skill that gave a sign of life."""
+        key = listed.key
+        self._skills[key] = listed
+        self._silent.discard(key)
+        due = states.next_step(listed.health, self._settings)
+        if due < self._due.get(key, due + 1):  # otherwise the timer that runs looks when it is time
+            self._schedule(key, due)
+
+    def _schedule(self, key: Key, due: float) -> None:
+        self._due[key] = due
+        heappush(self._timers, (due, key))
+
+    def _is_alive(self, known: Listed, health: Health) -> None:
+        changed = known._replace(health=health)
+        self._put(changed)
+        if health.status is not known.health.status:
+            self._on_change(Change(What.STATUS, known, changed))
+
+    def _remove(self, known: Listed, what: What) -> None:
+        key = known.key
+        del self._skills[key], self._due[key], self._heard[key]
+        self._silent.discard(key)
+        self._count(known, -1)
+        self._index.remove(known)
+        self._on_change(Change(what, known, None))
+
+    def _count(self, listed: Listed, step: int) -> None:
+        for counts, name in ((self._per_agent, listed.registration.agent_id), (self._per_host, listed.host)):
+            counts[name] += step
+            if not counts[name]:
+                del counts[name]

@@ -1,0 +1,286 @@
+"""RouteAgent: offers skills, says that they are alive, and says goodbye.
+
+A registration is sent again after short pauses until every agent that is known to keep a registry has acknowledged it,
+and a few times at least, since there may be more of them. After that heartbeats say the same: whoever hears one of a
+skill that it does not list asks for the registration. What nobody acknowledges, such as a change of status, is sent as
+often as loss demands. Registrations are paced, so that a hundred skills that start together stay within what others
+read from one source. Spec: SDP §2.2, §8, §9; specs §3.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from skillwire import limits
+from skillwire.protocols.skill_discovery.agenda import Agenda
+from skillwire.protocols.skill_discovery.events import Acknowledged
+from skillwire.protocols.skill_discovery.messages import (
+    Endpoint,
+    HealthStatus,
+    Heartbeat,
+    Outcome,
+    Reason,
+    Register,
+    SkillType,
+    StatusUpdate,
+    Unregister,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from skillwire.model.ledger import Moment
+    from skillwire.protocols.skill_discovery.messages import RegisterAck, UnregisterAck
+    from skillwire.protocols.skill_discovery.outbox import Outbox
+    from skillwire.protocols.skill_discovery.settings import DiscoverySettings
+    from skillwire.wire.node import Peer
+
+#: **[ours]**: how the message of an acknowledgment goes on that asks for a registration.
+UNKNOWN_SKILL: Final = "unknown, register again"
+_LEAST_SENDS: Final = 2
+_FULL_PACE: Final = 0.8
+#: In which a registry that has started anew is given everything once.
+_START_SECONDS: Final = 10.0
+_BEAT_JITTER: Final = 0.1
+#: Seconds after the first registration: soon, so that whoever missed it asks for it.
+_FIRST_BEAT: Final = (0.6, 1.4)
+
+
+class Offer(NamedTuple):
+    """A skill that is offered to the network."""
+
+    skill_id: str
+    version: str
+    skill_type: SkillType
+    endpoint: Endpoint
+    capabilities: tuple[str, ...] = ()
+    scenes: tuple[str, ...] = ()
+
+
+class _Told:
+    """Something that is said again and again: its datagram, how often it was sent, and who has acknowledged it."""
+
+    __slots__ = ("acknowledged", "at", "data", "has_slot", "sends")
+
+    def __init__(self, data: bytes, at: float) -> None:
+        self.data = data
+        self.at = at
+        self.sends = 0
+        self.has_slot = False
+        self.acknowledged: dict[Peer, Outcome] = {}
+
+
+class RouteAgent:
+    """The skills that one agent offers.
+
+    Args:
+        agent_id: who offers them.
+        outbox: takes what is sent.
+        settings: figures.
+        on_event: is told what registries say.
+        health: says how a skill is, whenever it beats.
+    """
+
+    def __init__(
+        self,
+        agent_id: str,
+        outbox: Outbox,
+        settings: DiscoverySettings,
+        on_event: Callable[[Acknowledged], object],
+        health: Callable[[str], HealthStatus] | None = None,
+    ) -> None:
+        self._agent_id = agent_id
+        self._outbox = outbox
+        self._settings = settings
+        self._on_event = on_event
+        self._health = health or (lambda skill_id: self._status.get(skill_id, HealthStatus.HEALTHY))
+        self._status: dict[str, HealthStatus] = {}
+        self._offers: dict[str, Offer] = {}
+        self._told: dict[tuple[str, str], _Told] = {}
+        self._agenda: Agenda[tuple[str, str]] = Agenda()
+        self._registries: dict[Peer, float] = {}
+        self._started: dict[Peer, float] = {}
+        self._pauses = {
+            "register": settings.retries,
+            "status": settings.reports,
+            "leave": (*settings.goodbyes, *settings.retries),
+        }
+        self._is_settled = False
+        self._pace = settings.rate * _FULL_PACE
+        self._next_slot = 0.0
+
+    def offer(self, offer: Offer, now: Moment) -> None:
+        """Offer a skill, or offer it otherwise than before.
+
+        Raises:
+            ValidationError: ``DATAGRAM_FIELD`` or ``DATAGRAM_SIZE`` when it cannot be announced.
+        """
+        self._tell("register", offer.skill_id, self._registration(offer, now), now)
+        self._offers[offer.skill_id] = offer
+        self._forget(("leave", offer.skill_id))
+
+    def report(self, skill_id: str, status: HealthStatus, detail: str, now: Moment) -> None:
+        """Say that a skill is otherwise than before, at once. Spec: SDP §5.2."""
+        self._status[skill_id] = status
+        stamp = self._outbox.stamp(now)
+        data = self._outbox.write(StatusUpdate(self._agent_id, skill_id, status, detail, stamp))
+        self._tell("status", skill_id, data, now)
+
+    def withdraw(self, skill_id: str, reason: Reason, now: Moment) -> None:
+        """Say goodbye for a skill."""
+        if self._offers.pop(skill_id, None) is None:
+            return
+        self._status.pop(skill_id, None)
+        for kind in ("register", "status", "beat", "announce"):
+            self._forget((kind, skill_id))
+        data = self._outbox.write(Unregister(self._agent_id, skill_id, reason, self._outbox.stamp(now)))
+        self._tell("leave", skill_id, data, now)
+
+    def close(self, reason: Reason, now: Moment) -> None:
+        """Say goodbye for every skill."""
+        for skill_id in tuple(self._offers):
+            self.withdraw(skill_id, reason, now)
+
+    def acknowledged(self, message: RegisterAck, source: Peer, now: Moment) -> None:
+        """Take what a registry says of a registration of ours."""
+        skill_id, _, rest = message.message.partition(" ")
+        if skill_id not in self._offers:  # another's rule for the text: the one that has waited longest
+            skill_id = next((name for name in self._offers if self._waits_for(name, source)), "")
+        if not skill_id:
+            return
+        if message.status is Outcome.INVALID and rest == UNKNOWN_SKILL:
+            self._register_again(skill_id, source, now)
+            return
+        self._know(source, now)
+        told = self._told.get(("register", skill_id))
+        if told is None or told.acknowledged.get(source) is message.status:
+            return
+        is_same = source in told.acknowledged and {message.status, told.acknowledged[source]} <= _TAKEN
+        told.acknowledged[source] = message.status
+        if not is_same:
+            self._on_event(Acknowledged(skill_id, source, message.status, rest))
+
+    def farewell(self, message: UnregisterAck, source: Peer, now: Moment) -> None:
+        """Take a registry's answer to a goodbye."""
+        told = self._told.get(("leave", message.skill_id))
+        if told is not None:
+            self._know(source, now)
+            told.acknowledged[source] = message.status
+
+    def timer(self) -> float | None:
+        """Return when there is something to say next."""
+        return self._agenda.timer()
+
+    def on_timer(self, now: Moment) -> None:
+        """Say what is due."""
+        while (due := self._agenda.pop(now.steady)) is not None:
+            kind, skill_id = due
+            if kind == "beat":
+                self._beat(skill_id, now)
+            elif kind == "announce":
+                self._outbox.send(self._renew(skill_id, now).data, now)
+            else:
+                self._say(kind, skill_id, now)
+
+    def _registration(self, offer: Offer, now: Moment) -> bytes:
+        return self._outbox.write(Register(self._agent_id, *offer, timestamp=self._outbox.stamp(now)))
+
+    def _tell(self, kind: str, skill_id: str, data: bytes, now: Moment) -> None:
+        self._told[kind, skill_id] = _Told(data, now.steady)
+        self._agenda.set((kind, skill_id), now.steady)
+
+    def _forget(self, what: tuple[str, str]) -> None:
+        self._told.pop(what, None)
+        self._agenda.cancel(what)
+
+    def _beat(self, skill_id: str, now: Moment) -> None:
+        stamp = self._outbox.stamp(now)
+        beat = Heartbeat(self._agent_id, skill_id, self._health(skill_id), stamp)
+        self._outbox.send(self._outbox.write(beat), now)
+        pause = self._settings.heartbeat_interval * self._outbox.random.uniform(1 - _BEAT_JITTER, 1)
+        self._agenda.set(("beat", skill_id), now.steady + pause)
+
+    def _say(self, kind: str, skill_id: str, now: Moment) -> None:
+        told = self._told[kind, skill_id]
+        pauses = self._pauses[kind]
+        if told.sends > len(pauses) or (kind != "status" and self._is_acknowledged(kind, skill_id, told, now)):
+            self._settle(kind, skill_id, now)
+            return
+        if kind == "register" and not told.has_slot and (slot := self._slot(now)) > now.steady:
+            told.has_slot = True
+            self._agenda.set((kind, skill_id), slot)
+            return
+        told.has_slot = False
+        if kind == "register" and ("beat", skill_id) not in self._agenda:
+            self._agenda.set(("beat", skill_id), now.steady + self._outbox.random.uniform(*_FIRST_BEAT))
+        self._outbox.send(told.data, now)
+        pause = pauses[min(told.sends, len(pauses) - 1)]
+        told.sends += 1
+        self._agenda.set((kind, skill_id), now.steady + pause)
+
+    def _is_acknowledged(self, kind: str, skill_id: str, told: _Told, now: Moment) -> bool:
+        """Whether everybody has answered of whom we know.
+
+        The first skill is said as often as loss demands, so that we get to know who keeps a registry.
+        """
+        least = 1 + len(self._settings.goodbyes) if kind == "leave" else 1 if self._is_settled else _LEAST_SENDS
+        is_first = not self._is_settled and skill_id == next(iter(self._offers), None)
+        if told.sends < least or is_first or not self._registries:
+            return False
+        edge = now.steady - self._settings.registry_seen
+        return all(peer in told.acknowledged for peer, seen in self._registries.items() if seen > edge)
+
+    def _settle(self, kind: str, skill_id: str, now: Moment) -> None:
+        """Stop saying something; a registration is said anew after a while."""
+        if kind != "register":
+            self._forget((kind, skill_id))
+            return
+        self._is_settled = self._is_settled or skill_id == next(iter(self._offers), None)
+        edge = now.steady - self._settings.registry_seen
+        for peer in [peer for peer, seen in self._registries.items() if seen <= edge]:
+            del self._registries[peer]
+            self._started.pop(peer, None)
+        self._agenda.set(("announce", skill_id), now.steady + self._announce_pause())
+
+    def _announce_pause(self) -> float:
+        return self._settings.announce_interval * self._outbox.random.uniform(0.8, 1)
+
+    def _renew(self, skill_id: str, now: Moment) -> _Told:
+        """Write a registration anew, which says nothing new; who has acknowledged it need not again."""
+        old = self._told["register", skill_id]
+        told = _Told(self._registration(self._offers[skill_id], now), now.steady)
+        told.sends, told.acknowledged = old.sends, old.acknowledged
+        self._told["register", skill_id] = told
+        self._agenda.set(("announce", skill_id), now.steady + self._announce_pause())
+        return told
+
+    def _register_again(self, skill_id: str, source: Peer, now: Moment) -> None:
+        """Register again what a registry does not list; everything when it is new, or has started anew."""
+        had_it = source in self._told["register", skill_id].acknowledged
+        is_new = (had_it or source not in self._registries) and self._started.get(source, 0.0) <= now.steady
+        self._know(source, now)
+        if is_new and source in self._registries:
+            self._started[source] = now.steady + _START_SECONDS
+        for name in tuple(self._offers) if is_new else (skill_id,):
+            self._told["register", name].acknowledged.pop(source, None)
+            if ("register", name) not in self._agenda:
+                self._renew(name, now).sends = 0
+                self._agenda.set(("register", name), now.steady)
+
+    def _waits_for(self, skill_id: str, source: Peer) -> bool:
+        told = self._told.get(("register", skill_id))
+        return told is not None and source not in told.acknowledged
+
+    def _know(self, source: Peer, now: Moment) -> None:
+        if source in self._registries or len(self._registries) < limits.LAN_REGISTRIES:
+            self._registries[source] = now.steady
+
+    def _slot(self, now: Moment) -> float:
+        """Return when one more registration keeps within what others read from one source, and take that time."""
+        lead = self._settings.burst / 2 / self._pace
+        slot = max(self._next_slot, now.steady - lead)
+        self._next_slot = slot + 1 / self._pace
+        return max(slot, now.steady)
+
+
+_TAKEN: Final = frozenset({Outcome.SUCCESS, Outcome.DUPLICATE})

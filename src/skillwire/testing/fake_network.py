@@ -1,0 +1,179 @@
+"""A network for nodes, without sockets and without waiting: loss, doubles, detours, partitions, crashes, wrong clocks.
+
+    network = FakeNetwork(seed=1, loss=0.3)
+    network.add("192.168.1.10", node, is_in_group=True)
+    network.run(60)
+
+Everything that may differ comes from the seed, so that a run can be had again. Whatever is sent to the group reaches
+every member that is on the same side of a partition, the sender among them, as with sockets. Events are told to
+``on_event`` when they happen, with the host that they happened at.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from itertools import count
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from skillwire.testing.virtual_clock import VirtualClock
+from skillwire.wire.node import Peer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+
+    from skillwire.model.ledger import Moment
+    from skillwire.wire.node import Datagram, Node
+
+_PORT = 40_000
+
+
+@dataclass(slots=True)
+class _Host:
+    """One machine with one node. ``due`` is when its timer fires; what was set for another time is passed over."""
+
+    peer: Peer
+    node: Node[Any]
+    is_in_group: bool
+    skew: float
+    due: float | None = None
+
+
+class FakeNetwork:
+    """Carries datagrams between nodes, and tells them the time.
+
+    Args:
+        seed: of everything that is left to chance.
+        loss: share of datagrams that never arrive.
+        duplication: share that arrives twice.
+        latency: shortest and longest time on the way, in seconds; what was sent later may arrive earlier.
+        on_event: is told each event of a node, with its host.
+    """
+
+    def __init__(
+        self,
+        seed: int,
+        *,
+        loss: float = 0.0,
+        duplication: float = 0.0,
+        latency: tuple[float, float] = (0.0002, 0.003),
+        on_event: Callable[[str, Any], object] = lambda *_: None,
+    ) -> None:
+        self.clock = VirtualClock()
+        self.loss = loss
+        self.duplication = duplication
+        self.latency = latency
+        self.on_event = on_event
+        self.sent = 0
+        self.delivered = 0
+        self._random = Random(seed)  # noqa: S311 - a simulation has to be repeatable
+        self._hosts: dict[str, _Host] = {}
+        self._group: list[_Host] = []
+        self._sides: dict[str, int] = {}
+        self._numbers = count()
+        self._queue: list[tuple[float, int, Callable[[], object]]] = []
+
+    def add(self, host: str, node: Node[Any], *, is_in_group: bool = False, skew: float = 0.0) -> Peer:
+        """Put a node at an IP address; return where its answers go.
+
+        Args:
+            host: an IP address that nobody has.
+            node: the machine's node.
+            is_in_group: whether it hears what is sent to the group.
+            skew: seconds that its wall clock is ahead.
+        """
+        found = self._hosts[host] = _Host(Peer(host, _PORT), node, is_in_group, skew)
+        if is_in_group:
+            self._group.append(found)
+        self.tend(host)
+        return found.peer
+
+    def crash(self, host: str) -> None:
+        """Take a node away at once, as when its power fails."""
+        found = self._hosts.pop(host)
+        if found.is_in_group:
+            self._group.remove(found)
+
+    def partition(self, *sides: Collection[str]) -> None:
+        """Let the hosts of each side hear each other alone; those of no side stay together."""
+        self._sides = {host: number for number, hosts in enumerate(sides, 1) for host in hosts}
+
+    def heal(self) -> None:
+        """Let everybody hear everybody."""
+        self._sides = {}
+
+    def reaches(self, host: str, other: str) -> bool:
+        """Whether both hosts are there, and on one side."""
+        return {host, other} <= self._hosts.keys() and self._sides.get(host, 0) == self._sides.get(other, 0)
+
+    def moment(self, host: str) -> Moment:
+        """Return what time it is at a host."""
+        return self.clock.moment(self._hosts[host].skew)
+
+    def at(self, seconds: float, action: Callable[[], object]) -> None:
+        """Do something when ``seconds`` have passed from now."""
+        heappush(self._queue, (self.clock.steady + seconds, next(self._numbers), action))
+
+    def inject(self, data: bytes, source: Peer, host: str) -> None:
+        """Let a datagram arrive at a host now, whoever it says that it is from."""
+        self._deliver(self._hosts[host], data, source)
+
+    def tend(self, host: str) -> None:
+        """Take up what a node wants after something was done with it."""
+        self._tend(self._hosts[host])
+
+    def run(self, seconds: float) -> None:
+        """Let time pass."""
+        end = self.clock.steady + seconds
+        while self._queue and self._queue[0][0] <= end:
+            due, _, action = heappop(self._queue)
+            self.clock.move_to(due)
+            action()
+        self.clock.move_to(end)
+
+    def _tend(self, host: _Host) -> None:
+        for event in host.node.events(self.clock.moment(host.skew)):
+            self.on_event(host.peer.host, event)
+        due = host.node.timer()
+        if due is not None and (host.due is None or due < host.due):
+            host.due = due
+            heappush(self._queue, (due, next(self._numbers), lambda: self._fire(host, due)))
+
+    def _fire(self, host: _Host, due: float) -> None:
+        if host.due != due or self._hosts.get(host.peer.host) is not host:
+            return
+        host.due = None
+        now = self.clock.moment(host.skew)
+        host.node.on_timer(now)
+        for datagram in host.node.datagrams_to_send(now):
+            self._send(host, datagram)
+        self._tend(host)
+
+    def _send(self, sender: _Host, datagram: Datagram) -> None:
+        self.sent += 1
+        for receiver in self._receivers(datagram):
+            if self._sides and not self.reaches(sender.peer.host, receiver.peer.host):
+                continue
+            while self._random.random() >= self.loss:
+                delay = self._random.uniform(*self.latency)
+                arrival = self.clock.steady + delay
+                data, source = datagram.data, sender.peer
+                heappush(self._queue, (arrival, next(self._numbers), self._arrival(receiver, data, source)))
+                if self._random.random() >= self.duplication:
+                    break
+
+    def _receivers(self, datagram: Datagram) -> Sequence[_Host]:
+        if datagram.to is None:
+            return tuple(self._group)
+        found = self._hosts.get(datagram.to.host)
+        return (found,) if found is not None and found.peer == datagram.to else ()
+
+    def _arrival(self, receiver: _Host, data: bytes, source: Peer) -> Callable[[], object]:
+        return lambda: self._deliver(receiver, data, source)
+
+    def _deliver(self, receiver: _Host, data: bytes, source: Peer) -> None:
+        if self._hosts.get(receiver.peer.host) is receiver:
+            self.delivered += 1
+            receiver.node.receive(data, source, self.clock.moment(receiver.skew))
+            self._tend(receiver)

@@ -1,0 +1,116 @@
+"""What a certificate of an agent or a skill is worth: the chain of SDP 10.2, and what we check beside the library.
+
+A leaf is good when it leads over the configured intermediates to a configured root, at this time, is not revoked, and
+has a P-256 key. Whom it is for stands among its alternative names: ``urn:skill-discovery:agent:ID`` and
+``urn:skill-discovery:skill:ID`` **[ours]**, and beside them the hosts that it may announce. The library's own policy
+takes leaves on other curves, so key and signature of each are looked at here first. A leaf that its own key signed is
+nobody's word but its holder's: it is worth a name that stays the same, where policy allows strangers at all.
+
+Certificates on their way through a datagram have about 470 bytes; what is larger is refused before it is parsed.
+Spec: SDP §10.2; specs §3.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from cryptography import x509
+from cryptography.x509.oid import SignatureAlgorithmOID
+from cryptography.x509.verification import PolicyBuilder, Store, VerificationError
+
+from skillwire import limits
+from skillwire.trust.ecdsa import AGENT, SKILL, EcdsaKey, key_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+_SIGNED: Final = SignatureAlgorithmOID.ECDSA_WITH_SHA256
+
+
+class Certified(NamedTuple):
+    """What a certificate says, and whether somebody whom we trust says it.
+
+    Args:
+        key: that it is for.
+        is_certified: whether it leads to a root of ours.
+        agents: that it names.
+        skills: that it names.
+        hosts: that it names, as addresses or names.
+        until: seconds since the epoch.
+    """
+
+    key: EcdsaKey
+    is_certified: bool
+    agents: frozenset[str]
+    skills: frozenset[str]
+    hosts: frozenset[str]
+    until: float
+
+
+class Chain:
+    """What certificates are held against.
+
+    Args:
+        roots: trusted certificates, DER.
+        intermediates: certificates between them and leaves, DER.
+        is_revoked: whether the certificate of a serial number was taken back.
+        takes_strangers: whether a certificate that its own key signed is worth anything.
+    """
+
+    def __init__(
+        self,
+        roots: Sequence[bytes] = (),
+        intermediates: Sequence[bytes] = (),
+        *,
+        is_revoked: Callable[[int], bool] = lambda _: False,
+        takes_strangers: bool = True,
+    ) -> None:
+        self._store = Store([x509.load_der_x509_certificate(root) for root in roots]) if roots else None
+        self._intermediates = [x509.load_der_x509_certificate(one) for one in intermediates]
+        self._is_revoked = is_revoked
+        self._takes_strangers = takes_strangers
+
+    def judge(self, certificate: bytes, now: float) -> Certified | None:
+        """Return what a certificate is worth at ``now``, seconds since the epoch; None when it is refused.
+
+        Trust: it is a stranger's; this never raises.
+        """
+        if len(certificate) > limits.LAN_CERTIFICATE_BYTES:
+            return None
+        try:
+            return self._judge(x509.load_der_x509_certificate(certificate), now)
+        except Exception:  # noqa: BLE001 - the library reads lazily, and raises a dozen kinds of errors; each is a no
+            return None
+
+    def _judge(self, leaf: x509.Certificate, now: float) -> Certified | None:
+        key, until = key_of(leaf), leaf.not_valid_after_utc
+        is_now = leaf.not_valid_before_utc <= datetime.fromtimestamp(now, UTC) <= until
+        if key is None or not is_now or leaf.signature_algorithm_oid != _SIGNED:
+            return None
+        is_own = leaf.issuer == leaf.subject
+        is_certified = not is_own and self._leads_to_root(leaf, now)
+        if not is_certified:
+            if not (is_own and self._takes_strangers):
+                return None
+            leaf.verify_directly_issued_by(leaf)
+        return Certified(key, is_certified, *_names(leaf), until.timestamp())
+
+    def _leads_to_root(self, leaf: x509.Certificate, now: float) -> bool:
+        if self._store is None:
+            return False
+        verifier = PolicyBuilder().store(self._store).time(datetime.fromtimestamp(now, UTC)).build_client_verifier()
+        try:
+            chain = verifier.verify(leaf, self._intermediates).chain
+        except VerificationError:
+            return False
+        return all(key_of(one) and not self._is_revoked(one.serial_number) for one in chain)
+
+
+def _names(leaf: x509.Certificate) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
+    names = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    links = names.get_values_for_type(x509.UniformResourceIdentifier)
+    agents = frozenset(link.removeprefix(AGENT) for link in links if link.startswith(AGENT))
+    skills = frozenset(link.removeprefix(SKILL) for link in links if link.startswith(SKILL))
+    addresses = {str(address) for address in names.get_values_for_type(x509.IPAddress)}
+    return agents, skills, frozenset(addresses | set(names.get_values_for_type(x509.DNSName)))

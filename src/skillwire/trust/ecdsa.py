@@ -1,0 +1,108 @@
+"""ECDSA over P-256 with SHA-256: the signatures of a local network, DER in base64.
+
+What verifies takes a stranger's bytes and answers yes or no; what cannot be read is a no. A key is P-256 or it is none:
+libraries accept other curves, and a signature that is good on another one proves nothing here. This module loads
+``cryptography``: import it where a signature is made or judged. Spec: SDP §10.1; specs §3.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from cryptography.x509.oid import NameOID
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_ALGORITHM: Final = ec.ECDSA(hashes.SHA256())
+#: How a certificate names whom it is for, as a URI among its alternative names. **[ours]**
+AGENT: Final = "urn:skill-discovery:agent:"
+SKILL: Final = "urn:skill-discovery:skill:"
+_COMMON_NAME_LENGTH: Final = 64
+
+
+class EcdsaKey:
+    """A public key.
+
+    Args:
+        key: on P-256; :func:`key_of` makes sure of that.
+    """
+
+    def __init__(self, key: ec.EllipticCurvePublicKey) -> None:
+        self._key = key
+        self._der = key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, EcdsaKey) and self._der == other._der
+
+    def __hash__(self) -> int:
+        return hash(self._der)
+
+    def verifies(self, data: bytes, signature: str) -> bool:
+        """Whether ``signature`` is one of ``data``. Trust: both are a stranger's; it never raises."""
+        try:
+            self._key.verify(binascii.a2b_base64(signature, strict_mode=True), data, _ALGORITHM)
+        except (binascii.Error, ValueError, InvalidSignature):
+            return False
+        return True
+
+
+class EcdsaIdentity:
+    """A private key and its certificate.
+
+    Args:
+        key: on P-256.
+        certificate: DER.
+    """
+
+    def __init__(self, key: ec.EllipticCurvePrivateKey, certificate: bytes) -> None:
+        self._key = key
+        self.certificate = certificate
+
+    def sign(self, data: bytes) -> str:
+        """Return the signature of ``data``."""
+        return base64.b64encode(self._key.sign(data, _ALGORITHM)).decode("ascii")
+
+
+def new_key() -> ec.EllipticCurvePrivateKey:
+    """Return a new private key."""
+    return ec.generate_private_key(ec.SECP256R1())
+
+
+def key_of(certificate: x509.Certificate) -> EcdsaKey | None:
+    """Return the key of a certificate; None when it is of another kind, or on another curve.
+
+    Trust: what the library cannot read it raises ``ValueError`` or ``UnsupportedAlgorithm`` for.
+    """
+    key = certificate.public_key()
+    if isinstance(key, ec.EllipticCurvePublicKey) and isinstance(key.curve, ec.SECP256R1):
+        return EcdsaKey(key)
+    return None
+
+
+def self_signed(
+    agent_id: str, key: ec.EllipticCurvePrivateKey, now: datetime, *, days: int = 7, skills: Iterable[str] = ()
+) -> EcdsaIdentity:
+    """Return an identity that nobody certified: an agent's own certificate, with which it is listed as unverified."""
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, agent_id[:_COMMON_NAME_LENGTH])])
+    names = [f"{AGENT}{agent_id}", *(f"{SKILL}{skill}" for skill in skills)]
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now.astimezone(UTC) - timedelta(minutes=5))  # clocks differ
+        .not_valid_after(now.astimezone(UTC) + timedelta(days=days))
+        .add_extension(x509.SubjectAlternativeName([x509.UniformResourceIdentifier(one) for one in names]), False)
+        .sign(key, hashes.SHA256())
+    )
+    return EcdsaIdentity(key, certificate.public_bytes(Encoding.DER))

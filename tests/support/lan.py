@@ -1,0 +1,69 @@
+"""A local network of discovery nodes in virtual time, whose suspects are probed as a driver would."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+from skillwire.protocols.skill_discovery.identity import GroupKey
+from skillwire.protocols.skill_discovery.listing import Change, What
+from skillwire.protocols.skill_discovery.messages import Endpoint, SkillType
+from skillwire.protocols.skill_discovery.node import DiscoveryNode, Role
+from skillwire.protocols.skill_discovery.route_agent import Offer
+from skillwire.testing.fake_network import FakeNetwork
+
+GROUP_KEY = GroupKey(b"a secret that all of us share")
+REGISTRY, OFFERS, ASKS = Role.MCP_AGENT, Role.ROUTE_AGENT, Role.END_AGENT
+
+
+class Lan(FakeNetwork):
+    """Nodes by host; ``told`` holds what each has told, with the time."""
+
+    def __init__(self, seed=1, **options):
+        self.told: list[tuple[float, str, Any]] = []
+        self.nodes: dict[str, DiscoveryNode] = {}
+        super().__init__(seed, on_event=self._tell, **options)
+
+    def node(self, host, *roles, agent_id=None, skew=0.0, **options):
+        """Start an agent at a host; it has a group key unless told otherwise."""
+        trust: dict[str, Any] = {"identity": GROUP_KEY, "authority": GROUP_KEY} | options
+        name = agent_id or f"agent-{host.replace(':', '-')}"
+        random = Random(name)  # noqa: S311 - a simulation has to be repeatable
+        node = DiscoveryNode(name, random=random, roles=frozenset(roles or Role), **trust)
+        self.nodes[host] = node
+        self.add(host, node, is_in_group=not roles or REGISTRY in roles, skew=skew)
+        return node
+
+    def offer(self, host, skill_id, *, capabilities=("user-auth",), scenes=("auth",), **changes):
+        """Offer a skill of the agent at a host."""
+        facts: dict[str, Any] = {
+            "version": "0.7.0",
+            "skill_type": SkillType.TOOL,
+            "endpoint": Endpoint(host, 8080),
+        } | changes
+        offer = Offer(skill_id, **facts, capabilities=capabilities, scenes=scenes)
+        self.nodes[host].route_agent.offer(offer, self.moment(host))
+        self.tend(host)
+
+    def do(self, host, act):
+        """Do something with a node and the time it is there; return what that gives."""
+        result = act(self.nodes[host], self.moment(host))
+        self.tend(host)
+        return result
+
+    def events(self, kind, host=None):
+        """Return what was told, of one kind."""
+        return [event for _, at, event in self.told if isinstance(event, kind) and host in {None, at}]
+
+    def listed(self, host):
+        """Return the skills that an agent lists, with their status."""
+        return {listed.key: str(listed.health.status) for listed in self.nodes[host].registry}
+
+    def _tell(self, host, event):
+        self.told.append((self.clock.steady, host, event))
+        if isinstance(event, Change) and event.what is What.SUSPECTED:
+            self.at(0.05, lambda: self._probe(host, event.listed))
+
+    def _probe(self, host, listed):
+        if host in self._hosts and self.reaches(host, listed.registration.endpoint.host):
+            self.do(host, lambda node, now: node.answered_probe(listed.key, now))

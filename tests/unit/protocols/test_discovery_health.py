@@ -1,0 +1,133 @@
+"""The health of a skill: what it says, what its silence comes to, and how it gets well again."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skillwire.protocols.skill_discovery.health import (
+    TRANSITIONS,
+    Event,
+    Health,
+    Silence,
+    answered_probe,
+    next_step,
+    silent,
+    told,
+)
+from skillwire.protocols.skill_discovery.messages import HealthStatus
+from skillwire.protocols.skill_discovery.settings import DiscoverySettings
+
+S = HealthStatus
+SETTINGS = DiscoverySettings()
+TOLD = [status for status in S if status is not S.UNKNOWN]
+
+
+def beat(health, now, status=S.HEALTHY):
+    return told(health, status, now, SETTINGS)
+
+
+def test_every_status_has_a_row_and_every_row_every_event():
+    assert set(TRANSITIONS) == set(S)
+    assert all(set(row) == set(Event) for row in TRANSITIONS.values())
+    assert all(S.UNKNOWN not in row.values() for status, row in TRANSITIONS.items() if status is not S.UNKNOWN)
+
+
+@pytest.mark.spec("SDP-health-told")
+@pytest.mark.parametrize("status", [S.DEGRADED, S.MAINTENANCE, S.UNHEALTHY, S.OFFLINE])
+def test_what_a_skill_says_of_itself_counts_at_once(status):
+    assert beat(Health(S.HEALTHY, 0.0), 1.0, status).status is status
+
+
+@pytest.mark.spec("SDP-health-silence")
+def test_silence_makes_suspect_after_two_beats_unhealthy_after_three_and_ends_after_thirty_seconds():
+    health, seen = Health(S.HEALTHY, 100.0), []
+    while True:
+        at = next_step(health, SETTINGS)
+        assert silent(health, at - 0.01, SETTINGS) == (health, Silence.NOTHING)
+        health, silence = silent(health, at, SETTINGS)
+        seen.append((at - 100.0, silence, health.status, health.is_suspect))
+        if silence is Silence.EXPIRED:
+            break
+    assert seen == [
+        (10.0, Silence.SUSPECTED, S.HEALTHY, True),
+        (15.0, Silence.MISSED, S.UNHEALTHY, True),
+        (30.0, Silence.EXPIRED, S.UNHEALTHY, True),
+    ]
+
+
+@pytest.mark.spec("SDP-health-refuted")
+def test_a_newer_beat_refutes_a_suspicion():
+    suspected, _ = silent(Health(S.HEALTHY, 0.0), 10.0, SETTINGS)
+    assert suspected.is_suspect
+    refuted = beat(suspected, 11.0)
+    assert (refuted.status, refuted.is_suspect, refuted.heard) == (S.HEALTHY, False, 11.0)
+
+
+@pytest.mark.spec("SDP-health-probe")
+def test_an_answer_to_the_probe_puts_off_the_next_step_of_silence_once():
+    suspected, _ = silent(Health(S.HEALTHY, 0.0), 10.0, SETTINGS)
+    excused = answered_probe(suspected, 10.1)
+    assert silent(excused, 15.0, SETTINGS)[1] is Silence.NOTHING
+    assert answered_probe(excused, 20.0) is excused
+    fallen, silence = silent(excused, 25.1, SETTINGS)
+    assert silence is Silence.MISSED
+    excused = answered_probe(fallen, 25.2)
+    assert (excused.status, next_step(excused, SETTINGS)) == (S.UNHEALTHY, 55.2)
+    assert answered_probe(excused, 50.0) is excused
+    assert answered_probe(Health(S.HEALTHY, 0.0), 5.0).heard == 0.0, "nobody asked"
+
+
+@pytest.mark.spec("SDP-health-recovery")
+def test_two_good_beats_make_an_unhealthy_skill_healthy_again():
+    fallen, _ = silent(Health(S.HEALTHY, 0.0, is_suspect=True), 15.0, SETTINGS)
+    once = beat(fallen, 16.0)
+    assert (fallen.status, once.status) == (S.UNHEALTHY, S.UNHEALTHY)
+    assert beat(beat(once, 17.0, S.UNHEALTHY), 18.0).status is S.UNHEALTHY, "in a row"
+    assert beat(once, 21.0).status is S.HEALTHY
+
+
+@pytest.mark.spec("SDP-health-restart")
+def test_after_a_restart_a_skill_is_unknown_until_a_beat():
+    unknown = Health(S.UNKNOWN, 0.0)
+    assert silent(unknown, 9.0, SETTINGS)[0].status is S.UNKNOWN
+    assert beat(unknown, 3.0).status is S.HEALTHY
+    assert beat(unknown, 3.0, S.DEGRADED).status is S.DEGRADED
+
+
+@pytest.mark.spec("SDP-health-flapping")
+def test_a_skill_that_flaps_is_held_down():
+    health, now = Health(S.HEALTHY, 0.0), 0.0
+    for _ in range(4):
+        health = beat(health, now := now + 1, S.UNHEALTHY)
+        health = beat(health, now := now + 1)
+        health = beat(health, now := now + 1)
+    assert health.status is S.UNHEALTHY
+    assert now < health.held_until <= now + SETTINGS.hold_down
+    assert beat(health, health.held_until - 0.1).status is S.UNHEALTHY
+    assert beat(health, health.held_until).status is S.HEALTHY
+
+
+def test_falling_now_and_then_is_no_flapping():
+    health, now = Health(S.HEALTHY, 0.0), 0.0
+    for _ in range(20):
+        health = beat(health, now := now + 300, S.UNHEALTHY)
+        health = beat(beat(health, now + 5), now + 10)
+        assert health.status is S.HEALTHY
+
+
+@given(st.lists(st.tuples(st.floats(0, 40), st.sampled_from([*TOLD, "silent", "probe"])), max_size=30))
+def test_whatever_happens_time_goes_on(events):
+    health, now = Health(S.HEALTHY, 0.0), 0.0
+    for pause, what in events:
+        now += pause
+        if what == "silent":
+            health, silence = silent(health, now, SETTINGS)
+            assert silence is Silence.EXPIRED or next_step(health, SETTINGS) > now or silence is not Silence.NOTHING
+        elif what == "probe":
+            health = answered_probe(health, now)
+        else:
+            health = beat(health, now, what)
+            assert health.heard == now
+            assert not health.is_suspect
+            assert health.status is what or what is S.HEALTHY
+        assert health.heard <= now

@@ -14,6 +14,7 @@ import asyncio
 import threading
 import time
 from collections import deque
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
 
@@ -60,18 +61,21 @@ class _Done(NamedTuple):
 class GroupCommit:
     """Writes to ``database``, from any number of callers of one event loop.
 
-    The thread begins with the first write and ends with :meth:`close`. ``on_foreign_change`` is called in it when
-    another connection has written.
+    The thread begins with the first write and ends with :meth:`close`.
     """
 
     def __init__(self, database: Database) -> None:
-        self.on_foreign_change: Callable[[], object] = lambda: None
         self._database = database
         self._version = 0
         self._looked = 0.0
         self._wanted = threading.Condition()
         self._shift: _Shift | None = None
         self._thread: threading.Thread | None = None
+        self._watcher: tuple[asyncio.AbstractEventLoop, Callable[[], object]] | None = None
+
+    def watch(self, changed: Callable[[], object]) -> None:
+        """Let the running event loop call ``changed`` whenever another connection has written."""
+        self._watcher = asyncio.get_running_loop(), changed
 
     async def run(self, call: Callable[[], T], *, then: Callable[[T], object] = lambda _: None) -> T:
         """Return what ``call`` returns, once all that it wrote is on the disk.
@@ -145,7 +149,8 @@ class GroupCommit:
             return
         if version != self._version:
             self._version = version
-            self.on_foreign_change()
+            if self._watcher is not None:
+                _call(*self._watcher)
 
     def _write(self, writes: list[_Write]) -> list[_Done]:
         try:
@@ -167,11 +172,12 @@ class GroupCommit:
 def _tell(done: list[_Done]) -> None:
     """Wake the callers, with one call to each event loop."""
     for loop in {one.write.loop for one in done}:
-        told = [one for one in done if one.write.loop is loop]
-        try:
-            loop.call_soon_threadsafe(_tell_all, loop, told)
-        except RuntimeError:  # the loop is closed, and nobody waits any more
-            continue
+        _call(loop, partial(_tell_all, loop, [one for one in done if one.write.loop is loop]))
+
+
+def _call(loop: asyncio.AbstractEventLoop, call: Callable[[], object]) -> None:
+    with suppress(RuntimeError):  # the loop is closed, and nobody waits there any more
+        loop.call_soon_threadsafe(call)
 
 
 def _tell_all(loop: asyncio.AbstractEventLoop, done: list[_Done]) -> None:

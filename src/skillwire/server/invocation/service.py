@@ -125,8 +125,7 @@ class Executions:
     def start(self) -> None:
         """Begin to run what waits, unless that has begun."""
         if not self._tasks:
-            loop = asyncio.get_running_loop()
-            self.desk.writer.on_foreign_change = lambda: loop.call_soon_threadsafe(self._look)
+            self.desk.writer.watch(self._look)
             self._tasks = [self._begin(one.work()) for one in self._background]
 
     def hang_up(self) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import sqlite3
 import threading
+import time
 
 import pytest
 
@@ -27,9 +28,7 @@ class Writer:
 
     def __init__(self, folder):
         self.database = Database(folder / "a.db", migrations=[SCHEMA])
-        self.foreign = threading.Event()
         self.commit = GroupCommit(self.database)
-        self.commit.on_foreign_change = self.foreign.set
         self.gate = threading.Event()
 
     def insert(self, number, table="a"):
@@ -55,6 +54,14 @@ class Writer:
         """Return what another process sees."""
         with contextlib.closing(sqlite3.connect(self.database.path)) as connection:
             return [number for (number,) in connection.execute("SELECT x FROM a ORDER BY x")]
+
+
+def write_elsewhere(writer, number):
+    """Insert a row as another process does."""
+    other = Database(writer.database.path, migrations=[SCHEMA])
+    with other.writing() as connection:
+        connection.execute("INSERT INTO a VALUES (?)", (number,))
+    other.close()
 
 
 @pytest.fixture
@@ -237,14 +244,29 @@ def test_caller_whose_loop_is_gone_hinders_nobody(writer):
 
 
 async def test_what_others_write_is_heard_of(writer):
+    heard = asyncio.Event()
+    writer.commit.watch(heard.set)
     await writer.commit.run(lambda: writer.insert(1))
     await asyncio.sleep(0.1)
-    writer.foreign.clear()
+    heard.clear()
     await writer.commit.run(lambda: writer.insert(2))
     await asyncio.sleep(0.1)
-    assert not writer.foreign.is_set()
-    other = Database(writer.database.path, migrations=[SCHEMA])
-    with other.writing() as connection:
-        connection.execute("INSERT INTO a VALUES (3)")
-    other.close()
-    assert await asyncio.to_thread(writer.foreign.wait, 5)
+    assert not heard.is_set()
+    write_elsewhere(writer, 3)
+    async with asyncio.timeout(5):
+        await heard.wait()
+
+
+def test_watcher_whose_loop_is_gone_hinders_nobody(writer):
+    async def watch():
+        writer.commit.watch(lambda: pytest.fail("its loop is closed"))
+        await writer.commit.run(lambda: writer.insert(1))
+
+    loop = asyncio.new_event_loop()
+    loop.run_until_complete(watch())
+    loop.close()
+    for number in (2, 4):
+        write_elsewhere(writer, number)
+        time.sleep(0.3)  # it looks every quarter of a second
+        assert asyncio.run(writer.commit.run(lambda n=number: writer.insert(n + 1))) == number + 1
+    assert writer.rows() == [1, 2, 3, 4, 5]

@@ -31,7 +31,7 @@ from skillwire import limits
 from skillwire.adapters.sqlite.group_commit import GroupCommit
 from skillwire.model.execution import Claim, Execution, ExecutionStatus, Failure
 from skillwire.model.ledger import IdempotencyKey, Quota
-from skillwire.server.invocation.clock import moment
+from skillwire.adapters.clock import moment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator

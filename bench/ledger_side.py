@@ -30,7 +30,7 @@ from skillwire.model.sharing import SharedInput, Sharing
 from skillwire.model.skill import Artifact, Identifiers, Skill, SkillFile
 from skillwire.protocols.skill_sharing.messages import Caller, InvocationRequest
 from skillwire.server.invocation.changes import Changes
-from skillwire.server.invocation.clock import moment
+from skillwire.adapters.clock import moment
 from skillwire.server.invocation.desk import Desk
 from skillwire.server.invocation.offers import Offers
 from skillwire.server.invocation.worker import Worker

@@ -16,7 +16,7 @@ from skillwire.invocation.queue import turn_of
 from skillwire.invocation.states import STATES
 from skillwire.model.execution import Event, Execution, ExecutionStatus, Priority
 from skillwire.model.ledger import ExecutionQuery
-from skillwire.server.invocation.clock import moment
+from skillwire.adapters.clock import moment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -30,7 +30,7 @@ from skillwire import limits
 from skillwire.adapters.sqlite.group_commit import GroupCommit
 from skillwire.model.execution import Claim, ExecutionStatus
 from skillwire.model.ledger import IdempotencyKey, Quota
-from skillwire.server.invocation.clock import moment
+from skillwire.adapters.clock import moment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -1,6 +1,7 @@
 #!/bin/sh
-# The programs outside PyPI that tests run beside: nginx, common archivers, npm for the
-# peers in tests/interop, a browser for the page, shells for the completion, a reader of man pages, the sandbox.
+# The programs outside PyPI that tests run beside: nginx, common archivers, npm for the peers in tests/interop, a browser
+# for the page, shells for the completion, a reader of man pages, the sandbox; and for the local network what makes hosts
+# on it, Avahi, and a reader of captures.
 # As root on a Debian what is missing is installed. Elsewhere it is named with the fix; the tests that need
 # it are then skipped with that reason, so a failure here stops nothing.
 set -u
@@ -20,6 +21,12 @@ wants zsh zsh
 wants fish fish
 wants mandoc mandoc
 wants bwrap bubblewrap
+wants ip iproute2
+wants nft nftables
+wants avahi-browse avahi-utils
+wants avahi-daemon avahi-daemon
+wants dbus-daemon dbus
+wants tshark tshark
 [ -n "$missing" ] || exit 0
 
 if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null 2>&1; then

@@ -13,6 +13,7 @@ import uvicorn
 from tests.support.executions import claim_of, make_execution
 from tests.support.fake_desk import FakeDesk
 
+from skillwire.adapters.clock import moment
 from skillwire.adapters.sqlite.open import open_tokens
 from skillwire.invocation.inbox import worker_of
 from skillwire.model.execution import FINAL, ExecutionStatus
@@ -20,7 +21,6 @@ from skillwire.model.ledger import ExecutionQuery, Quota
 from skillwire.server import app, compose
 from skillwire.server.connection import Connection
 from skillwire.server.executions_console.console import ExecutionsConsole
-from skillwire.server.invocation.clock import moment
 
 PATIENCE = 30.0
 LONG = 3600.0

@@ -118,9 +118,9 @@ def _grants(_: click.Context, __: str) -> Iterator[Word]:
 
 
 def _tasks(_: click.Context, __: str) -> Iterator[Word]:
+    from skillwire.adapters.clock import moment  # noqa: PLC0415  # same
     from skillwire.adapters.sqlite.open import has_database, open_ledger  # noqa: PLC0415  # only where it is asked for
     from skillwire.invocation.inbox import Inbox, read_task  # noqa: PLC0415  # same
-    from skillwire.server.invocation.clock import moment  # noqa: PLC0415  # same
 
     for task in Inbox(open_ledger(), "nobody", moment).tasks() if has_database() else ():
         yield Word(task.execution_id, read_task(task).title)

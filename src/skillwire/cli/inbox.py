@@ -158,10 +158,10 @@ def _can_ask(output: Output) -> bool:
 
 
 def _open(person: str | None) -> Inbox:
+    from skillwire.adapters.clock import moment  # noqa: PLC0415  # same
     from skillwire.adapters.sqlite.open import open_ledger  # noqa: PLC0415  # --help does without
     from skillwire.cli.person import login_name  # noqa: PLC0415  # same
     from skillwire.invocation.inbox import Inbox  # noqa: PLC0415  # same
-    from skillwire.server.invocation.clock import moment  # noqa: PLC0415  # same
 
     return Inbox(open_ledger(), login_name() if person is None else person, moment)
 

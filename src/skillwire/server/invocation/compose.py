@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from skillwire.adapters.clock import moment
 from skillwire.adapters.http.asynchronous import AsyncDriver
 from skillwire.adapters.memory.dispatcher import LocalDispatcher
 from skillwire.adapters.sqlite.group_commit import GroupCommit
@@ -20,7 +21,6 @@ from skillwire.adapters.sqlite.skill_versions import SqliteSkillVersions
 from skillwire.invocation.code import is_code
 from skillwire.invocation.settings import RunSettings
 from skillwire.server.invocation.changes import Changes
-from skillwire.server.invocation.clock import moment
 from skillwire.server.invocation.desk import Desk
 from skillwire.server.invocation.granted import Granted
 from skillwire.server.invocation.known_calls import KnownCalls

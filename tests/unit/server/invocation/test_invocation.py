@@ -7,13 +7,13 @@ import pytest
 from tests.support.invoking import Caller, failing, write_action
 from tests.support.publishing import write_skill
 
+from skillwire.adapters.clock import moment
 from skillwire.adapters.sqlite.open import open_grants, open_ledger, open_tokens
 from skillwire.invocation.settings import ExecutionSettings
 from skillwire.model.execution import Outcome
 from skillwire.model.ledger import Moment
 from skillwire.protocols.skill_sharing.validation import validate
 from skillwire.server.invocation import compose
-from skillwire.server.invocation.clock import moment
 
 INPUTS = """
 [inputs.text]

@@ -7,12 +7,12 @@ import asyncio
 import structlog
 from tests.support.invoking import write_action
 
+from skillwire.adapters.clock import moment
 from skillwire.adapters.sqlite.open import open_ledger
 from skillwire.invocation.settings import ExecutionSettings
 from skillwire.model.execution import ExecutionStatus, Outcome
 from skillwire.model.ledger import Moment, Quota
 from skillwire.server.invocation import sweep
-from skillwire.server.invocation.clock import moment
 
 ACCEPTING = ExecutionSettings(concurrency=0, grant_all=True)
 

@@ -1,0 +1,142 @@
+"""What is known of a local network: its skills, scenes and changes, as everybody above the protocol sees them.
+
+Spec: SDP §2 to §5, §8, §11.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+#: A skill with one of these may be called.
+USABLE_STATUSES: Final = frozenset({"HEALTHY", "DEGRADED", "UNKNOWN"})
+
+
+class FoundVia(StrEnum):
+    """Where a skill was heard of."""
+
+    MULTICAST = "multicast"
+    MDNS = "mdns"
+    CACHE = "cache"
+
+
+class LanSkill(NamedTuple):
+    """One skill of one agent.
+
+    Args:
+        agent_id: who offers it.
+        skill_id: its identifier in Skill Discovery.
+        version: SemVer.
+        skill_type: such as ``tool-skill``.
+        host: an address; IPv6 without brackets.
+        port: of its HTTP server.
+        capabilities: what it can do.
+        scenes: that it takes part in.
+        status: ``HEALTHY``, ``DEGRADED``, ``UNHEALTHY``, ``MAINTENANCE``, ``OFFLINE`` or ``UNKNOWN``.
+        is_verified: whether its key is certified; what is not is used only when the user says so.
+        found_via: where it was heard of.
+        heard: when the last sign of life came, in seconds since the epoch.
+        is_stale: whether the network is suspected, and not the skill.
+    """
+
+    agent_id: str
+    skill_id: str
+    version: str
+    skill_type: str
+    host: str
+    port: int
+    capabilities: tuple[str, ...] = ()
+    scenes: tuple[str, ...] = ()
+    status: str = "UNKNOWN"
+    is_verified: bool = False
+    found_via: FoundVia = FoundVia.MULTICAST
+    heard: float = 0.0
+    is_stale: bool = False
+
+    @property
+    def endpoint(self) -> str:
+        """``host:port``, an IPv6 address in brackets."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether it may be called now."""
+        return self.status in USABLE_STATUSES
+
+
+class LanMember(NamedTuple):
+    """A provider in a scene's group; ``role`` is ``PRIMARY`` or ``BACKUP``."""
+
+    agent_id: str
+    skill_id: str
+    role: str
+
+
+class LanScene(NamedTuple):
+    """A scene, its group, and who provides it, the PRIMARY first."""
+
+    name: str
+    group_id: str
+    members: tuple[LanMember, ...]
+
+
+class LanChange(NamedTuple):
+    """Something that has happened on the network.
+
+    Args:
+        kind: ``registered``, ``updated``, ``status``, ``suspected``, ``stale``, ``left`` or ``evicted`` of a skill;
+            ``scene`` when a group has another PRIMARY or other members; ``missed`` when a slow listener lost changes
+            and has to look at everything again.
+        at: seconds since the epoch.
+        skill: as it is, or as it last was.
+        scene: as it is.
+    """
+
+    kind: str
+    at: float
+    skill: LanSkill | None = None
+    scene: LanScene | None = None
+
+
+class LanSnapshot(NamedTuple):
+    """The network as one agent knows it. ``is_suspected`` says that so many fell silent that it is the network."""
+
+    agent_id: str
+    at: float
+    skills: tuple[LanSkill, ...]
+    scenes: tuple[LanScene, ...]
+    is_suspected: bool = False
+
+
+class SceneResult(NamedTuple):
+    """What came of asking for a scene. Spec: SDP §4.
+
+    Args:
+        scene: that was asked for.
+        group_id: of the group that was joined; empty when there is none.
+        connection_info: SDP 4.3's keys as they were told, with ``endpoint`` (``host:port``); with ``apiKey`` and
+            ``expiresAt`` when the provider handed out a short-lived key.
+        skill_id: of the provider.
+        version: of it.
+        capabilities: of it.
+        members: of the group, the PRIMARY first.
+        is_missing: whether somebody said that the scene is not here, rather than nobody answering.
+    """
+
+    scene: str
+    group_id: str = ""
+    connection_info: Mapping[str, str | int] = MappingProxyType({})
+    skill_id: str = ""
+    version: str = ""
+    capabilities: tuple[str, ...] = ()
+    members: tuple[LanMember, ...] = ()
+    is_missing: bool = False
+
+    @property
+    def is_joined(self) -> bool:
+        """Whether we are in the scene's group."""
+        return bool(self.group_id)

@@ -13,6 +13,7 @@ class DiscoverySettings:
         heartbeat_interval: between two heartbeats of a skill.
         suspect_missed: heartbeats missed until a skill is suspected, and probed.
         unhealthy_missed: heartbeats missed until it is UNHEALTHY.
+        retry_count: how often a suspect is asked for a sign of life before that.
         eviction: of silence, after which it is forgotten.
         good_beats: in a row that make an UNHEALTHY skill HEALTHY again.
         flap_limit: how often it may become UNHEALTHY before it is held down; each time counts half after
@@ -42,6 +43,7 @@ class DiscoverySettings:
     heartbeat_interval: float = 5.0
     suspect_missed: int = 2
     unhealthy_missed: int = 3
+    retry_count: int = 3
     eviction: float = 30.0
     good_beats: int = 2
     flap_limit: float = 3.0

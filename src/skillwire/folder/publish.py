@@ -128,6 +128,7 @@ def _prepared(folder: LoadedFolder, publisher: str) -> Prepared:
         sharing=share(folder, kind),
         action=action_of(manifest) if kind == "action" else None,
         findings=folder.findings,
+        skill_type=manifest.skill_type,
     )
     return Prepared(folder.path, skill, folder.files, content, folder)
 

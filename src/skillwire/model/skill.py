@@ -54,6 +54,7 @@ class Skill(NamedTuple):
 
     ``files`` are sorted by path, ``SKILL.md`` first. ``identifiers`` are the skill's names in the other
     protocols, held and never derived back (specs §0). ``action`` is how it is executed, None for instructions.
+    ``skill_type`` is what Skill Discovery calls it; None where the folder says nothing.
     """
 
     publisher: str
@@ -74,6 +75,7 @@ class Skill(NamedTuple):
     sharing: Sharing | None = None
     action: Action | None = None
     findings: tuple[Finding, ...] = ()
+    skill_type: str | None = None
 
 
 class Identifiers(NamedTuple):

@@ -89,7 +89,7 @@ class FunctionExecutor:
         if inspect.iscoroutinefunction(call.func) or inspect.iscoroutinefunction(getattr(call.func, "__call__", None)):  # noqa: B004  # an object that awaits
             return await call()
         await self._threads.acquire()
-        result = await _in_thread(call, self._threads.release)
+        result = await in_thread(call, self._threads.release)
         return await result if inspect.isawaitable(result) else result
 
 
@@ -104,7 +104,7 @@ async def _uncancelled(work: Coroutine[Any, Any, Any]) -> Any:
         raise _RaisedError(str(error) or type(error).__name__) from error
 
 
-async def _in_thread(call: Callable[[], Any], done: Callable[[], None]) -> Any:
+async def in_thread(call: Callable[[], Any], done: Callable[[], None]) -> Any:
     """Return what ``call`` returns in a thread of its own; ``done`` is called in the loop when the thread ends.
 
     Cancelling leaves the thread alone, which nothing could stop.

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-_FORMAT: Final = 7
+_FORMAT: Final = 8
 
 
 class FolderRecord(NamedTuple):

@@ -60,6 +60,7 @@ def pack_skill(skill: Skill) -> bytes:
                 skill.action.idempotent,
             ),
             finding_rows(skill.findings),
+            skill.skill_type,
         )
     )
 
@@ -68,7 +69,7 @@ def unpack_skill(data: bytes) -> Skill:
     """Return the skill that :func:`pack_skill` made ``data`` of."""
     publisher, name, version, description, files, artifact, *optional = _decoder.decode(data)
     license_, compatibility, allowed_tools, metadata, access, kind, scenes, capabilities, names, *rest = optional
-    sharing, action, findings = rest
+    sharing, action, findings, *later = rest  # the ledger may hold rows from before there were later ones
     artifact_type, media_type, extension, size, digest = artifact
     return Skill(
         publisher=publisher,
@@ -89,6 +90,7 @@ def unpack_skill(data: bytes) -> Skill:
         sharing=sharing and _read_sharing(sharing),
         action=action and _read_action(action),
         findings=read_findings(findings),
+        skill_type=later[0] if later else None,
     )
 
 

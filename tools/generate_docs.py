@@ -29,6 +29,7 @@ from skillwire.cli import main as command_line
 from skillwire.cli.documents import names as document_names
 from skillwire.cli.documents import schema_of
 from skillwire.folder import rules
+from skillwire.protocols.skill_discovery import configuration as discovery
 from skillwire.resolver.agents import AGENTS
 from skillwire.resolver.settings import SETTINGS
 
@@ -41,6 +42,7 @@ REFERENCE: Final = Path(__file__).parent.parent / "docs" / "reference"
 PROTOCOL: Final = REFERENCE / "protocols" / "agent-skills.md"
 SHARING: Final = REFERENCE / "protocols" / "skill-sharing.md"
 SKILLS_RPC: Final = REFERENCE / "protocols" / "skills-rpc.md"
+SKILL_DISCOVERY: Final = REFERENCE / "protocols" / "skill-discovery.md"
 CLAUSES: Final = Path(codes.__file__).parent / "protocols" / "agent_skills" / "SPEC.md"
 _BLOCK: Final = re.compile(r"(<!-- generated: (?P<name>[\w-]+) -->\n).*?(<!-- end of generated -->)", re.DOTALL)
 
@@ -73,6 +75,8 @@ def generated_pages() -> Iterator[tuple[Path, str]]:
     )
     yield _filled(SHARING, "Skill Sharing", {"clauses": clauses_by_section("skill_sharing")})
     yield _filled(SKILLS_RPC, "Skills Protocol", {"clauses": clauses_by_section("skills_rpc")})
+    yield _filled(SKILL_DISCOVERY, "Skill Discovery", {"clauses": clauses_by_section("skill_discovery")})
+    yield _filled(REFERENCE / "lan-configuration.md", "The network's configuration", {"keys": discovery_keys()})
     yield _filled(REFERENCE / "commands" / "index.md", "Commands", {"commands": list_of_commands()})
     for name in (name for section in command_line.SECTIONS.values() for name in section):
         command = importlib.import_module(f"skillwire.cli.{name}").command
@@ -178,8 +182,10 @@ def clauses_by_section(protocol: str) -> str:
     text = (CLAUSES.parents[1] / protocol / "SPEC.md").read_text()
     parts = []
     for section in text.split("\n## ")[1:]:
-        rows = re.findall(r"^\| ((?:SS[PB]|SKP|RPC)-[\w-]+) \| (.+?) \| (.+) \|$", section, re.MULTILINE)
-        told = ((f"`{name}`", where, what) for name, where, what in rows)
+        rows = re.findall(r"^\| ((?:SS[PB]|SKP|RPC|SDP)-[\w-]+) \| (.+?) \| (.+) \|$", section, re.MULTILINE)
+        told = [(f"`{name}`", where, what) for name, where, what in rows]
+        if not told:
+            continue
         parts += [f"### {section.partition(chr(10))[0]}"]
         parts.append(_table(("clause", "section of the text", "what holds"), told).replace("[ours]", "**ours**"))
     return "\n\n".join(parts).replace("****ours****", "**ours**")
@@ -242,6 +248,16 @@ def settings() -> str:
             for key, row in SETTINGS.items()
         ),
     )
+
+
+def discovery_keys() -> str:
+    """Return every key below ``discovery``, under the table that it stands in."""
+    tables: dict[str, list[tuple[str, ...]]] = {}
+    for path, key in discovery.KEYS.items():
+        table, _, name = path.rpartition(".")
+        tables.setdefault(table, []).append((f"`{name}`", key.meaning))
+    titles = {table: f"`discovery.{table}`" if table else "`discovery`" for table in tables}
+    return "\n\n".join(f"### {titles[table]}\n\n{_table(('key', 'meaning'), rows)}" for table, rows in tables.items())
 
 
 def _default(value: object) -> str:

@@ -1036,6 +1036,63 @@ CODES: dict[str, CodeInfo] = {
         "Restore it from a copy. A new key makes every token worthless: remove the file to have one made.",
         exit_code=7,
     ),
+    # --- keys of the local network -----------------------------------------------------------------------
+    "LAN_KEYS": CodeInfo(
+        "The key of an agent cannot be used",
+        "The file is readable by others, or holds no P-256 key, or a secret that is too short.",
+        "Take the right to read it from others: chmod 600 FILE. For a new key: skillwire key new --replace.",
+        exit_code=7,
+    ),
+    "LAN_TRUST": CodeInfo(
+        "What agents are held against cannot be used",
+        "A file of roots, intermediates or revocations is missing or holds something else, or our certificate is for "
+        "another agent.",
+        "Name files in PEM or DER as skillwire ca init writes them: root.pem and center.pem.",
+        exit_code=1,
+    ),
+    "LAN_REVOCATIONS": CodeInfo(
+        "A list of revoked certificates is refused",
+        "No trusted authority has signed it, it is damaged, too large, or of a time that is yet to come.",
+        "Name the list of the authority that is trusted here; the last good one stays in force meanwhile.",
+        exit_code=4,
+    ),
+    "CA_FOLDER": CodeInfo(
+        "There is no certificate authority in the folder",
+        "The folder was mistyped, or its certificate or key lies elsewhere.",
+        "Make one: skillwire ca init FOLDER. A key that was put away has to be put back to sign with it.",
+        exit_code=3,
+    ),
+    "CA_EXISTS": CodeInfo(
+        "There is an authority in the folder already",
+        "With another one, everything that it has issued would be worthless.",
+        "Use it as it is, or name another folder.",
+        exit_code=6,
+    ),
+    "CA_PASSPHRASE": CodeInfo(
+        "The key of the authority does not open",
+        "It is encrypted, and the passphrase in SKILLWIRE_CA_PASSPHRASE is missing or another.",
+        "Set SKILLWIRE_CA_PASSPHRASE to the passphrase that the authority was made with.",
+        exit_code=4,
+    ),
+    "CERTIFICATE_REQUEST": CodeInfo(
+        "No certificate is issued for this",
+        "The request is damaged, not signed by its own key, of another kind of key than P-256, or names what cannot be "
+        "certified.",
+        "Make one with skillwire key new, or name agents, skills and hosts in their plain forms.",
+        exit_code=1,
+    ),
+    "CERTIFICATE_REFUSED": CodeInfo(
+        "The certificate is not renewed",
+        "The one that asks has ended or was revoked, is of another authority, or asks for more than it has.",
+        "Have a new one issued: skillwire ca issue, and skillwire key install.",
+        exit_code=4,
+    ),
+    "CERTIFICATE_NOT_FOUND": CodeInfo(
+        "The authority has issued no such certificate",
+        "The serial number or name was mistyped, or another authority has issued it.",
+        "List them: skillwire ca list FOLDER.",
+        exit_code=3,
+    ),
     # --- grants ------------------------------------------------------------------------------------------
     "GRANT_NEEDLESS": CodeInfo(
         "Nothing of this skill is executed here",
@@ -1089,6 +1146,64 @@ CODES: dict[str, CodeInfo] = {
         "A datagram would be too large",
         "A datagram has at most 1,200 bytes, so that it arrives in one piece.",
         "Name fewer capabilities or scenes, or shorter ones.",
+    ),
+    "DISC_001": CodeInfo(
+        "Nobody on the network answered in time",
+        "No agent is there, its answers were lost, or a firewall keeps datagrams of UDP port 54321 away.",
+        "Try again, each time after a longer pause; skillwire lan shows whom this machine hears.",
+        retryable=True,
+        exit_code=5,
+    ),
+    "DISC_002": CodeInfo(
+        "No skills were found on the network",
+        "Nobody here offers what was asked for, or what is offered is not trusted.",
+        "Ask for fewer capabilities, or look in your sources, which have skills of elsewhere: skillwire find QUERY.",
+        exit_code=3,
+    ),
+    "DISC_003": CodeInfo(
+        "A skill could not be registered",
+        "An agent refused the registration: our key is not certified for it, another key is, or our clock is wrong.",
+        "Check the key, the certificate and the clock of this machine, and try again.",
+        retryable=True,
+        exit_code=4,
+    ),
+    "DISC_004": CodeInfo(
+        "Nobody whom you trust vouches for a skill",
+        "Its key has no certificate that leads to a configured root, or the certificate has expired or was revoked.",
+        "Check the certificate chain: [discovery.trust] roots. To use the skill all the same, say --unverified.",
+        exit_code=4,
+    ),
+    "DISC_005": CodeInfo(
+        "The local network failed us",
+        "An interface is down, datagrams cannot be sent, or a connection was refused or broken off.",
+        "Check the network of this machine; what was found before is used from the cache while it is good.",
+        retryable=True,
+        exit_code=5,
+    ),
+    "DISC_006": CodeInfo(
+        "A skill on the network cannot be used now",
+        "It is UNHEALTHY, OFFLINE or under maintenance, or its endpoint does not answer.",
+        "Use another skill with the same capability: skillwire find CAPABILITY --lan.",
+        retryable=True,
+        exit_code=5,
+    ),
+    "DISC_007": CodeInfo(
+        "Nobody on the network provides the scene",
+        "No skill that is registered here is in it, or none has all the capabilities that were asked for.",
+        "List the scenes that are here: skillwire scene list. Or install a skill that takes part in it and serve it.",
+        exit_code=3,
+    ),
+    "LAN_UNAVAILABLE": CodeInfo(
+        "This machine has no local network to speak on",
+        "No interface is up that takes multicast, or the one that is configured does not exist.",
+        "Connect the machine, or name an interface that is up in [discovery.udp] interfaces.",
+        retryable=True,
+        exit_code=5,
+    ),
+    "DISCOVERY_CONFIGURATION": CodeInfo(
+        "The configuration of discovery cannot be used",
+        "A table or key is unknown or malformed, or two figures contradict each other.",
+        "Correct it at the place that is named; docs/reference/protocols/skill-discovery.md lists what can be set.",
     ),
     # --- who asks the server -----------------------------------------------------------------------------
     "SERVER_CONFIGURATION": CodeInfo(

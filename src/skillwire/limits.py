@@ -290,12 +290,19 @@ CONSOLE_SESSION_SECONDS = Bound(12 * 3600, "seconds", "until somebody signs in a
 CONSOLE_SESSIONS_ENDED = Bound(10_000, "sessions", "that were ended by signing out, remembered until they are over")
 CONSOLE_STREAMS = Bound(200, "streams", "of live pages at once; further pages stand still until one is closed")
 CONSOLE_STREAM_SECONDS = Bound(1800, "seconds", "that one stream lasts; the page begins another")
+CONSOLE_LAN_ROWS = Bound(100, "skills", "on one page of the table of the local network; keeps its HTML below 100 kB")
+CONSOLE_LAN_AGENTS = Bound(16, "agents", "that are drawn on its map; of more, those in trouble first")
+CONSOLE_LAN_AGENT_SKILLS = Bound(8, "skills", "that are drawn around an agent; the others are counted there")
+CONSOLE_LAN_SCENES = Bound(8, "scenes", "that are drawn on the map; the list beside it has more")
+CONSOLE_LAN_LISTED_SCENES = Bound(50, "scenes", "in the list below the map; of more, the first by name")
 
 # --- the local network -----------------------------------------------------------------------------------
 DATAGRAM_BYTES = Bound(1_200, "bytes", "of a datagram; a lost fragment loses all of a larger one", "SDP 5.2")
 LAN_IDENTIFIER_LENGTH = Bound(128, "characters", "of an agent, skill, capability or scene; names of ours have 64")
 LAN_LIST_ENTRIES = Bound(64, "entries", "in one list of a datagram")
 LAN_CERTIFICATE_BYTES = Bound(700, "bytes", "of a leaf, as DER; ours have 470, and a datagram has room for little more")
+LAN_REVOCATIONS_BYTES = Bound(1024 * 1024, "bytes", "of the lists of revoked certificates; an entry has 40")
+LAN_TRUST_FILE_BYTES = Bound(256 * 1024, "bytes", "of a file with certificates, of which one has less than 1 KiB")
 LAN_HOST_LENGTH = Bound(253, "characters", "of a host's name, as in DNS")
 LAN_SKILLS = Bound(20_000, "skills", "that are listed; each costs 2 KiB, and a stranger may announce many")
 LAN_SKILLS_PER_AGENT = Bound(1_000, "skills", "of one agent")
@@ -309,6 +316,11 @@ LAN_MEMBERS = Bound(256, "agents", "that are told of changes in one scene; each 
 LAN_ANSWER_SKILLS = Bound(1_000, "skills", "in the answer to one discovery, 70 datagrams; the rest through HTTP")
 LAN_FOUND = Bound(10_000, "skills", "that are collected as answers to one discovery")
 LAN_REGISTRIES = Bound(64, "agents", "that are waited for to acknowledge; more than one network has")
+LAN_TXT_BYTES = Bound(400, "bytes", "of a TXT record that we publish; three of them share a packet")
+LAN_MDNS_SKILLS = Bound(200, "skills", "of one agent that are published by mDNS; the others by multicast alone")
+LAN_MDNS_INSTANCES = Bound(4_096, "instances", "followed by mDNS; the library keeps 10,000 records, three of each")
+LAN_MDNS_RESOLVING = Bound(16, "instances", "that are asked for at once, where nothing was told beside their names")
+LAN_MDNS_SECONDS = Bound(3, "seconds", "that such an instance may take; a publisher repeats itself within one")
 
 # --- MCP -------------------------------------------------------------------------------------------------
 MCP_SKILL_FILES = Bound(

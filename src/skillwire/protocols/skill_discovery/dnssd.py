@@ -1,0 +1,277 @@
+"""Skills as DNS-SD services: the instances that an agent publishes by mDNS, and what is read from those of others.
+
+An agent publishes one instance for itself and one for each skill, under ``_agent-skills._tcp`` and, for
+implementations that look there, under ``_ooder-skill._tcp``. The facts stand in the TXT record of an instance:
+``txtvers=1`` first, then
+
+======= ============================================================================================
+``id``  ``AGENT/SKILL``, or ``AGENT`` alone for the agent's own instance **[ours]**
+``v``   version
+``t``   the skill's type, or ``agent``
+``cap`` capabilities, separated by commas
+``sc``  scenes
+``p``   the path, on the instance's host and port, where more is told
+``st``  the status when it was published
+``kid`` which key the agent signs with: the beginning of the SHA-256 of its certificate, in hexadecimal
+``more`` ``1`` when a list was cut, so that the record keeps within 400 bytes
+======= ============================================================================================
+
+An instance's name is for people, ``SKILL @ AGENT``, and nothing is read from it. It has no dots, which some
+libraries take for the end of a label, and has a digest at its end where it differs from the identifier.
+
+What is read is a *hint*, a registration without a signature: nothing in a TXT record is proven, and a publisher that
+crashed stays in the caches of others for minutes. Spec: SDP §1.2; specs §3; RFC 6763 §6.
+
+Trust: names and TXT records are a stranger's; reading raises ``DecodeError`` and nothing else.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from skillwire import limits
+from skillwire.errors import DecodeError, ValidationError
+from skillwire.protocols.skill_discovery import fields
+from skillwire.protocols.skill_discovery.messages import Endpoint, HealthStatus, Register, SkillType
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from skillwire.protocols.skill_discovery.route_agent import Offer
+
+#: Ours first.
+SERVICE_TYPES: Final = ("_agent-skills._tcp.local.", "_ooder-skill._tcp.local.")
+#: The path where an agent tells more of itself.
+PATH: Final = "/.well-known/skill-discovery"
+#: What stands as ``t`` in the instance of an agent.
+AGENT: Final = "agent"
+_VERSION: Final = b"txtvers=1"
+_STRING_BYTES: Final = 255
+#: A TXT record that no publisher needs; RFC 6763 §6.2 asks for less.
+_READ_BYTES: Final = 1_300
+_PLAIN_NAME: Final = re.compile(r"[a-z0-9_-]+", re.ASCII)
+_PATH: Final = re.compile(r"/[!-~]{0,199}", re.ASCII)
+_KEY_ID: Final = re.compile(r"[0-9A-Za-z._-]{1,64}", re.ASCII)
+_DIGEST_DIGITS: Final = 8
+_SKILL_NAME_BYTES: Final = 32
+_AGENT_NAME_BYTES: Final = 24
+_NO_VERSION: Final = "0.0.0"
+
+
+class Advertised(NamedTuple):
+    """What a TXT record says.
+
+    Args:
+        agent_id: whose it is; empty where another implementation does not say.
+        skill_id: empty in the instance of an agent.
+        version: SemVer.
+        skill_type: None in the instance of an agent.
+        capabilities: of the skill; of all its skills for an agent.
+        scenes: in the same way.
+        path: where more is told.
+        status: when it was published.
+        key_id: which key the agent signs with.
+        is_cut: whether a list was cut.
+    """
+
+    agent_id: str
+    skill_id: str = ""
+    version: str = _NO_VERSION
+    skill_type: SkillType | None = None
+    capabilities: tuple[str, ...] = ()
+    scenes: tuple[str, ...] = ()
+    path: str = ""
+    status: HealthStatus = HealthStatus.UNKNOWN
+    key_id: str = ""
+    is_cut: bool = False
+
+
+class Instance(NamedTuple):
+    """A service to publish: ``skill_id`` is empty for the agent's own, ``host`` as in the offer, ``text`` its TXT."""
+
+    skill_id: str
+    host: str
+    port: int
+    text: bytes
+
+
+def encode_txt(facts: Advertised) -> bytes:
+    """Return a TXT record of at most 400 bytes; lists that do not fit are cut, the longer one first.
+
+    Raises:
+        ValidationError: ``DATAGRAM_SIZE`` when the identifiers alone are too long.
+    """
+    capabilities, scenes, is_cut = facts.capabilities, facts.scenes, facts.is_cut
+    while True:
+        strings = _strings(facts, ",".join(capabilities), ",".join(scenes), is_cut=is_cut)
+        size = sum(1 + len(string) for string in strings)
+        if size <= limits.LAN_TXT_BYTES and all(len(string) <= _STRING_BYTES for string in strings):
+            return b"".join(bytes((len(string),)) + string for string in strings)
+        if not capabilities and not scenes:
+            fix = "shorten the identifiers of the agent and the skill"
+            raise ValidationError("DATAGRAM_SIZE", f"{facts.skill_id or facts.agent_id}: too long for mDNS", fix=fix)
+        is_cut = True
+        if len(",".join(capabilities)) >= len(",".join(scenes)):
+            capabilities = capabilities[:-1]
+        else:
+            scenes = scenes[:-1]
+
+
+def _strings(facts: Advertised, capabilities: str, scenes: str, *, is_cut: bool) -> list[bytes]:
+    named = {
+        "id": f"{facts.agent_id}/{facts.skill_id}" if facts.skill_id else facts.agent_id,
+        "v": facts.version,
+        "t": facts.skill_type or AGENT,
+        "cap": capabilities,
+        "sc": scenes,
+        "p": facts.path,
+        "st": "" if facts.status is HealthStatus.UNKNOWN else facts.status,
+        "kid": facts.key_id,
+        "more": "1" if is_cut else "",
+    }
+    return [_VERSION, *(f"{key}={value}".encode() for key, value in named.items() if value)]
+
+
+def decode_txt(text: bytes) -> Advertised:
+    """Return what a TXT record says. Keys that are not ours, or that nobody needs, may be anything.
+
+    Raises:
+        DecodeError: ``DATAGRAM``.
+    """
+    if len(text) > _READ_BYTES:
+        raise DecodeError("DATAGRAM", f"a TXT record of {len(text)} bytes")
+    named = _named(text)
+    if named.get("txtvers", "1") != "1":
+        fields.refuse("a TXT record of version 1", named["txtvers"])
+    agent_id, slash, skill_id = named.get("id", "").rpartition("/")
+    if named.get("t") == AGENT:
+        agent_id, slash, skill_id = skill_id, "", ""
+    status = named.get("st", "")
+    return Advertised(
+        agent_id=fields.read_identifier(agent_id) if slash or not skill_id else "",
+        skill_id=fields.read_identifier(skill_id) if slash or skill_id else "",
+        version=fields.VERSION.read(named.get("v", _NO_VERSION)),
+        skill_type=fields.SKILL_TYPE.read(named.get("t", SkillType.TOOL)) if skill_id else None,
+        capabilities=fields.read_identifiers(named.get("cap", "")),
+        scenes=fields.read_identifiers(named.get("sc", "")),
+        path=_taken(_PATH, named.get("p", "")),
+        status=HealthStatus(status) if status in HealthStatus.__members__ else HealthStatus.UNKNOWN,
+        key_id=_taken(_KEY_ID, named.get("kid", "")),
+        is_cut=named.get("more") == "1",
+    )
+
+
+def _named(text: bytes) -> Mapping[str, str]:
+    """Return the values by their keys, whose case does not count; of equal keys the first. Spec: RFC 6763 §6.4."""
+    named: dict[str, str] = {}
+    for string in _split(text):
+        key, _, value = string.partition(b"=")
+        if key.isascii() and value.isascii():
+            named.setdefault(key.decode().lower(), value.decode())
+    return named
+
+
+def _split(text: bytes) -> Iterator[bytes]:
+    place = 0
+    while place < len(text):
+        end = place + 1 + text[place]
+        if end > len(text):
+            raise DecodeError("DATAGRAM", "a TXT record that breaks off")
+        yield text[place + 1 : end]
+        place = end
+
+
+def _taken(form: re.Pattern[str], value: str) -> str:
+    return value if form.fullmatch(value) else ""
+
+
+def agent_name(agent_id: str) -> str:
+    """Return the instance name of an agent: at most 24 bytes, without dots."""
+    return _name(agent_id, _AGENT_NAME_BYTES)
+
+
+def skill_name(skill_id: str, agent: str) -> str:
+    """Return the instance name of a skill: at most 63 bytes, without dots.
+
+    Args:
+        skill_id: the skill.
+        agent: the name under which its agent's own instance is published, of at most 28 bytes.
+    """
+    return f"{_name(skill_id, _SKILL_NAME_BYTES)} @ {agent}"
+
+
+def _name(identifier: str, most: int) -> str:
+    """Return a label for an identifier; two identifiers have two labels, though DNS knows no case."""
+    if len(identifier) <= most and _PLAIN_NAME.fullmatch(identifier):
+        return identifier
+    digest = hashlib.sha256(identifier.encode()).hexdigest()[:_DIGEST_DIGITS]
+    return f"{identifier.replace('.', '-').lower()[: most - _DIGEST_DIGITS - 1]}-{digest}"
+
+
+def host_name(agent_id: str, host: str) -> str:
+    """Return the mDNS host name under which an agent's addresses stand; nobody else has the same."""
+    digest = hashlib.sha256(f"{agent_id} {host}".encode()).hexdigest()
+    return f"skills-{digest[: 2 * _DIGEST_DIGITS]}.local."
+
+
+def key_id_of(certificate: bytes) -> str:
+    """Return the ``kid`` of an agent with this certificate, as DER; empty when it has none."""
+    return hashlib.sha256(certificate).hexdigest()[: 2 * _DIGEST_DIGITS] if certificate else ""
+
+
+def instances_of(
+    agent_id: str, offers: Iterable[Offer], statuses: Mapping[str, HealthStatus], key_id: str = ""
+) -> tuple[list[Instance], list[str]]:
+    """Return the services that tell of what an agent offers, its own first, and the skills that are left out.
+
+    Left out are those beyond the first 200, and those whose identifiers are too long.
+    """
+    skills = list(offers)
+    if not skills:
+        return [], []
+    union = [tuple(sorted({name for skill in skills for name in names(skill)})) for names in (_capabilities, _scenes)]
+    whole = Advertised(agent_id, capabilities=union[0], scenes=union[1], path=PATH, key_id=key_id)
+    own = whole._replace(version="0.7.0", status=HealthStatus.HEALTHY)
+    found = [Instance("", skills[0].endpoint.host, skills[0].endpoint.port, encode_txt(own))]
+    left_out = [skill.skill_id for skill in skills[limits.LAN_MDNS_SKILLS :]]
+    for skill in skills[: limits.LAN_MDNS_SKILLS]:
+        status = statuses.get(skill.skill_id, HealthStatus.HEALTHY)
+        facts = (skill.skill_id, skill.version, skill.skill_type, skill.capabilities, skill.scenes)
+        try:
+            text = encode_txt(Advertised(agent_id, *facts, PATH, status, key_id))
+        except ValidationError:
+            left_out.append(skill.skill_id)
+            continue
+        found.append(Instance(skill.skill_id, skill.endpoint.host, skill.endpoint.port, text))
+    return found, left_out
+
+
+def _capabilities(offer: Offer) -> tuple[str, ...]:
+    return offer.capabilities
+
+
+def _scenes(offer: Offer) -> tuple[str, ...]:
+    return offer.scenes
+
+
+def hint_of(text: bytes, server: str, host: str, port: int) -> Register | None:
+    """Return the registration that an instance hints at, without a signature; None for an agent's own instance.
+
+    Args:
+        text: its TXT record.
+        server: the host name in its SRV record; names the agent where the TXT record does not.
+        host: the address that was chosen from those of the server.
+        port: in its SRV record.
+
+    Raises:
+        DecodeError: ``DATAGRAM``.
+    """
+    facts = decode_txt(text)
+    if facts.skill_type is None:
+        return None
+    endpoint = fields.read_endpoint(str(Endpoint(host, port)))
+    agent_id = facts.agent_id or fields.read_identifier(server.split(".", 1)[0])
+    what = (facts.version, facts.skill_type, endpoint, facts.capabilities, facts.scenes)
+    return Register(agent_id, facts.skill_id, *what, timestamp=0)

@@ -80,6 +80,8 @@ class Publication:
         self.watch = Watch()
         #: Called with each revision before it is served, in the thread that makes it.
         self.prepares: list[Callable[[Revision], object]] = []
+        #: Called with each revision once it is served, in the same thread.
+        self.follows: list[Callable[[Revision], object]] = []
         self._base_url = base_url
         self._poll = poll
         self._needed = needed
@@ -207,6 +209,8 @@ class Publication:
             with suppress(RuntimeError):  # a loop that was closed; nobody waits there any more
                 loop.call_soon_threadsafe(event.set)
         self._waiting.clear()
+        for follow in self.follows:
+            follow(revision)
         whole, self._all = everything.changes_since(self._all), everything
         told, news = (everything, whole) if self._tells_all else (skills, changes)
         log_changes(self._log, self._number, len(told), news)

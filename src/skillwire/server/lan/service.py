@@ -1,0 +1,247 @@
+"""The life of an agent in a server: it announces what the server publishes, follows its changes, and says goodbye.
+
+It begins when the first revision is served, so that what is announced is there. A network that cannot be used is said
+once and tried again; the HTTP server goes on meanwhile. Goodbyes are sent while the server still answers, before its
+sockets close. Spec: SDP §2, §8, §9.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final, Protocol
+
+import structlog
+
+from skillwire.errors import SkillwireError
+from skillwire.protocols.skill_discovery.messages import Endpoint, HealthStatus, Reason
+from skillwire.server.invocation.changes import Changes
+from skillwire.server.lan.announce import make_announcement
+from skillwire.server.lan.conditions import GOOD
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+
+    from skillwire.model.lan import LanChange, LanSnapshot
+    from skillwire.model.skill import Skill
+    from skillwire.protocols.skill_discovery.configuration import LanSettings
+    from skillwire.protocols.skill_discovery.route_agent import Offer
+    from skillwire.server.lan.announce import Left
+    from skillwire.server.lan.conditions import Condition, Conditions
+    from skillwire.server.publication import Publication
+    from skillwire.server.revision import Revision
+
+#: Seconds until a network that could not be used is tried again.
+_AGAIN: Final = 5.0
+#: Seconds that goodbyes may take; three are sent within a quarter of one.
+_GOODBYE: Final = 3.0
+_NAMED: Final = 5
+
+
+class Agent(Protocol):
+    """What a service needs of :class:`skillwire.adapters.lan.agent.LanAgent`."""
+
+    agent_id: str
+
+    @property
+    def counters(self) -> Mapping[str, int]:
+        """How many datagrams came, and why some of them were dropped."""
+
+    async def start(self) -> None:
+        """Begin; raises ``NetworkError`` when no interface can be used."""
+
+    async def stop(self, reason: Reason = Reason.SHUTDOWN) -> None:
+        """Say goodbye and end."""
+
+    def announce(self, offers: Iterable[Offer]) -> None:
+        """Offer exactly these from now on."""
+
+    def report(self, skill_id: str, status: HealthStatus, detail: str = "") -> None:
+        """Say that a skill is otherwise than before."""
+
+    def snapshot(self) -> LanSnapshot:
+        """Return what is known."""
+
+    def listen(self) -> AsyncIterator[LanChange]:
+        """Yield what happens from now on."""
+
+
+class LanService:
+    """What a server does on the local network.
+
+    Args:
+        settings: the operator's.
+        publication: what is announced.
+        conditions: how its skills are.
+        make_agent: returns an agent that has not begun; it is given what says how a skill of ours is.
+
+    ``trouble`` says why there is no network, while there is none.
+    """
+
+    def __init__(
+        self,
+        settings: LanSettings,
+        publication: Publication,
+        conditions: Conditions,
+        make_agent: Callable[[Callable[[str], HealthStatus]], Agent],
+    ) -> None:
+        self.settings = settings
+        self.trouble = ""
+        self._publication = publication
+        self._conditions = conditions
+        self._make_agent = make_agent
+        self._endpoint: Endpoint | None = None
+        self._agent: Agent | None = None
+        self._changes = Changes()
+        self._wake = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._has_left = False
+        self._revision: Revision | None = None
+        self._skills: dict[str, Skill] = {}
+        self._offers: dict[str, Offer] = {}
+        self._conditions_told: dict[str, Condition] = {}
+        self._statuses: dict[str, HealthStatus] = {}
+        self._left: tuple[Left, ...] = ()
+        self._log = structlog.get_logger("skillwire.lan")
+
+    @property
+    def agent_id(self) -> str:
+        """The name of our agent; empty until it is there."""
+        return "" if self._agent is None else self._agent.agent_id
+
+    @property
+    def counters(self) -> Mapping[str, int]:
+        """What the agent counts, by name; nothing until it is there."""
+        return {} if self._agent is None else self._agent.counters
+
+    def snapshot(self) -> LanSnapshot | None:
+        """Return the network as our agent knows it; None until it is there."""
+        return None if self._agent is None else self._agent.snapshot()
+
+    def listen(self) -> AsyncIterator[LanChange] | None:
+        """Return what happens from now on, one change after the other; None until the agent is there."""
+        return None if self._agent is None else self._agent.listen()
+
+    async def changed(self, since: int, seconds: float) -> int:
+        """Return the number of the last change, when it is more than ``since`` or after ``seconds``."""
+        return await self._changes.beyond(since, seconds)
+
+    def reached_at(self, host: str, port: int) -> None:
+        """Take note where this server is reached; ``host`` is empty when it is at every address of this machine."""
+        self._endpoint = Endpoint(host, port)
+
+    def start(self) -> None:
+        """Begin, unless that has begun; on the event loop."""
+        if self._tasks or self._has_left:
+            return
+        if self._endpoint is None:
+            self.trouble = "nobody said where this server is reached"
+            self._log.warning("not on the LAN", reason=self.trouble)
+            return
+        loop = asyncio.get_running_loop()
+
+        def hear(_: object) -> None:
+            with suppress(RuntimeError):  # a loop that was closed
+                loop.call_soon_threadsafe(self._wake.set)
+
+        self._publication.follows.append(hear)
+        self._tasks.append(asyncio.create_task(self._live()))
+
+    def hang_up(self) -> None:
+        """Answer whoever waits for a change: the server stops."""
+        self._changes.close()
+
+    async def leave(self, reason: Reason = Reason.SHUTDOWN) -> None:
+        """Say goodbye for every skill, and end; it takes a moment, and not long. Further calls do nothing."""
+        if self._has_left:
+            return
+        self._has_left = True
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._conditions.close()
+        agent, self._agent = self._agent, None
+        if agent is not None:
+            await self._say_goodbye(agent, reason)
+        self._changes.tell_all()
+
+    async def _live(self) -> None:
+        await self._publication.first()
+        agent = await self._begin()
+        self._tasks.append(asyncio.create_task(self._hear(agent)))
+        while True:
+            self._wake.clear()
+            try:
+                await self._tend(agent)
+            except Exception:  # noqa: BLE001  # nobody else would hear of it, and it may pass
+                self._log.exception("the LAN could not be told")
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self.settings.figures.heartbeat_interval):
+                    await self._wake.wait()
+
+    async def _begin(self) -> Agent:
+        """Return an agent that has begun, as soon as one can."""
+        while True:
+            agent = self._make_agent(lambda skill_id: self._statuses.get(skill_id, HealthStatus.HEALTHY))
+            try:
+                await agent.start()
+            except SkillwireError as error:
+                if self.trouble != error.message:
+                    self._log.warning("not on the LAN", code=error.code, reason=error.message, again_in=_AGAIN)
+                self.trouble = error.message
+                await asyncio.sleep(_AGAIN)
+                continue
+            self.trouble, self._agent = "", agent
+            self._log.info("on the LAN", agent=agent.agent_id)
+            return agent
+
+    async def _hear(self, agent: Agent) -> None:
+        async for _ in agent.listen():
+            self._changes.tell()
+
+    async def _tend(self, agent: Agent) -> None:
+        """Announce what is published now, and report which skills are otherwise than they were."""
+        revision = self._publication.current
+        if revision is None:
+            return
+        is_new = revision is not self._revision
+        if is_new:
+            await asyncio.to_thread(self._prepare, revision, agent.agent_id)
+        conditions = await self._conditions.look(self._skills, revision.broken)
+        before, self._conditions_told = self._conditions_told, conditions
+        self._statuses = {self._offers[name].skill_id: one.status for name, one in conditions.items()}
+        if is_new:
+            agent.announce(self._offers.values())
+            self._revision = revision
+        for name, condition in conditions.items():
+            if condition != before.get(name, GOOD):
+                agent.report(self._offers[name].skill_id, condition.status, condition.detail)
+                self._tell_condition(name, condition)
+
+    def _prepare(self, revision: Revision, agent_id: str) -> None:
+        """Make the offers of a revision; in a thread."""
+        if self._endpoint is None:
+            return
+        announcement = make_announcement(revision.catalog.skills.values(), self._endpoint, agent_id)
+        self._offers = announcement.offers
+        self._skills = {name: revision.catalog.skills[name] for name in announcement.offers}
+        if announcement.left != self._left:
+            for one in announcement.left[:_NAMED]:
+                self._log.warning("not announced on the LAN", skill=one.name, reason=one.reason)
+            if len(announcement.left) > _NAMED:
+                self._log.warning("more are not announced on the LAN", skills=len(announcement.left) - _NAMED)
+        self._left = announcement.left
+
+    def _tell_condition(self, name: str, condition: Condition) -> None:
+        say = self._log.info if condition == GOOD else self._log.warning
+        reason = {"reason": condition.detail} if condition.detail else {}
+        say("the LAN is told", skill=name, status=condition.status.value, **reason)
+
+    async def _say_goodbye(self, agent: Agent, reason: Reason) -> None:
+        try:
+            async with asyncio.timeout(_GOODBYE):
+                await agent.stop(reason)
+        except TimeoutError:
+            self._log.warning("left the LAN without a goodbye", reason="it took too long")
+        except (SkillwireError, OSError) as error:
+            self._log.warning("left the LAN without a goodbye", reason=str(error))

@@ -305,6 +305,7 @@ LAN_REVOCATIONS_BYTES = Bound(1024 * 1024, "bytes", "of the lists of revoked cer
 LAN_TRUST_FILE_BYTES = Bound(256 * 1024, "bytes", "of a file with certificates, of which one has less than 1 KiB")
 LAN_HOST_LENGTH = Bound(253, "characters", "of a host's name, as in DNS")
 LAN_SKILLS = Bound(20_000, "skills", "that are listed; each costs 2 KiB, and a stranger may announce many")
+LAN_HINTS = Bound(4_096, "skills", "that mDNS alone tells of; each is probed every 30 s, and anybody can make them up")
 LAN_SKILLS_PER_AGENT = Bound(1_000, "skills", "of one agent")
 LAN_STREAMS = Bound(100_000, "timestamps", "that are remembered against replay, one for each skill and message type")
 LAN_SOURCES = Bound(4_096, "hosts", "whose datagrams are counted, each on its own")

@@ -50,7 +50,7 @@ class Registry:
     """An agent that keeps a registry, and somebody at the address of the corpus who registers there."""
 
     def __init__(self, identity, *, revoked=()):
-        chain = Chain([root().certificate], [center().certificate], is_revoked=set(revoked).__contains__)
+        chain = Chain([root().certificate], [center().certificate], is_revoked=lambda one: one.serial_number in revoked)
         self.identity, self.lan = identity, Lan()
         authority = ChainAuthority(chain)
         self.node = self.lan.node("192.168.1.1", REGISTRY, agent_id="registry", identity=identity, authority=authority)

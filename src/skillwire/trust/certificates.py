@@ -13,6 +13,7 @@ Spec: SDP §10.2; specs §3.
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from cryptography import x509
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
 _SIGNED: Final = SignatureAlgorithmOID.ECDSA_WITH_SHA256
 
 
+def _never(_: object = None) -> bool:
+    return False
+
+
 class Certified(NamedTuple):
     """What a certificate says, and whether somebody whom we trust says it.
 
@@ -38,6 +43,7 @@ class Certified(NamedTuple):
         skills: that it names.
         hosts: that it names, as addresses or names.
         until: seconds since the epoch.
+        is_revoked: whether it, or a certificate above it, was taken back since.
     """
 
     key: EcdsaKey
@@ -46,6 +52,7 @@ class Certified(NamedTuple):
     skills: frozenset[str]
     hosts: frozenset[str]
     until: float
+    is_revoked: Callable[[], bool] = _never
 
 
 class Chain:
@@ -54,7 +61,7 @@ class Chain:
     Args:
         roots: trusted certificates, DER.
         intermediates: certificates between them and leaves, DER.
-        is_revoked: whether the certificate of a serial number was taken back.
+        is_revoked: whether a certificate was taken back; asked again whenever its key is used.
         takes_strangers: whether a certificate that its own key signed is worth anything.
     """
 
@@ -63,7 +70,7 @@ class Chain:
         roots: Sequence[bytes] = (),
         intermediates: Sequence[bytes] = (),
         *,
-        is_revoked: Callable[[int], bool] = lambda _: False,
+        is_revoked: Callable[[x509.Certificate], bool] = _never,
         takes_strangers: bool = True,
     ) -> None:
         self._store = Store([x509.load_der_x509_certificate(root) for root in roots]) if roots else None
@@ -89,22 +96,38 @@ class Chain:
         if key is None or not is_now or leaf.signature_algorithm_oid != _SIGNED:
             return None
         is_own = leaf.issuer == leaf.subject
-        is_certified = not is_own and self._leads_to_root(leaf, now)
-        if not is_certified:
-            if not (is_own and self._takes_strangers):
+        if is_own:
+            if not self._takes_strangers:
                 return None
             leaf.verify_directly_issued_by(leaf)
-        return Certified(key, is_certified, *_names(leaf), until.timestamp())
+            return Certified(key, False, *_names(leaf), until.timestamp())
+        chain = self._way_to_root(leaf, now)
+        if not chain or self._is_any_revoked(chain):
+            return None
+        is_revoked = partial(self._is_any_revoked, chain)
+        return Certified(key, True, *_names(leaf), until.timestamp(), is_revoked)
 
-    def _leads_to_root(self, leaf: x509.Certificate, now: float) -> bool:
+    def _way_to_root(self, leaf: x509.Certificate, now: float) -> Sequence[x509.Certificate]:
+        """Return the certificates from a leaf to a root; none when there is no way, or one of them is not as ours."""
         if self._store is None:
-            return False
+            return ()
         verifier = PolicyBuilder().store(self._store).time(datetime.fromtimestamp(now, UTC)).build_client_verifier()
         try:
             chain = verifier.verify(leaf, self._intermediates).chain
         except VerificationError:
-            return False
-        return all(key_of(one) and not self._is_revoked(one.serial_number) for one in chain)
+            return ()
+        return chain if all(key_of(one) and one.signature_algorithm_oid == _SIGNED for one in chain) else ()
+
+    def _is_any_revoked(self, chain: Sequence[x509.Certificate]) -> bool:
+        return any(self._is_revoked(one) for one in chain)
+
+
+def names_of(certificate: bytes) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
+    """Return the agents, skills and hosts that a certificate names, DER; none when it cannot be read."""
+    try:
+        return _names(x509.load_der_x509_certificate(certificate))
+    except (ValueError, x509.ExtensionNotFound):
+        return frozenset(), frozenset(), frozenset()
 
 
 def _names(leaf: x509.Certificate) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:

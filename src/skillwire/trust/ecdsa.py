@@ -60,16 +60,16 @@ class EcdsaIdentity:
 
     Args:
         key: on P-256.
-        certificate: DER.
+        certificate: DER; when it is renewed, it is set anew, and the key stays.
     """
 
     def __init__(self, key: ec.EllipticCurvePrivateKey, certificate: bytes) -> None:
-        self._key = key
+        self.key = key
         self.certificate = certificate
 
     def sign(self, data: bytes) -> str:
         """Return the signature of ``data``."""
-        return base64.b64encode(self._key.sign(data, _ALGORITHM)).decode("ascii")
+        return base64.b64encode(self.key.sign(data, _ALGORITHM)).decode("ascii")
 
 
 def new_key() -> ec.EllipticCurvePrivateKey:

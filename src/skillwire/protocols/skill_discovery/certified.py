@@ -35,4 +35,5 @@ class ChainAuthority:
             return None
         if not found.is_certified:
             return Judgement(found.key, Standing.UNVERIFIED, until=found.until)
-        return Judgement(found.key, Standing.CERTIFIED, found.agents, found.skills, found.hosts, found.until)
+        names = found.agents, found.skills, found.hosts
+        return Judgement(found.key, Standing.CERTIFIED, *names, found.until, found.is_revoked)

@@ -10,7 +10,10 @@ from __future__ import annotations
 import hashlib
 import hmac
 from enum import StrEnum
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 class Standing(StrEnum):
@@ -50,6 +53,7 @@ class Judgement(NamedTuple):
         skills: that it certifies, whichever agent has them.
         hosts: that its holder may announce endpoints on, beside the one that it sends from.
         until: seconds since the epoch, after which it has to be judged again.
+        is_revoked: whether it was taken back since it was judged.
     """
 
     key: Key
@@ -58,6 +62,7 @@ class Judgement(NamedTuple):
     skills: frozenset[str] = frozenset()
     hosts: frozenset[str] = frozenset()
     until: float = float("inf")
+    is_revoked: Callable[[], bool] = lambda: False
 
     def standing_of(self, agent_id: str, skill_id: str | None = None) -> Standing | None:
         """Return how its holder stands as this agent with this skill; None when it is certified for others only."""

@@ -40,7 +40,7 @@ class KeyRing:
         if self._authority.shared_key() is not None:
             return self._authority.judge(agent_id, b"", now)
         found = self._agents.get(agent_id)
-        return found if found is not None and found.until > now else None
+        return found if found is not None and found.until > now and not found.is_revoked() else None
 
     def judge(self, agent_id: str, certificate: bytes, now: float) -> Judgement | None:
         """Return what a certificate is worth that an agent shows; None when it is refused."""

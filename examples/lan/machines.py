@@ -1,0 +1,83 @@
+"""Where the example's processes run: each on a machine of its own, as far as it can tell, or all on 127.0.0.1.
+
+On Linux, as root, a *machine* is a network namespace with an address of its own, and all of them hang on one bridge,
+which is a namespace, too: multicast goes from one to the others as on a switch, and nothing of it touches the network
+of the computer. Elsewhere every process is on loopback.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+NETWORK = "10.98.0"
+
+
+class Machine(NamedTuple):
+    """One machine: its address, its interface, and what to put before a command so that it runs there."""
+
+    host: str
+    interface: str
+    prefix: tuple[str, ...] = ()
+
+    def command(self, words: Sequence[str]) -> list[str]:
+        """Return the words that run a command on this machine."""
+        return [*self.prefix, *words]
+
+
+@contextmanager
+def machines(count: int, *, is_alone: bool = False) -> Iterator[tuple[str, list[Machine]]]:
+    """Give a sentence that says where they are, and ``count`` machines, which are taken away afterwards."""
+    why = "as was asked" if is_alone else obstacle()
+    if why:
+        yield f"all on 127.0.0.1, {why}", [Machine("127.0.0.1", "lo")] * count
+        return
+    with ExitStack() as undo:
+        prefix = f"swlan{os.getpid()}-"
+        switch = _namespace(f"{prefix}0", undo)
+        # Without a querier a bridge that snoops would lose multicast after some minutes.
+        _ip("-n", switch, "link", "add", "br0", "type", "bridge", "stp_state", "0", "mcast_snooping", "0")
+        _ip("-n", switch, "link", "set", "br0", "up")
+        made = [_machine(f"{prefix}{number}", switch, number, undo) for number in range(1, count + 1)]
+        yield f"{count} network namespaces on one bridge, {NETWORK}.1 and so on", made
+
+
+def obstacle() -> str:
+    """Return why there can be no namespaces here; nothing where there can."""
+    if not hasattr(os, "geteuid") or os.geteuid() != 0:
+        return "since only root may make network namespaces"
+    if shutil.which("ip") is None:
+        return "since there is no command ip (Debian: iproute2)"
+    name = f"swlan{os.getpid()}-probe"
+    tried = subprocess.run(["ip", "netns", "add", name], capture_output=True, text=True, check=False)
+    if tried.returncode:
+        return f"since this computer makes no network namespaces: {tried.stderr.strip()}"
+    subprocess.run(["ip", "netns", "delete", name], capture_output=True, check=False)
+    return ""
+
+
+def _machine(name: str, switch: str, number: int, undo: ExitStack) -> Machine:
+    _namespace(name, undo)
+    _ip("link", "add", f"port{number}", "netns", switch, "type", "veth", "peer", "name", "eth0", "netns", name)
+    _ip("-n", switch, "link", "set", f"port{number}", "master", "br0", "up")
+    _ip("-n", name, "address", "add", f"{NETWORK}.{number}/24", "dev", "eth0")
+    _ip("-n", name, "link", "set", "eth0", "up")
+    _ip("-n", name, "route", "add", "default", "dev", "eth0")
+    return Machine(f"{NETWORK}.{number}", "eth0", ("ip", "netns", "exec", name))
+
+
+def _namespace(name: str, undo: ExitStack) -> str:
+    _ip("netns", "add", name)
+    undo.callback(subprocess.run, ["ip", "netns", "delete", name], check=False)
+    _ip("-n", name, "link", "set", "lo", "up")
+    return name
+
+
+def _ip(*words: str) -> None:
+    subprocess.run(["ip", *words], check=True, capture_output=True)

@@ -1,0 +1,275 @@
+"""The stage on which a flow is played: starts processes, and prints what they say and send, step by step.
+
+A flow says which steps its figure in the text has. What happens is compared with the next of them: what fits is printed
+with its number, what does not is printed without one, the first time. So the numbers stand in the order of the figure
+because things happened in that order, or the flow fails.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import selectors
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from machines import Machine
+
+HERE = Path(__file__).resolve().parent
+PATIENCE = 30.0  # seconds for the next step of a figure
+_LONG = re.compile(r"[A-Za-z0-9+/]{40,}={0,2}")
+_REMEMBERED = 4096  # datagrams by whose sender an address gets its name
+
+
+class Failed(Exception):
+    """A flow went otherwise than its figure."""
+
+
+class Event(NamedTuple):
+    """Something that happened: a datagram that ``who`` sent, or a line that it printed (``kind`` is ``line``)."""
+
+    kind: str
+    who: str
+    to: str
+    text: str
+
+
+class Step(NamedTuple):
+    """A step of a figure: ``words`` is how it is called there, ``fits`` says whether an event is it."""
+
+    words: str
+    fits: Callable[[Event], bool]
+
+
+def sent(kind: str, who: str, to: str = "all", *, having: str = "") -> Step:
+    """Return the step that ``who`` sends a datagram of this kind to ``to``."""
+    return Step(
+        kind,
+        lambda event: (
+            (event.kind, event.who, event.to) == ("sent", who, to)
+            and event.text.startswith(f"{kind}:")
+            and having in event.text
+        ),
+    )
+
+
+def said(words: str, who: str, *parts: str) -> Step:
+    """Return the step that ``who`` prints a line with all of these parts; it stands for what no datagram shows."""
+    return Step(words, lambda event: (event.kind, event.who) == ("line", who) and all(p in event.text for p in parts))
+
+
+class Actor:
+    """A process of a flow."""
+
+    def __init__(self, name: str, process: subprocess.Popen[bytes], *, is_shown: bool) -> None:
+        self.name = name
+        self.process = process
+        self.is_shown = is_shown
+        self.rest = b""
+
+
+class Stage:
+    """Plays one flow; a context manager, at whose end every process has ended.
+
+    Args:
+        folder: that is the flow's own; each process has a home below it.
+        out: prints a line.
+    """
+
+    def __init__(self, folder: Path, out: Callable[[str], object]) -> None:
+        self.folder = folder
+        self._out = out
+        self._steps: list[Step] = []
+        self._done = 0
+        self._actors: list[Actor] = []
+        self._selector = selectors.DefaultSelector()
+        self._read, self._write = os.pipe()
+        os.set_blocking(self._read, False)
+        self._selector.register(self._read, selectors.EVENT_READ, None)
+        self._rest = b""
+        self._names: dict[str, str] = {}
+        self._senders: dict[str, str] = {}
+        self._seen: set[tuple[str, str, str]] = set()
+        self._more: Counter[str] = Counter()
+        self.lines: list[Event] = []
+
+    def __enter__(self) -> Stage:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for actor in self._actors:
+            self.stop(actor, quietly=True)
+        self._selector.close()
+        os.close(self._read)
+        os.close(self._write)
+        if self._more:
+            counted = ", ".join(f"{count} {kind}" for kind, count in sorted(self._more.items()))
+            self._out(f"     (and datagrams that say it again, or say nothing new: {counted})")
+
+    def figure(self, *steps: Step) -> None:
+        """Say which steps are to come."""
+        self._steps += steps
+
+    def home(self, name: str, configuration: str = "") -> Path:
+        """Return the home of a process, with a configuration for commands and for ``serve --config``."""
+        home = self.folder / name.replace(" ", "-").lower()
+        home.mkdir(exist_ok=True)
+        if configuration:
+            (home / "skillwire.toml").write_text(configuration)
+        return home
+
+    def start(self, name: str, machine: Machine, command: str, *, shows: bool = True, quietly: bool = False) -> Actor:
+        """Start a command on a machine; what it prints is shown where it is no step only if ``shows``."""
+        words = shlex.split(command)
+        if not quietly:
+            self._out(f"   {name}$ {_shown(words, self.folder)}")
+        program = [sys.executable, str(HERE / "traced.py"), str(self._write), name, *words]
+        process = subprocess.Popen(
+            machine.command(program),
+            cwd=HERE,
+            env={**os.environ, "SKILLWIRE_HOME": str(self.home(name)), "PYTHONUNBUFFERED": "1"},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            pass_fds=[self._write],
+        )
+        actor = Actor(name, process, is_shown=shows)
+        self._actors.append(actor)
+        os.set_blocking(process.stdout.fileno(), False)
+        self._selector.register(process.stdout, selectors.EVENT_READ, actor)
+        return actor
+
+    def run(self, name: str, machine: Machine, command: str, *, expect: int = 0) -> str:
+        """Run a command to its end; return what it printed."""
+        before = len(self.lines)
+        actor = self.start(name, machine, command)
+        self.until(lambda: actor.process.poll() is not None, f"{command} ends")
+        self._drain(actor)
+        if actor.process.returncode != expect:
+            raise Failed(f"{command} ended with {actor.process.returncode}, not {expect}")
+        return "\n".join(event.text for event in self.lines[before:] if event.who == name)
+
+    def wait_for(self, actor: Actor, text: str) -> str:
+        """Wait until a process has printed a line with this; return the line."""
+        self.until(lambda: self._found(actor.name, text), f"{actor.name} prints {text!r}")
+        return next(event.text for event in self.lines if event.who == actor.name and text in event.text)
+
+    def play(self, upto: int | None = None) -> None:
+        """Wait until the steps have happened, all or the first so many."""
+        upto = len(self._steps) if upto is None else upto
+        while self._done < upto:
+            step = self._steps[self._done]
+            done = self._done
+            self.until(lambda done=done: self._done > done, f"step {done + 1}, {step.words}")
+
+    def until(self, condition: Callable[[], bool], what: str) -> None:
+        """Take what happens until ``condition`` holds.
+
+        Raises:
+            Failed: it does not in time.
+        """
+        deadline = time.monotonic() + PATIENCE
+        while not condition():
+            if time.monotonic() > deadline:
+                raise Failed(f"waited {PATIENCE:.0f} s in vain: {what}")
+            self._take(0.05)
+
+    def say(self, text: str) -> None:
+        """Print a remark."""
+        self._out(f"   # {text}")
+
+    def stop(self, actor: Actor, how: signal.Signals = signal.SIGTERM, *, quietly: bool = False) -> None:
+        """End a process."""
+        if actor.process.poll() is None:
+            if not quietly:
+                self._out(f"   {actor.name}$ kill -{how.name.removeprefix('SIG')}")
+            actor.process.send_signal(how)
+            if quietly:
+                try:
+                    actor.process.wait(10)
+                except subprocess.TimeoutExpired:
+                    actor.process.kill()
+                    actor.process.wait()
+        if quietly and not actor.process.stdout.closed:
+            if actor.process.stdout in self._selector.get_map():
+                self._selector.unregister(actor.process.stdout)
+            actor.process.stdout.close()
+
+    def _take(self, seconds: float) -> None:
+        for key, _ in self._selector.select(seconds):
+            if key.data is None:
+                self._take_datagrams()
+            else:
+                self._take_lines(key.data)
+
+    def _take_datagrams(self) -> None:
+        *lines, self._rest = (self._rest + os.read(self._read, 65536)).split(b"\n")
+        for line in lines:
+            self._datagram(**json.loads(line))
+
+    def _datagram(self, who: str, what: str, peer: str, text: str) -> None:
+        if what == "heard":  # whoever sent these bytes is at that address
+            if text in self._senders:
+                self._names[peer] = self._senders[text]
+            return
+        self._senders[text] = who
+        if len(self._senders) > _REMEMBERED:
+            del self._senders[next(iter(self._senders))]
+        self._happened(Event("sent", who, self._names.get(peer, peer) if peer else "all", text))
+
+    def _take_lines(self, actor: Actor) -> None:
+        data = os.read(actor.process.stdout.fileno(), 65536)
+        if not data:
+            self._selector.unregister(actor.process.stdout)
+            lines, actor.rest = [actor.rest] if actor.rest else [], b""
+        else:
+            *lines, actor.rest = (actor.rest + data).split(b"\n")
+        for line in lines:
+            event = Event("line", actor.name, "", line.decode())
+            self.lines.append(event)
+            self._happened(event, is_shown=actor.is_shown)
+
+    def _drain(self, actor: Actor) -> None:
+        while actor.process.stdout in self._selector.get_map():
+            self._take(0.05)
+
+    def _found(self, who: str, text: str) -> bool:
+        return any(event.who == who and text in event.text for event in self.lines)
+
+    def _happened(self, event: Event, *, is_shown: bool = True) -> None:
+        kind = event.text.partition(":")[0]
+        is_next = self._done < len(self._steps) and self._steps[self._done].fits(event)
+        number = f"{self._done + 1:3}" if is_next else "   "
+        if is_next:
+            self._done += 1
+        if event.kind == "line":
+            if is_next:
+                self._out(f"{number}  {event.who}  {self._steps[self._done - 1].words}")
+            if is_shown and event.text.strip():
+                self._out(f"     {_shortened(event.text)}")
+        elif is_next or (kind, event.who, event.to) not in self._seen:
+            self._out(f"{number}  {event.who} -> {event.to}  {_shortened(event.text)}")
+        else:
+            self._more[kind] += 1
+        self._seen.add((kind, event.who, event.to))
+
+
+def _shortened(text: str) -> str:
+    """Return a text without the middle of signatures, keys and certificates."""
+    return _LONG.sub(lambda found: f"{found[0][:8]}...", text)
+
+
+def _shown(words: list[str], folder: Path) -> str:
+    """Return a command as somebody would type it."""
+    typed = ["python", *words] if words[0].endswith(".py") else ["skillwire", *words]
+    return shlex.join(word.replace(f"{folder}/", "") for word in typed)

@@ -31,12 +31,21 @@ class What(StrEnum):
 
 
 class Listed(NamedTuple):
-    """One skill as it is listed. ``is_verified`` says whether its key is certified; ``host`` is where it came from."""
+    """One skill as it is listed.
+
+    Args:
+        registration: what it says.
+        health: how it is.
+        is_verified: whether its key is certified.
+        host: where it came from.
+        is_hint: whether an unsigned source said it, and nobody registered.
+    """
 
     registration: Register
     health: Health
     is_verified: bool
     host: str
+    is_hint: bool = False
 
     @property
     def key(self) -> Key:
@@ -45,7 +54,10 @@ class Listed(NamedTuple):
 
 
 class Change(NamedTuple):
-    """One change, and the skill as it was and is; None for before it was there, and after it is gone."""
+    """One change, and the skill as it was and is; None for before it was there, and after it is gone.
+
+    A skill that is registered after it was a hint was one before.
+    """
 
     what: What
     before: Listed | None

@@ -138,6 +138,18 @@ class McpAgent:
         self.registry.answered_probe(key, now.steady)
         self._tell(now)
 
+    def hint(self, message: m.Register, host: str, now: Moment) -> bool:
+        """Take what an unsigned source says of a skill; False when it counts for nothing."""
+        counts = self.registry.hint(message, now.steady, host=host)
+        self._tell(now)
+        return counts
+
+    def unhint(self, key: Key, now: Moment) -> bool:
+        """Take back what an unsigned source said; False when there was nothing left of it."""
+        counts = self.registry.unhint(key)
+        self._tell(now)
+        return counts
+
     def timer(self) -> float | None:
         """Return when silence comes to something next."""
         return self.registry.timer()
@@ -217,7 +229,8 @@ def _without_members(found: m.SceneAnswer) -> tuple[str, str, m.ConnectionInfo, 
 
 
 def _scenes_of(listed: Listed | None) -> frozenset[str]:
-    return frozenset(listed.registration.scenes) if listed else frozenset()
+    """Return the scenes whose groups a skill is in; a hint is in none."""
+    return frozenset(listed.registration.scenes) if listed and not listed.is_hint else frozenset()
 
 
 def _event_of(scene: str, change: Change) -> GroupEvent | None:

@@ -137,6 +137,14 @@ class DiscoveryNode:
         """Take note that the endpoint of a suspect answered."""
         self.mcp_agent.answered_probe(key, now)
 
+    def hint(self, message: m.Register, host: str, now: Moment) -> bool:
+        """Take what mDNS says of a skill at ``host``; False when it counts for nothing. Spec: specs §3 "mDNS"."""
+        return self.mcp_agent.hint(message, host, now)
+
+    def unhint(self, key: Key, now: Moment) -> bool:
+        """Take back what mDNS said of a skill; False when there was nothing left of it."""
+        return self.mcp_agent.unhint(key, now)
+
     def _dispatch(self, admitted: Admitted, now: Moment) -> bool:
         message = admitted.message
         if isinstance(message, m.Challenge):

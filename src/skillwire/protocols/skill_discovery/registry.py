@@ -7,7 +7,9 @@ could still arrive. Health annotates what is listed and never hides it.
 When more than a share of all skills is silent at once, it is not them: the network is suspected, and what would be
 forgotten is kept and marked *stale*. It is forgotten when it stays silent long after the others came back.
 
-Bounds stand for what strangers can make large: skills in all, and of one agent. Spec: SDP §2, §8, §9; specs §3.
+A *hint* is what an unsigned source, mDNS, says of a skill: it stands until a registration takes its place, is kept by
+answered probes alone, and is told to nobody else. Bounds stand for what strangers can make large: skills in all and of
+one agent, and hints. Spec: SDP §2, §8, §9; specs §3.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from skillwire import limits
 from skillwire.protocols.skill_discovery import health as states
 from skillwire.protocols.skill_discovery.health import Health, Silence
 from skillwire.protocols.skill_discovery.listing import Change, Index, Listed, What, has_facts_of, passes
+from skillwire.protocols.skill_discovery.mass_silence import MassSilence
 from skillwire.protocols.skill_discovery.messages import HealthStatus, Outcome
 
 if TYPE_CHECKING:
@@ -49,8 +52,8 @@ class Registry:
         self._per_agent: Counter[str] = Counter()
         self._per_host: Counter[str] = Counter()
         self._index = Index()
-        self._silent: set[Key] = set()
-        self._suspected_until = 0.0
+        self._hints: set[Key] = set()
+        self._silent = {False: MassSilence(settings), True: MassSilence(settings)}  # of registrations, and of hints
 
     def __len__(self) -> int:
         return len(self._skills)
@@ -72,7 +75,7 @@ class Registry:
 
     def network_is_suspected(self, now: float) -> bool:
         """Whether so many skills fell silent that it is the network."""
-        return now < self._suspected_until
+        return self._silent[False].is_suspected(now)
 
     def register(self, message: Register, now: float, *, is_verified: bool, host: str) -> tuple[Outcome, str]:
         """Take a registration whose signature is good; return what became of it, and why. Spec: SDP §2.3."""
@@ -80,12 +83,12 @@ class Registry:
         known = self._skills.get(key)
         if refused := self._refusal(message, known, is_verified=is_verified):
             return refused
-        if known is None:
+        if known is None or known.is_hint:
             self._add(Listed(message, Health(HealthStatus.HEALTHY, now), is_verified, host))
             return Outcome.SUCCESS, "registered"
         self._heard[key] = max(message.timestamp, self._heard[key])
         changed = Listed(message, states.alive(known.health, now), is_verified, host)
-        if (is_verified, host) == known[2:] and has_facts_of(message, known.registration):
+        if (is_verified, host) == (known.is_verified, known.host) and has_facts_of(message, known.registration):
             self._put(changed)
             return Outcome.DUPLICATE, "already registered"
         self._count(known, -1)
@@ -99,7 +102,7 @@ class Registry:
     def _refusal(self, message: Register, known: Listed | None, *, is_verified: bool) -> tuple[Outcome, str] | None:
         if message.timestamp <= self._buried(message.agent_id, message.skill_id):
             return Outcome.INVALID, "older than the goodbye"
-        if known is None:
+        if known is None or known.is_hint:
             return (Outcome.INVALID, "no room") if self.is_full_for(message.agent_id) else None
         if known.is_verified and not is_verified:
             return Outcome.UNAUTHORIZED, "another key is certified"
@@ -111,7 +114,43 @@ class Registry:
 
     def is_full_for(self, agent_id: str) -> bool:
         """Whether there is no room for one more skill of this agent."""
-        return len(self._skills) >= limits.LAN_SKILLS or self.owed_by(agent_id) >= limits.LAN_SKILLS_PER_AGENT
+        registered = len(self._skills) - len(self._hints)
+        return registered >= limits.LAN_SKILLS or self.owed_by(agent_id) >= limits.LAN_SKILLS_PER_AGENT
+
+    def hint(self, message: Register, now: float, *, host: str) -> bool:
+        """Take what an unsigned source says of a skill; False when it counts for nothing.
+
+        It never stands against a registration, nor against a goodbye that was heard lately. Said again it is no sign
+        of life; said otherwise it is a new hint.
+
+        Args:
+            message: as a registration; its timestamp and signature count for nothing.
+            now: seconds of the steady clock.
+            host: that it came from.
+
+        Spec: specs §3 "mDNS".
+        """
+        key = message.agent_id, message.skill_id
+        known = self._skills.get(key)
+        if key in self._tombstones or (known is not None and not known.is_hint):
+            return False
+        if known is not None and known.host == host and has_facts_of(message, known.registration):
+            return False
+        if known is None and len(self._hints) >= limits.LAN_HINTS:
+            return False
+        hint = Listed(message, Health(HealthStatus.UNKNOWN, now), is_verified=False, host=host, is_hint=True)
+        self._hints.add(key)
+        self._heard[key] = -1
+        self._put(hint)
+        self._on_change(Change(What.UPDATED if known else What.REGISTERED, known, hint))
+        return True
+
+    def unhint(self, key: Key) -> bool:
+        """Take back a hint; False when there is none, or a registration has taken its place."""
+        if key not in self._hints:
+            return False
+        self._remove(self._skills[key], What.LEFT)
+        return True
 
     def restore(self, messages: Iterable[Register], now: float, *, host: str = "") -> None:
         """Take what was kept from before a restart: it is UNKNOWN, and unverified, until a sign of life comes."""
@@ -122,7 +161,7 @@ class Registry:
     def told(self, key: Key, status: HealthStatus, timestamp: int, now: float) -> bool:
         """Take a beat, or news, of a skill; False when there is no such registration. Older ones are passed over."""
         known = self._skills.get(key)
-        if known is None:
+        if known is None or known.is_hint:
             return timestamp <= self._buried(*key)
         if timestamp <= self._heard[key]:
             return True
@@ -133,7 +172,7 @@ class Registry:
     def unregister(self, key: Key, timestamp: int, now: float) -> Outcome:
         """Take a goodbye: it acts at once, and stands against registrations that are older. Spec: SDP §9."""
         known = self._skills.get(key)
-        if known is not None and timestamp < known.registration.timestamp:
+        if known is not None and not known.is_hint and timestamp < known.registration.timestamp:
             return Outcome.INVALID
         if len(self._tombstones) < limits.LAN_SKILLS or key in self._tombstones:
             self._tombstones[key] = timestamp, now + 2 * self._settings.window
@@ -146,21 +185,24 @@ class Registry:
     def answered_probe(self, key: Key, now: float) -> None:
         """Take note that the endpoint of a skill answered a probe."""
         known = self._skills.get(key)
-        if known is not None:
-            health = states.answered_probe(known.health, now)
-            if health is not known.health:
-                self._is_alive(known, health)
+        if known is None:
+            return
+        if known.is_hint:
+            self._is_alive(known, Health(HealthStatus.UNKNOWN, now))
+        elif (health := states.answered_probe(known.health, now)) is not known.health:
+            self._is_alive(known, health)
 
     def find(self, wanted: Discover, most: int = limits.LAN_SKILLS) -> list[Listed]:
         """Return the skills that pass the filters, at most so many, those that may be called first. Spec: SDP §3.1.
 
         A skill has all the capabilities, one of the scenes, and one of the types that are asked for. The search ends
-        when there are enough that may be called: anybody may ask, and as often as datagrams are read.
+        when there are enough that may be called: anybody may ask, and as often as datagrams are read. Hints are not
+        among them: who is told of a skill by us shall be able to rely on that it was registered.
         """
         found: list[Listed] = []
         others: list[Listed] = []
         for listed in self._candidates(wanted):
-            if passes(listed.registration, wanted):
+            if not listed.is_hint and passes(listed.registration, wanted):
                 (found if listed.health.is_usable else others).append(listed)
                 if len(found) >= most:
                     break
@@ -193,7 +235,7 @@ class Registry:
             known = self._skills.get(key)
             if known is None or self._due[key] != due:
                 continue
-            health, silence = states.silent(known.health, now, self._settings)
+            health, silence = states.silent(known.health, now - self._leave(known), self._settings)
             if silence is Silence.EXPIRED:
                 self._expire(known, now)
             else:
@@ -202,19 +244,20 @@ class Registry:
     def _is_silent(self, known: Listed, health: Health, silence: Silence) -> None:
         key = known.key
         self._skills[key] = changed = known._replace(health=health)
-        self._schedule(key, states.next_step(health, self._settings))
+        self._schedule(key, self._next_step(changed))
         if silence is Silence.MISSED:
-            self._silent.add(key)
+            self._silent[known.is_hint].add(key)
             self._on_change(Change(What.STATUS, known, changed))
         if silence is not Silence.NOTHING:
             self._on_change(Change(What.SUSPECTED, known, changed))
 
     def _expire(self, known: Listed, now: float) -> None:
-        self._silent.add(known.key)
-        silent, every = len(self._silent), len(self._skills)
-        if silent >= self._settings.mass_least and silent > self._settings.mass_share * every:
-            self._suspected_until = now + self._settings.eviction
-        if self.network_is_suspected(now) and now - known.health.heard < self._settings.stale:
+        """Forget a skill, unless so many of its kind are silent that it is the network."""
+        crowd = self._silent[known.is_hint]
+        crowd.add(known.key)
+        crowd.judge(len(self._hints) if known.is_hint else len(self._skills) - len(self._hints), now)
+        is_network = crowd.is_suspected(now) or self.network_is_suspected(now)
+        if is_network and now - known.health.heard < self._settings.stale:
             stale = known._replace(health=known.health._replace(is_stale=True))
             self._skills[known.key] = stale
             self._schedule(known.key, now + self._settings.eviction)
@@ -223,20 +266,32 @@ class Registry:
         else:
             self._remove(known, What.EVICTED)
 
+    def _leave(self, known: Listed) -> float:
+        """Return the seconds that a skill may be silent beyond what beats are owed: a hint owes none."""
+        if not known.is_hint:
+            return 0.0
+        return self._settings.hint_interval - self._settings.suspect_missed * self._settings.heartbeat_interval
+
+    def _next_step(self, listed: Listed) -> float:
+        return states.next_step(listed.health, self._settings) + self._leave(listed)
+
     def _add(self, listed: Listed) -> None:
         key = listed.key
+        hint = self._skills.get(key)
+        self._hints.discard(key)
+        self._silent[True].discard(key)
         self._heard[key] = listed.registration.timestamp
         self._count(listed, 1)
         self._index.add(listed)
         self._put(listed)
-        self._on_change(Change(What.REGISTERED, None, listed))
+        self._on_change(Change(What.REGISTERED, hint, listed))
 
     def _put(self, listed: Listed) -> None:
         """Hold a skill that gave a sign of life."""
         key = listed.key
         self._skills[key] = listed
-        self._silent.discard(key)
-        due = states.next_step(listed.health, self._settings)
+        self._silent[listed.is_hint].discard(key)
+        due = self._next_step(listed)
         if due < self._due.get(key, due + 1):  # otherwise the timer that runs looks when it is time
             self._schedule(key, due)
 
@@ -253,9 +308,12 @@ class Registry:
     def _remove(self, known: Listed, what: What) -> None:
         key = known.key
         del self._skills[key], self._due[key], self._heard[key]
-        self._silent.discard(key)
-        self._count(known, -1)
-        self._index.remove(known)
+        self._silent[known.is_hint].discard(key)
+        if known.is_hint:
+            self._hints.discard(key)
+        else:
+            self._count(known, -1)
+            self._index.remove(known)
         self._on_change(Change(what, known, None))
 
     def _count(self, listed: Listed, step: int) -> None:

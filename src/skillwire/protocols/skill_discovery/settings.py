@@ -22,6 +22,7 @@ class DiscoverySettings:
         hold_down: that a flapping skill has to be good before it is HEALTHY again.
         mass_share: of all skills; when more than this share is silent, the network is suspected and nothing evicted.
         mass_least: skills that have to be silent for that.
+        hint_interval: between two probes of a skill that mDNS alone tells of.
         stale: of silence, after which a skill is forgotten even when the network is suspected.
         announce_interval: between two registrations of a skill that has nothing new to say.
         retries: pauses before what was not acknowledged is sent again; short, since 30 % may be lost.
@@ -51,6 +52,7 @@ class DiscoverySettings:
     hold_down: float = 30.0
     mass_share: float = 0.15
     mass_least: int = 3
+    hint_interval: float = 30.0
     stale: float = 600.0
     announce_interval: float = 60.0
     retries: tuple[float, ...] = (0.15, 0.15, 0.2, 0.2, 0.25, 0.3, 0.3)

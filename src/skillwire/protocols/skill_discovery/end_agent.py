@@ -84,12 +84,17 @@ class EndAgent:
         capabilities: tuple[str, ...] = (),
         scenes: tuple[str, ...] = (),
         skill_types: tuple[SkillType, ...] = (),
+        patience: float | None = None,
     ) -> str:
-        """Ask for skills; return the name of the request, which stands in the event that ends it."""
+        """Ask for skills; return the name of the request, which stands in the event that ends it.
+
+        Answers are collected for ``patience`` seconds, or as long as the settings say.
+        """
         self._number += 1
         request = f"{self._agent_id}.{self._number}"
         message = m.Discover(request, capabilities, scenes, skill_types, self._outbox.stamp(now))
-        self._searches[request] = _Search(message, now.steady + self._settings.patience)
+        seconds = self._settings.patience if patience is None else patience
+        self._searches[request] = _Search(message, now.steady + seconds)
         self._agenda.set(("search", request), now.steady)
         return request
 

@@ -1,0 +1,238 @@
+"""LanAgent: one agent on the local network, whole: nodes on all links, mDNS, probes, and what is kept over a restart.
+
+Everything here lives on one event loop, and nothing blocks it. What goes out of here are values of
+:mod:`skillwire.model.lan`; the messages of the protocol stay inside. Spec: SDP §2 to §5, §8 to §10.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from random import SystemRandom
+from typing import TYPE_CHECKING, Final, Self
+
+from skillwire.adapters.clock import moment
+from skillwire.adapters.files.lan_keys import load_trust
+from skillwire.adapters.lan.link import Link
+from skillwire.adapters.lan.links import Links
+from skillwire.adapters.lan.listening import Listeners
+from skillwire.adapters.lan.probe import Prober
+from skillwire.adapters.lan.questions import Questions
+from skillwire.adapters.lan.view import View
+from skillwire.errors import FetchError
+from skillwire.model.lan import LanChange, LanSkill, LanSnapshot, SceneResult
+from skillwire.protocols.skill_discovery.listing import Change, What
+from skillwire.protocols.skill_discovery.messages import HealthStatus, Reason
+from skillwire.protocols.skill_discovery.node import DiscoveryNode, Role
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
+    from types import TracebackType
+
+    from skillwire.adapters.lan.interfaces import LinkAddress
+    from skillwire.protocols.skill_discovery.configuration import LanSettings
+    from skillwire.protocols.skill_discovery.events import NodeEvent
+    from skillwire.protocols.skill_discovery.identity import Authority, Identity
+    from skillwire.protocols.skill_discovery.route_agent import Offer
+
+#: Seconds in which changes of a scene are collected, so that a hundred members that start together are one change.
+_SCENE_PAUSE: Final = 0.05
+_GOODBYE_MARGIN: Final = 0.05
+
+
+class LanAgent:
+    """One agent on the local network.
+
+    Args:
+        settings: how it takes part.
+        identity: what it signs with; the kept one when absent.
+        authority: judges others; made of the configured certificates when absent.
+        roles: what it does.
+        keeps_state: whether it remembers over a restart what it knew.
+        health: says how a skill of ours is, whenever it beats; what was reported last, when there is none.
+
+    Raises:
+        StorageError: ``LAN_KEYS``, ``STORAGE`` when our own key cannot be had.
+        ValidationError: ``LAN_TRUST`` for a file of certificates.
+    """
+
+    def __init__(
+        self,
+        settings: LanSettings,
+        *,
+        identity: Identity | None = None,
+        authority: Authority | None = None,
+        roles: frozenset[Role] = frozenset(Role),
+        keeps_state: bool = True,
+        health: Callable[[str], HealthStatus] | None = None,
+    ) -> None:
+        self.settings = settings
+        self.agent_id = settings.agent_id
+        if identity is None or authority is None or not self.agent_id:
+            trust = load_trust(settings)
+            identity, authority = identity or trust.identity, authority or trust.authority
+            self.agent_id = trust.agent_id
+        self._identity, self._authority = identity, authority
+        self._roles = roles
+        self._keeps_state = keeps_state
+        self._health = health
+        self._counters: Counter[str] = Counter()
+        self._listeners = Listeners()
+        self._view = View(self._listeners.tell, moment)
+        self._prober = Prober()
+        self._links: Links | None = None
+        self._questions = Questions(self.agent_id, settings, self._view, self._prober)
+        self._offers: dict[str, Offer] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._scene_timer: asyncio.TimerHandle | None = None
+
+    async def start(self) -> None:
+        """Begin to hear and to speak.
+
+        Raises:
+            FetchError: ``LAN_UNAVAILABLE`` when there is no interface to speak on.
+        """
+        loop = asyncio.get_running_loop()
+        self._links = Links(self.settings, self._make_link, self._forget_link, loop, self._counters)
+        self._questions.links = self._links
+        self._links.look()
+        if not self._links.open_links():
+            self._links.end()
+            self._links = None
+            why = ", ".join(sorted(self._counters)) or "no interface is up that takes multicast"
+            wanted = ", ".join(self.settings.interfaces)
+            raise FetchError("LAN_UNAVAILABLE", f"{wanted}: {why}" if wanted else why)
+        self._links.offer(self._offers.values())
+
+    async def stop(self, reason: Reason = Reason.SHUTDOWN) -> None:
+        """Say goodbye for every skill, and end. What listens ends too."""
+        if self._links is None:
+            return
+        if any([link.leave(reason) for link in self._links]):  # noqa: C419 - each has to be told
+            await asyncio.sleep(sum(self.settings.figures.goodbyes) + _GOODBYE_MARGIN)
+        self._links.end()
+        self._links = None
+        self._questions.end()
+        if self._scene_timer is not None:
+            self._scene_timer.cancel()
+        await self._prober.stop()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._listeners.end()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop(Reason.SHUTDOWN if error is None else Reason.ERROR)
+
+    def announce(self, offers: Iterable[Offer]) -> None:
+        """Offer exactly these skills from now on: new ones are announced, those that are gone say goodbye.
+
+        An endpoint without a host, or with the address that means any, is announced on each link with its address.
+        """
+        self._offers = {offer.skill_id: offer for offer in offers}
+        if self._links is not None:
+            self._links.offer(self._offers.values())
+
+    def report(self, skill_id: str, status: HealthStatus, detail: str = "") -> None:
+        """Say at once that a skill of ours is otherwise than before. Spec: SDP §5.2."""
+        if skill_id in self._offers and self._links is not None:
+            for link in self._links:
+                link.report(skill_id, status, detail)
+
+    async def discover(
+        self,
+        *,
+        capabilities: Sequence[str] = (),
+        scenes: Sequence[str] = (),
+        types: Sequence[str] = (),
+        patience: float | None = None,
+    ) -> tuple[LanSkill, ...]:
+        """Ask the network for skills, and return what was found there or known before.
+
+        Args:
+            capabilities: all of which a skill has.
+            scenes: one of which it is in.
+            types: one of which it is.
+            patience: seconds that answers are collected.
+        """
+        return await self._questions.discover(tuple(capabilities), tuple(scenes), tuple(types), patience)
+
+    async def request_scene(
+        self, scene: str, capabilities: Sequence[str] = (), *, is_join: bool = False
+    ) -> SceneResult:
+        """Ask for a scene, or join one that is known to be there, and stay in its group. Spec: SDP §4.
+
+        Raises:
+            TrustError: ``DISC_004`` when nobody vouches for the provider, and unverified ones are not used.
+        """
+        return await self._questions.request_scene(scene, tuple(capabilities), is_join=is_join)
+
+    def leave_scene(self, scene: str) -> None:
+        """Leave the group of a scene."""
+        self._questions.leave_scene(scene)
+
+    def snapshot(self) -> LanSnapshot:
+        """Return the network as it is known now."""
+        view = self._view
+        return LanSnapshot(self.agent_id, moment().wall, view.skills(), view.scenes(), view.is_suspected())
+
+    def listen(self) -> AsyncIterator[LanChange]:
+        """Return what changes from now on. Who does not keep up is told ``missed`` and has to look at everything."""
+        return self._listeners.new()
+
+    @property
+    def counters(self) -> Mapping[str, int]:
+        """What was dropped or went wrong, by its reason."""
+        found = Counter(self._counters)
+        for link in self._links or ():
+            found.update(link.node.gate.stopped)
+        return found
+
+    def _make_link(self, address: LinkAddress) -> Link:
+        node = DiscoveryNode(
+            self.agent_id,
+            identity=self._identity,
+            authority=self._authority,
+            random=SystemRandom(),
+            roles=self._roles,
+            profile=self.settings.profile,
+            settings=self.settings.figures,
+            health=self._health,
+        )
+        self._view.add(address.name, node.registry, address.interface)
+        return Link(address.name, node, asyncio.get_running_loop(), self._take, self._counters)
+
+    def _forget_link(self, link: Link) -> None:
+        self._view.remove(link.name)
+
+    def _take(self, link: Link, events: Sequence[NodeEvent]) -> None:
+        """Take what has happened on a link."""
+        for event in events:
+            if isinstance(event, Change):
+                self._view.changed(event)
+                if event.what is What.SUSPECTED:
+                    self._spawn(self._probe(link, event))
+            else:
+                self._questions.take(link, event)
+        if self._view.has_news_of_scenes and self._scene_timer is None:
+            self._scene_timer = asyncio.get_running_loop().call_later(_SCENE_PAUSE, self._tell_scenes)
+
+    def _tell_scenes(self) -> None:
+        self._scene_timer = None
+        self._view.tell_scenes()
+
+    def _spawn(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _probe(self, link: Link, change: Change) -> None:
+        """Connect to the endpoint of a suspect; an answer is a sign of life."""
+        place = change.listed.registration.endpoint
+        if await self._prober.answers(link.reached(place.host), place.port):
+            link.node.answered_probe(change.listed.key, moment())
+            link.driver.tend()

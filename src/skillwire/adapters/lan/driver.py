@@ -1,0 +1,106 @@
+"""What drives a node on an event loop: datagrams in and out, its timer, its events.
+
+The sockets are read as soon as something is there, a bounded number at once, so that a flood leaves the loop time for
+everything else; what the node wants to send is sent after each batch. A node outlives its sockets: when an interface is
+gone its timer goes on, skills there fall silent, and it takes new sockets when the interface is back.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from skillwire.adapters.clock import moment
+
+if TYPE_CHECKING:
+    import asyncio
+    import socket
+    from collections.abc import Callable, Sequence
+
+    from skillwire.adapters.lan.multicast import LinkSockets
+    from skillwire.model.ledger import Moment
+    from skillwire.protocols.skill_discovery.events import NodeEvent
+    from skillwire.protocols.skill_discovery.node import DiscoveryNode
+
+#: Timers closer together than this are one: a thousand skills have hundreds a second.
+_GRAIN: Final = 0.005
+
+
+class Driver:
+    """Drives one node.
+
+    Args:
+        node: that is driven.
+        loop: that it is driven on.
+        on_events: is told what has happened.
+    """
+
+    def __init__(
+        self,
+        node: DiscoveryNode,
+        loop: asyncio.AbstractEventLoop,
+        on_events: Callable[[Sequence[NodeEvent]], object],
+    ) -> None:
+        self.node = node
+        self.sockets: LinkSockets | None = None
+        self._loop = loop
+        self._on_events = on_events
+        self._timer: asyncio.TimerHandle | None = None
+        self._due = 0.0
+
+    def open(self, sockets: LinkSockets) -> None:
+        """Take sockets, in place of those that there are."""
+        self.close()
+        self.sockets = sockets
+        for sock in sockets.sockets:
+            self._loop.add_reader(sock, self._read, sock)
+        self.tend()
+
+    def close(self) -> None:
+        """Give the sockets up; the node goes on without."""
+        if self.sockets is not None:
+            for sock in self.sockets.sockets:
+                self._loop.remove_reader(sock)
+            self.sockets.close()
+            self.sockets = None
+
+    def end(self) -> None:
+        """Stop."""
+        self.close()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def tend(self, now: Moment | None = None) -> None:
+        """Take up what the node wants, after something was done with it."""
+        now = now or moment()
+        sends = self.node.datagrams_to_send(now)
+        if self.sockets is not None:
+            for datagram in sends:
+                self.sockets.send(datagram.data, datagram.to)
+        if events := self.node.events(now):
+            self._on_events(events)
+        self._arm(now)
+
+    def _read(self, sock: socket.socket) -> None:
+        if self.sockets is None:
+            return
+        now = moment()
+        receive = self.node.receive
+        for data, source in self.sockets.read(sock):
+            receive(data, source, now)
+        self.tend(now)
+
+    def _arm(self, now: Moment) -> None:
+        due = self.node.timer()
+        if due is None or (self._timer is not None and self._due <= due):
+            return  # a timer that fires too early looks when it is time
+        if self._timer is not None:
+            self._timer.cancel()
+        self._due = due
+        self._timer = self._loop.call_later(max(_GRAIN, due - now.steady), self._fire)
+
+    def _fire(self) -> None:
+        self._timer = None
+        now = moment()
+        self.node.on_timer(now)
+        self.tend(now)

@@ -1,0 +1,184 @@
+"""The sockets of one link: one that hears the group, and one that everything is sent from and answered to.
+
+Whoever is answered at the group's own port shares it with all processes of the machine, and a unicast reaches only one
+of them; so requests leave from a port of their own. The socket that hears is bound to the group's address where the
+system allows it, so that nothing else gets in by it, and hears what comes by its own interface only
+(``IP_MULTICAST_ALL`` off: otherwise it hears every group that anybody on the machine has joined).
+
+A network that is gone is no error of ours: what cannot be sent is counted, and the interfaces are looked at again;
+:attr:`LinkSockets.is_broken` tells that the sockets themselves are good for nothing more. Nothing here raises once they
+are open. Spec: SDP §5.1; specs §3.
+"""
+
+from __future__ import annotations
+
+import errno
+import socket
+import struct
+import sys
+from typing import TYPE_CHECKING, Final
+
+from skillwire.adapters.lan.interfaces import plain_host
+from skillwire.wire.node import Peer
+
+if TYPE_CHECKING:
+    from collections import Counter
+    from collections.abc import Callable, Iterator
+
+    from skillwire.adapters.lan.interfaces import LinkAddress
+    from skillwire.protocols.skill_discovery.configuration import LanSettings
+
+#: Larger than a datagram of ours may be, so that one that is too large is seen to be.
+_READ: Final = 2048
+#: For bursts that come while Python does something else: 20,000 datagrams a second for 0.3 s.
+_BUFFER: Final = 4 * 1024 * 1024
+#: Datagrams that are read before the loop does something else.
+BATCH: Final = 256
+_IPV4: Final = 4
+#: The interface or the address is another by now; what is only unreachable may be back in a moment.
+_FATAL: Final = frozenset({errno.ENODEV, errno.ENXIO, errno.EADDRNOTAVAIL, errno.EBADF})
+# Linux has these; Python does not name them.
+_IP_MULTICAST_ALL: Final = 49
+_IPV6_MULTICAST_ALL: Final = 29
+_SO_RCVBUFFORCE: Final = 33
+
+
+class LinkSockets:
+    """The two sockets of a link, open until :meth:`close`.
+
+    Args:
+        address: of the link.
+        settings: group, port, and how far datagrams go.
+        counters: what went wrong, by its reason.
+        on_trouble: is told when the interfaces are to be looked at.
+
+    Raises:
+        OSError: the address or the group cannot be used now.
+    """
+
+    def __init__(
+        self,
+        address: LinkAddress,
+        settings: LanSettings,
+        counters: Counter[str],
+        on_trouble: Callable[[], object] = lambda: None,
+    ) -> None:
+        self.address = address
+        self.is_broken = False
+        self._counters = counters
+        self._on_trouble = on_trouble
+        self._family = socket.AF_INET if address.family == _IPV4 else socket.AF_INET6
+        group = settings.group if address.family == _IPV4 else settings.group6
+        self._group = (group, settings.port) if address.family == _IPV4 else (group, settings.port, 0, address.number)
+        self._hears = settings.multicast
+        self.sockets: list[socket.socket] = []
+        try:
+            self._sender = self._open_sender(settings.ttl)
+            if self._hears:
+                self._open_group(group, settings.port)
+        except BaseException:
+            self.close()
+            raise
+
+    def send(self, data: bytes, to: Peer | None) -> None:
+        """Send a datagram to a peer, or to the group."""
+        if to is None:
+            if not self._hears:
+                return
+            target: tuple[str | int, ...] = self._group
+        elif self._family == socket.AF_INET:
+            target = to.host, to.port
+        else:
+            target = to.host.partition("%")[0], to.port, 0, self.address.number if "%" in to.host else 0
+        try:
+            self._sender.sendto(data, target)
+        except BlockingIOError:
+            self._counters["send buffer full"] += 1
+        except OSError as error:
+            self._failed("send", error)
+
+    def read(self, sock: socket.socket) -> Iterator[tuple[bytes, Peer]]:
+        """Yield what has arrived, as many datagrams as are read at once."""
+        for _ in range(BATCH):
+            try:
+                data, source = sock.recvfrom(_READ)
+            except (BlockingIOError, InterruptedError):
+                return
+            except OSError as error:  # also what a router said of something that we sent
+                self._failed("receive", error)
+                return
+            if self._family == socket.AF_INET:
+                yield data, Peer(source[0], source[1])
+            else:
+                yield data, Peer(plain_host(source[0], source[3]), source[1])
+
+    def close(self) -> None:
+        """Close both."""
+        for sock in self.sockets:
+            sock.close()
+        self.sockets.clear()
+
+    def _failed(self, what: str, error: OSError) -> None:
+        name = error.strerror or type(error).__name__
+        self._counters[f"{what}: {name}"] += 1
+        if isinstance(error, ConnectionRefusedError):  # nobody listens there any more; nothing is wrong here
+            return
+        self.is_broken = self.is_broken or error.errno in _FATAL
+        self._on_trouble()
+
+    def _new(self) -> socket.socket:
+        sock = socket.socket(self._family, socket.SOCK_DGRAM, socket.IPPROTO_UDP)
+        self.sockets.append(sock)
+        sock.setblocking(False)
+        if self._family == socket.AF_INET6:
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        return sock
+
+    def _open_sender(self, ttl: int) -> socket.socket:
+        sock = self._new()
+        _widen(sock)
+        index = self.address.number
+        if self._family == socket.AF_INET:
+            sock.bind((self.address.host, 0))
+            sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, self._request("0.0.0.0"))  # noqa: S104 - no bind
+            sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, ttl)
+            sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP, 1)  # other processes of this machine hear us
+        else:
+            sock.bind((self.address.host, 0, 0, index))
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_IF, index)
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_HOPS, ttl)
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_LOOP, 1)
+        return sock
+
+    def _open_group(self, group: str, port: int) -> None:
+        sock = self._new()
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if hasattr(socket, "SO_REUSEPORT"):
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        _widen(sock)
+        bound = group if sys.platform != "win32" else ""
+        if self._family == socket.AF_INET:
+            sock.bind((bound, port))
+            sock.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, self._request(group))
+            if sys.platform == "linux":
+                sock.setsockopt(socket.IPPROTO_IP, _IP_MULTICAST_ALL, 0)
+        else:
+            sock.bind((bound, port, 0, self.address.number))
+            request = socket.inet_pton(socket.AF_INET6, group) + struct.pack("@I", self.address.number)
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_JOIN_GROUP, request)
+            if sys.platform == "linux":
+                sock.setsockopt(socket.IPPROTO_IPV6, _IPV6_MULTICAST_ALL, 0)
+
+    def _request(self, group: str) -> bytes:
+        """Return ``ip_mreqn``: a group and an interface by its index, since several may have one address."""
+        if sys.platform == "win32":  # which has the shorter form only
+            return socket.inet_aton(group) + socket.inet_aton(self.address.host)
+        return struct.pack("=4s4si", socket.inet_aton(group), socket.inet_aton(self.address.host), self.address.number)
+
+
+def _widen(sock: socket.socket) -> None:
+    """Ask for a large buffer: beyond the system's bound where we may, else up to it."""
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE if sys.platform == "linux" else socket.SO_RCVBUF, _BUFFER)
+    except OSError:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER)

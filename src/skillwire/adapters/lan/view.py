@@ -1,0 +1,178 @@
+"""The network as one agent sees it: the registries of its links, made one.
+
+A skill that is heard of over several links is listed once, as it is best reached: who may be called before who may not,
+certified before not, then by the order of the links, IPv4 first. A change of a registry is a change of the network only
+when it makes a difference to that. Scenes follow from what is listed, by the rule by which all agents rank a group's
+members. Spec: SDP §2, §4.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from skillwire.model.lan import FoundVia, LanChange, LanMember, LanScene, LanSkill
+from skillwire.protocols.skill_discovery import scenes
+from skillwire.protocols.skill_discovery.listing import Change, What
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from skillwire.model.ledger import Moment
+    from skillwire.protocols.skill_discovery.listing import Key, Listed
+    from skillwire.protocols.skill_discovery.registry import Registry
+
+
+class View:
+    """What several registries list, as values of the model.
+
+    Args:
+        on_change: is told what has changed on the network.
+        now: says what time it is.
+    """
+
+    def __init__(self, on_change: Callable[[LanChange], object], now: Callable[[], Moment]) -> None:
+        self._on_change = on_change
+        self._now = now
+        self._registries: dict[str, tuple[Registry, str]] = {}
+        self._told: dict[Key, LanSkill] = {}
+        self._scenes: dict[str, LanScene] = {}
+        self._dirty: set[str] = set()
+
+    def add(self, link: str, registry: Registry, zone: str = "") -> None:
+        """See one more registry.
+
+        Args:
+            link: its name.
+            registry: what is listed there.
+            zone: name of the interface, which stands in addresses that mean nothing without.
+        """
+        self._registries[link] = registry, zone
+        self._registries = dict(sorted(self._registries.items(), key=lambda item: item[0].rpartition("/")[::-1]))
+
+    def remove(self, link: str) -> None:
+        """See a registry no more; what it alone listed is gone."""
+        registry, _ = self._registries.pop(link)
+        for listed in tuple(registry):
+            self.changed(Change(What.EVICTED, listed, None))
+
+    def skill(self, key: Key) -> LanSkill | None:
+        """Return a skill as it is best reached; None when it is not listed."""
+        found = [
+            (listed, zone) for registry, zone in self._registries.values() if (listed := registry.get(key)) is not None
+        ]
+        if not found:
+            return None
+        listed, zone = min(found, key=lambda one: _rank(one[0])) if len(found) > 1 else found[0]
+        return _skill(listed, zone, self._now())
+
+    def keys(self) -> list[Key]:
+        """Return what is listed."""
+        found = {listed.key: None for registry, _ in self._registries.values() for listed in registry}
+        return sorted(found)
+
+    def skills(self) -> tuple[LanSkill, ...]:
+        """Return all skills, by agent and name."""
+        return tuple(skill for key in self.keys() if (skill := self.skill(key)) is not None)
+
+    def scenes(self) -> tuple[LanScene, ...]:
+        """Return all scenes, by name."""
+        names = {name for registry, _ in self._registries.values() for name in registry.scenes()}
+        return tuple(self.scene(name) for name in sorted(names))
+
+    def scene(self, name: str) -> LanScene:
+        """Return who provides a scene."""
+        keys = {listed.key for registry, _ in self._registries.values() for listed in registry.in_scene(name)}
+        providers = [skill for key in keys if (skill := self.skill(key)) is not None and name in skill.scenes]
+        return LanScene(name, scenes.group_id(name), members_of(providers))
+
+    def is_suspected(self) -> bool:
+        """Whether it is the network that fell silent, on some link."""
+        now = self._now().steady
+        return any(registry.network_is_suspected(now) for registry, _ in self._registries.values())
+
+    def changed(self, change: Change) -> None:
+        """Take the change of one registry, after it happened."""
+        listed = change.listed
+        before, after = self._told.get(listed.key), self.skill(listed.key)
+        for one in (change.before, change.after):
+            if one is not None:
+                self._dirty.update(one.registration.scenes)
+        if after is not None:
+            self._told[listed.key] = after
+            kind = _kind(before, after, change)
+        else:
+            kind = str(change.what) if before is not None else ""
+            after = self._told.pop(listed.key, before)
+        if kind:
+            self._on_change(LanChange(kind, self._now().wall, skill=after))
+
+    def tell_scenes(self) -> None:
+        """Tell what has become of the scenes since the last time; many changes of one are told once."""
+        dirty, self._dirty = self._dirty, set()
+        for name in sorted(dirty):
+            scene = self.scene(name)
+            if self._scenes.get(name, LanScene(name, scene.group_id, ())) == scene:
+                continue
+            if scene.members:
+                self._scenes[name] = scene
+            else:
+                del self._scenes[name]
+            self._on_change(LanChange("scene", self._now().wall, scene=scene))
+
+    @property
+    def has_news_of_scenes(self) -> bool:
+        """Whether there is anything to tell of scenes."""
+        return bool(self._dirty)
+
+
+def members_of(providers: Iterable[LanSkill]) -> tuple[LanMember, ...]:
+    """Return the members of a group, the PRIMARY first: certified before not, well before unknown, then by name."""
+    ranked = sorted(
+        (skill for skill in providers if skill.is_usable),
+        key=lambda skill: (not skill.is_verified, skill.status == "UNKNOWN", skill.agent_id, skill.skill_id),
+    )
+    return tuple(
+        LanMember(skill.agent_id, skill.skill_id, "BACKUP" if place else "PRIMARY")
+        for place, skill in enumerate(ranked)
+    )
+
+
+def _rank(listed: Listed) -> tuple[bool, bool, bool]:
+    return _is_hint(listed), not listed.health.is_usable, not listed.is_verified
+
+
+def _is_hint(listed: Listed) -> bool:
+    return bool(getattr(listed, "is_hint", False))
+
+
+def _skill(listed: Listed, zone: str, now: Moment) -> LanSkill:
+    message, health = listed.registration, listed.health
+    host = message.endpoint.host
+    return LanSkill(
+        message.agent_id,
+        message.skill_id,
+        message.version,
+        str(message.skill_type),
+        f"{host}%{zone}" if zone and host.lower().startswith("fe80:") else host,
+        message.endpoint.port,
+        message.capabilities,
+        message.scenes,
+        str(health.status),
+        listed.is_verified,
+        FoundVia.MDNS if _is_hint(listed) else FoundVia.MULTICAST,
+        now.wall - (now.steady - health.heard),
+        health.is_stale,
+    )
+
+
+def _kind(before: LanSkill | None, after: LanSkill, change: Change) -> str:
+    """Return what a change of one registry is for the network; empty for nothing."""
+    if before is None:
+        return "registered"
+    if before._replace(status=after.status, heard=after.heard, is_stale=after.is_stale) != after:
+        return "updated"
+    if before.status != after.status:
+        return "status"
+    if after.is_stale and not before.is_stale:
+        return "stale"
+    return "suspected" if change.what is What.SUSPECTED else ""

@@ -27,6 +27,7 @@ from skillwire.server.console import Console
 from skillwire.server.doors import Doors, door
 from skillwire.server.executions_console.console import ExecutionsConsole
 from skillwire.server.invocation.door import ExecutionsDoor
+from skillwire.server.lan.doors import LanDoors
 from skillwire.server.methods import READ
 from skillwire.server.metrics import Metrics
 from skillwire.server.remembered import Remembered, RememberedHeads
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from skillwire.server.invocation.figures import Figures
     from skillwire.server.invocation.known_calls import Address
     from skillwire.server.invocation.service import Executions
+    from skillwire.server.lan.service import LanService
     from skillwire.server.metrics import Route
     from skillwire.server.prepared import Ready
     from skillwire.server.publication import Publication
@@ -75,6 +77,7 @@ class Application:
         base_url: of the site, for the addresses that pages show; as requests say it when empty.
         figures: what ``/metrics`` says of executions.
         annexes: further doors.
+        lan: what the server does on the local network; None when it is not there.
     """
 
     def __init__(
@@ -88,21 +91,24 @@ class Application:
         base_url: str = "",
         figures: Figures | None = None,
         annexes: Sequence[Annex] = (),
+        lan: LanService | None = None,
     ) -> None:
         self.publication = publication
+        self.lan = lan
         self._access_log = access_log
         self._log = structlog.get_logger("skillwire.access")
-        self._metrics = Metrics(lambda: publication.current, lambda: publication.watch, figures)
+        self._metrics = Metrics(lambda: publication.current, lambda: publication.watch, figures, lan)
         self._heads: RememberedHeads[Remembered] = RememberedHeads()
         self._authentication = authentication
         self._executions = executions
-        self._annexes = annexes
         self._reception = Reception(publication, authentication, Audiences(base_url))
         first = self._reception.first_revision
         console = Console(lambda: publication.current, first, publication.blobs, base_url)
         self._executions_console = ExecutionsConsole(
-            executions.desk, authentication, base_url=base_url, has_skill=self._is_public
+            executions.desk, authentication, base_url=base_url, has_skill=self._is_public, lan=lan
         )
+        own = () if lan is None else (LanDoors(lan, self._executions_console.is_operator).annex(),)
+        self._annexes = (*annexes, *own)
         self._services = make_services(lambda: publication.current, first, self._metrics, console.absent)
         stored = StoredContent(publication.blobs, publication.look_again)
         sharing = SharingRoute(stored, publisher, base_url, authentication.offer)
@@ -135,7 +141,14 @@ class Application:
     async def startup(self) -> None:
         """Begin to load and watch the folders, unless that has begun. Returns at once."""
         self.publication.start()
+        if self.lan is not None:
+            self.lan.start()
         await self._executions.resume()
+
+    async def leave(self) -> None:
+        """Say goodbye to the local network, before anything here ends: whoever hears it calls others."""
+        if self.lan is not None:
+            await self.lan.leave()
 
     def hang_up(self) -> None:
         """End what is sent for as long as somebody looks: the server stops."""
@@ -146,6 +159,7 @@ class Application:
 
     async def shutdown(self) -> None:
         """Stop watching the folders; return when that has ended."""
+        await self.leave()
         for annex in self._annexes:
             await annex.close()
         await self._executions.stop()

@@ -35,8 +35,11 @@ if TYPE_CHECKING:
     from skillwire.invocation.settings import ExecutionSettings
     from skillwire.model.action import ExecutorKind
     from skillwire.ports import BlobStore, Executor
+    from skillwire.protocols.skill_discovery.configuration import LanSettings
+    from skillwire.protocols.skill_discovery.messages import HealthStatus
     from skillwire.server.doors import Annex
     from skillwire.server.invocation.service import Executions
+    from skillwire.server.lan.service import Agent, LanService
     from skillwire.server.publisher import PublishedFunction
 
 
@@ -50,6 +53,7 @@ def app(
     access_log: bool = True,
     configuration: ServerConfiguration | str | os.PathLike[str] | None = None,
     functions: Sequence[PublishedFunction] = (),
+    lan: LanSettings | None = None,
 ) -> Application:
     """Return an ASGI application that publishes the skills in ``folders`` and follows their changes.
 
@@ -67,6 +71,8 @@ def app(
         configuration: who may authenticate and how, and what runs: a file, or what one says. Without it there are API
             keys and signed requests, and nothing runs that nobody granted.
         functions: what is published beside the folders; see :class:`skillwire.Publisher`.
+        lan: how the server takes part in the local network; without it, it does not. It begins when
+            ``application.lan.reached_at(host, port)`` was called, as :func:`skillwire.server.run.run` does.
 
     Raises:
         UsageError: ``FOLDER_MISSING``, ``PUBLISHER_FORM``, ``SERVER_CONFIGURATION``.
@@ -91,6 +97,7 @@ def app(
         base_url=parts.base_url,
         figures=Figures(SqliteFigures(open_database()), has_database),
         annexes=make_annexes(parts),
+        lan=None if lan is None else make_lan(lan, parts, functions),
     )
 
 
@@ -158,6 +165,32 @@ def make_parts(
 def make_annexes(parts: Parts) -> list[Annex]:
     """Return the doors beside those of every server, each made by the part that it belongs to."""
     return [make_rpc(parts), *make_mcp(parts), *make_neighbours(parts)]
+
+
+def make_lan(settings: LanSettings, parts: Parts, functions: Sequence[PublishedFunction] = ()) -> LanService:
+    """Return what the server does on the local network."""
+    from skillwire.server.lan.conditions import Conditions  # noqa: PLC0415  # most servers are not on it
+    from skillwire.server.lan.obstacles import Obstacles  # noqa: PLC0415  # same
+    from skillwire.server.lan.service import LanService  # noqa: PLC0415  # same
+
+    executions = parts.configuration.executions
+
+    def unset(names: Iterable[str]) -> list[str]:
+        return _secrets(executions).find(names)[1]
+
+    def check_sandbox() -> None:
+        from skillwire.adapters.sandbox.sandbox import Sandbox  # noqa: PLC0415  # with the first skill of code
+
+        Sandbox().check()
+
+    def make_agent(health: Callable[[str], HealthStatus]) -> Agent:
+        from skillwire.adapters.lan.agent import LanAgent  # noqa: PLC0415  # mDNS and cryptography
+
+        return LanAgent(settings, health=health)
+
+    checks = {one.name: one.health for one in functions if one.health is not None}
+    conditions = Conditions(Obstacles(executions, unset, check_sandbox).find, checks)
+    return LanService(settings, parts.publication, conditions, make_agent)
 
 
 def _configured(configuration: ServerConfiguration | str | os.PathLike[str] | None) -> ServerConfiguration:

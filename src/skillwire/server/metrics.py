@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
+    from skillwire.model.lan import LanSnapshot
     from skillwire.server.invocation.figures import Figures
     from skillwire.server.revision import Revision
     from skillwire.server.watch import Watch
@@ -42,6 +43,17 @@ class Histogram:
         self.total += seconds
 
 
+class LanFigures(Protocol):
+    """What is counted on the local network."""
+
+    @property
+    def counters(self) -> Mapping[str, int]:
+        """Datagrams that came, and those that were dropped, by reason."""
+
+    def snapshot(self) -> LanSnapshot | None:
+        """Return what is known; None while there is no network."""
+
+
 class Metrics:
     """Counts requests: ``requests`` by route and status, ``bytes`` and ``durations`` by route.
 
@@ -49,6 +61,7 @@ class Metrics:
         current: returns the revision that is served, or None before the first.
         watch: returns whether changes of the folders are followed.
         executions: what is counted of executions; None where there are none.
+        lan: what is counted on the local network; None where the server is not on it.
     """
 
     def __init__(
@@ -56,10 +69,12 @@ class Metrics:
         current: Callable[[], Revision | None],
         watch: Callable[[], Watch],
         executions: Figures | None = None,
+        lan: LanFigures | None = None,
     ) -> None:
         self.current = current
         self.watch = watch
         self.executions = executions
+        self.lan = lan
         self.requests: Counter[tuple[Route, int]] = Counter()
         self.bytes: Counter[Route] = Counter()
         self.durations: dict[Route, Histogram] = {}

@@ -34,10 +34,11 @@ _MOST_ATTEMPTS: Final = 20
 
 
 class PublishedFunction(NamedTuple):
-    """A function as it is published, and as it is called."""
+    """A function as it is published, and as it is called; and what says how it is, where something does."""
 
     prepared: Prepared
     typed: TypedFunction
+    health: Callable[[], object] | None = None
 
     @property
     def name(self) -> str:
@@ -100,6 +101,7 @@ class Publisher:
         retry: int = 1,
         backoff: float = 1.0,
         idempotent: bool = False,
+        health: Callable[[], object] | None = None,
     ) -> Callable[[F], F]: ...
 
     def skill(self, function: F | None = None, /, **facts: Any) -> F | Callable[[F], F]:
@@ -118,6 +120,9 @@ class Publisher:
             retry: how many attempts may be made in all, when one fails for a reason that may pass.
             backoff: seconds before the second attempt.
             idempotent: whether it may be called again when a server was lost in the middle.
+            health: is asked how the skill is, every few seconds, where it is announced on a local network. It returns
+                whether it is healthy, or ``HEALTHY``, ``DEGRADED``, ``UNHEALTHY`` or ``MAINTENANCE``; what raises is
+                UNHEALTHY, and what takes more than two seconds DEGRADED. Async or not.
 
         Raises:
             UsageError: ``FUNCTION_FORM`` when the function cannot be described, or something given is malformed.
@@ -176,8 +181,12 @@ class Publisher:
             address = address_of(listener)
             run(application, listener, on_ready=lambda _: on_ready(address))
 
-    def _publish(self, function: Callable[..., Any], **given: Any) -> PublishedFunction:
+    def _publish(
+        self, function: Callable[..., Any], *, health: Callable[[], object] | None = None, **given: Any
+    ) -> PublishedFunction:
         typed = read_function(function)
+        if health is not None and not callable(health):
+            raise refusal(function, "health is a function without parameters")
         facts = _facts(function, typed, **given)
         try:
             files = function_files(typed, facts)
@@ -187,7 +196,7 @@ class Publisher:
         if isinstance(prepared, Refused):
             first = next(finding for finding in prepared.findings if finding.level == "error")
             raise refusal(function, f"{first.code}: {first.message}")
-        return PublishedFunction(prepared, typed)
+        return PublishedFunction(prepared, typed, health)
 
 
 def _facts(

@@ -112,8 +112,10 @@ class _Server(uvicorn.Server):
     """The library's server, which ends with 0 when it was told to end, and does not wait for what never ends."""
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """End the pages that stay live, then wait for the other answers under way."""
-        cast("Application", self.config.app).hang_up()
+        """Say goodbye to the local network, end the pages that stay live, wait for the other answers under way."""
+        application = cast("Application", self.config.app)
+        await application.leave()
+        application.hang_up()
         await super().shutdown(sockets)
 
     @contextmanager

@@ -16,6 +16,7 @@ import time
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
+from skillwire.model.access import OPERATOR
 from skillwire.server.authentication import says_who
 from skillwire.server.executions_console.callers import Callers
 from skillwire.server.executions_console.request import ConsoleRequest, UnsentFormError
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from skillwire.server.executions_console.desk import ConsoleDesk
     from skillwire.server.executions_console.executions import ExecutionPages
     from skillwire.server.executions_console.inbox import InboxPages
+    from skillwire.server.lan.service import LanService
     from skillwire.web.notice_page import Notice
 
 _LOGOUT: Final = "/logout"
@@ -55,6 +57,7 @@ class ExecutionsConsole:
         authentication: knows the keys, and counts wrong ones.
         base_url: of the site, as the publisher set it; empty when not.
         has_skill: whether everybody may see the skill of this name, so that it has a page.
+        lan: what the server does on the local network; None when it is not there.
         clock: seconds since the epoch.
     """
 
@@ -65,12 +68,14 @@ class ExecutionsConsole:
         *,
         base_url: str = "",
         has_skill: Callable[[str], bool] = lambda _: False,
+        lan: LanService | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._desk = desk
         self._tokens = authentication.tokens
         self._has_skill = has_skill
         self._clock = clock
+        self._lan = lan
         self._sign_in = SignIn(authentication, Sessions(authentication.tokens, clock), base_url)
         self._streams = Streams(desk.changed)
         self._pages: tuple[ExecutionPages, InboxPages] | None = None
@@ -93,6 +98,11 @@ class ExecutionsConsole:
             and "text/html" in read_fields(scope["headers"], b"accept").get(b"accept", "")
             and not says_who(scope["headers"])
         )
+
+    def is_operator(self, scope: Scope) -> bool:
+        """Whether a browser is signed in as an operator; reads the tokens, so not on the event loop."""
+        session = self._sign_in.session_of(scope)
+        return session is not None and OPERATOR in session.principal.scopes
 
     def close(self) -> None:
         """End the streams of live pages, which would otherwise hold up the end of the server."""

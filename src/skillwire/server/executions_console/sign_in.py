@@ -63,7 +63,7 @@ class SignIn:
 
         up = way_up(scope.get("raw_path") or scope["path"].encode(), scope.get("root_path", ""))
         frame = Frame(site_of(scope, self._base_url), up)
-        session = self._session(scope)
+        session = self.session_of(scope)
         request = ConsoleRequest(path, scope, receive, send, frame, session)
         if session is None:
             return request
@@ -74,7 +74,7 @@ class SignIn:
         """Return what says whether a session is still good, and may what it might when a stream began."""
 
         async def is_good() -> bool:
-            session = await asyncio.to_thread(self._session, request.scope)
+            session = await asyncio.to_thread(self.session_of, request.scope)
             return session is not None and session == request.session
 
         return is_good
@@ -143,7 +143,8 @@ class SignIn:
         )
         await request.show(html, status, fields or {})
 
-    def _session(self, scope: Scope) -> Session | None:
+    def session_of(self, scope: Scope) -> Session | None:
+        """Return who is signed in; reads the tokens, so not on the event loop. Trust: cookies are a stranger's."""
         cookies = read_fields(scope["headers"], b"cookie").get(b"cookie", "")
         if "skillwire-" not in cookies:
             return None

@@ -73,9 +73,11 @@ class LanService:
         settings: the operator's.
         publication: what is announced.
         conditions: how its skills are.
-        make_agent: returns an agent that has not begun; it is given what says how a skill of ours is.
+        make_agent: returns an agent that has not begun; it is given what says how a skill of ours is. Called in a
+            thread.
 
-    ``trouble`` says why there is no network, while there is none.
+    ``trouble`` says why there is no network, while there is none; ``tls_port`` where connection secrets are handed out,
+    0 while they are not.
     """
 
     def __init__(
@@ -87,6 +89,7 @@ class LanService:
     ) -> None:
         self.settings = settings
         self.trouble = ""
+        self.tls_port = 0
         self._publication = publication
         self._conditions = conditions
         self._make_agent = make_agent
@@ -182,8 +185,8 @@ class LanService:
     async def _begin(self) -> Agent:
         """Return an agent that has begun, as soon as one can."""
         while True:
-            agent = self._make_agent(lambda skill_id: self._statuses.get(skill_id, HealthStatus.HEALTHY))
             try:
+                agent = await asyncio.to_thread(self._make_agent, self._status)
                 await agent.start()
             except SkillwireError as error:
                 if self.trouble != error.message:
@@ -194,6 +197,10 @@ class LanService:
             self.trouble, self._agent = "", agent
             self._log.info("on the LAN", agent=agent.agent_id)
             return agent
+
+    def _status(self, skill_id: str) -> HealthStatus:
+        """Return how a skill of ours is, for its heartbeat."""
+        return self._statuses.get(skill_id, HealthStatus.HEALTHY)
 
     async def _hear(self, agent: Agent) -> None:
         async for _ in agent.listen():

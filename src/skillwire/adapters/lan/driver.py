@@ -3,10 +3,14 @@
 The sockets are read as soon as something is there, a bounded number at once, so that a flood leaves the loop time for
 everything else; what the node wants to send is sent after each batch. A node outlives its sockets: when an interface is
 gone its timer goes on, skills there fall silent, and it takes new sockets when the interface is back.
+
+Who wants to see what goes over the network sets the logger ``skillwire.lan.datagrams`` to DEBUG: each record has the
+arguments ``sent`` or ``heard``, the peer (None for the group), and the datagram.
 """
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Final
 
 from skillwire.adapters.clock import moment
@@ -23,6 +27,7 @@ if TYPE_CHECKING:
 
 #: Timers closer together than this are one: a thousand skills have hundreds a second.
 _GRAIN: Final = 0.005
+_DATAGRAMS: Final = logging.getLogger("skillwire.lan.datagrams")
 
 
 class Driver:
@@ -75,7 +80,10 @@ class Driver:
         now = now or moment()
         sends = self.node.datagrams_to_send(now)
         if self.sockets is not None:
+            is_told = bool(sends) and _DATAGRAMS.isEnabledFor(logging.DEBUG)
             for datagram in sends:
+                if is_told:
+                    _DATAGRAMS.debug("%s %s %s", "sent", datagram.to, datagram.data)
                 self.sockets.send(datagram.data, datagram.to)
         if events := self.node.events(now):
             self._on_events(events)
@@ -86,7 +94,10 @@ class Driver:
             return
         now = moment()
         receive = self.node.receive
+        is_told = _DATAGRAMS.isEnabledFor(logging.DEBUG)
         for data, source in self.sockets.read(sock):
+            if is_told:
+                _DATAGRAMS.debug("%s %s %s", "heard", source, data)
             receive(data, source, now)
         self.tend(now)
 

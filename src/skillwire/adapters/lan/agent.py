@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from skillwire.adapters.clock import moment
 from skillwire.adapters.files.lan_keys import load_trust
+from skillwire.adapters.lan.hints import Hints
 from skillwire.adapters.lan.link import Link
 from skillwire.adapters.lan.links import Links
 from skillwire.adapters.lan.listening import Listeners
@@ -81,6 +82,7 @@ class LanAgent:
         self._view = View(self._listeners.tell, moment)
         self._prober = Prober()
         self._links: Links | None = None
+        self._hints: Hints | None = None
         self._questions = Questions(self.agent_id, settings, self._view, self._prober)
         self._offers: dict[str, Offer] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -103,12 +105,20 @@ class LanAgent:
             wanted = ", ".join(self.settings.interfaces)
             raise FetchError("LAN_UNAVAILABLE", f"{wanted}: {why}" if wanted else why)
         self._links.offer(self._offers.values())
+        if self.settings.mdns:
+            self._hints = Hints(self.agent_id, self._identity, self._links)
+            self._links.on_change = self._hints.follow_links
+            self._hints.announce(self._offers.values())
+            self._hints.start()
 
     async def stop(self, reason: Reason = Reason.SHUTDOWN) -> None:
         """Say goodbye for every skill, and end. What listens ends too."""
         if self._links is None:
             return
-        if any([link.leave(reason) for link in self._links]):  # noqa: C419 - each has to be told
+        has_left = any([link.leave(reason) for link in self._links])  # noqa: C419 - each has to be told
+        if self._hints is not None:
+            await self._hints.stop()
+        if has_left:
             await asyncio.sleep(sum(self.settings.figures.goodbyes) + _GOODBYE_MARGIN)
         self._links.end()
         self._links = None
@@ -136,12 +146,16 @@ class LanAgent:
         self._offers = {offer.skill_id: offer for offer in offers}
         if self._links is not None:
             self._links.offer(self._offers.values())
+        if self._hints is not None:
+            self._hints.announce(self._offers.values())
 
     def report(self, skill_id: str, status: HealthStatus, detail: str = "") -> None:
         """Say at once that a skill of ours is otherwise than before. Spec: SDP §5.2."""
         if skill_id in self._offers and self._links is not None:
             for link in self._links:
                 link.report(skill_id, status, detail)
+            if self._hints is not None:
+                self._hints.report(skill_id, status)
 
     async def discover(
         self,
@@ -190,7 +204,14 @@ class LanAgent:
         found = Counter(self._counters)
         for link in self._links or ():
             found.update(link.node.gate.stopped)
+        if self._hints is not None:
+            found.update(self._hints.counters)
         return found
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a user is told: what of the settings nothing uses, and why mDNS is off where it should not be."""
+        return (*self.settings.notes, *([self._hints.note] if self._hints is not None and self._hints.note else []))
 
     def _make_link(self, address: LinkAddress) -> Link:
         node = DiscoveryNode(

@@ -15,6 +15,7 @@ import asyncio
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final
 
+from zeroconf import Error
 from zeroconf.asyncio import AsyncServiceInfo
 
 from skillwire.protocols.skill_discovery.dnssd import SERVICE_TYPES, agent_name, host_name, skill_name
@@ -68,7 +69,7 @@ class DnsResponder:
         for slot in [slot for slot in self._published if slot[1] not in wanted]:
             await self._withdraw(slot)
         if wanted:
-            await asyncio.gather(*(self._publish(service_type, wanted) for service_type in SERVICE_TYPES))
+            await asyncio.gather(*(self._try_to_publish(service_type, wanted) for service_type in SERVICE_TYPES))
 
     async def move(self, hosts: Sequence[str]) -> None:
         """Use other addresses from now on; the library has its sockets there already."""
@@ -83,6 +84,12 @@ class DnsResponder:
         for repeating in self._announcing.values():
             repeating.cancel()
         self._announcing.clear()
+
+    async def _try_to_publish(self, service_type: str, wanted: dict[str, Instance]) -> None:
+        try:
+            await self._publish(service_type, wanted)
+        except (Error, OSError):  # no name was free, or the library has lost its sockets
+            self._counters["mdns not announced"] += 1
 
     async def _publish(self, service_type: str, wanted: dict[str, Instance]) -> None:
         own = (service_type, "")

@@ -44,10 +44,11 @@ class DnsSd:
     Args:
         hosts: addresses of the links to use, IPv6 without a zone.
         agent_id: who publishes; what is heard of this agent is no news.
-        on_found: is told a registration without a signature, and the address that it leads to; again whenever the
-            skill is announced again.
+        on_found: is told a registration without a signature, and which of our addresses is in the network that it
+            leads to; again whenever the skill is announced again.
         on_gone: is told the agent and the skill of a hint whose last instance is gone.
-        key_id: which key the agent signs with, as :func:`~skillwire.protocols.skill_discovery.dnssd.key_id_of` says.
+        key_id: says which key the agent signs with, as
+            :func:`~skillwire.protocols.skill_discovery.dnssd.key_id_of` writes it.
 
     Attributes:
         note: why mDNS is off; empty when it is not.
@@ -61,7 +62,7 @@ class DnsSd:
         on_found: Callable[[Register, str], object],
         on_gone: Callable[[Key], object],
         *,
-        key_id: str = "",
+        key_id: Callable[[], str] = str,
     ) -> None:
         self.note = ""
         self.counters: Counter[str] = Counter()
@@ -70,15 +71,13 @@ class DnsSd:
         self._on_found = on_found
         self._on_gone = on_gone
         self._key_id = key_id
-        self._networks: list[IPv4Network | IPv6Network] = []
+        self._networks: list[tuple[IPv4Network | IPv6Network, str]] = []
         self._keys: dict[str, Key] = {}  # of each instance that hints at a skill
         self._names: dict[Key, set[str]] = {}
         self._zeroconf: AsyncZeroconf | None = None
         self._responder: DnsResponder | None = None
         self._browser: DnsBrowser | None = None
         self._lock = asyncio.Lock()
-        self._wanted: tuple[tuple[Offer, ...], Mapping[str, HealthStatus]] | None = None
-        self._publishing: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Begin to listen and to look; where that cannot be, say why in :attr:`note`."""
@@ -96,23 +95,12 @@ class DnsSd:
         self._responder = responder.DnsResponder(self._zeroconf, self._agent_id, self._hosts, self.counters)
         self._browser = browser.DnsBrowser(self._zeroconf.zeroconf, self._resolved, self._removed, self.counters)
 
-    def announce(self, offers: Iterable[Offer], statuses: Mapping[str, HealthStatus] = _NOTHING) -> None:
-        """Have exactly these offers published, in the background; what is superseded meanwhile is passed over."""
-        self._wanted = tuple(offers), dict(statuses)
-        if self._publishing is None or self._publishing.done():
-            self._publishing = asyncio.get_running_loop().create_task(self._publish_wanted())
-
-    async def _publish_wanted(self) -> None:
-        while self._wanted is not None:
-            (offers, statuses), self._wanted = self._wanted, None
-            await self.publish(offers, statuses)
-
     async def publish(self, offers: Iterable[Offer], statuses: Mapping[str, HealthStatus] = _NOTHING) -> None:
         """Publish exactly these offers; ``statuses`` are of skills that are not HEALTHY.
 
         The first offer takes 1.2 seconds, in which the agent's name is probed for.
         """
-        instances, left_out = dnssd.instances_of(self._agent_id, offers, statuses, self._key_id)
+        instances, left_out = dnssd.instances_of(self._agent_id, offers, statuses, self._key_id())
         self.counters["mdns left out"] = len(left_out)
         async with self._lock:
             if self._responder is not None:
@@ -135,8 +123,6 @@ class DnsSd:
 
     async def stop(self) -> None:
         """Say goodbye for everything that was published, and close."""
-        if self._publishing is not None:
-            self._publishing.cancel()
         async with self._lock:
             zeroconf, responder, browser = self._zeroconf, self._responder, self._browser
             self._zeroconf = self._responder = self._browser = None
@@ -148,11 +134,12 @@ class DnsSd:
                 await zeroconf.async_close()
 
     def _resolved(self, found: Resolved) -> None:
-        host = self._on_link(found.addresses)
-        if host is None:
+        reached = self._on_link(found.addresses)
+        if reached is None:
             self.counters["mdns off link"] += 1
             self._removed(found.name)
             return
+        host, ours = reached
         try:
             hint = dnssd.hint_of(found.text, found.server, host, found.port)
         except DecodeError:
@@ -167,7 +154,7 @@ class DnsSd:
             self._removed(found.name)
         self._keys[found.name] = key
         self._names.setdefault(key, set()).add(found.name)
-        self._on_found(hint, host)
+        self._on_found(hint, ours)
 
     def _removed(self, name: str) -> None:
         key = self._keys.pop(name, None)
@@ -179,12 +166,13 @@ class DnsSd:
             del self._names[key]
             self._on_gone(key)
 
-    def _on_link(self, addresses: Sequence[str]) -> str | None:
-        """Return the first address that is in one of our networks."""
+    def _on_link(self, addresses: Sequence[str]) -> tuple[str, str] | None:
+        """Return the first address that is in one of our networks, and our own address there."""
         for text in addresses:
             address = ip_address(text.partition("%")[0])
-            if any(address in network for network in self._networks):
-                return str(address)
+            for network, ours in self._networks:
+                if address in network:
+                    return str(address), ours
         return None
 
 
@@ -202,12 +190,12 @@ def _versions(hosts: Sequence[str]) -> Any:
     return importlib.import_module("zeroconf").autodetect_ip_version(list(hosts))
 
 
-def _networks(hosts: Sequence[str]) -> list[IPv4Network | IPv6Network]:
-    """Return the networks that these addresses of ours are in."""
+def _networks(hosts: Sequence[str]) -> list[tuple[IPv4Network | IPv6Network, str]]:
+    """Return the networks that these addresses of ours are in, each with the address."""
     found = []
     for adapter in importlib.import_module("ifaddr").get_adapters():
         for ip in adapter.ips:
             host = (ip.ip if isinstance(ip.ip, str) else ip.ip[0]).partition("%")[0]
             if host in hosts:
-                found.append(ip_network(f"{host}/{ip.network_prefix}", strict=False))
+                found.append((ip_network(f"{host}/{ip.network_prefix}", strict=False), host))
     return found

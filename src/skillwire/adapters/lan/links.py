@@ -56,6 +56,8 @@ class Links:
         self._links: dict[str, Link] = {}
         self._offers: tuple[Offer, ...] = ()
         self._timer: asyncio.TimerHandle | None = None
+        #: Called when a link has come or gone.
+        self.on_change: Callable[[], object] = lambda: None
 
     def __iter__(self) -> Iterator[Link]:
         return iter(tuple(self._links.values()))
@@ -82,6 +84,7 @@ class Links:
         has_changed += [self._take(address) for address in found.values()]
         if any(has_changed):
             self.offer(self._offers)
+            self.on_change()
 
     def look_soon(self) -> None:
         """Look in a moment, since something is wrong."""

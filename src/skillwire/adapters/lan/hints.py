@@ -1,0 +1,109 @@
+"""Hints: an agent's mDNS beside its multicast.
+
+What is offered is published there too, and what others publish is listed, as a hint, by the registry of the link that
+leads to it. All of it is done in the background, since importing the library and probing for a name take their time;
+what is superseded meanwhile is passed over. Spec: SDP §1.2; specs §3.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from skillwire.adapters.clock import moment
+from skillwire.adapters.lan.dnssd import DnsSd
+from skillwire.protocols.skill_discovery.dnssd import key_id_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from skillwire.adapters.lan.links import Links
+    from skillwire.protocols.skill_discovery.identity import Identity
+    from skillwire.protocols.skill_discovery.listing import Key
+    from skillwire.protocols.skill_discovery.messages import HealthStatus, Register
+    from skillwire.protocols.skill_discovery.route_agent import Offer
+
+
+class Hints:
+    """The mDNS of one agent, from :meth:`start` to :meth:`stop`.
+
+    Args:
+        agent_id: whose it is.
+        identity: what the agent signs with.
+        links: of the agent.
+    """
+
+    def __init__(self, agent_id: str, identity: Identity, links: Links) -> None:
+        self._links = links
+        self._offers: tuple[Offer, ...] = ()
+        self._statuses: dict[str, HealthStatus] = {}
+        self._dnssd = DnsSd(
+            self._hosts(), agent_id, self._found, self._gone, key_id=lambda: key_id_of(identity.certificate)
+        )
+        self._has_news = asyncio.Event()
+        self._running: asyncio.Task[None] | None = None
+
+    @property
+    def note(self) -> str:
+        """Why mDNS is off; empty when it is not."""
+        return self._dnssd.note
+
+    @property
+    def counters(self) -> Mapping[str, int]:
+        """What was passed over, and why."""
+        return +self._dnssd.counters
+
+    def start(self) -> None:
+        """Begin."""
+        self._running = asyncio.get_running_loop().create_task(self._run())
+
+    def announce(self, offers: Iterable[Offer]) -> None:
+        """Publish exactly these."""
+        self._offers = tuple(offers)
+        offered = {offer.skill_id for offer in self._offers}
+        self._statuses = {name: status for name, status in self._statuses.items() if name in offered}
+        self._has_news.set()
+
+    def report(self, skill_id: str, status: HealthStatus) -> None:
+        """Publish that a skill is otherwise than before."""
+        self._statuses[skill_id] = status
+        self._has_news.set()
+
+    def follow_links(self) -> None:
+        """Use the links that there are now."""
+        self._has_news.set()
+
+    async def stop(self) -> None:
+        """Say goodbye for what was published, and end."""
+        if self._running is not None:
+            self._running.cancel()
+            await asyncio.wait([self._running])
+        await self._dnssd.stop()
+
+    async def _run(self) -> None:
+        await self._dnssd.start()
+        while not self._dnssd.note:
+            self._has_news.clear()
+            await self._dnssd.use(self._hosts())
+            await self._dnssd.publish(self._offers, self._statuses)
+            await self._has_news.wait()
+
+    def _hosts(self) -> list[str]:
+        return [link.address.host for link in self._links.open_links() if link.address is not None]
+
+    def _found(self, hint: Register, ours: str) -> None:
+        """List a hint on the link that leads to it, and on no other."""
+        now = moment()
+        for link in self._links:
+            if link.is_open and link.address is not None and link.address.host == ours:
+                has_changed = link.node.hint(hint, hint.endpoint.host, now)
+            else:
+                has_changed = link.node.unhint((hint.agent_id, hint.skill_id), now)
+            if has_changed:
+                link.driver.tend(now)
+
+    def _gone(self, key: Key) -> None:
+        now = moment()
+        for link in self._links:
+            if link.node.unhint(key, now):
+                link.driver.tend(now)

@@ -24,6 +24,7 @@ _TYPES: Final = {
     "page.js": "text/javascript; charset=utf-8",
     "console.css": "text/css; charset=utf-8",
     "console.js": "text/javascript; charset=utf-8",
+    "lan.css": "text/css; charset=utf-8",
     "icon.svg": "image/svg+xml",
 }
 _DIGITS: Final = 16

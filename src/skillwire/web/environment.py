@@ -26,13 +26,14 @@ _THOUSAND: Final = 1024
 class Person(NamedTuple):
     """Who is signed in to the console: their name, what each form of theirs carries, and what they may see.
 
-    ``sees_all`` executions, and not only their own; ``may_work`` the inbox.
+    ``sees_all`` executions, and not only their own; ``may_work`` the inbox; ``sees_lan``, where one is served.
     """
 
     name: str
     form_token: str
     sees_all: bool = False
     may_work: bool = False
+    sees_lan: bool = False
 
 
 class Frame(NamedTuple):

@@ -10,8 +10,9 @@ if TYPE_CHECKING:
     from skillwire.web.environment import Frame
 
 #: The first three are everybody's, the others of the console: ``gone`` (no such execution), ``denied`` (no right to the
-#: inbox), ``foreign`` (a form that is not ours), ``unread`` (one that cannot be read), ``again`` (to be asked again).
-Notice = Literal["absent", "loading", "failed", "gone", "denied", "foreign", "unread", "again"]
+#: inbox), ``foreign`` (a form that is not ours), ``unread`` (one that cannot be read), ``again`` (to be asked again),
+#: ``no-lan`` (the server is on no local network), ``denied-lan`` (no right to see it).
+Notice = Literal["absent", "loading", "failed", "gone", "denied", "foreign", "unread", "again", "no-lan", "denied-lan"]
 
 
 def notice_page(notice: Notice, frame: Frame) -> str:

@@ -1,8 +1,9 @@
-"""The console of executions and tasks, mounted: which page a path means, and who may see it.
+"""The console of executions, tasks and the local network, mounted: which page a path means, and who may see it.
 
 Pages of skills are everybody's; these are for people who signed in. They show an API key once, at ``/login``, and get a
 cookie (:mod:`skillwire.server.executions_console.sessions`). A key with the scope ``operator`` sees and cancels every
-execution and works the inbox, one with ``tasks`` works the inbox, any other sees its own executions.
+execution, works the inbox and sees the local network, one with ``tasks`` works the inbox, any other sees its own
+executions.
 
 ``/executions/ID`` is the address at which programs ask how far an execution is, too; a browser that asks for HTML there
 gets the page (:meth:`ExecutionsConsole.prefers`). All other addresses are the console's alone.
@@ -21,7 +22,7 @@ from skillwire.server.authentication import says_who
 from skillwire.server.executions_console.callers import Callers
 from skillwire.server.executions_console.request import ConsoleRequest, UnsentFormError
 from skillwire.server.executions_console.sessions import Sessions
-from skillwire.server.executions_console.sign_in import EXECUTIONS, INBOX, LOGIN, SignIn
+from skillwire.server.executions_console.sign_in import EXECUTIONS, INBOX, LAN, LOGIN, SignIn
 from skillwire.server.executions_console.stream import Streams
 from skillwire.server.headers import read_fields
 from skillwire.server.methods import READ
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from skillwire.server.executions_console.desk import ConsoleDesk
     from skillwire.server.executions_console.executions import ExecutionPages
     from skillwire.server.executions_console.inbox import InboxPages
-    from skillwire.server.lan.service import LanService
+    from skillwire.server.executions_console.lan import LanPages, Network
     from skillwire.web.notice_page import Notice
 
 _LOGOUT: Final = "/logout"
@@ -68,7 +69,7 @@ class ExecutionsConsole:
         *,
         base_url: str = "",
         has_skill: Callable[[str], bool] = lambda _: False,
-        lan: LanService | None = None,
+        lan: Network | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._desk = desk
@@ -76,15 +77,18 @@ class ExecutionsConsole:
         self._has_skill = has_skill
         self._clock = clock
         self._lan = lan
-        self._sign_in = SignIn(authentication, Sessions(authentication.tokens, clock), base_url)
+        self._sign_in = SignIn(
+            authentication, Sessions(authentication.tokens, clock), base_url, has_lan=lan is not None
+        )
         self._streams = Streams(desk.changed)
         self._pages: tuple[ExecutionPages, InboxPages] | None = None
+        self._lan_pages: LanPages | None = None
 
     @staticmethod
     def owns(path: str) -> bool:
         """Whether ``path``, from the root of the site, is one of the console alone."""
         return (
-            path in {LOGIN, _LOGOUT, EXECUTIONS, EXECUTIONS + _LIVE, INBOX}
+            path in {LOGIN, _LOGOUT, EXECUTIONS, EXECUTIONS + _LIVE, INBOX, LAN, LAN + _LIVE}
             or path.startswith(f"{INBOX}/")
             or _PART.fullmatch(path) is not None
         )
@@ -107,6 +111,8 @@ class ExecutionsConsole:
     def close(self) -> None:
         """End the streams of live pages, which would otherwise hold up the end of the server."""
         self._streams.close()
+        if self._lan_pages is not None:
+            self._lan_pages.close()
 
     async def answer(self, path: str, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request for a path that :meth:`owns` or :meth:`prefers` accepted."""
@@ -130,6 +136,8 @@ class ExecutionsConsole:
             await _tell("gone", request, HTTPStatus.FORBIDDEN)
         elif request.session is None:
             await self._sign_in.send_to_login(request)
+        elif path in {LAN, LAN + _LIVE}:
+            await self._answer_lan(path, request)
         elif path.startswith(INBOX):
             await self._answer_inbox(path, request)
         else:
@@ -172,6 +180,19 @@ class ExecutionsConsole:
             }
             await actions.get(task[2], pages.show)(request, task[1])
 
+    async def _answer_lan(self, path: str, request: ConsoleRequest) -> None:
+        if self._lan is None:
+            await _tell("no-lan", request, HTTPStatus.NOT_FOUND)
+        elif not request.sees_all:
+            await _tell("denied-lan", request, HTTPStatus.FORBIDDEN)
+        else:
+            if self._lan_pages is None:
+                self._lan_pages = await asyncio.to_thread(_make_lan_pages, self._lan, self._clock)
+            if path == LAN:
+                await self._lan_pages.show(request)
+            else:
+                await self._lan_pages.follow(request, self._sign_in.still(request))
+
     async def _made_pages(self) -> tuple[ExecutionPages, InboxPages]:
         if self._pages is None:
             self._pages = await asyncio.to_thread(self._make_pages)
@@ -188,6 +209,12 @@ class ExecutionsConsole:
             ExecutionPages(self._desk, callers, self._streams, self._has_skill, self._clock),
             InboxPages(self._desk, callers, self._streams, self._clock),
         )
+
+
+def _make_lan_pages(lan: Network, clock: Callable[[], float]) -> LanPages:
+    from skillwire.server.executions_console.lan import LanPages  # noqa: PLC0415  # with the first page
+
+    return LanPages(lan, clock)
 
 
 def _methods(path: str) -> tuple[str, ...]:

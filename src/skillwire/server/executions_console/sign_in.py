@@ -35,8 +35,9 @@ if TYPE_CHECKING:
 LOGIN: Final = "/login"
 EXECUTIONS: Final = "/executions"
 INBOX: Final = "/inbox"
+LAN: Final = "/lan"
 #: Where somebody may be led to after they signed in: a path of the console, and a query.
-_FOLLOWING: Final = re.compile(r"/(?:executions|inbox)(?:/[\w.-]{1,64})?(?:\?[\x21-\x7e]{0,1000})?", re.ASCII)
+_FOLLOWING: Final = re.compile(r"/(?:lan|(?:executions|inbox)(?:/[\w.-]{1,64})?)(?:\?[\x21-\x7e]{0,1000})?", re.ASCII)
 _LOOPBACK: Final = ("127.", "::1", "::ffff:127.")
 _ELSEWHERE: Final = frozenset({"cross-site", "same-site"})
 _WRONG: Final = "This is no key of this server, or one that has ended. A key begins with sw_."
@@ -50,12 +51,16 @@ class SignIn:
         authentication: knows the keys, and counts wrong ones.
         sessions: of this server.
         base_url: of the site, as the publisher set it; empty when not.
+        has_lan: whether the server is on a local network.
     """
 
-    def __init__(self, authentication: Authentication, sessions: Sessions, base_url: str) -> None:
+    def __init__(
+        self, authentication: Authentication, sessions: Sessions, base_url: str, *, has_lan: bool = False
+    ) -> None:
         self._authentication = authentication
         self._sessions = sessions
         self._base_url = base_url
+        self._has_lan = has_lan
 
     def read(self, path: str, scope: Scope, receive: Receive, send: Send) -> ConsoleRequest:
         """Return a request with who sent it; reads the tokens, so not on the event loop."""
@@ -67,7 +72,8 @@ class SignIn:
         request = ConsoleRequest(path, scope, receive, send, frame, session)
         if session is None:
             return request
-        person = Person(request.name, session.form_token, request.sees_all, request.may_work)
+        sees_lan = self._has_lan and request.sees_all
+        person = Person(request.name, session.form_token, request.sees_all, request.may_work, sees_lan)
         return ConsoleRequest(path, scope, receive, send, frame._replace(person=person), session)
 
     def still(self, request: ConsoleRequest) -> Callable[[], Awaitable[bool]]:

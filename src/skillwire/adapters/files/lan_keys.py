@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire import limits
 from skillwire.adapters.files.atomic import storage_errors, write_atomically
+from skillwire.adapters.files.authority_folder import AuthorityFolder
 from skillwire.adapters.files.directories import make_folder, state_directory
 from skillwire.adapters.files.locks import release_lock, take_lock
 from skillwire.adapters.files.trust_files import (
@@ -33,7 +34,7 @@ from skillwire.adapters.files.trust_files import (
     read_private_key,
     read_trust_file,
 )
-from skillwire.errors import StorageError, TrustError, ValidationError
+from skillwire.errors import SkillwireError, StorageError, TrustError, ValidationError
 from skillwire.protocols.skill_discovery.identity import GroupKey
 
 if TYPE_CHECKING:
@@ -169,25 +170,45 @@ def load_trust(settings: LanSettings, *, folder: Path | None = None, now: float 
         group = GroupKey(read_group_key(Path(settings.group_key_file)))
         return LanTrust(group, group, settings.agent_id or keys.agent_id())
     from skillwire.protocols.skill_discovery.certified import ChainAuthority  # noqa: PLC0415 - loads cryptography
+    from skillwire.trust.certificate_requests import Names  # noqa: PLC0415 - same
     from skillwire.trust.certificates import Chain  # noqa: PLC0415 - same
+    from skillwire.trust.ecdsa import EcdsaIdentity  # noqa: PLC0415 - same
     from skillwire.trust.revocations import Revocations  # noqa: PLC0415 - same
 
     now = time.time() if now is None else now
+    local = local_authority(settings)
     roots, intermediates = read_certificates(settings.roots), read_certificates(settings.intermediates)
+    if local and not roots:
+        roots, intermediates = [local.root], [local.center, *intermediates]
     revocations = Revocations([*roots, *intermediates])
-    notes = list(_load_revocations(revocations, settings, keys, now))
+    files = [one for one in settings.revocations if "://" not in one]
+    files += [str(local.revocations_file)] if local and not settings.revocations else []
+    notes = list(_load_revocations(revocations, files, keys, now))
     authority = ChainAuthority(Chain(roots, intermediates, is_revoked=revocations.is_revoked))
     agent_id = settings.agent_id or keys.agent_id()
-    from skillwire.trust.ecdsa import EcdsaIdentity  # noqa: PLC0415 - same
-
-    certificate = keys.certificate()
-    key = keys.key()
+    key, certificate = keys.key(), keys.certificate()
+    if local and (certificate is None or is_own(certificate) or is_due(certificate, now)):
+        try:
+            certificate = local.issue(Names((agent_id,)), key.public_key(), now)
+            keys.keep_certificate(certificate)
+        except SkillwireError as error:
+            notes.append(f"the authority has issued us no certificate: {error}")
     if certificate is None or is_own(certificate):
         certificate = _own(keys, key, certificate, agent_id, now)
     else:
         agent_id, certificate, note = _certified(key, certificate, settings.agent_id, agent_id, now)
         notes += [note] if note else []
     return LanTrust(EcdsaIdentity(key, certificate), authority, agent_id, keys, revocations, tuple(notes))
+
+
+def local_authority(settings: LanSettings) -> AuthorityFolder | None:
+    """Return the authority whose folder is here; None when there is none, or it is another machine's.
+
+    Raises:
+        NotFoundError: ``CA_FOLDER``.
+    """
+    name = settings.authority or settings.renew_from
+    return AuthorityFolder(Path(name)) if name and "://" not in name else None
 
 
 def is_own(certificate: bytes) -> bool:
@@ -262,7 +283,7 @@ def belongs(certificate: bytes, key: EllipticCurvePrivateKey) -> bool:
     return x509.load_der_x509_certificate(certificate).public_key() == key.public_key()
 
 
-def _load_revocations(revocations: Revocations, settings: LanSettings, keys: LanKeys, now: float) -> Iterator[str]:
+def _load_revocations(revocations: Revocations, files: list[str], keys: LanKeys, now: float) -> Iterator[str]:
     """Take the lists that were kept, and those in files; yield what is wrong with them."""
     kept = _read(keys.revocations_file, limits.LAN_REVOCATIONS_BYTES)
     if kept:
@@ -270,9 +291,8 @@ def _load_revocations(revocations: Revocations, settings: LanSettings, keys: Lan
             revocations.take(kept, now)
         except TrustError:
             yield "the revocations that were kept are of an authority that is not trusted any more: passed over"
-    for name in settings.revocations:
-        if "://" not in name:
-            revocations.take(read_trust_file(Path(name), limits.LAN_REVOCATIONS_BYTES), now)
+    for name in files:
+        revocations.take(read_trust_file(Path(name), limits.LAN_REVOCATIONS_BYTES), now)
     ends = revocations.ends()
     if ends is not None and ends < now:
         when = datetime.fromtimestamp(ends, UTC)

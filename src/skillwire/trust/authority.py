@@ -1,0 +1,183 @@
+"""Issuing certificates: Root CA → SkillCenter CA → agents and skills, and the lists of what was taken back.
+
+Every key is P-256 and every signature ECDSA with SHA-256. The root may have one authority below it, which has none; so
+who holds a leaf certifies nobody. A leaf lives for seven days, names whom it is for by URIs and the hosts that it may
+announce, and is small, so that the answer to a challenge fits into a datagram: one that would not is refused here,
+where somebody can still choose fewer names.
+
+Nothing here reads a file or a clock. Spec: SDP §10.2; specs §3; docs/decisions/0032.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509.oid import ExtendedKeyUsageOID
+
+from skillwire import limits
+from skillwire.trust.certificate_requests import COMMON_NAME_LENGTH, alternatives_of, refusal, subject_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from skillwire.trust.certificate_requests import Names
+
+#: Days that certificates and lists are good for.
+ROOT_DAYS: Final = 3650
+CENTER_DAYS: Final = 1825
+LEAF_DAYS: Final = 7.0
+LIST_DAYS: Final = 7.0
+_CLOCKS: Final = timedelta(minutes=5)  # that clocks may differ
+_USAGES: Final = (
+    "content_commitment",
+    "key_encipherment",
+    "data_encipherment",
+    "key_agreement",
+    "encipher_only",
+    "decipher_only",
+)
+
+
+class CertificateAuthority:
+    """Somebody who issues certificates.
+
+    Args:
+        key: private, on P-256.
+        certificate: of the key, DER.
+    """
+
+    def __init__(self, key: ec.EllipticCurvePrivateKey, certificate: bytes) -> None:
+        self._key = key
+        self.certificate = certificate
+        self._own = x509.load_der_x509_certificate(certificate)
+
+    def issue_authority(
+        self, name: str, key: ec.EllipticCurvePublicKey, now: float, days: float = CENTER_DAYS
+    ) -> bytes:
+        """Return the certificate of an authority below this one, DER, from ``now`` on, seconds since the epoch.
+
+        Raises:
+            ValidationError: ``CERTIFICATE_REQUEST``.
+        """
+        builder = self._builder(subject_of(name), key, now, days)
+        return _sign(_as_authority(builder, key, 0), self._key)
+
+    def issue(self, names: Names, key: ec.EllipticCurvePublicKey, now: float, *, days: float = LEAF_DAYS) -> bytes:
+        """Return the certificate of an agent or a skill, DER.
+
+        Args:
+            names: whom it is for.
+            key: of its holder.
+            now: seconds since the epoch.
+            days: that it is good for; never longer than our own.
+
+        Raises:
+            ValidationError: ``CERTIFICATE_REQUEST``, also when a datagram would not have room for it.
+        """
+        if not isinstance(key.curve, ec.SECP256R1):
+            raise refusal(f"its key is on {key.curve.name}, not on P-256")
+        names = names.check()
+        name = (names.agents or names.skills)[0][:COMMON_NAME_LENGTH]
+        usages = [ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUTH]
+        leaf = _sign(
+            self._builder(subject_of(name), key, now, days)
+            .add_extension(alternatives_of(names), critical=False)
+            .add_extension(_usage(is_authority=False), critical=True)
+            .add_extension(x509.ExtendedKeyUsage(usages), critical=False),
+            self._key,
+        )
+        if len(leaf) > limits.LAN_CERTIFICATE_BYTES:
+            most = limits.LAN_CERTIFICATE_BYTES
+            raise refusal(f"with these names it has {len(leaf)} bytes, and a datagram has room for {most}")
+        return leaf
+
+    def revocations(self, serials: Mapping[int, float], now: float, *, number: int, days: float = LIST_DAYS) -> bytes:
+        """Return the signed list of what this authority has taken back, PEM.
+
+        Args:
+            serials: of the certificates, with the moment, seconds since the epoch.
+            now: seconds since the epoch.
+            number: of the list, larger than that of the one before.
+            days: until the next one is there.
+        """
+        at = datetime.fromtimestamp(now, UTC)
+        builder = (
+            x509.CertificateRevocationListBuilder()
+            .issuer_name(self._own.subject)
+            .last_update(at)
+            .next_update(at + timedelta(days=days))
+            .add_extension(x509.CRLNumber(number), critical=False)
+            .add_extension(_issuer_of(self._key), critical=False)
+        )
+        for serial, when in sorted(serials.items()):
+            entry = x509.RevokedCertificateBuilder().serial_number(serial)
+            builder = builder.add_revoked_certificate(entry.revocation_date(datetime.fromtimestamp(when, UTC)).build())
+        return builder.sign(self._key, hashes.SHA256()).public_bytes(Encoding.PEM)
+
+    def _builder(
+        self, subject: x509.Name, key: ec.EllipticCurvePublicKey, now: float, days: float
+    ) -> x509.CertificateBuilder:
+        ours = self._own
+        at = datetime.fromtimestamp(now, UTC)
+        if not ours.not_valid_before_utc <= at <= ours.not_valid_after_utc:
+            raise refusal(f"the authority itself is good until {ours.not_valid_after_utc:%Y-%m-%d}")
+        if subject == ours.subject:  # it would look as if its own key had signed it
+            raise refusal("it has the name of the authority")
+        ends = min(at + timedelta(days=days), ours.not_valid_after_utc)
+        return _builder(subject, ours.subject, key, at, ends).add_extension(_issuer_of(self._key), critical=False)
+
+
+def new_root(name: str, key: ec.EllipticCurvePrivateKey, now: float, days: float = ROOT_DAYS) -> CertificateAuthority:
+    """Return a root, certified by its own key from ``now`` on, seconds since the epoch.
+
+    Raises:
+        ValidationError: ``CERTIFICATE_REQUEST`` for a name that it cannot have.
+    """
+    subject, at = subject_of(name), datetime.fromtimestamp(now, UTC)
+    builder = _builder(subject, subject, key.public_key(), at, at + timedelta(days=days))
+    return CertificateAuthority(key, _sign(_as_authority(builder, key.public_key(), 1), key))
+
+
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, begins: datetime, ends: datetime
+) -> x509.CertificateBuilder:
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(begins - _CLOCKS)
+        .not_valid_after(ends)
+    )
+
+
+def _as_authority(
+    builder: x509.CertificateBuilder, key: ec.EllipticCurvePublicKey, below: int
+) -> x509.CertificateBuilder:
+    """Return what becomes an authority with at most so many authorities below it."""
+    return (
+        builder.add_extension(x509.BasicConstraints(ca=True, path_length=below), critical=True)
+        .add_extension(_usage(is_authority=True), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
+    )
+
+
+def _usage(*, is_authority: bool) -> x509.KeyUsage:
+    others = dict.fromkeys(_USAGES, False)
+    return x509.KeyUsage(
+        digital_signature=not is_authority, key_cert_sign=is_authority, crl_sign=is_authority, **others
+    )
+
+
+def _issuer_of(key: ec.EllipticCurvePrivateKey) -> x509.AuthorityKeyIdentifier:
+    return x509.AuthorityKeyIdentifier.from_issuer_public_key(key.public_key())
+
+
+def _sign(builder: x509.CertificateBuilder, key: ec.EllipticCurvePrivateKey) -> bytes:
+    return builder.sign(key, hashes.SHA256()).public_bytes(Encoding.DER)

@@ -38,6 +38,13 @@ def _flag(value: object) -> bool:
     raise ValueError("must be true or false")
 
 
+def _table(value: object) -> object:
+    """Take a table, or the name of a file that holds it; it is read where discovery is spoken."""
+    if isinstance(value, dict | str):
+        return value
+    raise ValueError("must be a table")
+
+
 def _choice(*allowed: str) -> Callable[[object], str]:
     def read(value: object) -> str:
         if value in allowed:
@@ -78,11 +85,29 @@ SETTINGS: Final[dict[str, Setting]] = {
         "where login puts secrets; keyring needs the extra keyring",
         in_project=False,
     ),
+    "discovery": Setting(
+        "SKILLWIRE_DISCOVERY",
+        _table,
+        None,
+        "how the local network is searched: a table, or in the environment a file with it",
+    ),
 }
 
 
+class DiscoverySource(NamedTuple):
+    """What one place says of discovery on the local network: its table, or the name of a file that holds it."""
+
+    value: object
+    place: Place
+    is_project: bool
+
+
 class Settings(NamedTuple):
-    """The settings in force. ``own_sources`` are those that the user named, not the project."""
+    """The settings in force. ``own_sources`` are those that the user named, not the project.
+
+    ``discovery`` is what each place says of it, unread, the one that wins first: these tables are joined
+    (:mod:`skillwire.resolver.lan_settings`), so that a project cannot do away with what the user trusts.
+    """
 
     sources: tuple[str, ...] = ()
     trusted_origins: tuple[str, ...] = ()
@@ -93,6 +118,7 @@ class Settings(NamedTuple):
     offline: bool = False
     credential_store: str = "file"
     own_sources: frozenset[str] = frozenset()
+    discovery: tuple[DiscoverySource, ...] = ()
 
 
 class SettingsLayer(NamedTuple):
@@ -145,6 +171,11 @@ def merge_settings(*layers: SettingsLayer) -> Settings:
         for key, value in layer.values.items():
             merged[key] = _read(key, value, layer)
     own = [layer.values["sources"] for layer in layers if "sources" in layer.values and not layer.is_project]
+    merged["discovery"] = tuple(
+        DiscoverySource(layer.values["discovery"], layer.place_of("discovery"), layer.is_project)
+        for layer in layers
+        if "discovery" in layer.values
+    )
     return Settings(**merged, own_sources=frozenset(source for sources in own for source in _texts(sources)))
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from skillwire.adapters.files.atomic import storage_error
 from skillwire.adapters.files.directories import config_directory
-from skillwire.errors import DecodeError, Place
+from skillwire.errors import DecodeError, Place, StorageError
 from skillwire.limits import SETTINGS_BYTES
 from skillwire.resolver.settings import SETTINGS_FILE, SettingsLayer, environment_layer, merge_settings
 
@@ -40,6 +40,18 @@ def settings_layers(project: Path, environment: Mapping[str, str]) -> list[Setti
     return [environment_layer(environment), *filter(None, files)]
 
 
+def read_discovery_file(path: str) -> bytes:
+    """Return the bytes of the file that ``SKILLWIRE_DISCOVERY`` names.
+
+    Raises:
+        StorageError: it cannot be read. DecodeError: it is too large.
+    """
+    content = _content(Path(path).expanduser())
+    if content is None:
+        raise StorageError("STORAGE", "there is no such file", place=Place(path), fix="Correct SKILLWIRE_DISCOVERY.")
+    return content
+
+
 def user_file() -> Path:
     """Return where the user's own settings are, or would be."""
     return config_directory() / SETTINGS_FILE
@@ -57,7 +69,8 @@ def find_project_file(project: Path) -> Path | None:
     return None
 
 
-def _read(path: Path, *, is_project: bool = False) -> SettingsLayer | None:
+def _content(path: Path) -> bytes | None:
+    """Return the bytes of a file; None when it is not there."""
     try:
         with path.open("rb") as file:
             content = file.read(SETTINGS_BYTES + 1)
@@ -67,6 +80,13 @@ def _read(path: Path, *, is_project: bool = False) -> SettingsLayer | None:
         raise storage_error(error, path) from error
     if len(content) > SETTINGS_BYTES:
         raise DecodeError("LIMIT_SIZE", f"more than {SETTINGS_BYTES} bytes", place=Place(str(path)))
+    return content
+
+
+def _read(path: Path, *, is_project: bool = False) -> SettingsLayer | None:
+    content = _content(path)
+    if content is None:
+        return None
     from skillwire.trust.guarded_toml import load_toml  # noqa: PLC0415  # most projects have no settings file
 
     values = load_toml(content, source=str(path))

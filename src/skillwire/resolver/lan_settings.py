@@ -1,0 +1,88 @@
+"""The settings of the local network: what each place says of it, joined.
+
+The tables ``[discovery]`` of the project's ``skillwire.toml`` and of the user's own are joined key by key; the project's
+wins where it may say something. It may say where and how fast it is spoken. Whom to trust, under which name, on which
+interfaces and how far is for the user's own file: a project may be a stranger's clone. A file that the environment
+names takes the place of both.
+
+Spec: SDP §13.2. Trust: a project's table is hostile.
+"""
+
+from __future__ import annotations
+
+import os.path
+from typing import TYPE_CHECKING, Any, Final
+
+from skillwire.errors import UsageError
+from skillwire.protocols.skill_discovery.configuration import LanSettings, read_discovery, read_discovery_yaml
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from skillwire.resolver.settings import DiscoverySource
+
+#: What a project cannot set.
+OWN: Final = ("agentId", "trust", "udp.interfaces", "udp.ttl", "udp.datagramsPerSecond")
+_YAML: Final = (".yaml", ".yml")
+
+
+def join_discovery(sources: Sequence[DiscoverySource], read_file: Callable[[str], bytes]) -> LanSettings:
+    """Return the settings in force.
+
+    Args:
+        sources: of :attr:`skillwire.resolver.settings.Settings.discovery`, the one that wins first.
+        read_file: returns the bytes of a file.
+
+    Raises:
+        ValidationError: ``DISCOVERY_CONFIGURATION``. UsageError: ``SETTING_FORM`` for what a project may not say.
+        DecodeError, StorageError: the file that the environment names cannot be read.
+    """
+    for source in sources:
+        if isinstance(source.value, str) and not source.is_project:
+            return _read_file(source.value, read_file)
+    joined: dict[str, Any] = {}
+    folder = ""
+    for source in reversed(sources):
+        if not isinstance(source.value, dict):
+            raise UsageError("SETTING_FORM", "discovery must be a table", place=source.place)
+        read_discovery(source.value, source.place.source, place=lambda _, at=source.place: at)  # type: ignore[misc]  # mypy cannot infer a lambda with a default
+        if source.is_project:
+            _check_project(source)
+        else:
+            folder = os.path.dirname(source.place.source)  # noqa: PTH120  # a text, no access
+        _join(joined, source.value)
+    return read_discovery(joined, "discovery", folder=folder) if joined else LanSettings()
+
+
+def _read_file(path: str, read_file: Callable[[str], bytes]) -> LanSettings:
+    data, folder = read_file(path), os.path.dirname(path)  # noqa: PTH120  # a text, no access
+    if path.lower().endswith(_YAML):
+        return read_discovery_yaml(data, path, folder=folder)
+    from skillwire.trust.guarded_toml import load_toml  # noqa: PLC0415  # few settings are in a file of their own
+
+    return read_discovery(load_toml(data, source=path), path, folder=folder)
+
+
+def _check_project(source: DiscoverySource) -> None:
+    for path in _paths(source.value):
+        if any(f"{path}.".startswith(f"{own}.") for own in (*OWN, "discovery")):
+            fix = "Set it in your own skillwire.toml, or in the file that SKILLWIRE_DISCOVERY names."
+            message = f"a project's file cannot set discovery.{path}"
+            raise UsageError("SETTING_FORM", message, place=source.place, fix=fix)
+
+
+def _paths(table: object, before: str = "") -> Iterator[str]:
+    """Yield the path of each key that holds no table; a key may be written with the dots in it."""
+    if not isinstance(table, dict):
+        yield before.removesuffix(".")
+        return
+    for key, value in table.items():
+        yield from _paths(value, f"{before}{key}.")
+
+
+def _join(joined: dict[str, Any], table: Mapping[str, Any]) -> None:
+    for key, value in table.items():
+        if isinstance(value, dict):
+            _join(joined.setdefault(key, {}), value)
+        else:
+            joined[key] = value

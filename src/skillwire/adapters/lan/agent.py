@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from skillwire.protocols.skill_discovery.route_agent import Offer
 
 #: Seconds in which changes of a scene are collected, so that a hundred members that start together are one change.
-_SCENE_PAUSE: Final = 0.05
+_REST_PAUSE: Final = 0.05
 _GOODBYE_MARGIN: Final = 0.05
 
 
@@ -86,7 +86,7 @@ class LanAgent:
         self._questions = Questions(self.agent_id, settings, self._view, self._prober)
         self._offers: dict[str, Offer] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._scene_timer: asyncio.TimerHandle | None = None
+        self._rest_timer: asyncio.TimerHandle | None = None
 
     async def start(self) -> None:
         """Begin to hear and to speak.
@@ -123,8 +123,8 @@ class LanAgent:
         self._links.end()
         self._links = None
         self._questions.end()
-        if self._scene_timer is not None:
-            self._scene_timer.cancel()
+        if self._rest_timer is not None:
+            self._rest_timer.cancel()
         await self._prober.stop()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._listeners.end()
@@ -239,12 +239,12 @@ class LanAgent:
                     self._spawn(self._probe(link, event))
             else:
                 self._questions.take(link, event)
-        if self._view.has_news_of_scenes and self._scene_timer is None:
-            self._scene_timer = asyncio.get_running_loop().call_later(_SCENE_PAUSE, self._tell_scenes)
+        if self._view.has_more and self._rest_timer is None:
+            self._rest_timer = asyncio.get_running_loop().call_later(_REST_PAUSE, self._tell_rest)
 
-    def _tell_scenes(self) -> None:
-        self._scene_timer = None
-        self._view.tell_scenes()
+    def _tell_rest(self) -> None:
+        self._rest_timer = None
+        self._view.tell_rest()
 
     def _spawn(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)

@@ -102,13 +102,18 @@ def links(addresses: Iterable[LinkAddress], wanted: Sequence[str] = (), *, has_i
     """
     able = [one for one in addresses if one.flags & _UP and (has_ipv6 or one.family == 4)]  # noqa: PLR2004 - a family
     if wanted:
-        named = [one for one in able if one.interface in wanted or one.host in wanted]
-        return _one_each([one for one in named if one.host in wanted] + sorted(named, key=_rank))
-    able = [one for one in able if one.flags & (_MULTICAST | _LOOPBACK)]
+        exact = [one for one in able if one.host in wanted]
+        return _one_each(exact + sorted((one for one in able if one.interface in wanted and _is_able(one)), key=_rank))
+    able = [one for one in able if one.flags & (_MULTICAST | _LOOPBACK) and _is_able(one)]
     for rank in range(3):
         if fitting := [one for one in able if _rank(one) == rank]:
             return _one_each(fitting)
     return []
+
+
+def _is_able(one: LinkAddress) -> bool:
+    """Whether multicast leads anywhere: there is no route for it by ``::1``, which is used only by that name."""
+    return not (one.is_loopback and one.family == 6)  # noqa: PLR2004 - a family
 
 
 def _rank(one: LinkAddress) -> int:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from skillwire.adapters.clock import moment
 from skillwire.errors import TrustError
-from skillwire.model.lan import LanMember, LanSkill, SceneResult
+from skillwire.model.lan import FoundVia, LanMember, LanSkill, SceneResult
 from skillwire.protocols.skill_discovery.events import Discovered, SceneJoined, SceneMissing
 from skillwire.protocols.skill_discovery.messages import SkillType
 
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 #: Seconds beyond its patience that a question may take, on a machine that does something else.
 _SLACK: Final = 5.0
+#: In which the providers of a scene register with an agent that has just started.
+_GET_TO_KNOW: Final = 0.6
 
 
 class Questions:
@@ -91,21 +93,17 @@ class Questions:
         finally:
             for link, request, _ in asked:
                 self._searches.pop((link.name, request), None)
-        found = {
-            (skill.skill_id, skill.host, skill.port): skill
-            for skill in self._view.skills()
-            if _passes(skill, capabilities, scenes, types)
-        }
-        told = [
-            (link, *one)
+        found = [skill for skill in self._view.skills() if _passes(skill, capabilities, scenes, types)]
+        listed = self._view.places()
+        told = {
+            _place(record): (link, record, source)
             for link, _, future in asked
             if future.done() and not future.cancelled()
-            for one in future.result().skills
-        ]
-        heard = await asyncio.gather(*(self._heard_of(*one) for one in told if _place(one[1]) not in found))
-        for skill in heard:
-            found.setdefault((skill.skill_id, skill.host, skill.port), skill)
-        return tuple(sorted(found.values(), key=_order))
+            for record, source in future.result().skills
+            if _place(record) not in listed
+        }
+        found += await asyncio.gather(*(self._heard_of(*one) for one in told.values()))
+        return tuple(sorted(found, key=_order))
 
     async def request_scene(self, scene: str, capabilities: tuple[str, ...], *, is_join: bool) -> SceneResult:
         """Ask for a scene on all links; the first that lets us in counts."""
@@ -125,7 +123,7 @@ class Questions:
                 if one.cancelled():
                     continue
                 if (answer := one.result()) and not isinstance(answer, bool):
-                    return self._joined(scene, answer)
+                    return await self._joined(scene, answer)
                 is_certain = is_certain or answer is True
         return SceneResult(scene, is_missing=is_certain)
 
@@ -134,21 +132,25 @@ class Questions:
         for link in self.links or ():
             link.node.end_agent.leave_scene(scene)
 
-    def _joined(self, scene: str, answer: SceneAnswer) -> SceneResult:
+    async def _joined(self, scene: str, answer: SceneAnswer) -> SceneResult:
         provider = self._provider(answer)
+        if provider is None:  # we have heard of nobody yet, and have them register with us
+            await self.discover((), (scene,), (), _GET_TO_KNOW)
+            provider = self._provider(answer)
         if not self._settings.use_unverified and (provider is None or not provider.is_verified):
             self.leave_scene(scene)
             message = f"nobody vouches for {answer.skill_info.skill_id}, which provides {scene}"
             raise TrustError("DISC_004", message)
         info = answer.connection_info
+        host, port = (info.host, info.port) if provider is None else (provider.host, provider.port)
         told: dict[str, str | int] = {
             "protocol": info.protocol,
-            "host": info.host,
-            "port": info.port,
+            "host": host,
+            "port": port,
             "basePath": info.base_path,
             "authType": info.auth_type,
             "authHeader": info.auth_header,
-            "endpoint": info.endpoint or f"{info.host}:{info.port}",
+            "endpoint": f"[{host}]:{port}" if ":" in host else f"{host}:{port}",
         }
         return SceneResult(
             scene,
@@ -161,12 +163,14 @@ class Questions:
         )
 
     def _provider(self, answer: SceneAnswer) -> LanSkill | None:
-        """Return what is listed at the place that an answer names; anybody may have answered."""
-        info = answer.connection_info
+        """Return the member that an answer leads to, as it has registered with us.
+
+        Anybody may have answered; where the member is, it has signed, and that counts.
+        """
         for member in answer.members:
             if member.skill_id == answer.skill_info.skill_id:
                 skill = self._view.skill((member.agent_id, member.skill_id))
-                if skill is not None and (skill.host.partition("%")[0], skill.port) == (info.host, info.port):
+                if skill is not None and skill.found_via is not FoundVia.MDNS:
                     return skill
         return None
 

@@ -37,6 +37,7 @@ class View:
         self._told: dict[Key, LanSkill] = {}
         self._scenes: dict[str, LanScene] = {}
         self._dirty: set[str] = set()
+        self._moved: dict[Key, Change] = {}
 
     def add(self, link: str, registry: Registry, zone: str = "") -> None:
         """See one more registry.
@@ -67,21 +68,26 @@ class View:
 
     def keys(self) -> list[Key]:
         """Return what is listed."""
-        found = {listed.key: None for registry, _ in self._registries.values() for listed in registry}
-        return sorted(found)
+        return sorted({listed.key for registry, _ in self._registries.values() for listed in registry})
 
     def skills(self) -> tuple[LanSkill, ...]:
         """Return all skills, by agent and name."""
         return tuple(skill for key in self.keys() if (skill := self.skill(key)) is not None)
 
+    def places(self) -> set[tuple[str, str, int]]:
+        """Return skill, host and port of all that is listed, over whichever link."""
+        listed = [one.registration for registry, _ in self._registries.values() for one in registry]
+        return {(one.skill_id, one.endpoint.host, one.endpoint.port) for one in listed}
+
     def scenes(self) -> tuple[LanScene, ...]:
         """Return all scenes, by name."""
         names = {name for registry, _ in self._registries.values() for name in registry.scenes()}
-        return tuple(self.scene(name) for name in sorted(names))
+        return tuple(scene for name in sorted(names) if (scene := self.scene(name)).members)
 
     def scene(self, name: str) -> LanScene:
         """Return who provides a scene."""
-        keys = {listed.key for registry, _ in self._registries.values() for listed in registry.in_scene(name)}
+        registries = [registry for registry, _ in self._registries.values()]
+        keys = {one.key for registry in registries for one in registry.in_scene(name) if not one.is_hint}
         providers = [skill for key in keys if (skill := self.skill(key)) is not None and name in skill.scenes]
         return LanScene(name, scenes.group_id(name), members_of(providers))
 
@@ -97,6 +103,9 @@ class View:
         for one in (change.before, change.after):
             if one is not None:
                 self._dirty.update(one.registration.scenes)
+        if after is not None and change.after is None and before is not None:
+            self._moved[listed.key] = change  # perhaps it is about to leave its other addresses, too
+            return
         if after is not None:
             self._told[listed.key] = after
             kind = _kind(before, after, change)
@@ -106,8 +115,11 @@ class View:
         if kind:
             self._on_change(LanChange(kind, self._now().wall, skill=after))
 
-    def tell_scenes(self) -> None:
-        """Tell what has become of the scenes since the last time; many changes of one are told once."""
+    def tell_rest(self) -> None:
+        """Tell what has become of scenes, and of skills that left one of their addresses; many changes are one."""
+        moved, self._moved = self._moved, {}
+        for change in moved.values():
+            self.changed(change._replace(after=change.before))
         dirty, self._dirty = self._dirty, set()
         for name in sorted(dirty):
             scene = self.scene(name)
@@ -120,9 +132,9 @@ class View:
             self._on_change(LanChange("scene", self._now().wall, scene=scene))
 
     @property
-    def has_news_of_scenes(self) -> bool:
-        """Whether there is anything to tell of scenes."""
-        return bool(self._dirty)
+    def has_more(self) -> bool:
+        """Whether there is anything to tell yet, in a moment."""
+        return bool(self._dirty or self._moved)
 
 
 def members_of(providers: Iterable[LanSkill]) -> tuple[LanMember, ...]:
@@ -138,11 +150,7 @@ def members_of(providers: Iterable[LanSkill]) -> tuple[LanMember, ...]:
 
 
 def _rank(listed: Listed) -> tuple[bool, bool, bool]:
-    return _is_hint(listed), not listed.health.is_usable, not listed.is_verified
-
-
-def _is_hint(listed: Listed) -> bool:
-    return bool(getattr(listed, "is_hint", False))
+    return listed.is_hint, not listed.health.is_usable, not listed.is_verified
 
 
 def _skill(listed: Listed, zone: str, now: Moment) -> LanSkill:
@@ -159,7 +167,7 @@ def _skill(listed: Listed, zone: str, now: Moment) -> LanSkill:
         message.scenes,
         str(health.status),
         listed.is_verified,
-        FoundVia.MDNS if _is_hint(listed) else FoundVia.MULTICAST,
+        FoundVia.MDNS if listed.is_hint else FoundVia.MULTICAST,
         now.wall - (now.steady - health.heard),
         health.is_stale,
     )

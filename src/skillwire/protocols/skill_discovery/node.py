@@ -20,7 +20,7 @@ from skillwire.protocols.skill_discovery.keyring import KeyRing
 from skillwire.protocols.skill_discovery.mcp_agent import McpAgent
 from skillwire.protocols.skill_discovery.messages import Profile
 from skillwire.protocols.skill_discovery.outbox import Outbox
-from skillwire.protocols.skill_discovery.route_agent import RouteAgent
+from skillwire.protocols.skill_discovery.route_agent import UNKNOWN_SKILL, RouteAgent
 from skillwire.protocols.skill_discovery.settings import DiscoverySettings
 
 if TYPE_CHECKING:
@@ -187,7 +187,7 @@ class DiscoveryNode:
         """Take what is for an EndAgent."""
         match admitted.message:
             case m.DiscoverResponse() as message:
-                return self.end_agent.found(message, admitted.source)
+                return self.end_agent.found(message, admitted.source) and self._get_to_know(admitted, message, now)
             case m.JoinSceneResponse() | m.SceneJoinResponse() as message:
                 return self.end_agent.joined(message, now)
             case m.SceneNotFound() as message:
@@ -196,6 +196,22 @@ class DiscoveryNode:
                 return self.end_agent.group_changed(message, admitted.data)
             case _:
                 return False
+
+    def _get_to_know(self, admitted: Admitted, message: m.DiscoverResponse, now: Moment) -> bool:
+        """Have who answers prove itself, and register with us what it offers: a response names no agent, and no key."""
+        if Role.MCP_AGENT not in self._roles:
+            return True
+        agent_id = self.ring.agent_at(admitted.source, now.steady)
+        if agent_id is None:
+            self.gate.hold(admitted, now)
+        elif not self.registry.owed_by(agent_id):
+            here = admitted.source.host.partition("%")[0]
+            theirs = next((record for record in message.skills if record.endpoint.host == here), None)
+            if theirs is not None:
+                text = f"{theirs.skill_id} {UNKNOWN_SKILL}"
+                ask = m.RegisterAck(agent_id, m.Outcome.INVALID, text, self._outbox.stamp(now))
+                self._outbox.send(self._outbox.write(ask), now, admitted.source)
+        return True
 
     def _hold(self, question: Admitted, now: Moment) -> None:
         self.gate.hold(question, now)

@@ -562,6 +562,11 @@ _SERVE_EVENTS: Final[dict[str, Schema]] = {
         place=text("File, line and column"),
         fix=text("What to do"),
     ),
+    "lan": fields(
+        "The server is on the local network from now on, or cannot be, which it goes on trying.",
+        agent=or_null(text("The name under which its skills are announced"), "when it cannot"),
+        reason=or_null(text("Why it cannot"), "when it is"),
+    ),
     "stopped": fields("The last line: every answer under way was finished, or its time was up."),
 }
 

@@ -72,6 +72,8 @@ def _event(logged: Mapping[str, Any]) -> dict[str, Any] | None:
             "place": logged["place"],
             "fix": logged["fix"],
         }
+    if logged["event"] in {"on the LAN", "not on the LAN"}:
+        return {"event": "lan", "agent": logged.get("agent"), "reason": logged.get("reason")}
     return None
 
 

@@ -72,7 +72,7 @@ def app(
             keys and signed requests, and nothing runs that nobody granted.
         functions: what is published beside the folders; see :class:`skillwire.Publisher`.
         lan: how the server takes part in the local network; without it, it does not. It begins when
-            ``application.lan.reached_at(host, port)`` was called, as :func:`skillwire.server.run.run` does.
+            ``application.lan.reached_at((host, port))`` was called, as :func:`skillwire.server.run.run` does.
 
     Raises:
         UsageError: ``FOLDER_MISSING``, ``PUBLISHER_FORM``, ``SERVER_CONFIGURATION``.
@@ -183,10 +183,10 @@ def make_lan(settings: LanSettings, parts: Parts, functions: Sequence[PublishedF
 
         Sandbox().check()
 
-    def make_agent(health: Callable[[str], HealthStatus]) -> Agent:
+    def make_agent(fitting: LanSettings, health: Callable[[str], HealthStatus]) -> Agent:
         from skillwire.adapters.lan.agent import LanAgent  # noqa: PLC0415  # mDNS and cryptography
 
-        return LanAgent(settings, health=health)
+        return LanAgent(fitting, health=health)
 
     checks = {one.name: one.health for one in functions if one.health is not None}
     conditions = Conditions(Obstacles(executions, unset, check_sandbox).find, checks)

@@ -17,6 +17,7 @@ from skillwire.folder.publish import Refused, prepare_files
 from skillwire.folder.typed_function import read_function, refusal
 from skillwire.model.access import Access
 from skillwire.model.name import is_skill_name
+from skillwire.protocols.skill_discovery.configuration import LanSettings
 from skillwire.trust.hidden_text import neutralise
 
 if TYPE_CHECKING:
@@ -156,6 +157,7 @@ class Publisher:
         folders: Iterable[str | os.PathLike[str]] = (),
         log_format: str = "human",
         on_ready: Callable[[str], None] = lambda _: None,
+        lan: bool | LanSettings = False,
         **options: Any,
     ) -> None:
         """Serve until SIGINT or SIGTERM, as ``skillwire serve`` does.
@@ -166,6 +168,8 @@ class Publisher:
             folders: folders of skills, or skills.
             log_format: ``human`` or ``json``.
             on_ready: called once with the address, when everything is published.
+            lan: whether the skills that everybody may see are announced on the local network, as ``serve --lan`` does,
+                or how; give a ``host`` that others reach, such as ``0.0.0.0``.
             **options: as for :meth:`app`.
 
         Raises:
@@ -176,7 +180,8 @@ class Publisher:
         from skillwire.server.run import address_of, listen, run  # noqa: PLC0415  # same
 
         configure_logging(log_format, lambda *_: None)
-        application = self.app(folders, **options)
+        settings = (LanSettings() if lan else None) if isinstance(lan, bool) else lan
+        application = self.app(folders, lan=settings, **options)
         with listen(host, port) as listener:
             address = address_of(listener)
             run(application, listener, on_ready=lambda _: on_ready(address))

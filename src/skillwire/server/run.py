@@ -56,6 +56,31 @@ def listen(host: str, port: int) -> socket.socket:
     return listener
 
 
+def listen_everywhere(port: int) -> list[socket.socket]:
+    """Return sockets that listen at every address of this machine: one of IPv4, and one of IPv6 where there is that.
+
+    Args:
+        port: of both; 0 takes one that is free.
+
+    Raises:
+        UsageError, ConflictError: as :func:`listen`, of IPv4.
+    """
+    first = listen("0.0.0.0", port)  # noqa: S104  # what is asked for
+    try:
+        second = socket.socket(socket.AF_INET6, socket.SOCK_STREAM)
+    except OSError:  # a machine without IPv6
+        return [first]
+    try:
+        second.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        second.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        second.bind(("::", first.getsockname()[1]))
+        second.listen(_BACKLOG)
+    except OSError:  # the same, or another has the port there
+        second.close()
+        return [first]
+    return [first, second]
+
+
 def address_of(listener: socket.socket) -> str:
     """Return the URL under which this machine reaches ``listener``."""
     host, port = listener.getsockname()[:2]
@@ -63,14 +88,23 @@ def address_of(listener: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def run(application: Application, listener: socket.socket, *, on_ready: Callable[[Revision], None]) -> None:
+def run(
+    application: Application,
+    listener: socket.socket,
+    *further: socket.socket,
+    on_ready: Callable[[Revision], None],
+) -> None:
     """Serve until SIGINT or SIGTERM; answers under way are then finished, within a bound.
 
     Args:
         application: what is served.
         listener: from :func:`listen`; closed at the end.
+        further: more of them, as from :func:`listen_everywhere`.
         on_ready: called once, when the first catalog is loaded.
     """
+    listeners = [listener, *further]
+    if application.lan is not None:
+        application.lan.reached_at(*(one.getsockname()[:2] for one in listeners))
     use_one_heap()
     keep_what_is_loaded()
     config = uvicorn.Config(
@@ -87,15 +121,15 @@ def run(application: Application, listener: socket.socket, *, on_ready: Callable
         timeout_graceful_shutdown=limits.SERVER_SHUTDOWN_SECONDS,
     )
     with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
-        runner.run(_serve(_Server(config), application, listener, on_ready))
+        runner.run(_serve(_Server(config), application, listeners, on_ready))
 
 
 async def _serve(
-    server: _Server, application: Application, listener: socket.socket, on_ready: Callable[[Revision], None]
+    server: _Server, application: Application, listeners: list[socket.socket], on_ready: Callable[[Revision], None]
 ) -> None:
     ready = asyncio.create_task(_wait_ready(application, on_ready))
     try:
-        await server.serve(sockets=[listener])
+        await server.serve(sockets=listeners)
     finally:
         ready.cancel()
         with suppress(asyncio.CancelledError):

@@ -7,6 +7,7 @@ and a test walk it. Secrets do not stand in the file; it says where they are.
 
 from __future__ import annotations
 
+import os.path
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
@@ -18,6 +19,8 @@ from skillwire.invocation.settings import ExecutionSettings, RunSettings
 from skillwire.model.access import EVERY_SKILL
 from skillwire.model.name import is_skill_name
 from skillwire.model.url import parse_url
+from skillwire.protocols.skill_discovery.configuration import read_discovery
+from skillwire.protocols.skill_discovery.configured_keys import KEYS
 from skillwire.server.auth.grants import Grants
 from skillwire.server.auth.rate_limit import RateLimit
 from skillwire.server.mcp.settings import McpSettings
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from skillwire.invocation.settings import Opening
+    from skillwire.protocols.skill_discovery.configuration import LanSettings
 
 #: The tables and keys of the file → their meaning.
 TABLES: Final[dict[str, dict[str, str]]] = {
@@ -105,6 +109,7 @@ TABLES: Final[dict[str, dict[str, str]]] = {
         "ai_catalog": "version of the AI Catalog to answer with, `1.0`: its catalog and `POST /search`; off by default",
         "agent_card": "version of A2A whose agent card tells what runs here, `1.0`; off by default",
     },
+    "discovery": {name: key.meaning for name, key in KEYS.items()},
 }
 OFFERS: Final = ("api_key", "oauth2", "custom")
 _PRINCIPAL_LIMIT: Final = RateLimit(600, 100)
@@ -135,7 +140,7 @@ class OAuth2Settings:
 
 @dataclass(frozen=True, slots=True)
 class ServerConfiguration:
-    """The whole file. ``source`` is its path, for errors; ``oauth2`` is None without that table."""
+    """The whole file. ``source`` is its path, for errors; ``oauth2`` and ``discovery`` are None without a table."""
 
     offer: str = "api_key"
     oauth2: OAuth2Settings | None = None
@@ -146,6 +151,7 @@ class ServerConfiguration:
     runs: RunSettings = field(default_factory=RunSettings)
     mcp: McpSettings = field(default_factory=McpSettings)
     bridges: BridgeSettings = field(default_factory=BridgeSettings)
+    discovery: LanSettings | None = None
     source: str = "server.toml"
 
 
@@ -159,6 +165,7 @@ def read_configuration(data: bytes, source: str) -> ServerConfiguration:
     Raises:
         DecodeError: ``LIMIT_SIZE``, ``ENCODING``, ``TOML_...``.
         UsageError: ``SERVER_CONFIGURATION`` with the place.
+        ValidationError: ``DISCOVERY_CONFIGURATION`` with the place, in the table of that name.
     """
     reading = _Reading(load_toml(data, source=source), data.decode("utf-8"), source)
     reading.check_names()
@@ -178,6 +185,7 @@ def read_configuration(data: bytes, source: str) -> ServerConfiguration:
         RunSettings(**_values(reading, "rpc", _RPC)),
         McpSettings(**_values(reading, "mcp", _MCP)),
         BridgeSettings(*(reading.get(("bridges", key), _choice("1.0")) for key in TABLES["bridges"])),
+        reading.discovery(),
         source,
     )
 
@@ -201,9 +209,20 @@ class _Reading(NamedTuple):
                 self.refuse((table,), f"unknown table {ascii(table)[:60]}", _known(table, TABLES))
             if not isinstance(content, dict):
                 self.refuse((table,), f"{table} must be a table", f"Write [{table}] and its keys below.")
-            for key in content:
+            for key in content if table != "discovery" else ():  # which has tables below it, and is read as a whole
                 if key not in TABLES[table]:
                     self.refuse((table, key), f"unknown key {ascii(key)[:60]}", _known(key, TABLES[table]))
+
+    def discovery(self) -> LanSettings | None:
+        """Return what ``[discovery]`` says, and the tables below it; paths begin at the folder of the file."""
+        if "discovery" not in self.document:
+            return None
+        return read_discovery(
+            self.document["discovery"],
+            self.source,
+            place=lambda path: toml_place(self.text, ("discovery", *path), self.source),
+            folder=os.path.dirname(self.source),  # noqa: PTH120  # a text, no access
+        )
 
     def get(self, path: tuple[str, str], read: Callable[[object], Any], default: Any = None) -> Any:
         """Return the value at ``path`` as ``read`` gives it, which raises ValueError with what it must be."""

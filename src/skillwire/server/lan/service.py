@@ -18,6 +18,7 @@ from skillwire.protocols.skill_discovery.messages import Endpoint, HealthStatus,
 from skillwire.server.invocation.changes import Changes
 from skillwire.server.lan.announce import make_announcement
 from skillwire.server.lan.conditions import GOOD
+from skillwire.server.lan.reach import reach_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Mapping
@@ -73,8 +74,8 @@ class LanService:
         settings: the operator's.
         publication: what is announced.
         conditions: how its skills are.
-        make_agent: returns an agent that has not begun; it is given what says how a skill of ours is. Called in a
-            thread.
+        make_agent: returns an agent that has not begun, by the settings that fit, and what says how a skill of ours
+            is. Called in a thread.
 
     ``trouble`` says why there is no network, while there is none; ``tls_port`` where connection secrets are handed out,
     0 while they are not.
@@ -85,7 +86,7 @@ class LanService:
         settings: LanSettings,
         publication: Publication,
         conditions: Conditions,
-        make_agent: Callable[[Callable[[str], HealthStatus]], Agent],
+        make_agent: Callable[[LanSettings, Callable[[str], HealthStatus]], Agent],
     ) -> None:
         self.settings = settings
         self.trouble = ""
@@ -129,9 +130,10 @@ class LanService:
         """Return the number of the last change, when it is more than ``since`` or after ``seconds``."""
         return await self._changes.beyond(since, seconds)
 
-    def reached_at(self, host: str, port: int) -> None:
-        """Take note where this server is reached; ``host`` is empty when it is at every address of this machine."""
-        self._endpoint = Endpoint(host, port)
+    def reached_at(self, *addresses: tuple[str, int]) -> None:
+        """Take note at which hosts and ports this server listens; before :meth:`start`."""
+        reach = reach_of(self.settings, addresses)
+        self._endpoint, self.settings = Endpoint(reach.host, reach.port), reach.settings
 
     def start(self) -> None:
         """Begin, unless that has begun; on the event loop."""
@@ -141,6 +143,8 @@ class LanService:
             self.trouble = "nobody said where this server is reached"
             self._log.warning("not on the LAN", reason=self.trouble)
             return
+        for note in self.settings.notes:
+            self._log.info("not used on the LAN", note=note)
         loop = asyncio.get_running_loop()
 
         def hear(_: object) -> None:
@@ -186,17 +190,24 @@ class LanService:
         """Return an agent that has begun, as soon as one can."""
         while True:
             try:
-                agent = await asyncio.to_thread(self._make_agent, self._status)
+                agent = await asyncio.to_thread(self._make_agent, self.settings, self._status)
                 await agent.start()
-            except SkillwireError as error:
-                if self.trouble != error.message:
-                    self._log.warning("not on the LAN", code=error.code, reason=error.message, again_in=_AGAIN)
-                self.trouble = error.message
+            except Exception as error:  # noqa: BLE001  # whatever it is, the HTTP server goes on
+                self._tell_trouble(error)
                 await asyncio.sleep(_AGAIN)
                 continue
             self.trouble, self._agent = "", agent
             self._log.info("on the LAN", agent=agent.agent_id)
             return agent
+
+    def _tell_trouble(self, error: Exception) -> None:
+        """Say why there is no network, once for each reason."""
+        reason = error.message if isinstance(error, SkillwireError) else type(error).__name__
+        if reason != self.trouble:
+            code = error.code if isinstance(error, SkillwireError) else "INTERNAL"
+            trace = {} if isinstance(error, SkillwireError | OSError) else {"exc_info": error}
+            self._log.warning("not on the LAN", code=code, reason=reason, again_in=_AGAIN, **trace)
+        self.trouble = reason
 
     def _status(self, skill_id: str) -> HealthStatus:
         """Return how a skill of ours is, for its heartbeat."""
@@ -250,5 +261,5 @@ class LanService:
                 await agent.stop(reason)
         except TimeoutError:
             self._log.warning("left the LAN without a goodbye", reason="it took too long")
-        except (SkillwireError, OSError) as error:
-            self._log.warning("left the LAN without a goodbye", reason=str(error))
+        except Exception as error:  # noqa: BLE001  # the server ends all the same
+            self._log.warning("left the LAN without a goodbye", exc_info=error)

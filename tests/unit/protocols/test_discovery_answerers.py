@@ -1,4 +1,4 @@
-"""Who answers a discovery registers with who asked: a response names no agent, and nothing in it is signed."""
+"""Who answers a discovery proves itself, and registers with who asked: a response names no agent, and is not signed."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def test_who_asks_lists_what_the_answering_agent_offers():
     assert lan.listed("192.168.1.20") == {(agent, "skill-a"): "HEALTHY", (agent, "skill-b"): "HEALTHY"}
     lan.run(0.2)
     [found] = lan.events(Discovered, "192.168.1.20")
-    assert {record.skill_id for record, _ in found.skills} == {"skill-a", "skill-b"}
+    assert {one.record.skill_id for one in found.skills} == {"skill-a", "skill-b"}
 
 
-def test_an_agent_without_a_registry_challenges_nobody():
+def test_an_agent_without_a_registry_learns_who_answered_and_lists_nobody():
     lan = Lan()
     lan.node("192.168.1.10", REGISTRY, OFFERS)
     lan.offer("192.168.1.10", "skill-a")
@@ -38,7 +38,9 @@ def test_an_agent_without_a_registry_challenges_nobody():
 
     assert not asking.gate.stopped
     assert not lan.listed("192.168.1.20")
-    assert lan.events(Discovered, "192.168.1.20")
+    [discovered] = lan.events(Discovered, "192.168.1.20")
+    [found] = discovered.skills
+    assert (found.agent_id, found.is_verified) == ("agent-192.168.1.10", True)
 
 
 def test_a_response_that_nobody_asked_for_is_challenged_by_nobody():

@@ -118,7 +118,7 @@ def test_who_asks_is_answered_by_all_and_given_each_skill_once(lan):
     lan.run(3)
     first, second = lan.events(Discovered, C)
     assert first.request == request
-    assert {(record.skill_id, str(record.endpoint)) for record, _ in first.skills} == {
+    assert {(one.record.skill_id, str(one.record.endpoint)) for one in first.skills} == {
         ("skill-org-feishu", f"{A}:8080"),
         ("skill-org-dingding", f"{B}:8080"),
     }
@@ -317,7 +317,7 @@ def test_a_node_in_the_profile_signed_talks_to_its_like_alone(lan):
     lan.do(host, lambda node, now: node.end_agent.discover(now))
     lan.run(3)
     (found,) = lan.events(Discovered, host)
-    assert {source.host for _, source in found.skills} == {registry}
+    assert {one.source.host for one in found.skills} == {registry}
     assert lan.nodes[host].gate.stopped["malformed"] > 0
 
 
@@ -332,7 +332,7 @@ def test_agents_talk_over_ipv6_as_they_do_over_ipv4():
     lan.do("fd00::3", lambda node, now: node.end_agent.discover(now))
     lan.run(3)
     (found,) = lan.events(Discovered)
-    assert [str(record.endpoint) for record, _ in found.skills] == ["[fd00::2]:8080"]
+    assert [str(one.record.endpoint) for one in found.skills] == ["[fd00::2]:8080"]
 
 
 @pytest.mark.spec("SDP-amplification")

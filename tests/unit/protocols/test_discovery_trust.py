@@ -190,7 +190,7 @@ def test_in_the_profile_signed_consumers_believe_agents_that_prove_themselves():
     lan.do(A, lambda node, now: node.end_agent.discover(now))
     lan.run(3)
     (found,) = lan.events(Discovered, A)
-    assert [record.skill_id for record, _ in found.skills] == ["skill-org-feishu"]
+    assert [one.record.skill_id for one in found.skills] == ["skill-org-feishu"]
     evil = m.DiscoverResponse("agent-001.2", (), AT + 6000)
     lan.do(A, lambda node, now: node.end_agent.discover(now))
     before = lan.nodes[A].gate.stopped["forged"]

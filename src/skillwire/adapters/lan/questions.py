@@ -24,9 +24,8 @@ if TYPE_CHECKING:
     from skillwire.adapters.lan.probe import Prober
     from skillwire.adapters.lan.view import View
     from skillwire.protocols.skill_discovery.configuration import LanSettings
-    from skillwire.protocols.skill_discovery.events import NodeEvent
+    from skillwire.protocols.skill_discovery.events import Found, NodeEvent
     from skillwire.protocols.skill_discovery.messages import SceneAnswer, SkillRecord
-    from skillwire.wire.node import Peer
 
 #: Seconds beyond its patience that a question may take, on a machine that does something else.
 _SLACK: Final = 5.0
@@ -96,11 +95,11 @@ class Questions:
         found = [skill for skill in self._view.skills() if _passes(skill, capabilities, scenes, types)]
         listed = self._view.places()
         told = {
-            _place(record): (link, record, source)
+            _place(one.record): (link, one)
             for link, _, future in asked
             if future.done() and not future.cancelled()
-            for record, source in future.result().skills
-            if _place(record) not in listed
+            for one in future.result().skills
+            if _place(one.record) not in listed
         }
         found += await asyncio.gather(*(self._heard_of(*one) for one in told.values()))
         return tuple(sorted(found, key=_order))
@@ -177,23 +176,22 @@ class Questions:
     def _open(self) -> Iterable[Link]:
         return self.links.open_links() if self.links is not None else ()
 
-    async def _heard_of(self, link: Link, record: SkillRecord, source: Peer) -> LanSkill:
+    async def _heard_of(self, link: Link, found: Found) -> LanSkill:
         """Return a skill that somebody told of, and that is not listed here."""
+        record = found.record
         host, now = link.reached(record.endpoint.host), moment()
         is_there = await self._prober.answers(host, record.endpoint.port)
-        agent = ""
-        if source.host.partition("%")[0] == record.endpoint.host:
-            agent = link.node.ring.agent_at(source, now.steady) or ""
         return LanSkill(
-            agent,
+            found.agent_id,
             record.skill_id,
             record.version,
-            "",
+            found.skill_type,
             host,
             record.endpoint.port,
             record.capabilities,
             record.scenes,
             "UNKNOWN" if is_there else "UNHEALTHY",
+            found.is_verified,
             heard=now.wall,
         )
 

@@ -36,6 +36,11 @@ def challenge_text(challenger: str, prover: str, nonce: bytes, datagram_digest: 
     return f"skill-discovery/0.7 challenge\n{challenger}\n{prover}\n{encoded}\n{datagram_digest.hex()}".encode()
 
 
+def nonce_about(datagram_digest: bytes, random: Random) -> bytes:
+    """Return a nonce that challenges the datagram with this digest."""
+    return random.randbytes(_HALF) + datagram_digest[:_HALF]
+
+
 def is_about(nonce: bytes, datagram_digest: bytes) -> bool:
     """Whether a nonce of ours challenges the datagram with this digest."""
     return nonce[_HALF:] == datagram_digest[:_HALF]
@@ -78,7 +83,7 @@ class Challenger:
         if len(self._pending) >= limits.LAN_CHALLENGES:
             del self._pending[next(iter(self._pending))]
         digest = hashlib.sha256(datagram).digest()
-        nonce = self._random.randbytes(_HALF) + digest[:_HALF]
+        nonce = nonce_about(digest, self._random)
         self._pending[peer] = Pending(nonce, digest, now + self._seconds, (datagram,))
         return nonce
 

@@ -1,8 +1,8 @@
 """EndAgent: asks for skills and scenes, and stays told of the groups it is in.
 
 What is asked is asked again after short pauses, since datagrams are lost, and answers are collected until patience
-ends. Each discovery has a requester's identifier of its own **[ours]**, by which answers find it; an answer to nothing
-that was asked is dropped. What several agents tell of a group counts once. Spec: SDP §3.3, §4.2; specs §3.
+ends; an answer to nothing that was asked is dropped. Who lets us into a scene is asked to prove itself, and certified
+ones are waited for a moment. What several agents tell of a group counts once. Spec: SDP §3.3, §4.2; specs §3.
 """
 
 from __future__ import annotations
@@ -10,35 +10,29 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from skillwire import limits
 from skillwire.protocols.skill_discovery import messages as m
 from skillwire.protocols.skill_discovery.agenda import Agenda
-from skillwire.protocols.skill_discovery.events import Discovered, GroupChanged, SceneJoined, SceneMissing
+from skillwire.protocols.skill_discovery.events import GroupChanged, SceneJoined, SceneMissing
 from skillwire.protocols.skill_discovery.messages import GroupEvent
+from skillwire.protocols.skill_discovery.searches import Searches
+from skillwire.protocols.skill_discovery.witnesses import Word
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from skillwire.model.ledger import Moment
     from skillwire.protocols.skill_discovery.events import NodeEvent
-    from skillwire.protocols.skill_discovery.messages import Discover, Endpoint, SkillRecord, SkillType
+    from skillwire.protocols.skill_discovery.gate import Admitted
+    from skillwire.protocols.skill_discovery.messages import SkillType
     from skillwire.protocols.skill_discovery.outbox import Outbox
     from skillwire.protocols.skill_discovery.settings import DiscoverySettings
     from skillwire.wire.node import Peer
 
 _REMEMBERED: Final = 512
-
-
-class _Search:
-    """One discovery under way."""
-
-    __slots__ = ("ends", "found", "message", "sends")
-
-    def __init__(self, message: Discover, ends: float) -> None:
-        self.message = message
-        self.ends = ends
-        self.sends = 0
-        self.found: dict[tuple[str, Endpoint], tuple[SkillRecord, Peer]] = {}
+#: Answers about one scene among which the best is chosen.
+_MOST_ANSWERS: Final = 16
+#: Seconds after the first answer in which others come: the longest pause before an answer, and a way forth and back.
+_ANSWERS_COME: Final = 0.3
 
 
 class _Wish(NamedTuple):
@@ -53,6 +47,17 @@ class _Wish(NamedTuple):
     is_missing: bool = False
 
 
+class _Heard:
+    """The answers about a scene that were heard, by their digest, and of which of them the sender is not known yet."""
+
+    __slots__ = ("answers", "since", "unproven")
+
+    def __init__(self, since: float) -> None:
+        self.since = since
+        self.answers: dict[bytes, SceneJoined] = {}
+        self.unproven: set[bytes] = set()
+
+
 class EndAgent:
     """What one agent asks for.
 
@@ -60,19 +65,26 @@ class EndAgent:
         agent_id: who asks.
         outbox: takes what is sent.
         settings: figures.
+        ask: asks a source whether a datagram is its own.
         on_event: is told the answers.
     """
 
     def __init__(
-        self, agent_id: str, outbox: Outbox, settings: DiscoverySettings, on_event: Callable[[NodeEvent], object]
+        self,
+        agent_id: str,
+        outbox: Outbox,
+        settings: DiscoverySettings,
+        ask: Callable[[Peer, bytes, Moment], object],
+        on_event: Callable[[NodeEvent], object],
     ) -> None:
         self._agent_id = agent_id
         self._outbox = outbox
         self._settings = settings
+        self._ask = ask
         self._on_event = on_event
-        self._number = 0
-        self._searches: dict[str, _Search] = {}
+        self._searches = Searches(agent_id, outbox, settings, ask, on_event)
         self._wishes: dict[str, _Wish] = {}
+        self._heard: dict[str, _Heard] = {}
         self._states: dict[tuple[str, ...], object] = {}
         self._notices: dict[bytes, None] = {}
         self._agenda: Agenda[tuple[str, str]] = Agenda()
@@ -90,49 +102,60 @@ class EndAgent:
 
         Answers are collected for ``patience`` seconds, or as long as the settings say.
         """
-        self._number += 1
-        request = f"{self._agent_id}.{self._number}"
-        message = m.Discover(request, capabilities, scenes, skill_types, self._outbox.stamp(now))
-        seconds = self._settings.patience if patience is None else patience
-        self._searches[request] = _Search(message, now.steady + seconds)
-        self._agenda.set(("search", request), now.steady)
-        return request
+        return self._searches.begin((capabilities, scenes, skill_types), now, patience)
 
     def want_scene(self, scene: str, capabilities: tuple[str, ...], now: Moment, *, is_request: bool) -> None:
         """Join a scene that is known to be there, or ask for one. Spec: SDP §2.2, §4.2."""
+        self._forget_answers(scene)
         self._wishes[scene] = _Wish(capabilities, is_request, now.steady + self._settings.patience)
         self._agenda.set(("scene", scene), now.steady)
 
     def leave_scene(self, scene: str) -> None:
         """Join no more; who tells the group forgets us by and by."""
+        self._forget_answers(scene)
         self._wishes.pop(scene, None)
         self._agenda.cancel(("scene", scene))
 
-    def found(self, message: m.DiscoverResponse, source: Peer) -> bool:
+    def found(self, admitted: Admitted, message: m.DiscoverResponse, now: Moment) -> bool:
         """Take the answer to a discovery; False when it was not asked for."""
-        search = self._searches.get(message.requester_id)
-        if search is None:
-            return False
-        for record in message.skills:
-            if len(search.found) < limits.LAN_FOUND:
-                search.found.setdefault((record.skill_id, record.endpoint), (record, source))
-        return True
+        return self._searches.found(admitted, message, now)
 
-    def joined(self, message: m.JoinSceneResponse | m.SceneJoinResponse, now: Moment) -> bool:
+    def joined(self, admitted: Admitted, message: m.JoinSceneResponse | m.SceneJoinResponse, now: Moment) -> bool:
         """Take the answer of an agent that has let us in; False when it was not asked for."""
         scene = self._scene_of(message)
         if scene is None or message.agent_id != self._agent_id:
             return False
-        wish = self._wishes[scene]
-        pause = self._settings.announce_interval * self._outbox.random.uniform(0.8, 1)
-        self._agenda.set(("scene", scene), now.steady + pause)
-        self._wishes[scene] = wish._replace(is_joined=True, is_missing=False, data=b"", sends=0)
-        if not wish.is_joined:
-            primary = next((one for one in message.answer.members if one.role == "PRIMARY"), None)
-            if primary is not None:
-                self._states[message.answer.group_id, GroupEvent.PRIMARY_CHANGED] = primary.agent_id, primary.skill_id
-            self._on_event(SceneJoined(scene, message.answer))
+        if self._wishes[scene].is_joined:
+            self._stay(scene, now)
+            return True
+        heard = self._heard.setdefault(scene, _Heard(now.steady))
+        answer, digest = SceneJoined(scene, message.answer, admitted.source), hashlib.sha256(admitted.data).digest()
+        is_known = any((one.by, one.answer) == (answer.by, answer.answer) for one in heard.answers.values())
+        if is_known or len(heard.answers) >= _MOST_ANSWERS:
+            return True
+        heard.answers[digest] = answer
+        if admitted.judgement is not None:
+            self._know(scene, digest, Word(admitted.source, admitted.signer, admitted.judgement), now)
+        else:
+            heard.unproven.add(digest)
+            self._agenda.set(("answers", scene), heard.since + _ANSWERS_COME)
+            self._ask(admitted.source, admitted.data, now)
         return True
+
+    def proven(self, admitted: Admitted, now: Moment) -> str | None:
+        """Take note of who has proven to have sent an answer; None when it was none of ours.
+
+        Returns a skill that the agent has told of as its own, empty when there is none.
+        """
+        if admitted.judgement is None or not admitted.proves:
+            return None
+        word = Word(admitted.source, admitted.signer, admitted.judgement)
+        for scene, heard in self._heard.items():
+            if admitted.proves in heard.unproven:
+                info = heard.answers[admitted.proves].answer
+                self._know(scene, admitted.proves, word, now)
+                return info.skill_info.skill_id if word.is_own(info.connection_info.host) else ""
+        return self._searches.proven(word, admitted.proves, now)
 
     def missing(self, message: m.SceneNotFound, now: Moment) -> bool:
         """Take note that one agent does not know a scene; others may. False when it was not asked for."""
@@ -172,32 +195,65 @@ class EndAgent:
 
     def timer(self) -> float | None:
         """Return when there is something to ask again, or to end."""
-        return self._agenda.timer()
+        dues = [due for due in (self._searches.timer(), self._agenda.timer()) if due is not None]
+        return min(dues, default=None)
 
     def on_timer(self, now: Moment) -> None:
         """Ask again, or end what has taken long enough."""
+        self._searches.on_timer(now)
         while (due := self._agenda.pop(now.steady)) is not None:
-            kind, name = due
-            if kind == "search":
-                self._search(name, now)
+            kind, scene = due
+            if kind == "answers":
+                self._choose(scene, now)
             else:
-                self._want(name, now)
-
-    def _search(self, request: str, now: Moment) -> None:
-        search = self._searches[request]
-        if now.steady >= search.ends:
-            del self._searches[request]
-            self._on_event(Discovered(request, tuple(search.found.values())))
-            return
-        if search.sends < len(self._settings.searches):
-            self._outbox.send(self._outbox.write(search.message), now)
-        due = self._next_send(search.sends, search.ends, now)
-        search.sends += 1
-        self._agenda.set(("search", request), due)
+                self._want(scene, now)
 
     def _next_send(self, sends: int, ends: float, now: Moment) -> float:
         pauses = self._settings.searches
         return min(ends, now.steady + pauses[sends]) if sends < len(pauses) else ends
+
+    def _know(self, scene: str, digest: bytes, word: Word, now: Moment) -> None:
+        """Take note of who sent an answer about a scene; who is certified is waited for no longer."""
+        heard = self._heard[scene]
+        heard.unproven.discard(digest)
+        answer = heard.answers[digest]
+        skill, host = answer.answer.skill_info.skill_id, answer.answer.connection_info.host
+        known = answer._replace(
+            agent_id=word.agent_id, standing=word.judgement.standing, is_verified=word.vouches(skill, host)
+        )
+        heard.answers[digest] = known
+        if known.is_verified:
+            self._settle(scene, known, now)
+        elif ("answers", scene) not in self._agenda:
+            self._agenda.set(("answers", scene), heard.since + _ANSWERS_COME)
+
+    def _choose(self, scene: str, now: Moment) -> None:
+        """Choose among the answers about a scene, after those whose senders are not known yet had their time."""
+        heard = self._heard[scene]
+        ends = heard.since + self._settings.not_found_patience
+        if heard.unproven and now.steady < ends:
+            self._agenda.set(("answers", scene), ends)
+            return
+        self._settle(scene, max(heard.answers.values(), key=lambda one: bool(one.agent_id)), now)
+
+    def _settle(self, scene: str, joined: SceneJoined, now: Moment) -> None:
+        """Be in a scene by one of the answers."""
+        self._forget_answers(scene)
+        answer = joined.answer
+        self._stay(scene, now)
+        primary = next((one for one in answer.members if one.role == "PRIMARY"), None)
+        if primary is not None:
+            self._states[answer.group_id, GroupEvent.PRIMARY_CHANGED] = primary.agent_id, primary.skill_id
+        self._on_event(joined)
+
+    def _stay(self, scene: str, now: Moment) -> None:
+        pause = self._settings.announce_interval * self._outbox.random.uniform(0.8, 1)
+        self._agenda.set(("scene", scene), now.steady + pause)
+        self._wishes[scene] = self._wishes[scene]._replace(is_joined=True, is_missing=False, data=b"", sends=0)
+
+    def _forget_answers(self, scene: str) -> None:
+        self._heard.pop(scene, None)
+        self._agenda.cancel(("answers", scene))
 
     def _want(self, scene: str, now: Moment) -> None:
         wish = self._wishes[scene]
@@ -219,6 +275,8 @@ class EndAgent:
         if wish.is_joined:  # nobody answers for now; the group is not left for that
             self._wishes[scene] = wish._replace(data=b"", sends=0)
             self._agenda.set(("scene", scene), now.steady + self._settings.announce_interval)
+            return
+        if scene in self._heard:  # somebody has let us in, and is about to be chosen
             return
         del self._wishes[scene]
         self._on_event(SceneMissing(scene, is_certain=wish.is_missing))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from skillwire.protocols.skill_discovery.identity import Standing
 from skillwire.protocols.skill_discovery.listing import Change
 
 if TYPE_CHECKING:
@@ -30,18 +31,49 @@ class Acknowledged(NamedTuple):
     message: str
 
 
+class Found(NamedTuple):
+    """One skill as the answers to a discovery tell it.
+
+    Args:
+        record: what was said; by who vouches for it, when somebody does.
+        source: who said it.
+        agent_id: who offers it; empty when nobody has proven to.
+        is_verified: whether who said it is certified for the skill, or is the certified agent at its host.
+        skill_type: that was asked for, when it was one; answers name none.
+    """
+
+    record: SkillRecord
+    source: Peer
+    agent_id: str = ""
+    is_verified: bool = False
+    skill_type: str = ""
+
+
 class Discovered(NamedTuple):
-    """The answers to a discovery, collected: each skill with where it was heard of."""
+    """The answers to a discovery, collected: each skill at each endpoint once."""
 
     request: str
-    skills: tuple[tuple[SkillRecord, Peer], ...]
+    skills: tuple[Found, ...]
 
 
 class SceneJoined(NamedTuple):
-    """We are in a scene."""
+    """We are in a scene.
+
+    Args:
+        scene: that was asked for.
+        answer: the group, and how its PRIMARY is reached.
+        by: who has answered.
+        agent_id: who that has proven to be; empty when it has not.
+        standing: how that agent stands.
+        is_verified: whether it is certified for the skill that it names, or is the certified agent at its host.
+    """
 
     scene: str
     answer: SceneAnswer
+    by: Peer
+    agent_id: str = ""
+    standing: Standing = Standing.NONE
+    is_verified: bool = False
 
 
 class SceneMissing(NamedTuple):

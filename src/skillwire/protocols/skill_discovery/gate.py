@@ -24,6 +24,7 @@ from skillwire.protocols.skill_discovery.identity import Standing
 from skillwire.protocols.skill_discovery.messages import Profile
 from skillwire.protocols.skill_discovery.rates import Rates
 from skillwire.protocols.skill_discovery.replay import Freshness, ReplayGuard
+from skillwire.protocols.skill_discovery.witnesses import Witnesses
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,6 +54,8 @@ class Admitted(NamedTuple):
         judgement: of the signer's key; None for a stranger, and for what is not signed.
         is_repeated: whether the very same datagram came before.
         is_proven: whether somebody has proven to be at ``source``.
+        signer: whose key ``judgement`` is of.
+        proves: digest of the answer to us that the signer has proven to have sent; empty where it is not about that.
     """
 
     message: m.Message
@@ -62,6 +65,8 @@ class Admitted(NamedTuple):
     judgement: Judgement | None = None
     is_repeated: bool = False
     is_proven: bool = False
+    signer: str = ""
+    proves: bytes = b""
 
 
 class Gate:
@@ -98,6 +103,7 @@ class Gate:
         self._owed = owed
         self._challenge = challenge
         self._challenger = Challenger(random, settings.challenge)
+        self.witnesses = Witnesses(random, settings, challenge)
         self._rates = Rates(settings)
 
     def admit(self, data: bytes, source: Peer, now: Moment) -> list[Admitted]:
@@ -111,7 +117,7 @@ class Gate:
         if isinstance(message, m.Unknown):
             return self._stop("unknown type")
         if isinstance(message, m.ChallengeResponse):
-            return self._proven(message, source, now)
+            return self._proven(message, data, source, now)
         return self._judge(message, data, source, now)
 
     def hold(self, admitted: Admitted, now: Moment) -> None:
@@ -146,7 +152,8 @@ class Gate:
         if freshness is Freshness.FRESH:
             self.replay.keep(stream, message.timestamp, data, now.wall)
         standing = judgement.standing_of(signer, getattr(message, "skill_id", None)) or Standing.STRANGER
-        return [Admitted(message, data, source, standing, judgement, freshness is Freshness.REPEATED, is_proven)]
+        is_repeated = freshness is Freshness.REPEATED
+        return [Admitted(message, data, source, standing, judgement, is_repeated, is_proven, signer)]
 
     def _stranger(self, admitted: Admitted, now: Moment) -> list[Admitted]:
         if isinstance(admitted.message, _NAMES_SIGNER) and not isinstance(admitted.message, _CHALLENGED):
@@ -155,8 +162,9 @@ class Gate:
         self.hold(admitted, now)
         return []
 
-    def _proven(self, message: m.ChallengeResponse, source: Peer, now: Moment) -> list[Admitted]:
-        pending = self._challenger.take(source, message.nonce, now.steady)
+    def _proven(self, message: m.ChallengeResponse, data: bytes, source: Peer, now: Moment) -> list[Admitted]:
+        answer = self.witnesses.take(source, message.nonce)
+        pending = answer or self._challenger.take(source, message.nonce, now.steady)
         if pending is None:
             return self._stop("not asked for")
         judgement = self._ring.judge(message.agent_id, message.certificate, now.wall)
@@ -167,6 +175,9 @@ class Gate:
             return self._stop("forged")
         if not self._ring.learn(message.agent_id, judgement, source, now.steady):
             return self._stop("another key")
+        if answer is not None:
+            known = message.agent_id, answer.digest
+            return [Admitted(message, data, source, judgement.standing, judgement, False, True, *known)]
         return [
             admitted
             for data in pending.held

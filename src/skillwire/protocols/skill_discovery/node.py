@@ -85,7 +85,6 @@ class DiscoveryNode:
         self._outbox = Outbox(identity, profile, settings, random)
         self.mcp_agent = McpAgent(self._outbox, settings, self._answer, self._hold, self._events.append)
         self.route_agent = RouteAgent(agent_id, self._outbox, settings, self._events.append, health)
-        self.end_agent = EndAgent(agent_id, self._outbox, settings, self._events.append)
         self.ring = KeyRing(authority, settings.proof, lambda agent: self.registry.owed_by(agent) > 0)
         self.gate = Gate(
             agent_id,
@@ -97,6 +96,7 @@ class DiscoveryNode:
             random=random,
             replay=replay,
         )
+        self.end_agent = EndAgent(agent_id, self._outbox, settings, self.gate.witnesses.ask, self._events.append)
 
     @property
     def registry(self) -> Registry:
@@ -121,7 +121,7 @@ class DiscoveryNode:
     def timer(self) -> float | None:
         """Return when the node wants to be told the time."""
         first = self._outbox.timer()
-        for part in (self.mcp_agent, self.route_agent, self.end_agent):
+        for part in (self.mcp_agent, self.route_agent, self.end_agent, self.gate.witnesses):
             due = part.timer()
             if due is not None and (first is None or due < first):
                 first = due
@@ -132,6 +132,7 @@ class DiscoveryNode:
         self.mcp_agent.on_timer(now)
         self.route_agent.on_timer(now)
         self.end_agent.on_timer(now)
+        self.gate.witnesses.on_timer(now)
 
     def answered_probe(self, key: Key, now: Moment) -> None:
         """Take note that the endpoint of a suspect answered."""
@@ -187,9 +188,11 @@ class DiscoveryNode:
         """Take what is for an EndAgent."""
         match admitted.message:
             case m.DiscoverResponse() as message:
-                return self.end_agent.found(message, admitted.source) and self._get_to_know(admitted, message, now)
+                return self.end_agent.found(admitted, message, now)
+            case m.ChallengeResponse():
+                return self._proven(admitted, now)
             case m.JoinSceneResponse() | m.SceneJoinResponse() as message:
-                return self.end_agent.joined(message, now)
+                return self.end_agent.joined(admitted, message, now)
             case m.SceneNotFound() as message:
                 return self.end_agent.missing(message, now)
             case m.SceneEvent() as message:
@@ -197,21 +200,14 @@ class DiscoveryNode:
             case _:
                 return False
 
-    def _get_to_know(self, admitted: Admitted, message: m.DiscoverResponse, now: Moment) -> bool:
-        """Have who answers prove itself, and register with us what it offers: a response names no agent, and no key."""
-        if Role.MCP_AGENT not in self._roles:
-            return True
-        agent_id = self.ring.agent_at(admitted.source, now.steady)
-        if agent_id is None:
-            self.gate.hold(admitted, now)
-        elif not self.registry.owed_by(agent_id):
-            here = admitted.source.host.partition("%")[0]
-            theirs = next((record for record in message.skills if record.endpoint.host == here), None)
-            if theirs is not None:
-                text = f"{theirs.skill_id} {UNKNOWN_SKILL}"
-                ask = m.RegisterAck(agent_id, m.Outcome.INVALID, text, self._outbox.stamp(now))
-                self._outbox.send(self._outbox.write(ask), now, admitted.source)
-        return True
+    def _proven(self, admitted: Admitted, now: Moment) -> bool:
+        """Take a proof of who has answered; let that agent register what it offers with us: answers name no agent."""
+        offered = self.end_agent.proven(admitted, now)
+        if offered and Role.MCP_AGENT in self._roles and not self.registry.owed_by(admitted.signer):
+            text = f"{offered} {UNKNOWN_SKILL}"
+            ask = m.RegisterAck(admitted.signer, m.Outcome.INVALID, text, self._outbox.stamp(now))
+            self._outbox.send(self._outbox.write(ask), now, admitted.source)
+        return offered is not None
 
     def _hold(self, question: Admitted, now: Moment) -> None:
         self.gate.hold(question, now)

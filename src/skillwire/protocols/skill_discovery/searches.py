@@ -1,0 +1,193 @@
+"""The discoveries of one agent that are under way: asked again after short pauses, collected until patience ends.
+
+Each has a requester's identifier of its own **[ours]**, by which answers find it. Who answers is asked to prove that
+the answer is theirs, so that what is found says who offers it and whether that is certified
+(:mod:`~skillwire.protocols.skill_discovery.witnesses`): of each source first one answer, and then those in which it
+speaks of what it can vouch for. Spec: SDP §3; specs §3.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING
+
+from skillwire import limits
+from skillwire.protocols.skill_discovery.agenda import Agenda
+from skillwire.protocols.skill_discovery.events import Discovered, Found
+from skillwire.protocols.skill_discovery.messages import Discover
+from skillwire.protocols.skill_discovery.witnesses import Word
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from skillwire.model.ledger import Moment
+    from skillwire.protocols.skill_discovery.gate import Admitted
+    from skillwire.protocols.skill_discovery.messages import DiscoverResponse, Endpoint, SkillRecord, SkillType
+    from skillwire.protocols.skill_discovery.outbox import Outbox
+    from skillwire.protocols.skill_discovery.settings import DiscoverySettings
+    from skillwire.wire.node import Peer
+
+Records = tuple["SkillRecord", ...]
+
+
+class _Talk:
+    """What one source has answered: who it is, what it was asked to prove, and what waits until it is known."""
+
+    __slots__ = ("asked", "judged", "proofs", "waiting", "word")
+
+    def __init__(self) -> None:
+        self.word: Word | None = None
+        self.asked: dict[bytes, Records] = {}
+        self.waiting: list[tuple[bytes, Records]] = []
+        self.judged: set[tuple[str, Endpoint]] = set()
+        self.proofs = 0
+
+
+class _Search:
+    """One discovery under way."""
+
+    __slots__ = ("ends", "found", "message", "sends", "talks")
+
+    def __init__(self, message: Discover, ends: float) -> None:
+        self.message = message
+        self.ends = ends
+        self.sends = 0
+        self.found: dict[tuple[str, Endpoint], Found] = {}
+        self.talks: dict[Peer, _Talk] = {}
+
+    @property
+    def skill_type(self) -> str:
+        """Of all that is found, when one was asked for: answers name none."""
+        return str(self.message.skill_types[0]) if len(self.message.skill_types) == 1 else ""
+
+
+class Searches:
+    """The discoveries of one agent.
+
+    Args:
+        agent_id: who asks.
+        outbox: takes what is sent.
+        settings: figures.
+        ask: asks a source whether a datagram is its own.
+        on_event: is told what was found.
+    """
+
+    def __init__(
+        self,
+        agent_id: str,
+        outbox: Outbox,
+        settings: DiscoverySettings,
+        ask: Callable[[Peer, bytes, Moment], object],
+        on_event: Callable[[Discovered], object],
+    ) -> None:
+        self._agent_id = agent_id
+        self._outbox = outbox
+        self._settings = settings
+        self._ask = ask
+        self._on_event = on_event
+        self._number = 0
+        self._searches: dict[str, _Search] = {}
+        self._agenda: Agenda[str] = Agenda()
+
+    def begin(
+        self,
+        filters: tuple[tuple[str, ...], tuple[str, ...], tuple[SkillType, ...]],
+        now: Moment,
+        patience: float | None,
+    ) -> str:
+        """Ask for skills by capabilities, scenes and types; return the name of the request."""
+        self._number += 1
+        request = f"{self._agent_id}.{self._number}"
+        message = Discover(request, *filters, self._outbox.stamp(now))
+        seconds = self._settings.patience if patience is None else patience
+        self._searches[request] = _Search(message, now.steady + seconds)
+        self._agenda.set(request, now.steady)
+        return request
+
+    def found(self, admitted: Admitted, message: DiscoverResponse, now: Moment) -> bool:
+        """Take an answer; False when it was not asked for."""
+        search = self._searches.get(message.requester_id)
+        if search is None:
+            return False
+        for record in message.skills:
+            key = record.skill_id, record.endpoint
+            if key not in search.found and len(search.found) < limits.LAN_FOUND:
+                search.found[key] = Found(record, admitted.source, skill_type=search.skill_type)
+        if len(search.talks) < limits.LAN_ANSWERERS or admitted.source in search.talks:
+            talk = search.talks.setdefault(admitted.source, _Talk())
+            if admitted.judgement is not None:
+                word = Word(admitted.source, admitted.signer, admitted.judgement)
+                _believe(search, talk, word, message.skills)
+            else:
+                self._doubt(talk, admitted.source, admitted.data, message.skills, now)
+        return True
+
+    def proven(self, word: Word, digest: bytes, now: Moment) -> str | None:
+        """Take note that somebody has proven to have sent an answer; None when it is none to a discovery.
+
+        Returns a skill that it has told of as its own, empty when there is none.
+        """
+        for search in self._searches.values():
+            talk = search.talks.get(word.source)
+            if talk is None or digest not in talk.asked:
+                continue
+            talk.word = word
+            records = talk.asked.pop(digest)
+            _believe(search, talk, word, records)
+            waiting, talk.waiting = talk.waiting, []
+            for data, later in waiting:
+                self._doubt(talk, word.source, data, later, now)
+            return next((one.skill_id for one in records if word.is_own(one.endpoint.host)), "")
+        return None
+
+    def _doubt(self, talk: _Talk, source: Peer, data: bytes, records: Records, now: Moment) -> None:
+        """Ask who sent an answer, when that is not known yet, or when it matters for what is in it."""
+        fresh = [record for record in records if (record.skill_id, record.endpoint) not in talk.judged]
+        if not fresh or talk.proofs >= limits.LAN_ANSWER_PROOFS:
+            return
+        if talk.word is None and talk.asked:
+            if len(talk.waiting) < limits.LAN_ANSWER_PROOFS:
+                talk.waiting.append((data, records))
+        elif talk.word is None or any(_matters(talk.word, record) for record in fresh):
+            digest = hashlib.sha256(data).digest()
+            if digest not in talk.asked:
+                talk.asked[digest] = records
+                talk.proofs += 1
+                self._ask(source, data, now)
+
+    def timer(self) -> float | None:
+        """Return when there is something to ask again, or to end."""
+        return self._agenda.timer()
+
+    def on_timer(self, now: Moment) -> None:
+        """Ask again, or end what has taken long enough."""
+        while (request := self._agenda.pop(now.steady)) is not None:
+            search = self._searches[request]
+            if now.steady >= search.ends:
+                del self._searches[request]
+                self._on_event(Discovered(request, tuple(search.found.values())))
+                continue
+            due, pauses = search.ends, self._settings.searches
+            if search.sends < len(pauses):
+                self._outbox.send(self._outbox.write(search.message), now)
+                due = min(due, now.steady + pauses[search.sends])
+            search.sends += 1
+            self._agenda.set(request, due)
+
+
+def _matters(word: Word, record: SkillRecord) -> bool:
+    host = record.endpoint.host
+    return word.is_own(host) or word.vouches(record.skill_id, host)
+
+
+def _believe(search: _Search, talk: _Talk, word: Word, records: Sequence[SkillRecord]) -> None:
+    """Take an answer for what it is worth from who has sent it: who is certified counts before who is not."""
+    for record in records:
+        key = record.skill_id, record.endpoint
+        talk.judged.add(key)
+        old = search.found.get(key)
+        if old is None or old.is_verified or not _matters(word, record):
+            continue
+        is_verified = word.vouches(record.skill_id, record.endpoint.host)
+        if is_verified or not old.agent_id:
+            search.found[key] = Found(record, word.source, word.agent_id, is_verified, search.skill_type)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
 
     from skillwire.server.invocation.figures import Figures
-    from skillwire.server.metrics import Histogram, Metrics
+    from skillwire.server.metrics import Histogram, LanCount, Metrics
     from skillwire.server.revision import Revision
 
 
@@ -61,6 +61,24 @@ class _Counted(Collector):
             yield from _catalog(revision)
         if self._metrics.executions is not None:
             yield from _executions(self._metrics.executions)
+        if self._metrics.network is not None:
+            yield from _network(self._metrics.network)
+
+
+def _network(counted: LanCount) -> Iterator[Metric]:
+    """Yield what is counted on the local network; nobody on it is named."""
+    skills = GaugeMetricFamily("skillwire_lan_skills", "Skills listed on the local network.", labels=["status"])
+    for status, number in sorted(counted.statuses.items()):
+        skills.add_metric([status], number)
+    yield skills
+    if counted.received is not None:
+        yield CounterMetricFamily("skillwire_lan_datagrams", "Datagrams that came.", counted.received)
+    dropped = CounterMetricFamily(
+        "skillwire_lan_dropped", "Datagrams not acted on, and other trouble.", labels=["reason"]
+    )
+    for reason, number in sorted(counted.dropped.items()):
+        dropped.add_metric([reason], number)
+    yield dropped
 
 
 def _executions(figures: Figures) -> Iterator[Metric]:

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from typing import TYPE_CHECKING, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from skillwire.model.lan import LanSnapshot
     from skillwire.server.invocation.figures import Figures
     from skillwire.server.revision import Revision
     from skillwire.server.watch import Watch
@@ -43,15 +42,25 @@ class Histogram:
         self.total += seconds
 
 
+class LanCount(NamedTuple):
+    """What is counted on the local network.
+
+    Args:
+        statuses: how many skills are listed, ours among them, by status.
+        received: datagrams that came; None where nobody counts them.
+        dropped: those of them that were not acted on, and what else went wrong, by reason.
+    """
+
+    statuses: Mapping[str, int]
+    received: int | None
+    dropped: Mapping[str, int]
+
+
 class LanFigures(Protocol):
-    """What is counted on the local network."""
+    """Counts what is on the local network."""
 
-    @property
-    def counters(self) -> Mapping[str, int]:
-        """Datagrams that came, and those that were dropped, by reason."""
-
-    def snapshot(self) -> LanSnapshot | None:
-        """Return what is known; None while there is no network."""
+    def count(self) -> LanCount | None:
+        """Return what is counted by now; None while there is no network. On the event loop."""
 
 
 class Metrics:
@@ -74,10 +83,15 @@ class Metrics:
         self.current = current
         self.watch = watch
         self.executions = executions
-        self.lan = lan
+        self.network: LanCount | None = None
+        self._lan = lan
         self.requests: Counter[tuple[Route, int]] = Counter()
         self.bytes: Counter[Route] = Counter()
         self.durations: dict[Route, Histogram] = {}
+
+    def look(self) -> None:
+        """Look at what others count who live on the event loop, before all of it is exposed elsewhere."""
+        self.network = None if self._lan is None else self._lan.count()
 
     def count(self, route: Route, status: int, sent: int, seconds: float) -> None:
         """Count one request: what answered it, how, with how many bytes of body, and how long it took."""

@@ -76,6 +76,7 @@ def make_services(
         return JSONResponse(content, HTTPStatus.OK if alive else HTTPStatus.SERVICE_UNAVAILABLE, headers=_FIELDS)
 
     async def expose(_: Request) -> Response:
+        metrics.look()
         text = await asyncio.to_thread(_exposed, metrics)  # it reads /proc
         return Response(text, media_type=_EXPOSITION, headers=_FIELDS)
 

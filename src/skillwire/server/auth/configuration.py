@@ -20,7 +20,6 @@ from skillwire.model.access import EVERY_SKILL
 from skillwire.model.name import is_skill_name
 from skillwire.model.url import parse_url
 from skillwire.protocols.skill_discovery.configuration import read_discovery
-from skillwire.protocols.skill_discovery.configured_keys import KEYS
 from skillwire.server.auth.grants import Grants
 from skillwire.server.auth.rate_limit import RateLimit
 from skillwire.server.mcp.settings import McpSettings
@@ -109,7 +108,7 @@ TABLES: Final[dict[str, dict[str, str]]] = {
         "ai_catalog": "version of the AI Catalog to answer with, `1.0`: its catalog and `POST /search`; off by default",
         "agent_card": "version of A2A whose agent card tells what runs here, `1.0`; off by default",
     },
-    "discovery": {name: key.meaning for name, key in KEYS.items()},
+    "discovery": {},  # its keys are of Skill Discovery, which reads them and has a page of its own
 }
 OFFERS: Final = ("api_key", "oauth2", "custom")
 _PRINCIPAL_LIMIT: Final = RateLimit(600, 100)

@@ -8,6 +8,7 @@ sockets close. Spec: SDP §2, §8, §9.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -19,6 +20,7 @@ from skillwire.server.invocation.changes import Changes
 from skillwire.server.lan.announce import make_announcement
 from skillwire.server.lan.conditions import GOOD
 from skillwire.server.lan.reach import reach_of
+from skillwire.server.metrics import LanCount
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Mapping
@@ -37,6 +39,8 @@ _AGAIN: Final = 5.0
 #: Seconds that goodbyes may take; three are sent within a quarter of one.
 _GOODBYE: Final = 3.0
 _NAMED: Final = 5
+#: Among the counters of an agent, of the datagrams that came; every other is of what was dropped, or went wrong.
+_RECEIVED: Final = "received"
 
 
 class Agent(Protocol):
@@ -125,6 +129,15 @@ class LanService:
     def listen(self) -> AsyncIterator[LanChange] | None:
         """Return what happens from now on, one change after the other; None until the agent is there."""
         return None if self._agent is None else self._agent.listen()
+
+    def count(self) -> LanCount | None:
+        """Return what is counted by now; None until the agent is there."""
+        snapshot = self.snapshot()
+        if snapshot is None:
+            return None
+        dropped = dict(self.counters)
+        received = dropped.pop(_RECEIVED, None)
+        return LanCount(Counter(skill.status for skill in snapshot.skills), received, dropped)
 
     async def changed(self, since: int, seconds: float) -> int:
         """Return the number of the last change, when it is more than ``since`` or after ``seconds``."""

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from skillwire.errors import DecodeError, SkillwireError, StorageError, UsageError
+from skillwire.errors import DecodeError, SkillwireError, StorageError, UsageError, ValidationError
 from skillwire.invocation.settings import ExecutionSettings, RunSettings
 from skillwire.model.url import parse_url
+from skillwire.protocols.skill_discovery.configuration import LanSettings
 from skillwire.protocols.skill_sharing.messages import AuthType
 from skillwire.server.auth.configuration import TABLES, ServerConfiguration, read_configuration
 from skillwire.server.auth.files import load_configuration, load_credentials
@@ -77,6 +78,15 @@ pin = ["forecast"]
 [bridges]
 ai_catalog = "1.0"
 agent_card = "1.0"
+
+[discovery]
+agentId = "agent-001"
+
+[discovery.udp]
+port = 54322
+
+[discovery.trust]
+roots = ["root.pem"]
 """
 
 
@@ -118,6 +128,7 @@ def test_full_file_is_read():
     )
     assert found.bridges == BridgeSettings("1.0", "1.0")
     assert found.mcp == McpSettings(serve=False, pins=("forecast",))
+    assert found.discovery == LanSettings(agent_id="agent-001", port=54322, roots=("root.pem",))
 
 
 def test_every_key_of_the_full_file_is_one_that_exists_and_the_other_way_round():
@@ -180,6 +191,23 @@ def test_what_is_wrong_is_said_with_its_line_and_what_to_do(text, line, fix):
     assert caught.value.place
     assert (caught.value.place.source, caught.value.place.line) == ("server.toml", line)
     assert fix is None or fix in (caught.value.fix or "")
+
+
+def test_what_is_wrong_with_discovery_is_said_where_it_stands():
+    for text, line in (("[discovery]\n[discovery.udp]\nprot = 1\n", 3), ("[discovery]\nudp = 1\n", 2)):
+        with pytest.raises(ValidationError) as caught:
+            read(text)
+        assert (caught.value.code, caught.value.place.line) == ("DISCOVERY_CONFIGURATION", line)
+    with pytest.raises(UsageError, match="must be a table"):
+        read("discovery = 1\n")
+
+
+def test_files_that_discovery_names_lie_beside_the_configuration(tmp_path):
+    (tmp_path / "server.toml").write_text(
+        '[discovery.trust]\nroots = ["root.pem"]\nrenewFrom = "https://ca.example/"\n'
+    )
+    found = load_configuration(tmp_path / "server.toml").discovery
+    assert (found.roots, found.renew_from) == ((str(tmp_path / "root.pem"),), "https://ca.example/")
 
 
 def test_what_is_not_toml_is_refused():

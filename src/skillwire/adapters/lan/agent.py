@@ -12,13 +12,16 @@ from random import SystemRandom
 from typing import TYPE_CHECKING, Final, Self
 
 from skillwire.adapters.clock import moment
+from skillwire.adapters.files.directories import state_directory
 from skillwire.adapters.files.lan_keys import load_trust
 from skillwire.adapters.lan.hints import Hints
+from skillwire.adapters.lan.keeping import Keeping
 from skillwire.adapters.lan.link import Link
 from skillwire.adapters.lan.links import Links
 from skillwire.adapters.lan.listening import Listeners
 from skillwire.adapters.lan.probe import Prober
 from skillwire.adapters.lan.questions import Questions
+from skillwire.adapters.lan.state import LanState
 from skillwire.adapters.lan.view import View
 from skillwire.errors import FetchError
 from skillwire.model.lan import LanChange, LanSkill, LanSnapshot, SceneResult
@@ -75,9 +78,12 @@ class LanAgent:
             self.agent_id = trust.agent_id
         self._identity, self._authority = identity, authority
         self._roles = roles
-        self._keeps_state = keeps_state
         self._health = health
         self._counters: Counter[str] = Counter()
+        self._keeping: Keeping | None = None
+        if keeps_state:
+            state = LanState(state_directory() / "lan", settings.profile)
+            self._keeping = Keeping(state, self.agent_id, settings.profile, settings.figures.window, self._counters)
         self._listeners = Listeners()
         self._view = View(self._listeners.tell, moment)
         self._prober = Prober()
@@ -95,6 +101,8 @@ class LanAgent:
             FetchError: ``LAN_UNAVAILABLE`` when there is no interface to speak on.
         """
         loop = asyncio.get_running_loop()
+        if self._keeping is not None:
+            await self._keeping.load()
         self._links = Links(self.settings, self._make_link, self._forget_link, loop, self._counters)
         self._questions.links = self._links
         self._links.look()
@@ -105,6 +113,8 @@ class LanAgent:
             wanted = ", ".join(self.settings.interfaces)
             raise FetchError("LAN_UNAVAILABLE", f"{wanted}: {why}" if wanted else why)
         self._links.offer(self._offers.values())
+        if self._keeping is not None:
+            self._keeping.start(lambda: self._links or ())
         if self.settings.mdns:
             self._hints = Hints(self.agent_id, self._identity, self._links)
             self._links.on_change = self._hints.follow_links
@@ -120,6 +130,8 @@ class LanAgent:
             await self._hints.stop()
         if has_left:
             await asyncio.sleep(sum(self.settings.figures.goodbyes) + _GOODBYE_MARGIN)
+        if self._keeping is not None:
+            await self._keeping.stop()
         self._links.end()
         self._links = None
         self._questions.end()
@@ -223,8 +235,11 @@ class LanAgent:
             profile=self.settings.profile,
             settings=self.settings.figures,
             health=self._health,
+            replay=self._keeping.guard() if self._keeping is not None else None,
         )
         self._view.add(address.name, node.registry, address.interface)
+        if self._keeping is not None:
+            self._keeping.restore(address.name, node)
         return Link(address.name, node, asyncio.get_running_loop(), self._take, self._counters)
 
     def _forget_link(self, link: Link) -> None:
@@ -235,6 +250,8 @@ class LanAgent:
         for event in events:
             if isinstance(event, Change):
                 self._view.changed(event)
+                if self._keeping is not None:
+                    self._keeping.changed(link.name, event)
                 if event.what is What.SUSPECTED:
                     self._spawn(self._probe(link, event))
             else:

@@ -1,0 +1,118 @@
+"""Keeping: what an agent hears goes to :class:`~skillwire.adapters.lan.state.LanState` every few seconds, off the loop.
+
+What is written is what has changed since, so that a quiet network costs nothing. A disk that fails is counted and tried
+again; the agent goes on without.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from skillwire.adapters.clock import moment
+from skillwire.adapters.lan.state import Changes, Kept, LanState
+from skillwire.protocols.skill_discovery.codec import encode
+from skillwire.protocols.skill_discovery.replay import ReplayGuard
+
+if TYPE_CHECKING:
+    from collections import Counter
+    from collections.abc import Callable, Iterable
+
+    from skillwire.adapters.lan.link import Link
+    from skillwire.protocols.skill_discovery.listing import Change, Key
+    from skillwire.protocols.skill_discovery.messages import Profile
+    from skillwire.protocols.skill_discovery.node import DiscoveryNode
+    from skillwire.protocols.skill_discovery.replay import Stream
+
+_PAUSE: Final = 5.0
+
+
+class Keeping:
+    """What one agent keeps.
+
+    Args:
+        state: the file.
+        agent_id: whose own skills are not kept: it knows them.
+        profile: in which datagrams are written.
+        window: seconds that a timestamp may differ from our clock.
+        counters: what went wrong, by its reason.
+    """
+
+    def __init__(self, state: LanState, agent_id: str, profile: Profile, window: float, counters: Counter[str]) -> None:
+        self._state = state
+        self._agent_id = agent_id
+        self._profile = profile
+        self._window = window
+        self._counters = counters
+        self._kept = Kept()
+        self._changed: dict[tuple[str, Key], Change] = {}
+        self._running: asyncio.Task[None] | None = None
+        self._ends = asyncio.Event()
+        self._links: Callable[[], Iterable[Link]] = tuple
+
+    async def load(self) -> None:
+        """Read what was kept."""
+        self._kept = await asyncio.to_thread(self._state.load)
+
+    def guard(self) -> ReplayGuard:
+        """Return a guard that knows the timestamps that were kept."""
+        return ReplayGuard(self._window, self._kept.timestamps)
+
+    def restore(self, link: str, node: DiscoveryNode) -> None:
+        """List what was heard on a link before, as UNKNOWN."""
+        now = moment().steady
+        for heard in self._kept.heard:
+            if heard.link == link and heard.message.agent_id != self._agent_id:
+                node.registry.restore([heard.message], now, host=heard.host)
+
+    def start(self, links: Callable[[], Iterable[Link]]) -> None:
+        """Begin to write."""
+        self._links = links
+        self._running = asyncio.get_running_loop().create_task(self._run())
+
+    def changed(self, link: str, change: Change) -> None:
+        """Take note of a change of a registry."""
+        if change.listed.registration.agent_id != self._agent_id and not change.listed.is_hint:
+            self._changed[link, change.listed.key] = change
+
+    async def stop(self) -> None:
+        """Write what is not written yet, and end."""
+        if self._running is not None:
+            self._ends.set()
+            await self._running
+            self._running = None
+
+    async def _run(self) -> None:
+        while not self._ends.is_set():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_PAUSE):
+                    await self._ends.wait()
+            await self._write()
+
+    async def _write(self) -> None:
+        changed, self._changed = self._changed, {}
+        changes = self._collect(changed)
+        if not (changes.heard or changes.gone or changes.timestamps):
+            return
+        try:
+            await asyncio.to_thread(self._state.write, changes)
+        except (OSError, sqlite3.Error) as error:
+            self._counters[f"state: {error}"] += 1
+            self._changed = {**changed, **self._changed}
+
+    def _collect(self, changed: dict[tuple[str, Key], Change]) -> Changes:
+        heard = [
+            (link, *key, change.after.host, encode(change.after.registration, self._profile))
+            for (link, key), change in changed.items()
+            if change.after is not None
+        ]
+        gone = [named for named, change in changed.items() if change.after is None]
+        edge = int((moment().wall - 2 * self._window) * 1000)
+        newest: dict[Stream, int] = {}
+        for link in self._links():
+            for stream, at in link.node.gate.replay.newest():
+                if at >= edge:
+                    newest[stream] = max(at, newest.get(stream, at))
+        return Changes(tuple(heard), tuple(gone), tuple(newest.items()), edge)

@@ -1,0 +1,152 @@
+"""What an agent keeps over a restart: registrations that it heard, and the newest timestamps, against replay.
+
+A database of its own in the folder ``lan`` of the state directory, since it is written every few seconds and worth
+nothing elsewhere. A commit is whole or not there, also after a crash; what the last seconds before one said may be
+missing, and is said again. What was written is a stranger's: it is decoded as if it came anew, listed as UNKNOWN and
+unverified until a sign of life comes, and a file that cannot be read is made anew. Spec: specs §3.
+
+Several agents of one user may keep the same file; what they hear is the same.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing, suppress
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from skillwire.adapters.files.directories import make_folder
+from skillwire.errors import DecodeError
+from skillwire.protocols.skill_discovery.codec import decode
+from skillwire.protocols.skill_discovery.messages import Profile, Register
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from skillwire.protocols.skill_discovery.listing import Key
+    from skillwire.protocols.skill_discovery.replay import Stream
+
+FILE: Final = "lan.db"
+_PATIENCE: Final = 2.0
+#: A file that was made by another version of ours is made anew.
+_VERSION: Final = 1
+_SCHEMA: Final = """
+CREATE TABLE registrations (
+  link TEXT NOT NULL, agent TEXT NOT NULL, skill TEXT NOT NULL, host TEXT NOT NULL, datagram BLOB NOT NULL,
+  PRIMARY KEY (link, agent, skill)) STRICT, WITHOUT ROWID;
+CREATE TABLE timestamps (
+  kind TEXT NOT NULL, agent TEXT NOT NULL, about TEXT NOT NULL, at INTEGER NOT NULL,
+  PRIMARY KEY (kind, agent, about)) STRICT, WITHOUT ROWID;
+"""
+
+
+class Heard(NamedTuple):
+    """A registration that was heard on a link, and the host that it came from."""
+
+    link: str
+    host: str
+    message: Register
+
+
+class Kept(NamedTuple):
+    """What was kept."""
+
+    heard: tuple[Heard, ...] = ()
+    timestamps: tuple[tuple[Stream, int], ...] = ()
+
+
+class Changes(NamedTuple):
+    """What is to be written.
+
+    Args:
+        heard: ``(link, agent, skill, host, datagram)`` of each registration that is new or otherwise.
+        gone: of each that is not listed any more.
+        timestamps: of each stream with a message lately.
+        edge: milliseconds since the epoch; older timestamps need not be kept.
+    """
+
+    heard: tuple[tuple[str, str, str, str, bytes], ...] = ()
+    gone: tuple[tuple[str, Key], ...] = ()
+    timestamps: tuple[tuple[Stream, int], ...] = ()
+    edge: int = 0
+
+
+class LanState:
+    """The file; one thread at a time uses it, and every method waits for the disk.
+
+    Args:
+        folder: that it lies in.
+        profile: in which datagrams are written.
+    """
+
+    def __init__(self, folder: Path, profile: Profile) -> None:
+        self.path = folder / FILE
+        self._profile = profile
+
+    def load(self) -> Kept:
+        """Return what was kept; nothing when there is no file, or none that can be read."""
+        if not self.path.exists():
+            return Kept()
+        try:
+            with closing(self._connect()) as connection:
+                rows = connection.execute("SELECT link, host, datagram FROM registrations").fetchall()
+                times = connection.execute("SELECT kind, agent, about, at FROM timestamps").fetchall()
+        except sqlite3.Error:
+            return Kept()
+        heard = tuple(one for row in rows if (one := self._heard(*row)) is not None)
+        return Kept(heard, tuple(((kind, agent, about), at) for kind, agent, about, at in times))
+
+    def write(self, changes: Changes) -> None:
+        """Write what has changed.
+
+        Raises:
+            OSError: the folder cannot be made.
+            sqlite3.Error: the file cannot be written.
+        """
+        with closing(self._connect()) as connection, connection:
+            connection.executemany("INSERT OR REPLACE INTO registrations VALUES (?, ?, ?, ?, ?)", changes.heard)
+            connection.executemany(
+                "DELETE FROM registrations WHERE link = ? AND agent = ? AND skill = ?",
+                [(link, *key) for link, key in changes.gone],
+            )
+            connection.executemany(
+                "INSERT INTO timestamps VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET at = max(at, excluded.at)",
+                [(*stream, at) for stream, at in changes.timestamps],
+            )
+            connection.execute("DELETE FROM timestamps WHERE at < ?", (changes.edge,))
+
+    def _heard(self, link: str, host: str, datagram: bytes) -> Heard | None:
+        try:
+            message = decode(datagram, self._profile)
+        except DecodeError:
+            return None
+        return Heard(link, host, message) if isinstance(message, Register) else None
+
+    def _connect(self) -> sqlite3.Connection:
+        make_folder(self.path.parent, mode=0o700)
+        try:
+            return self._open()
+        except sqlite3.DatabaseError as error:
+            if isinstance(error, sqlite3.OperationalError):  # locked, or the disk: it may be good yet
+                raise
+            for end in ("", "-wal", "-shm"):
+                with suppress(FileNotFoundError):
+                    self.path.with_name(f"{FILE}{end}").unlink()
+            return self._open()
+
+    def _open(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(self.path, timeout=_PATIENCE)
+        try:
+            connection.execute("PRAGMA synchronous = NORMAL")  # whole after a crash; the last moments may be missing
+            [version] = connection.execute("PRAGMA user_version").fetchone()
+            if version != _VERSION:
+                self._make(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _make(self, connection: sqlite3.Connection) -> None:
+        self.path.chmod(0o600)
+        connection.execute("PRAGMA journal_mode = WAL")
+        drops = "DROP TABLE IF EXISTS registrations; DROP TABLE IF EXISTS timestamps;"
+        connection.executescript(f"BEGIN IMMEDIATE; {drops} {_SCHEMA} PRAGMA user_version = {_VERSION}; COMMIT;")

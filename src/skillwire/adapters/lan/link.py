@@ -5,6 +5,9 @@ agent with several addresses is one node for each, and says on each the address 
 agent's name and key, and know nothing of each other; :mod:`skillwire.adapters.lan.view` makes one of what they list.
 An offer without a host (or with the address that means any) is made on every link with the link's own address; one that
 names an address of a link is made on that one; any other host has to be certified, and is told everywhere.
+
+Who offers a skill joins its scenes a moment later, when registries have answered, and is told of changes there as every
+member is. Spec: SDP §2.2.
 """
 
 from __future__ import annotations
@@ -31,6 +34,8 @@ if TYPE_CHECKING:
 
 #: Hosts that mean: where this is sent from.
 _ANY: Final = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - nothing is bound
+#: Seconds from an offer to joining its scenes: registries answer within 0.12.
+_JOIN_AFTER: Final = 0.4
 
 
 class Link:
@@ -58,7 +63,10 @@ class Link:
         self.gone_since = moment().steady
         self.driver = Driver(node, loop, lambda events: on_events(self, events))
         self._counters = counters
+        self._loop = loop
         self._offered: dict[str, Offer] = {}
+        self._joined: set[str] = set()
+        self._join_timer: asyncio.TimerHandle | None = None
 
     @property
     def is_open(self) -> bool:
@@ -103,6 +111,8 @@ class Link:
                 except ValidationError as error:
                     self._counters[f"not announced: {error.code}"] += 1
         self._offered = wanted
+        if self._join_timer is None:
+            self._join_timer = self._loop.call_later(_JOIN_AFTER, self._join)
         self.act()
 
     def report(self, skill_id: str, status: HealthStatus, detail: str) -> None:
@@ -125,9 +135,22 @@ class Link:
         """Say goodbye for all that is offered; return whether there was anything."""
         had = bool(self._offered)
         self._offered = {}
+        if self._join_timer is not None:
+            self._join_timer.cancel()
         self.node.route_agent.close(reason, moment())
         self.act()
         return had and self.is_open
+
+    def _join(self) -> None:
+        """Join the scenes of what is offered, and leave those of what is offered no more."""
+        self._join_timer = None
+        scenes = {scene for offer in self._offered.values() for scene in offer.scenes}
+        for scene in self._joined - scenes:
+            self.node.end_agent.leave_scene(scene)
+        for scene in sorted(scenes - self._joined):
+            self.node.end_agent.want_scene(scene, (), moment(), is_request=False)
+        self._joined = scenes
+        self.act()
 
 
 def _offered_at(offer: Offer, host: str, elsewhere: Collection[str]) -> Offer | None:

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 
     from _pytest.terminal import TerminalReporter
 
-# Two cores that other work shares make a slow example no finding.
-settings.register_profile("skillwire", deadline=None, print_blob=True)
+# Two cores that other work shares make a slow example no finding. In CI examples are the same each time, so that a change
+# is refused for what it does; what luck finds is found before.
+settings.register_profile("skillwire", deadline=None, print_blob=True, derandomize="CI" in os.environ)
 settings.load_profile("skillwire")
 
 _OF_THE_USER = ("SKILLWIRE_", "XDG_", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "NETRC", "LOCALAPPDATA")

@@ -10,7 +10,7 @@ if [ $# -gt 0 ]; then
 fi
 sh tools/system_packages.sh
 sh tools/npm_peers.sh
-pytest -n 2 --dist loadfile --durations 10 --durations-min 0.1 --quiet && exit
+pytest ${CI:+-p randomly --randomly-seed=1} -n 2 --dist loadfile --durations 10 --durations-min 0.1 --quiet && exit
 result=$?
 [ "$result" = 1 ] || exit "$result" # anything but a test that failed: interrupted, nothing found, a broken fixture file
 

@@ -153,7 +153,8 @@ def test_a_call_is_accepted_and_followed_as_the_document_says(case, server, exec
         case.path_parameters["execution"] = execution
     answer = case.call(base_url=f"http://127.0.0.1:{server.port}")
     excluded = [negative_data_rejection] if case.method.upper() == "OPTIONS" else []
-    if "is beyond what a field can hold" in answer.text:  # a number of many digits, in a field that nobody knows
+    # A number of many digits, in a field that nobody knows; or a host that was made up, which no address belongs to.
+    if "is beyond what a field can hold" in answer.text or "callbacks may not lead there" in answer.text:
         excluded.append(positive_data_acceptance)
     case.validate_response(answer, excluded_checks=excluded)
     assert answer.status_code not in {401, 403, 503}

@@ -90,14 +90,12 @@ def _values(skill_md: SkillMd) -> Iterator[tuple[tuple[str, ...], Any]]:
 
 
 def _is_plain(value: str, place: Place, lines: list[str]) -> bool:
-    """Whether ``value`` stands behind its key, or on the line after it, without quotes."""
+    """Whether ``value`` stands behind its key, or on the next line that says something, without quotes."""
     offset = (place.line or 0) - 2
     if not 0 <= offset < len(lines):
         return False
-    behind = _COMMENT.sub("", lines[offset].partition(":")[2]).strip()
-    if behind:
-        return behind == value
-    return offset + 1 < len(lines) and _COMMENT.sub("", lines[offset + 1]).strip() == value
+    said = (_COMMENT.sub("", f" {line}").strip() for line in (lines[offset].partition(":")[2], *lines[offset + 1 :]))
+    return next(filter(None, said), None) == value
 
 
 def _line(skill_md: SkillMd, line: str, offset: int, column: int, width: int) -> Place:

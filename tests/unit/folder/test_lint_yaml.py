@@ -24,7 +24,7 @@ def skill(head: str) -> str:
     ],
 )
 def test_a_value_that_some_reader_gives_another_type(found: Found, value: str) -> None:
-    for behind in (f" {value}", f"   {value}  ", f" {value} # comment", f"\n  {value}"):
+    for behind in (f" {value}", f"   {value}  ", f" {value} # comment", f"\n  {value}", f"\n\n  # why\n  {value}"):
         text = skill(f"name: demo\ndescription: d\nlicense:{behind}\n")
         assert found(**{"SKILL.md": text}) == ["warning FRONTMATTER_TYPED SKILL.md:4:1"], behind
         assert found("lenient", **{"SKILL.md": text}) == []

@@ -414,6 +414,13 @@ async def test_a_run_outlives_its_server_and_whoever_waited(tmp_path, serving, e
             await asyncio.sleep(0.01)
     waiting.cancel()
     await first.application.shutdown()
+    looked_at = asyncio.Event()
+
+    async def wait(_):  # what nothing runs any more may be removed
+        await looked_at.wait()
+        return Outcome({})
+
+    executor.script = wait
     (tmp_path / "skills" / "leads-sync" / "main.py").write_text("changed = True")
     second = Site(await serving(None, on))
     async with asyncio.timeout(10):
@@ -423,6 +430,7 @@ async def test_a_run_outlives_its_server_and_whoever_waited(tmp_path, serving, e
     assert (given.code, given.blobs) == ("code = 1", (f"sha256:{blob.removeprefix('blob:')}",))
     for file in attempt.mounts["acme.leads.sync"].files:
         assert await asyncio.to_thread(second.application.publication.blobs.read, file.digest) is not None, file.path
+    looked_at.set()
 
 
 async def test_code_that_waits_is_not_run_where_the_operator_took_that_back(tmp_path, serving, executor):

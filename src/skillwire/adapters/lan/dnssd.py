@@ -79,6 +79,11 @@ class DnsSd:
         self._browser: DnsBrowser | None = None
         self._lock = asyncio.Lock()
 
+    @property
+    def names(self) -> frozenset[str]:
+        """The full names of the instances that are published."""
+        return frozenset(self._responder.names if self._responder is not None else ())
+
     async def start(self) -> None:
         """Begin to listen and to look; where that cannot be, say why in :attr:`note`."""
         try:
@@ -101,7 +106,8 @@ class DnsSd:
         The first offer takes 1.2 seconds, in which the agent's name is probed for.
         """
         instances, left_out = dnssd.instances_of(self._agent_id, offers, statuses, self._key_id())
-        self.counters["mdns left out"] = len(left_out)
+        if left_out:
+            self.counters["mdns left out"] = len(left_out)
         async with self._lock:
             if self._responder is not None:
                 await self._responder.publish(instances)

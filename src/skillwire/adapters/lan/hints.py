@@ -51,7 +51,7 @@ class Hints:
     @property
     def counters(self) -> Mapping[str, int]:
         """What was passed over, and why."""
-        return +self._dnssd.counters
+        return self._dnssd.counters
 
     def start(self) -> None:
         """Begin."""

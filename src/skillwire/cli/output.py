@@ -260,6 +260,12 @@ def folded(text: str) -> str:
     return "\n".join("".join(piece.text for piece in line) for line in _lines(_pieces([text]), sys.stderr))
 
 
+def drawn(parts: Iterable[Part]) -> str:
+    """Return a line as standard output shows it, for whoever draws a screen of their own."""
+    pieces = _pieces(parts)
+    return _styled(pieces) if _wants_color(err=False) else "".join(piece.text for piece in pieces)
+
+
 def _pieces(parts: Iterable[Part]) -> list[Styled]:
     """Return parts that are harmless."""
     styled = (part if isinstance(part, Styled) else Styled(part, {}) for part in parts)

@@ -1,0 +1,258 @@
+"""The local network in lines, as wide as a terminal and no wider: agents, their skills, scenes, what has happened.
+
+A wide terminal shows what each skill can do; a narrow one its name, its health and when it was heard, and below it
+what is not as usual. Health stands in words and has a colour. Where not everything fits, agents in trouble come first
+and the others are counted.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from itertools import groupby
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from skillwire.cli.lan_parts import told_status, told_trust
+from skillwire.cli.output import bad, doubtful, faint, strong, whole
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from skillwire.cli.output import Part, Styled
+    from skillwire.model.lan import LanChange, LanScene, LanSkill, LanSnapshot
+
+Line = list["Part"]
+
+_WIDE: Final = 72
+_NAME: Final = 30
+_LEAST_BLOCK: Final = 2  # lines: an agent, and one of its skills
+_LEAST_NAME: Final = 8
+_UNITS: Final = (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1))
+_SIGNS: Final = {"registered": "+", "left": "-", "evicted": "-"}
+_WORDS: Final = {
+    "registered": "is there",
+    "updated": "says something else",
+    "suspected": "is silent",
+    "stale": "is silent, as many are",
+    "left": "said goodbye",
+    "evicted": "was silent for too long",
+}
+
+
+class Block(NamedTuple):
+    """An agent's lines, and whether one of its skills is in trouble."""
+
+    lines: list[Line]
+    skills: int
+    is_troubled: bool
+
+
+def picture(snapshot: LanSnapshot, columns: int, *, is_complete: bool = True) -> list[Line]:
+    """Return everything that is known, in lines of ``columns`` at the most.
+
+    Args:
+        snapshot: the network.
+        columns: of the terminal.
+        is_complete: whether answers were waited for, so that nothing being there means something.
+    """
+    head = _head(snapshot, columns, is_complete=is_complete)
+    blocks = [line for block in _blocks(snapshot, columns) for line in block.lines]
+    return [*head, *blocks, *_scenes(snapshot.scenes, columns)]
+
+
+def live_picture(
+    snapshot: LanSnapshot, size: tuple[int, int], told: Sequence[LanChange] = (), *, is_complete: bool = True
+) -> list[Line]:
+    """Return what fits on a terminal of ``size`` (columns, lines), with what has happened last below it."""
+    columns, height = size
+    head = _head(snapshot, columns, is_complete=is_complete)
+    happened = [told_change(change, columns) for change in told]
+    foot: list[Line] = [[], *(happened or [[faint("Ctrl-C ends it")]])]
+    blocks = _blocks(snapshot, columns)
+    scenes = _scenes(snapshot.scenes, columns)
+    room = height - len(head) - len(foot)
+    everything = [line for block in blocks for line in block.lines]
+    if len(everything) + len(scenes) <= room:
+        return [*head, *everything, *scenes, *foot]
+    if len(everything) <= room:
+        return [*head, *everything, *foot]
+    return [*head, *_cut(blocks, max(room, 2)), *foot][:height]
+
+
+def table(snapshot: LanSnapshot) -> list[Line]:
+    """Return a row of cells for each skill, for output that goes to no terminal."""
+    return [
+        [
+            skill.skill_id,
+            skill.version,
+            told_status(skill),
+            told_trust(skill),
+            heard(skill, snapshot.at),
+            skill.agent_id,
+            skill.endpoint,
+            ",".join(skill.capabilities) or "-",
+            ",".join(skill.scenes) or "-",
+        ]
+        for skill in snapshot.skills
+    ]
+
+
+def scene_lines(snapshot: LanSnapshot) -> list[Line]:
+    """Return a line for each scene, as wide as it is."""
+    return _scenes(snapshot.scenes, None)
+
+
+def counted(snapshot: LanSnapshot) -> str:
+    """Return how much there is, in words."""
+    agents = len({skill.agent_id for skill in snapshot.skills})
+    parts = [f"{_number(len(snapshot.skills), 'skill')} of {_number(agents, 'agent')}"]
+    parts += [_number(len(snapshot.scenes), "scene")] if snapshot.scenes else []
+    return ", ".join(parts)
+
+
+def told_change(change: LanChange, columns: int) -> Line:
+    """Return what has happened, in a line; a narrow one does without whose skill it is."""
+    at = faint(time.strftime("%H:%M:%S", time.localtime(change.at)))
+    if change.skill is not None:
+        what: Part = told_status(change.skill) if change.kind == "status" else _WORDS.get(change.kind, change.kind)
+        owner = f" of {change.skill.agent_id}" if columns >= _WIDE else ""
+        sign = _SIGNS.get(change.kind, " ")
+        return _fit([at, f" {sign} ", f"{change.skill.skill_id}{owner}", " ", what], columns)
+    if change.scene is not None:
+        return _fit([at, "   scene ", change.scene.name, ": ", _provided(change.scene)], columns)
+    return _fit([at, "   more than can be told has happened"], columns)
+
+
+def heard(skill: LanSkill, now: float) -> str:
+    """Return how long ago a skill was heard, in few letters; where it was only read of, that."""
+    if not skill.heard:
+        return "mDNS" if skill.found_via == "mdns" else "never"
+    seconds = max(0.0, now - skill.heard)
+    unit, size = next(((unit, size) for unit, size in _UNITS if seconds >= size), _UNITS[-1])
+    return f"{seconds // size:.0f} {unit}"
+
+
+def _head(snapshot: LanSnapshot, columns: int, *, is_complete: bool) -> list[Line]:
+    if not snapshot.skills and not is_complete:
+        return [_fit([strong("local network"), faint("  listening ...")], columns), []]
+    if not snapshot.skills:
+        return [
+            _fit([strong("local network"), "  nobody offers a skill here"], columns),
+            [],
+            _fit([faint("offer yours:")], columns),
+            _fit(["  ", whole("skillwire serve FOLDER --lan")], columns),
+            *([_fit([faint("behind a firewall: let UDP port 54321 in")], columns)]),
+        ]
+    statuses = Counter(skill.status for skill in snapshot.skills)
+    lines = [_fit([strong("local network"), f"  {counted(snapshot)}"], columns)]
+    odd = [f"{number:,} {status}" for status, number in sorted(statuses.items()) if status != "HEALTHY"]
+    if odd:
+        lines.append(_fit([doubtful(", ".join(odd))], columns))
+    if snapshot.is_suspected:
+        lines.append(_fit([bad("the network is suspected: "), "many fell silent at once"], columns))
+    return [*lines, []]
+
+
+def _blocks(snapshot: LanSnapshot, columns: int) -> list[Block]:
+    skills = sorted(snapshot.skills, key=lambda skill: (skill.agent_id, skill.skill_id))
+    name = min(_NAME, max([_LEAST_NAME, *(len(skill.skill_id) for skill in skills)]))
+    return [
+        _block(list(of_one), snapshot, name, columns) for _, of_one in groupby(skills, key=lambda skill: skill.agent_id)
+    ]
+
+
+def _block(skills: list[LanSkill], snapshot: LanSnapshot, name: int, columns: int) -> Block:
+    ends = {skill.endpoint for skill in skills}
+    where = next(iter(ends)) if len(ends) == 1 else skills[0].host
+    own = [faint("  this machine")] if skills[0].agent_id == snapshot.agent_id else []
+    lines = [_fit([strong(skills[0].agent_id), faint(f"  {where}"), *own], columns)]
+    for skill in skills:
+        lines += _row(skill, snapshot.at, name, columns)
+    return Block(lines, len(skills), any(skill.status != "HEALTHY" for skill in skills))
+
+
+def _row(skill: LanSkill, now: float, name: int, columns: int) -> list[Line]:
+    status = told_status(skill)
+    age = heard(skill, now)
+    if columns >= _WIDE:
+        cells: Line = [
+            "  ",
+            _cell(skill.skill_id, name),
+            "  ",
+            status._replace(text=f"{status.text:<12}"),
+            _padded(told_trust(skill), 12),
+            f"{age:>6}",
+            doubtful("  stale") if skill.is_stale else faint("       "),
+            "  ",
+        ]
+        return [_fit([*cells, faint(", ".join(skill.capabilities))], columns)]
+    name = min(name, max(_LEAST_NAME, columns - 2 - 2 - 12 - 7))
+    line: Line = ["  ", _cell(skill.skill_id, name), "  ", status._replace(text=f"{status.text:<12}"), f"{age:>6}"]
+    odd = [*([] if skill.is_verified else ["unverified"]), *(["stale"] if skill.is_stale else [])]
+    below: list[Line] = [_fit(["    ", doubtful(", ".join(odd))], columns)] if odd else []
+    return [_fit(line, columns), *below]
+
+
+def _scenes(scenes: Sequence[LanScene], columns: int | None) -> list[Line]:
+    if not scenes:
+        return []
+    name = max(len(scene.name) for scene in scenes)
+    lines: list[Line] = [["  ", _cell(scene.name, min(name, _NAME)), "  ", *_provided_parts(scene)] for scene in scenes]
+    return [[], [strong("scenes")], *(lines if columns is None else (_fit(line, columns) for line in lines))]
+
+
+def _provided_parts(scene: LanScene) -> Line:
+    if not scene.members:
+        return [doubtful("nobody provides it")]
+    first, *others = scene.members
+    then = ", ".join(f"{member.skill_id} of {member.agent_id}" for member in others)
+    return [f"{first.skill_id} of {first.agent_id}", *([faint(f", then {then}")] if then else [])]
+
+
+def _provided(scene: LanScene) -> str:
+    if not scene.members:
+        return "nobody provides it"
+    first = scene.members[0]
+    return f"{first.skill_id} of {first.agent_id} provides it"
+
+
+def _cut(blocks: Sequence[Block], room: int) -> list[Line]:
+    """Return as many blocks as fit, those in trouble before the others, and what is left out."""
+    lines: list[Line] = []
+    left = 0
+    for block in sorted(blocks, key=lambda block: not block.is_troubled):
+        free = room - 1 - len(lines)
+        if left or free < _LEAST_BLOCK:
+            left += block.skills
+            continue
+        lines += block.lines[:free]
+        left += max(0, len(block.lines) - free)
+    more = f"and {left:,} more; skillwire lan --once lists all"
+    return [*lines, [faint(more)]]
+
+
+def _fit(line: Line, columns: int) -> Line:
+    """Return a line that is cut where the terminal ends. Names of the network are ASCII: a letter is a column."""
+    parts: Line = []
+    room = columns
+    for part in line:
+        text = part if isinstance(part, str) else part.text
+        if len(text) > room:
+            cut = f"{text[: room - 1]}…" if room else ""
+            parts.append(cut if isinstance(part, str) else part._replace(text=cut))
+            break
+        parts.append(part)
+        room -= len(text)
+    return parts
+
+
+def _cell(text: str, width: int) -> str:
+    return f"{text[: width - 1]}…" if len(text) > width else f"{text:<{width}}"
+
+
+def _padded(part: Styled, width: int) -> Styled:
+    return part._replace(text=f"{part.text:<{width}}")
+
+
+def _number(count: int, what: str) -> str:
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"

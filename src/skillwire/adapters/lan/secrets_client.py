@@ -1,0 +1,145 @@
+"""The member's end: the key for a scene's provider, fetched over TLS from the provider that we know.
+
+The port is asked for over plain HTTP, where anybody between may answer what they like: the connection counts only when
+the certificate behind it is good for the provider that was heard of. Spec: SDP §4.3; docs/decisions/0033.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Final
+
+from skillwire import limits
+from skillwire.adapters.files.lan_keys import is_own
+from skillwire.adapters.lan.renewal import ask
+from skillwire.adapters.lan.secrets_tls import client_context
+from skillwire.errors import FetchError, SkillwireError, TrustError, ValidationError
+from skillwire.protocols.skill_discovery.connection_secrets import SecretRequest, read_answer, write_request
+from skillwire.protocols.skill_discovery.identity import Standing
+from skillwire.trust.ecdsa import EcdsaIdentity
+from skillwire.trust.guarded_json import load_json
+from skillwire.wire.exchange import HttpRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from skillwire.model.lan import LanSkill
+    from skillwire.protocols.skill_discovery.connection_secrets import ConnectionSecret
+    from skillwire.protocols.skill_discovery.identity import Authority, Identity, Key
+
+WELL_KNOWN: Final = "/.well-known/skill-discovery"
+_OK: Final = 200
+_LAST_PORT: Final = 65_535
+_WELL_KNOWN_BYTES: Final = 4096
+_WELL_KNOWN_SECONDS: Final = 5.0
+
+
+class SecretsClient:
+    """Asks providers for keys, as one agent.
+
+    Args:
+        agent_id: that asks.
+        identity: of it.
+        authority: judges providers.
+        use_unverified: whether a provider will do that nobody certified.
+        clock: seconds since the epoch.
+    """
+
+    def __init__(
+        self,
+        agent_id: str,
+        identity: Identity,
+        authority: Authority,
+        *,
+        use_unverified: bool = False,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._agent_id = agent_id
+        self._identity = identity
+        self._authority = authority
+        self._use_unverified = use_unverified
+        self._clock = clock
+
+    async def ask_provider(self, skill: LanSkill, scene: str, *, key: Key | None = None) -> ConnectionSecret | None:
+        """Return a key for a provider; None when it hands out none, or we have no certificates, with a group key.
+
+        Args:
+            skill: of the provider.
+            scene: that was joined.
+            key: with which the provider signs, where it is known.
+
+        Raises:
+            TrustError: ``DISC_004`` when the provider is not who it says, or refuses us.
+            FetchError: ``DISC_005`` when it cannot be reached.
+        """
+        if not isinstance(self._identity, EcdsaIdentity):
+            return None
+        port = await find_port(skill)
+        return None if port is None else await self.fetch(skill, port, scene, key=key)
+
+    async def fetch(self, skill: LanSkill, port: int, scene: str, *, key: Key | None = None) -> ConnectionSecret:
+        """Return a key that is handed out at a port; see :meth:`ask_provider`."""
+        identity = self._identity
+        if not isinstance(identity, EcdsaIdentity):
+            raise TrustError("DISC_004", "with a group key there are no certificates, and no keys by them")
+        is_certified = not is_own(identity.certificate)
+        context = client_context(identity, shows_certificate=is_certified)
+        writer: asyncio.StreamWriter | None = None
+        try:
+            async with asyncio.timeout(limits.LAN_SECRET_SECONDS):
+                reader, writer = await asyncio.open_connection(
+                    skill.host, port, ssl=context, limit=limits.LAN_SECRET_BYTES
+                )
+                shown = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+                self._judge(skill, shown, key)
+                asked = SecretRequest(scene, skill.skill_id, self._agent_id)
+                if not is_certified:
+                    asked = asked.signed(identity, shown, self._clock())
+                writer.write(write_request(asked))
+                await writer.drain()
+                line = await reader.readline()
+        except TimeoutError:
+            raise FetchError("DISC_005", f"{skill.agent_id} does not answer on port {port}") from None
+        except (OSError, ValueError, EOFError) as error:
+            reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or type(error).__name__
+            raise FetchError("DISC_005", f"no TLS with {skill.agent_id} on port {port}: {reason}") from None
+        finally:
+            if writer is not None:
+                writer.transport.abort()
+        if not line.endswith(b"\n"):
+            raise FetchError("DISC_005", f"{skill.agent_id} broke off on port {port}")
+        try:
+            return read_answer(line)
+        except (ValidationError, SkillwireError) as error:
+            if error.code == "DISC_004":
+                raise
+            raise FetchError("DISC_005", f"{skill.agent_id} answers what cannot be read: {error.message}") from None
+
+    def _judge(self, skill: LanSkill, shown: bytes | None, key: Key | None) -> None:
+        """Refuse who is not the provider that we heard of.
+
+        Raises:
+            TrustError: ``DISC_004``.
+        """
+        found = self._authority.judge(skill.agent_id, shown or b"", self._clock())
+        if found is None or found.standing_of(skill.agent_id, skill.skill_id) is None:
+            raise TrustError("DISC_004", f"who answers at {skill.host} is not {skill.agent_id}")
+        if found.standing is not Standing.CERTIFIED and not self._use_unverified:
+            raise TrustError("DISC_004", f"nobody vouches for {skill.agent_id}")
+        if key is not None and found.key != key:
+            raise TrustError("DISC_004", f"who answers at {skill.host} has another key than {skill.agent_id}")
+
+
+async def find_port(skill: LanSkill) -> int | None:
+    """Return where a provider hands out keys, as it says; None when it says nothing."""
+    host = f"[{skill.host}]" if ":" in skill.host else skill.host
+    url = f"http://{host}:{skill.port}{WELL_KNOWN}"
+    try:
+        request = HttpRequest(url, max_bytes=_WELL_KNOWN_BYTES, timeout=_WELL_KNOWN_SECONDS)
+        response = await ask(request)
+        document = load_json(response.body, max_bytes=_WELL_KNOWN_BYTES, source=url)
+    except SkillwireError:
+        return None
+    port = document.get("tlsPort") if isinstance(document, dict) and response.status == _OK else None
+    return port if isinstance(port, int) and 0 < port <= _LAST_PORT else None

@@ -1,0 +1,156 @@
+"""How a member of a scene asks its provider for a key: one line of JSON over TLS, and one line back.
+
+**[ours]**: asked is ``{"scene", "skillId", "agentId"}``, answered ``{"apiKey", "expiresAt"}``, or ``{"error": {"code",
+"message"}}``. Who has a certificate of an authority shows it to TLS. An agent that nobody certified cannot, since TLS
+libraries take no such certificate; it adds ``certificate``, DER in base64, ``timestamp``, milliseconds, and
+``signature`` of what holds the certificate that the provider has shown, so that it is worth nothing elsewhere.
+Spec: SDP §4.3; specs §3 "connection secrets travel over TLS unicast only".
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import json
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from skillwire import limits
+from skillwire.errors import TrustError, ValidationError
+from skillwire.protocols.skill_discovery.fields import read_identifier
+from skillwire.trust.guarded_json import load_json
+
+if TYPE_CHECKING:
+    from skillwire.protocols.skill_discovery.identity import Identity
+
+_CLOCKS_MS: Final = 60_000
+_SOURCE: Final = "connection secret"
+_KEY_LENGTH: Final = 1024
+
+
+class SecretRequest(NamedTuple):
+    """Who asks for the key of which skill, in which scene.
+
+    Args:
+        scene: that was joined.
+        skill_id: of the provider.
+        agent_id: that asks.
+        certificate: DER, of who shows none to TLS.
+        timestamp: milliseconds since the epoch, with ``certificate``.
+        signature: with ``certificate``.
+    """
+
+    scene: str
+    skill_id: str
+    agent_id: str
+    certificate: bytes = b""
+    timestamp: int = 0
+    signature: str = ""
+
+    def proof_text(self, provider_certificate: bytes) -> bytes:
+        """Return what an agent without an authority signs, to the provider that has shown a certificate, DER."""
+        shown = hashlib.sha256(provider_certificate).hexdigest()
+        parts = ("skill-discovery/0.7 connection", shown, self.agent_id, self.scene, self.skill_id, str(self.timestamp))
+        return "\n".join(parts).encode()
+
+    def signed(self, identity: Identity, provider_certificate: bytes, now: float) -> SecretRequest:
+        """Return this, with the proof of an agent that nobody certified; ``now`` in seconds since the epoch."""
+        asked = self._replace(certificate=identity.certificate, timestamp=int(now * 1000))
+        return asked._replace(signature=identity.sign(asked.proof_text(provider_certificate)))
+
+    def is_of_now(self, now: float) -> bool:
+        """Whether the proof was made lately."""
+        return abs(self.timestamp - now * 1000) <= _CLOCKS_MS
+
+
+class ConnectionSecret(NamedTuple):
+    """A key that is good for one skill, and until when, in seconds since the epoch. Never to be logged."""
+
+    api_key: str
+    expires: float
+
+    def __repr__(self) -> str:
+        """Return nothing of the key."""
+        return f"ConnectionSecret(expires={self.expires})"
+
+    @property
+    def expires_at(self) -> str:
+        """When it ends, RFC 3339 in UTC."""
+        return datetime.fromtimestamp(self.expires, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def write_request(asked: SecretRequest) -> bytes:
+    """Return a question, one line."""
+    document: dict[str, str | int] = {"scene": asked.scene, "skillId": asked.skill_id, "agentId": asked.agent_id}
+    if asked.certificate:
+        document["certificate"] = base64.b64encode(asked.certificate).decode("ascii")
+        document |= {"timestamp": asked.timestamp, "signature": asked.signature}
+    return json.dumps(document).encode() + b"\n"
+
+
+def read_request(line: bytes) -> SecretRequest:
+    """Return a question. Trust: it is a stranger's.
+
+    Raises:
+        DecodeError: it is no JSON, or a name is no identifier. ValidationError: ``DATAGRAM_FIELD``.
+    """
+    document = _document(line)
+    scene, skill_id, agent_id = (read_identifier(_text(document, name)) for name in ("scene", "skillId", "agentId"))
+    timestamp = document.get("timestamp", 0)
+    try:
+        certificate = binascii.a2b_base64(_text(document, "certificate"), strict_mode=True)
+    except ValueError as error:
+        raise _malformed("certificate") from error
+    if not isinstance(timestamp, int):
+        raise _malformed("timestamp")
+    return SecretRequest(scene, skill_id, agent_id, certificate, timestamp, _text(document, "signature"))
+
+
+def write_answer(secret: ConnectionSecret) -> bytes:
+    """Return an answer, one line."""
+    return json.dumps({"apiKey": secret.api_key, "expiresAt": secret.expires_at}).encode() + b"\n"
+
+
+def write_refusal(code: str, message: str) -> bytes:
+    """Return why there is no key, one line."""
+    return json.dumps({"error": {"code": code, "message": message}}).encode() + b"\n"
+
+
+def read_answer(line: bytes) -> ConnectionSecret:
+    """Return the key that was handed out.
+
+    Raises:
+        DecodeError: it is no JSON. ValidationError: ``DATAGRAM_FIELD``.
+        TrustError: ``DISC_004`` when the provider refused.
+    """
+    document = _document(line)
+    error = document.get("error")
+    if isinstance(error, dict):
+        raise TrustError("DISC_004", f"the provider gives us no key: {ascii(error.get('message', ''))[1:-1][:200]}")
+    key, expires = _text(document, "apiKey"), _text(document, "expiresAt")
+    if not (key.isascii() and key.isprintable() and 0 < len(key) <= _KEY_LENGTH and " " not in key):
+        raise _malformed("apiKey")
+    try:
+        ends = datetime.strptime(expires, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
+    except ValueError as error_:
+        raise _malformed("expiresAt") from error_
+    return ConnectionSecret(key, ends.timestamp())
+
+
+def _document(line: bytes) -> dict[str, Any]:
+    document = load_json(line, max_bytes=limits.LAN_SECRET_BYTES, source=_SOURCE)
+    if not isinstance(document, dict):
+        raise _malformed("the whole")
+    return document
+
+
+def _text(document: dict[str, Any], name: str) -> str:
+    value = document.get(name, "")
+    if not isinstance(value, str):
+        raise _malformed(name)
+    return value
+
+
+def _malformed(name: str) -> ValidationError:
+    return ValidationError("DATAGRAM_FIELD", f"{name} of a {_SOURCE} is not as it should be")

@@ -25,14 +25,19 @@ DOCSTRINGS = {
         "The methods of an endpoint of the Skills Protocol, awaited.",
         "The methods of an endpoint of the Skills Protocol, one after the other.",
     ),
+    "lan_asynchronous": (
+        "The local network: its skills and scenes, awaited.",
+        "The local network: its skills and scenes, for programs without an event loop.",
+    ),
 }
 WORDS = {
     r"\basync (def|with|for) ": r"\1 ",
     r"\bawait ": "",
     r"__a(enter|exit)__": r"__\1__",
-    r"\bAsync(Client|RemoteSkill|RpcSkills|Iterator)\b": r"\1",
-    r"\brpc_asynchronous\b": "rpc_synchronous",
-    r"\bAwaited(Steps|Driver)\b": r"Blocking\1",
+    r"\bAsync(Client|RemoteSkill|RpcSkills|Lan|Iterator)\b": r"\1",
+    r"\b(rpc|lan)_asynchronous\b": r"\1_synchronous",
+    r"\bskillwire\.client\.asynchronous\b": "skillwire.client.synchronous",
+    r"\bAwaited(Steps|Driver|LanThread)\b": r"Blocking\1",
     r"\bAn asynchronous context manager\b": "A context manager",
 }
 

@@ -65,9 +65,13 @@ class SkillwireError(Exception):
         place: where, when there is a place.
         fix: what to do in this case; the code's general advice otherwise.
         details: facts for machines, JSON values only. Never a secret.
+
+    ``may_be_accepted`` says, of a call that has failed, whether the provider may have accepted it all the same; None
+    where the error is not about that. What was certainly not accepted can be asked of another provider.
     """
 
     exit_code = 1
+    may_be_accepted: bool | None = None
 
     def __init__(
         self,

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from skillwire.cli.client_options import confirm, open_client, open_progress, token_option
 from skillwire.cli.duration import Duration
+from skillwire.cli.lan_parts import unverified_option
 from skillwire.cli.output import faint, output_options, strong
-from skillwire.errors import TrustError
+from skillwire.errors import TrustError, UsageError
+from skillwire.resolver.lan import lan_capability
 from skillwire.resolver.reference import reference_to
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from skillwire.cli.output import Output
+    from skillwire.cli.progress import Progress
     from skillwire.client.call_values import CallArguments, PreparedCall
     from skillwire.client.synchronous import RemoteSkill
+    from skillwire.model.remote_execution import RemoteExecution
     from skillwire.protocols.skill_sharing.messages import ParameterDefinition
+    from skillwire.resolver.lan import Stage
 
 
 class CallCommand(click.Command):
@@ -49,6 +54,7 @@ class CallCommand(click.Command):
 @click.option("-o", "--output", "target", metavar="FILE", help="Write what the skill gives to FILE.")
 @click.option("-y", "--yes", is_flag=True, help="Agree to be known at an endpoint of another origin.")
 @click.option("--dry-run", is_flag=True, help="Show the request, send nothing.")
+@unverified_option
 @token_option
 @output_options
 def command(
@@ -65,6 +71,7 @@ def command(
     target: str | None,
     yes: bool,
     dry_run: bool,
+    use_unverified: bool | None,
     token: str | None,
 ) -> None:
     """Call the skill REF with inputs, and wait for what it gives.
@@ -77,44 +84,92 @@ def command(
     takes the place of the descriptor; NAME=@FILE makes a blob of FILE for an input that is one. The endpoint answers
     when the run has ended, so there is no --no-wait, and such a call is sent once.
 
+    REF may be lan:CAPABILITY: whoever on the local network offers it and is well, or the next where that one fails
+    before it has accepted the call. What may have been accepted is never sent to another.
+
     Ctrl-C stops waiting and cancels nothing. Lost connections are mended, and the call is executed once.
     """
-    from skillwire.cli.call_inputs import read_inputs  # noqa: PLC0415  # --help does without
-    from skillwire.cli.executions import Watch, check_target, conclude, execution_object  # noqa: PLC0415  # same
+    from skillwire.cli.executions import conclude, execution_object  # noqa: PLC0415  # --help does without
 
+    arguments: CallArguments = {
+        "wait": wait,
+        "timeout": timeout,
+        "priority": priority,
+        "trace_id": trace_id,
+        "idempotency_key": idempotency_key,
+        "consent": yes,
+    }
+    wanted = Wanted(pairs, inputs, arguments, target, dry_run=dry_run)
     progress = open_progress(output)
-    with open_client(output, references=[reference], token=token, progress=progress) as client:
-        with progress.during("reading"):
-            skill = client.skill(reference)
-            parameters, media_type = _what_it_takes(skill)
-        look = f"skillwire show {reference_to(skill.ref)}" + ("" if skill.rpc is not None else " --descriptor")
-        given = read_inputs(pairs, inputs, parameters, look)
-        arguments: CallArguments = {
-            "wait": wait,
-            "timeout": timeout,
-            "priority": priority,
-            "trace_id": trace_id,
-            "idempotency_key": idempotency_key,
-            "consent": yes,
-        }
-        prepared = _prepare(skill, given, arguments)
-        if dry_run:
-            _print_plan(output, prepared)
-            return
-        if wait:
-            check_target(media_type, target, as_json=output.as_json)
-        watch = Watch(output, progress, is_at_endpoint=skill.rpc is not None)
-        arguments["on_change"] = watch.told
-        with watch.waiting("calling"):
-            execution = skill.call(given, **arguments)
-    if execution.is_final or wait:
-        conclude(output, "call/1", execution, target)
+    more: dict[str, Any] = {}
+    if (capability := lan_capability(reference)) is not None:
+        from skillwire.cli.call_lan import call_lan  # noqa: PLC0415  # few calls are of the local network
+
+        if token is not None:
+            raise UsageError("USAGE", "--token is for one origin, and lan: may mean any", fix="Leave it out.")
+        with open_client(output, progress=progress) as client:
+            execution, more = call_lan(output, progress, client, capability, wanted, use_unverified=use_unverified)
     else:
-        output.document("call/1", execution_object(execution))
+        with open_client(output, references=[reference], token=token, progress=progress) as client:
+            with progress.during("reading"):
+                skill = client.skill(reference)
+                parameters, media_type = what_it_takes(skill)
+            execution = Call(output, progress, skill, wanted).make(parameters, media_type)
+    if execution is None:
+        return
+    if execution.is_final or wait:
+        conclude(output, "call/1", execution, target, more)
+    else:
+        output.document("call/1", {**execution_object(execution), **more})
         _print_accepted(output, execution)
 
 
-def _what_it_takes(skill: RemoteSkill) -> tuple[Sequence[ParameterDefinition], str]:
+class Wanted(NamedTuple):
+    """A call as it was typed."""
+
+    pairs: tuple[str, ...]
+    inputs: str | dict[str, Any] | None
+    arguments: CallArguments
+    target: str | None
+    dry_run: bool
+
+
+class Call:
+    """A call of one skill, step by step.
+
+    ``stage`` says how far it is: ``checking`` it against what the skill takes, or ``calling``; ``is_safe`` whether it
+    may be made twice.
+    """
+
+    def __init__(self, output: Output, progress: Progress, skill: RemoteSkill, wanted: Wanted) -> None:
+        self._output, self._progress = output, progress
+        self._skill, self._wanted = skill, wanted
+        self.stage: Stage = "checking"
+        self.is_safe = False
+
+    def make(self, parameters: Sequence[ParameterDefinition], media_type: str) -> RemoteExecution | None:
+        """Read the inputs, check the call and make it; with ``--dry-run`` show it, and return None."""
+        from skillwire.cli.call_inputs import read_inputs  # noqa: PLC0415  # --help does without
+        from skillwire.cli.executions import Watch, check_target  # noqa: PLC0415  # same
+
+        skill, wanted = self._skill, self._wanted
+        look = f"skillwire show {reference_to(skill.ref)}" + ("" if skill.rpc is not None else " --descriptor")
+        given = read_inputs(wanted.pairs, wanted.inputs, parameters, look)
+        arguments = wanted.arguments.copy()
+        prepared = _prepare(skill, given, arguments)
+        if wanted.dry_run:
+            _print_plan(self._output, prepared)
+            return None
+        if wanted.arguments["wait"]:
+            check_target(media_type, wanted.target, as_json=self._output.as_json)
+        watch = Watch(self._output, self._progress, is_at_endpoint=skill.rpc is not None)
+        arguments["on_change"] = watch.told
+        self.stage, self.is_safe = "calling", prepared.method == "GET"
+        with watch.waiting("calling"):
+            return skill.call(given, **arguments)
+
+
+def what_it_takes(skill: RemoteSkill) -> tuple[Sequence[ParameterDefinition], str]:
     """Return the inputs of a skill, and the media type of what it gives."""
     if skill.rpc is None:
         descriptor = skill.descriptor()

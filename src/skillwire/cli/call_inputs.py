@@ -42,7 +42,7 @@ class _Pair(NamedTuple):
 
 def read_inputs(
     pairs: Sequence[str],
-    document: str | None,
+    document: str | dict[str, Any] | None,
     parameters: Iterable[ParameterDefinition],
     look: str = "skillwire show REF --descriptor",
 ) -> dict[str, Any]:
@@ -50,7 +50,8 @@ def read_inputs(
 
     Args:
         pairs: each a ``NAME=VALUE``.
-        document: the file of a JSON object, ``-`` for standard input; None for none.
+        document: the file of a JSON object, ``-`` for standard input; what :func:`read_object` made of it; None for
+            none.
         parameters: of the descriptor.
         look: the command that says what the skill takes.
 
@@ -59,7 +60,7 @@ def read_inputs(
         DecodeError: the document is not a JSON object.
     """
     types = {parameter.name: parameter.type for parameter in parameters}
-    inputs = {} if document is None else _read_object(document)
+    inputs = dict(document) if isinstance(document, dict) else {} if document is None else read_object(document)
     typed: set[str] = set()
     for text in pairs:
         pair = _split(text)
@@ -102,7 +103,12 @@ def _value(pair: _Pair, kind: str, look: str) -> Any:
         raise UsageError("USAGE", message, fix=f"{look} says what the skill takes.") from error
 
 
-def _read_object(document: str) -> dict[str, Any]:
+def read_object(document: str) -> dict[str, Any]:
+    """Return the JSON object in the file ``document``, or on standard input for ``-``, which can be read once.
+
+    Raises:
+        DecodeError: it holds something else. UsageError: ``USAGE``, there is no such file.
+    """
     is_stream = document == _STANDARD_INPUT
     source = "standard input" if is_stream else document
     data = sys.stdin.buffer.read(limits.CALL_INPUT_BYTES + 1) if is_stream else _read_file(document, "the inputs")

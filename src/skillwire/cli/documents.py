@@ -57,6 +57,44 @@ _LOGIN: Final = {
     "scope": or_null(text("What was granted"), "when it is no OAuth 2.0"),
     "stored_in": text("Where its secrets are", "file", "keyring"),
 }
+_LAN_SKILL: Final = {
+    "agent_id": text("Who offers it; empty when only others tell of it"),
+    "skill_id": text("Its identifier in Skill Discovery"),
+    "skill_type": text("What it is, such as tool-skill; empty when only others tell of it"),
+    "endpoint": text("HOST:PORT of its server"),
+    "capabilities": texts("What it can do"),
+    "scenes": texts("The scenes that it takes part in"),
+    "status": text("How it is", "HEALTHY", "DEGRADED", "UNHEALTHY", "MAINTENANCE", "OFFLINE", "UNKNOWN"),
+    "verified": flag("Whether its key has a certificate that leads to a configured root"),
+    "found_via": text("Where it was heard of", "multicast", "mdns", "cache"),
+    "heard_at": decimal("When the last sign of life came, in seconds since the epoch"),
+    "stale": flag("Whether the network is suspected, and not the skill"),
+}
+_MEMBERS: Final = some(
+    "Who provides it, the PRIMARY first",
+    fields(
+        "A provider",
+        agent_id=text("Whose it is"),
+        skill_id=text("Which skill"),
+        role=text("What it is in the group", "PRIMARY", "BACKUP"),
+    ),
+)
+_SCENE: Final = {
+    "scene": text("Its name"),
+    "group_id": text("The group of those who provide it"),
+    "members": _MEMBERS,
+}
+_JOINED: Final = {
+    **_SCENE,
+    "skill_id": text("The skill that the connection leads to"),
+    "version": text("Of that skill"),
+    "capabilities": texts("What that skill can do"),
+    "connection_info": {
+        "type": "object",
+        "additionalProperties": {"type": ["string", "integer"]},
+        "description": "How it is reached: the keys of SDP 4.3 and endpoint; apiKey and expiresAt if it gave a key",
+    },
+}
 _EXECUTION: Final = {
     "execution_id": or_null(text("What the provider calls it"), "when the output came at once, without one"),
     "skill_id": text("The id of the skill in Skill Sharing"),
@@ -216,7 +254,18 @@ _CONTENTS: Final[dict[str, Schema]] = {
         "What find found, best first.",
         query=text("The words that were searched"),
         total=number("How many skills match"),
-        hits=some("The best of them", fields("A hit", **REF_FIELDS, score=decimal("Higher is better"))),
+        hits=some(
+            "The best of them",
+            may_lack(
+                fields(
+                    "A hit",
+                    **REF_FIELDS,
+                    score=decimal("Higher is better"),
+                    lan=fields("With --lan: what the local network says of it", **_LAN_SKILL),
+                ),
+                "lan",
+            ),
+        ),
     ),
     "show/1": may_lack(
         fields(
@@ -252,7 +301,37 @@ _CONTENTS: Final[dict[str, Schema]] = {
         encoding=text("How content holds it", "text", "base64"),
         content=text("The file"),
     ),
-    "call/1": fields("A call that has completed, or, with --no-wait, was accepted.", **_EXECUTION),
+    "call/1": may_lack(
+        fields(
+            "A call that has completed, or, with --no-wait, was accepted.",
+            **_EXECUTION,
+            lan=fields(
+                "Of a call by lan: who was called, and who was not",
+                skill=fields("Who has answered", **_LAN_SKILL),
+                passed_over=some(
+                    "Who was not called, or did not accept",
+                    fields(
+                        "One of them",
+                        skill=fields("Which", **_LAN_SKILL),
+                        code=text("Why, as a code"),
+                        reason=text("Why, in words"),
+                    ),
+                ),
+            ),
+        ),
+        "lan",
+    ),
+    "scene/1": fields("A scene that was joined.", **_JOINED),
+    "scene-list/1": fields(
+        "The scenes of the local network.", scenes=some("Each, by name", fields("A scene", **_SCENE))
+    ),
+    "scene-request/1": fields(
+        "What scene request has installed, since nobody on the network provided the scene.",
+        scene=text("Its name"),
+        skill=text("The skill that was chosen"),
+        provided=flag("Whether it is served from now on, with --provide"),
+        **_REPORT,
+    ),
     "call-plan/1": fields(
         "What call would send, with --dry-run.",
         skill_id=text("The id of the skill"),
@@ -570,6 +649,54 @@ _SERVE_EVENTS: Final[dict[str, Schema]] = {
     "stopped": fields("The last line: every answer under way was finished, or its time was up."),
 }
 
+_AT: Final = decimal("When, in seconds since the epoch")
+_SCENE_CHANGE: Final = fields(
+    "Something has happened to the scene, or to a skill in it",
+    at=decimal("When, in seconds since the epoch"),
+    skill=or_null(fields("The skill, as it is or last was", **_LAN_SKILL), "when it is about the scene"),
+    scene=or_null(fields("The scene, as it is", **_SCENE), "when it is about a skill"),
+)
+_SCENE_EVENTS: Final = {
+    "joined": fields("The scene was joined", **_JOINED),
+    **dict.fromkeys(
+        ("registered", "updated", "status", "suspected", "stale", "left", "evicted", "scene", "missed"), _SCENE_CHANGE
+    ),
+}
+_LISTED: Final = {**_LAN_SKILL, "version": text("Its version")}
+_LAN_CHANGES: Final = {
+    "registered": "A skill is there.",
+    "updated": "A skill says something else of itself.",
+    "status": "The health of a skill is another one.",
+    "suspected": "A skill is silent, and is being asked whether it lives.",
+    "stale": "A skill fell silent together with so many others that the network is suspected.",
+    "left": "A skill said goodbye.",
+    "evicted": "A skill was silent for so long that it is forgotten.",
+}
+_LAN_EVENTS: Final = {
+    "snapshot": fields(
+        "All that is known: the first line, and once more after missed",
+        at=_AT,
+        agent_id=text("Who listens: the name of this machine's agent"),
+        network_suspected=flag("Whether so many fell silent that it is the network, and not they"),
+        skills=some("Every skill, by agent and name", fields("A skill", **_LISTED)),
+        scenes=some("Every scene, by name", fields("A scene", **_SCENE)),
+    ),
+    **{
+        event: fields(meaning, at=_AT, skill=fields("It, as it is or last was", **_LISTED))
+        for event, meaning in _LAN_CHANGES.items()
+    },
+    "scene": fields(
+        "A scene has another PRIMARY, or other members.", at=_AT, scene=fields("The scene, as it is", **_SCENE)
+    ),
+    "missed": fields("More has happened than could be told: a snapshot follows.", at=_AT),
+}
+#: Documents that are printed one object a line: who prints them, and their events.
+_STREAMS: Final = {
+    "serve/1": ("serve", _SERVE_EVENTS),
+    "lan/1": ("lan", _LAN_EVENTS),
+    "scene-event/1": ("scene join and request, with --follow,", _SCENE_EVENTS),
+}
+
 
 def schema_of(name: str) -> Schema:
     """Return the schema of the document ``name``, such as ``find/1``.
@@ -579,12 +706,13 @@ def schema_of(name: str) -> Schema:
     """
     head = {"$schema": DIALECT, "title": f"skillwire/{name}"}
     named = {"schema": {"const": f"skillwire/{name}", "description": "The name of this document"}}
-    if name == "serve/1":
+    if name in _STREAMS:
+        printed_by, events = _STREAMS[name]
         lines = [
             _with(content, {**named, "event": {"const": event, "description": "What happened"}})
-            for event, content in _SERVE_EVENTS.items()
+            for event, content in events.items()
         ]
-        return {**head, "description": "What serve prints, one object a line.", "oneOf": lines}
+        return {**head, "description": f"What {printed_by} prints, one object a line.", "oneOf": lines}
     finding = FINDING
     if name == "check/1":  # a report for publishers tells the cause, too
         finding = _with(FINDING, {"cause": text("Why it matters")})
@@ -594,7 +722,7 @@ def schema_of(name: str) -> Schema:
 
 def names() -> list[str]:
     """Return the name of every document, by alphabet."""
-    return sorted([*_CONTENTS, "serve/1"])
+    return sorted([*_CONTENTS, *_STREAMS])
 
 
 def _with(schema: Schema, before: Schema, after: Schema | None = None) -> Schema:

@@ -18,7 +18,7 @@ from skillwire.cli.output import bad, doubtful, faint, good, readable_json, stro
 from skillwire.errors import PendingError, Place, SkillwireError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from skillwire.cli.output import Output, Part, Styled
     from skillwire.cli.progress import Progress
@@ -107,8 +107,14 @@ def execution_object(execution: RemoteExecution) -> dict[str, Any]:
     }
 
 
-def conclude(output: Output, schema: str, execution: RemoteExecution, target: str | None) -> None:
-    """Print what the skill gave, or write it to the file ``target``.
+def conclude(
+    output: Output,
+    schema: str,
+    execution: RemoteExecution,
+    target: str | None,
+    more: Mapping[str, Any] | None = None,
+) -> None:
+    """Print what the skill gave, or write it to the file ``target``. ``more`` is added to the JSON document.
 
     Raises:
         ExecutionError, PendingError: it has not completed.
@@ -125,7 +131,7 @@ def conclude(output: Output, schema: str, execution: RemoteExecution, target: st
     if target is not None:
         _write(target, execution)
         output.note(good("written "), target)
-    output.document(schema, execution_object(execution))
+    output.document(schema, {**execution_object(execution), **(more or {})})
     if target is None and not output.as_json:
         _print_output(output, execution)
     if execution.blobs:

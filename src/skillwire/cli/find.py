@@ -16,6 +16,7 @@ from skillwire.cli.client_options import (
     terminal_width,
 )
 from skillwire.cli.output import faint, output_options, strong
+from skillwire.errors import UsageError
 from skillwire.resolver.reference import reference_to
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ _ROOM: Final = 24  # columns that a description needs to say anything
     type=click.Choice(["api", "plugin", "knowledge", "task"]),
     help="Only what Skill Sharing lists as such.",
 )
+@click.option("--lan", is_flag=True, help="Search the local network, and nothing else.")
 @network_options
 @refresh_option
 @output_options
@@ -47,6 +49,7 @@ def command(
     origins: tuple[str, ...],
     limit: int,
     capability_type: str | None,
+    lan: bool,
     token: str | None,
     offline: bool | None,
     refresh: bool,
@@ -55,8 +58,19 @@ def command(
 
     Searches the origins given with --from, or the configured sources, by Agent Skills Discovery and by Skill Sharing;
     and endpoints of the Skills Protocol, https://example.com/rpc, or https://example.com/rpc#ns. for one namespace.
+
+    With --lan, asks the local network for skills by their name, capability or scene. How each is, and whether somebody
+    certified it, stands in its row.
     """
     words = " ".join(query)
+    if lan:
+        if origins or capability_type is not None or token is not None:
+            fix = "Leave them out: skills of the local network are of many places."
+            raise UsageError("USAGE", "--lan excludes --from, --type and --token", fix=fix)
+        from skillwire.cli.find_lan import find_lan  # noqa: PLC0415  # few searches are of the local network
+
+        find_lan(output, words, limit, offline=offline, refresh=refresh)
+        return
     progress = open_progress(output)
     with (
         open_client(

@@ -46,12 +46,14 @@ SECTIONS: Final[dict[str, dict[str, str]]] = {
     },
     "Use": {
         "find": "Search for skills.",
+        "lan": "Show who offers skills on the local network, live.",
         "show": "Look at a skill before loading it.",
         "cat": "Print one file of a skill.",
         "call": "Call a skill, and wait for what it gives.",
         "status": "Say how far a call is.",
         "result": "Wait for a call, and print what it gave.",
         "cancel": "Take a call back.",
+        "scene": "List, join and request the scenes of the local network.",
         "add": "Install skills, verified and locked.",
         "list": "List installed skills.",
         "remove": "Remove installed skills.",
@@ -71,7 +73,7 @@ SECTIONS: Final[dict[str, dict[str, str]]] = {
     },
 }
 #: Commands that go on until they are ended.
-_STAYING: Final = frozenset({"serve", "work", "mcp", "rpc"})
+_STAYING: Final = frozenset({"serve", "work", "mcp", "rpc", "lan", "scene"})
 EXIT_INTERRUPTED: Final = 130
 EXIT_INTERNAL: Final = 70
 EXIT_SIGNAL: Final = 128  # and the signal's number

@@ -14,10 +14,12 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from skillwire.client.call_values import CallArguments, PreparedCall
+    from skillwire.client.lan_asynchronous import AsyncLan
     from skillwire.client.rpc_asynchronous import AsyncRpcSkills
     from skillwire.client.steps import AwaitedDriver
     from skillwire.model.finding import Finding
     from skillwire.model.install import LockedSkill
+    from skillwire.model.lan import LanSkill, SceneResult
     from skillwire.model.origin_record import OriginRecord
     from skillwire.model.remote_execution import RemoteExecution
     from skillwire.protocols.skill_sharing.messages import SkillDescriptor
@@ -73,6 +75,7 @@ class AsyncClient:
             on_traffic=on_traffic,
         )
         self._steps = AwaitedSteps(self._workplace)
+        self._lan: AsyncLan | None = None
 
     async def __aenter__(self) -> Self:
         """Return the client."""
@@ -98,6 +101,19 @@ class AsyncClient:
     def driver(self, driver: AwaitedDriver | None) -> None:
         self._steps.driver = driver
 
+    @property
+    def lan(self) -> AsyncLan:
+        """The local network: its skills and scenes, and what changes. Nothing is asked yet.
+
+        Raises:
+            ValidationError: ``DISCOVERY_CONFIGURATION`` for what the settings say of it.
+        """
+        if self._lan is None:
+            from skillwire.client.lan_asynchronous import AsyncLan  # noqa: PLC0415  # installing does without
+
+            self._lan = AsyncLan(self._workplace, self._steps)
+        return self._lan
+
     def set_token(self, origin: str, token: str) -> None:
         """Send ``token`` with every request to ``origin`` from now on, and to no other.
 
@@ -109,7 +125,11 @@ class AsyncClient:
 
     async def close(self) -> None:
         """Close the connections. The client may be used again, and then opens new ones."""
-        await self._steps.close()
+        try:
+            if self._lan is not None:
+                await self._lan.close()
+        finally:
+            await self._steps.close()
 
     async def index(self, origin: str) -> list[AsyncRemoteSkill]:
         """Return the skills of an origin, or of whatever index or folder ``origin`` leads to.
@@ -304,6 +324,7 @@ class AsyncClient:
         caller_type: str = "user",
         consent: bool = False,
         on_change: Callable[[RemoteExecution], object] = lambda _: None,
+        use_unverified: bool | None = None,
     ) -> RemoteExecution:
         """Call the one skill that ``reference`` means; return its execution, which may have failed.
 
@@ -311,7 +332,8 @@ class AsyncClient:
         call is sent again when the network fails, under one key, so that it is executed once.
 
         Args:
-            reference: as a user would type it.
+            reference: as a user would type it; or ``lan:CAPABILITY`` for whoever on the local network can do it, as
+                :meth:`AsyncLan.call` says.
             inputs: by name; defaults are those of the descriptor.
             wait: until the execution has ended; otherwise only until it was accepted.
             timeout: seconds that it may take; the provider is told. When they are over it may still be going on:
@@ -324,6 +346,7 @@ class AsyncClient:
             caller_type: what the caller is: ``user``, ``service``, ``ifay``.
             consent: agree to use the credential of the endpoint's origin, where that is not the one of the reference.
             on_change: told of the execution when it was accepted, and of each new status.
+            use_unverified: with ``lan:``, use a skill whose key nobody certified; as the settings say unless given.
 
         Raises:
             ValidationError: ``VALIDATION_ERROR`` for inputs, with each fault in ``details``; ``VERSION_INCOMPATIBLE``,
@@ -331,19 +354,48 @@ class AsyncClient:
             FetchError: ``AUTH_REQUIRED``, ``PERMISSION_DENIED``, ``CIRCUIT_OPEN``, and what the network and the
             provider say. As :meth:`skill` otherwise.
         """
-        skill = await self.skill(reference)
-        return await skill.call(
-            inputs,
-            wait=wait,
-            timeout=timeout,
-            priority=priority,
-            trace_id=trace_id,
-            idempotency_key=idempotency_key,
-            caller_id=caller_id,
-            caller_type=caller_type,
-            consent=consent,
-            on_change=on_change,
-        )
+        options: CallArguments = {
+            "wait": wait,
+            "timeout": timeout,
+            "priority": priority,
+            "trace_id": trace_id,
+            "idempotency_key": idempotency_key,
+            "caller_id": caller_id,
+            "caller_type": caller_type,
+            "consent": consent,
+            "on_change": on_change,
+        }
+        if reference.startswith("lan:"):
+            from skillwire.resolver.lan import lan_capability  # noqa: PLC0415  # few calls are of the local network
+
+            if (capability := lan_capability(reference)) is not None:
+                return await self.lan.call(capability, inputs, use_unverified=use_unverified, **options)
+        return await (await self.skill(reference)).call(inputs, **options)
+
+    async def discover(
+        self, query: str = "", *, capabilities: Sequence[str] = (), scenes: Sequence[str] = ()
+    ) -> list[LanSkill]:
+        """Ask the local network for skills; :meth:`AsyncLan.discover` says more."""
+        return await self.lan.discover(query, capabilities=capabilities, scenes=scenes)
+
+    async def request_scene(
+        self, scene: str, capabilities: Sequence[str] = (), *, use_unverified: bool | None = None
+    ) -> SceneResult:
+        """Ask the local network for a scene, such as ``auth``, and join the group of those who provide it.
+
+        The agent that joins is there until the client is closed; :meth:`AsyncLan.request_scene` says more.
+
+        Returns:
+            ``is_joined`` tells whether there is such a scene; ``connection_info`` how its provider is reached.
+
+        Raises:
+            TrustError: ``DISC_004``, nobody has certified the provider. FetchError: ``LAN_UNAVAILABLE``.
+        """
+        return await self.lan.request_scene(scene, capabilities, use_unverified=use_unverified)
+
+    async def leave_scene(self, scene: str) -> None:
+        """Leave the group of a scene that :meth:`request_scene` has joined."""
+        await self.lan.leave_scene(scene)
 
     async def execution(self, execution: str) -> RemoteExecution:
         """Ask how far an execution is, and what it gave: by its id, when it was called here, or its status URL.

@@ -240,11 +240,15 @@ class Calls:
         try:
             answer = yield from hand_in(self._request(plan, wait), self._line, patience, end=started + seconds)
         except FetchError as error:
-            if error.code == "CIRCUIT_OPEN" and not plan.is_taken_up:  # one that was sent before may have arrived
+            # One that was sent before may have arrived.
+            error.may_be_accepted = error.may_be_accepted or plan.is_taken_up
+            if error.code == "CIRCUIT_OPEN" and not plan.is_taken_up:
                 yield from self._note(partial(self._book.drop, plan.record))
             raise
         if answer.error is not None:
-            if answer.status not in _MAY_HAVE_ARRIVED or answer.is_permanent:
+            is_unknown = answer.status in _MAY_HAVE_ARRIVED and not answer.is_permanent
+            answer.error.may_be_accepted = bool(answer.error.may_be_accepted) or is_unknown or plan.is_taken_up
+            if not is_unknown:
                 yield from self._note(partial(self._book.drop, plan.record))
             raise self._with_fix(answer, answer.error)
         if answer.response is None:

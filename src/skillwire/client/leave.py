@@ -40,6 +40,7 @@ class Leave:
         self.credentials: dict[str, str] = {}
         self.stored = StoredCredentials(open_store())
         self._tokens: dict[str, str] = {}
+        self._unknown: set[str] = set()
 
     def set_token(self, origin: str, token: str) -> None:
         """Prefer ``token`` for ``origin`` to what the environment and ``~/.netrc`` hold."""
@@ -54,12 +55,29 @@ class Leave:
         """Take a URL that the user means as leave, as :meth:`name` does."""
         url = parse_url(text)
         self.addresses = self.addresses.naming(url)
+        self._unknown.discard(str(url.origin))
         if credential := self.look_up(url):
             self.credentials[str(url.origin)] = credential
+
+    def open(self, text: str, *, with_credential: bool) -> None:
+        """Let connections lead to the origin of a URL that was found on the local network, and to no other port.
+
+        Without ``with_credential`` nothing that is kept for that origin goes there: whoever answers at an address now
+        need not be who was there when the user logged in.
+        """
+        if with_credential:
+            self.name_url(text)
+            return
+        url = parse_url(text)
+        self.addresses = self.addresses.naming(url)
+        if url.origin not in self.credentials:
+            self._unknown.add(str(url.origin))
 
     def look_up(self, url: Url) -> str | None:
         """Return the credential of the origin of ``url``, whether or not the user has named it; nothing sends it."""
         origin = str(url.origin)
+        if origin in self._unknown:
+            return None
         credential = self._tokens.get(origin) or find_token(url, os.environ) or self._take_stored(origin)
         return credential or find_password(url, os.environ)
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from skillwire.client.calling import Calls
     from skillwire.client.endpoints import Endpoints
+    from skillwire.client.lan import LanSide
     from skillwire.model.install import LockedSkill
     from skillwire.model.origin_record import OriginRecord
     from skillwire.protocols.skill_sharing.messages import SkillDescriptor
@@ -96,6 +97,7 @@ class Workplace:
         for source in self.settings.own_sources if settings is None else settings.sources:
             self.leave.name(parse_reference(source))
         self._calls: Calls | None = None
+        self._lan: LanSide | None = None
 
     @property
     def calls(self) -> Calls:
@@ -116,6 +118,19 @@ class Workplace:
         from skillwire.client.endpoints import Endpoints  # noqa: PLC0415  # installing does without
 
         return Endpoints(self.session)
+
+    @property
+    def lan(self) -> LanSide:
+        """What asks the local network.
+
+        Raises:
+            ValidationError: ``DISCOVERY_CONFIGURATION``.
+        """
+        if self._lan is None:
+            from skillwire.client.lan import LanSide  # noqa: PLC0415  # installing does without
+
+            self._lan = LanSide(self.settings, self.session, self.leave)
+        return self._lan
 
     def locate(self, text: str, *, refresh: bool = False) -> Flow[list[LocatedSkill]]:
         """Find what a reference means: one skill, or all of an index or of a folder of folders.

@@ -133,7 +133,7 @@ def hand_in(request: HttpRequest, line: Line, patience: Patience, *, end: float)
         except FetchError as error:
             raise _told_of(error, is_unseen=is_unseen) from None
         made += 1
-        is_unseen = is_unseen or _may_have_arrived(outcome)
+        is_unseen = _is_unseen(outcome, before=is_unseen)
         most, hint = patience.attempts, None
         if not isinstance(outcome, FetchError):
             if outcome.status not in BUSY or outcome.is_permanent:
@@ -168,9 +168,17 @@ def _may_have_arrived(outcome: Answer | FetchError) -> bool:
     return outcome.code in _UNSEEN if isinstance(outcome, FetchError) else outcome.status in _OVERLOADED
 
 
+def _is_unseen(outcome: Answer | FetchError, *, before: bool) -> bool:
+    """Return whether nobody knows if a call has arrived, by this attempt or one ``before``; a refusal says so, too."""
+    if before and not isinstance(outcome, FetchError) and outcome.error is not None:
+        outcome.error.may_be_accepted = True
+    return before or _may_have_arrived(outcome)
+
+
 def _told_of(error: FetchError, *, is_unseen: bool) -> FetchError:
     """Return ``error`` with what it means for the call: of several attempts, the last says nothing of those before."""
-    if is_unseen or error.code in _UNSEEN:
+    error.may_be_accepted = is_unseen or error.code in _UNSEEN
+    if error.may_be_accepted:
         error.fix = _TAKEN_UP
     return error
 
@@ -195,4 +203,6 @@ def converse(exchange: Exchange[Answer], url: str, line: Line) -> Flow[Answer | 
 def _left_alone(url: str, seconds: float) -> FetchError:
     origin = parse_url(url).origin
     message = f"{origin} has failed {int(limits.CIRCUIT_FAILURES)} times in a row and is left alone for {seconds:.0f} s"
-    return FetchError("CIRCUIT_OPEN", message, place=Place(url))
+    error = FetchError("CIRCUIT_OPEN", message, place=Place(url))
+    error.may_be_accepted = False
+    return error

@@ -14,6 +14,9 @@ A reference is one of
   an endpoint where the part behind its ``#`` has a dot, and is not the address of a page;
 - ``name``: looked up in the configured sources, in their order.
 
+``lan:CAPABILITY`` is no reference to a skill but to whoever on the local network can do something; a call alone takes
+it (:mod:`skillwire.resolver.lan`).
+
 Reading a reference touches neither disk nor network. What it may mean is a list of lookups, tried in
 order; the first index that has the skill wins.
 """
@@ -103,6 +106,10 @@ def parse_reference(text: str) -> Reference:
         return Reference(text, path=text)
     if "://" in text:
         return _web_reference(text, _url(text))
+    if text.startswith("lan:") and not text[4:].partition("/")[0].isdigit():
+        what = text[4:64] if text[4:].isascii() else "CAPABILITY"
+        fix = f"skillwire find {what} --lan lists them; give the reference that stands there."
+        raise UsageError("REFERENCE", "lan: means whoever offers a capability now, which is for call alone", fix=fix)
     host, _, _ = text.partition("/")
     if "." in host or ":" in host or host == "localhost":
         return _web_reference(text, _with_scheme(text))

@@ -1,0 +1,78 @@
+"""What the commands that speak with the local network share: how its skills and scenes are told."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from skillwire.cli.output import bad, doubtful, faint, good
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from skillwire.cli.output import Styled
+    from skillwire.model.lan import LanMember, LanScene, LanSkill
+    from skillwire.resolver.lan import PassedOver
+
+
+def unverified_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--unverified``, which is None unless it was given: the settings decide then."""
+    return click.option(
+        "--unverified",
+        "use_unverified",
+        is_flag=True,
+        default=None,
+        help="On the local network, use skills whose key nobody certified.",
+    )(command)
+
+
+def lan_object(skill: LanSkill) -> dict[str, Any]:
+    """Return what the local network says of a skill for ``--json``."""
+    return {
+        "agent_id": skill.agent_id,
+        "skill_id": skill.skill_id,
+        "skill_type": skill.skill_type,
+        "endpoint": skill.endpoint,
+        "capabilities": list(skill.capabilities),
+        "scenes": list(skill.scenes),
+        "status": skill.status,
+        "verified": skill.is_verified,
+        "found_via": str(skill.found_via),
+        "heard_at": skill.heard,
+        "stale": skill.is_stale,
+    }
+
+
+def provider_object(skill: LanSkill, passed: list[PassedOver]) -> dict[str, Any]:
+    """Return who has answered a call by capability, and who was passed over, for ``--json``."""
+    over = [{"skill": lan_object(one.skill), "code": one.error.code, "reason": one.error.message} for one in passed]
+    return {"skill": lan_object(skill), "passed_over": over}
+
+
+def scene_object(scene: LanScene) -> dict[str, Any]:
+    """Return a scene for ``--json``."""
+    return {"scene": scene.name, "group_id": scene.group_id, "members": members_object(scene.members)}
+
+
+def members_object(members: tuple[LanMember, ...]) -> list[dict[str, Any]]:
+    """Return the members of a group for ``--json``."""
+    return [member._asdict() for member in members]
+
+
+def told_status(skill: LanSkill) -> Styled:
+    """Return how a skill is, in a word; that of one which is only remembered is stale."""
+    word = f"{skill.status}?" if skill.is_stale else skill.status
+    if skill.status == "HEALTHY":
+        return good(word)
+    return doubtful(word) if skill.is_usable else bad(word)
+
+
+def told_trust(skill: LanSkill) -> Styled:
+    """Return whether somebody vouches for a skill, in a word."""
+    return good("verified") if skill.is_verified else doubtful("unverified")
+
+
+def told_source(skill: LanSkill) -> Styled:
+    """Return where a skill was heard of, in a word."""
+    return faint(str(skill.found_via))

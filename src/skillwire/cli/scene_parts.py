@@ -1,0 +1,122 @@
+"""How a scene that was joined is told: its provider, its group, and what changes there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from skillwire.cli.lan_parts import lan_object, members_object, scene_object
+from skillwire.cli.output import bad, doubtful, encode_document, faint, good, strong, tell_end
+from skillwire.errors import FetchError, NotFoundError
+
+if TYPE_CHECKING:
+    from skillwire.cli.output import Output
+    from skillwire.client.synchronous import Client
+    from skillwire.errors import SkillwireError
+    from skillwire.model.lan import LanChange, SceneResult
+
+#: Keys of a connection that are shown on demand only. Spec: SDP §4.3.
+_SECRETS: Final = frozenset({"apiKey"})
+
+
+def not_there(result: SceneResult, patience: float) -> SkillwireError:
+    """Return why a scene was not joined: nobody has it, or nobody is there."""
+    if result.is_missing:
+        return NotFoundError("DISC_007", f"nobody on the local network provides the scene {result.scene}")
+    return FetchError("DISC_001", f"nobody on the local network has answered within {patience:g} seconds")
+
+
+class Joined:
+    """Tells of a scene that was joined.
+
+    Args:
+        output: of the command.
+        client: that joined.
+        result: what it was told.
+        show_secrets: whether keys are printed.
+    """
+
+    def __init__(self, output: Output, client: Client, result: SceneResult, *, show_secrets: bool) -> None:
+        self._output, self._client, self._result = output, client, result
+        self._show_secrets = show_secrets
+
+    def tell(self, *, follow: bool) -> None:
+        """Print how the provider is reached, and, to ``follow``, what changes until Ctrl-C."""
+        result = self._result
+        document = {
+            "scene": result.scene,
+            "group_id": result.group_id,
+            "skill_id": result.skill_id,
+            "version": result.version,
+            "capabilities": list(result.capabilities),
+            "connection_info": dict(result.connection_info),
+            "members": members_object(result.members),
+        }
+        if follow and self._output.as_json:
+            _print_event({"event": "joined", **document})
+        else:
+            self._output.document("scene/1", document)
+            self._print()
+        if follow:
+            self._follow()
+
+    def _print(self) -> None:
+        output, result = self._output, self._result
+        output.line(good("joined "), strong(result.scene), faint(f"  {result.group_id}"))
+        output.table([member.role, member.skill_id, faint(member.agent_id)] for member in result.members)
+        output.line()
+        rows = [("provider", f"{result.skill_id} {result.version}"), ("can do", ", ".join(result.capabilities))]
+        rows += [(key, self._shown(key, value)) for key, value in result.connection_info.items() if value != ""]
+        output.table([faint(label), value] for label, value in rows if value)
+        if any(key in _SECRETS for key in result.connection_info) and not self._show_secrets:
+            output.hint("with its key:", f"skillwire scene join {result.scene} --show-secrets")
+
+    def _shown(self, key: str, value: str | int) -> str:
+        return "..." if key in _SECRETS and not self._show_secrets else str(value)
+
+    def _follow(self) -> None:
+        self._output.note(faint("following what changes; Ctrl-C leaves the group"))
+        try:
+            for change in self._client.lan.listen():
+                if self._is_ours(change):
+                    self._tell_change(change)
+        except KeyboardInterrupt:
+            tell_end(f"left {self._result.scene}")
+
+    def _is_ours(self, change: LanChange) -> bool:
+        if change.kind == "missed":
+            return True
+        scene = self._result.scene
+        of_skill = change.skill is not None and scene in change.skill.scenes
+        return of_skill or (change.scene is not None and change.scene.name == scene)
+
+    def _tell_change(self, change: LanChange) -> None:
+        output, skill, scene = self._output, change.skill, change.scene
+        if output.as_json:
+            _print_event(
+                {
+                    "event": change.kind,
+                    "at": change.at,
+                    "skill": None if skill is None else lan_object(skill),
+                    "scene": None if scene is None else scene_object(scene),
+                }
+            )
+        elif scene is not None:
+            first = next((member for member in scene.members if member.role == "PRIMARY"), None)
+            backups = sum(member.role == "BACKUP" for member in scene.members)
+            if first is None:
+                output.line(bad("nobody provides it now"))
+            else:
+                output.line(strong("PRIMARY "), first.skill_id, faint(f" of {first.agent_id}; {backups} BACKUP"))
+        elif skill is not None:
+            style = good if skill.status == "HEALTHY" else doubtful
+            where = faint(f"  {skill.agent_id} at {skill.endpoint}")
+            output.line(f"{change.kind} ", strong(skill.skill_id), " ", style(skill.status), where)
+        else:
+            output.line(doubtful("some changes were missed"))
+
+
+def _print_event(fields: dict[str, Any]) -> None:
+    """Print one JSON object as a line, at once."""
+    click.echo(encode_document({"schema": "skillwire/scene-event/1", **fields}, indent=None))

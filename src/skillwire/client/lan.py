@@ -1,0 +1,209 @@
+"""What both clients do with the local network, between the agent (on its own loop) and the steps of a flow.
+
+The network is asked first, and what was found before is used only where nobody answers. A skill that was found opens
+the address of its server, that port alone, and only once the user uses it: a datagram is a stranger's, and no leave to
+connect anywhere.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from skillwire.adapters.files.settings_file import read_discovery_file
+from skillwire.client.lan_memory import LanMemory
+from skillwire.errors import FetchError, Place, SkillwireError, TrustError
+from skillwire.model.finding import Finding
+from skillwire.model.lan import LanScene
+from skillwire.resolver.flow import work
+from skillwire.resolver.lan import UNVERIFIED_FIX, Providers, http_url, in_order, matching, unverified
+from skillwire.resolver.lan_settings import join_discovery
+from skillwire.resolver.rank import rank
+from skillwire.resolver.reference import source_location
+from skillwire.resolver.together import read_place
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+
+    from skillwire.adapters.lan.agent import LanAgent
+    from skillwire.client.leave import Leave
+    from skillwire.model.lan import LanChange, LanSkill, LanSnapshot, SceneResult
+    from skillwire.protocols.skill_discovery.configuration import LanSettings
+    from skillwire.resolver.flow import Flow
+    from skillwire.resolver.locate import LocatedSkill, Session
+    from skillwire.resolver.settings import Settings
+
+
+class Filters(NamedTuple):
+    """What is asked for; empty lets all pass. Spec: SDP §3.1."""
+
+    capabilities: tuple[str, ...]
+    scenes: tuple[str, ...]
+    types: tuple[str, ...]
+    refresh: bool = False
+
+    def let_pass(self, skill: LanSkill) -> bool:
+        """Whether a skill has all the capabilities, is in one of the scenes, and of one of the types."""
+        is_able = set(self.capabilities) <= set(skill.capabilities)
+        is_there = not self.scenes or bool(set(self.scenes) & set(skill.scenes))
+        return is_able and is_there and (not self.types or skill.skill_type in self.types)
+
+
+class LanSide:
+    """Asks, with what one client holds.
+
+    Args:
+        settings: of the client; what they say of discovery is read when it is needed.
+        session: of the client.
+        leave: what the user has named.
+    """
+
+    def __init__(self, settings: Settings, session: Session, leave: Leave) -> None:
+        self.settings: LanSettings = join_discovery(settings.discovery, read_discovery_file)
+        self._session = session
+        self._leave = leave
+        self.memory = LanMemory(self.settings.cache, session.clock)
+
+    @property
+    def is_offline(self) -> bool:
+        """Whether only what was found before is used."""
+        return self._session.offline
+
+    def uses_unverified(self, *, wanted: bool | None) -> bool:
+        """Whether skills are used whose key nobody certified."""
+        return self.settings.use_unverified if wanted is None else wanted
+
+    def make_agent(self) -> LanAgent:
+        """Make the agent, which asks and listens, and offers nothing."""
+        from skillwire.adapters.lan.agent import LanAgent  # noqa: PLC0415  # sockets and cryptography are heavy
+        from skillwire.protocols.skill_discovery.node import Role  # noqa: PLC0415  # same
+
+        # Whether an unverified provider may be used is asked here, since each question may say otherwise.
+        settings = replace(self.settings, use_unverified=True)
+        return LanAgent(settings, roles=frozenset({Role.END_AGENT, Role.MCP_AGENT}), keeps_state=False)
+
+    def hear(self, change: LanChange) -> None:
+        """Take a change of the network: what was kept of a skill is not so any more. Spec: SDP §11.2."""
+        self.memory.hear(change)
+
+    async def ask(self, agent: LanAgent, filters: Filters, patience: float | None) -> tuple[LanSkill, ...]:
+        """Ask the network."""
+        return await agent.discover(
+            capabilities=filters.capabilities, scenes=filters.scenes, types=filters.types, patience=patience
+        )
+
+    def answer(self, query: str, filters: Filters, found: Sequence[LanSkill]) -> Flow[list[LanSkill]]:
+        """Return what the network has answered, the best first, and keep it; or, where it is silent, what was kept."""
+        if found:
+            yield from work(partial(self.memory.put, found))
+            return ranked(query, found)
+        return (yield from self.kept(query, filters)) if not filters.refresh else []
+
+    def failed(self, query: str, filters: Filters, error: SkillwireError) -> Flow[list[LanSkill]]:
+        """Return what was kept, where the network cannot be asked.
+
+        Raises:
+            SkillwireError: ``error``, when nothing was.
+        """
+        found = [] if filters.refresh else (yield from self.kept(query, filters))
+        if not found:
+            raise error
+        told = error.diagnostics()
+        self._session.report(Finding(told.code, "warning", told.message, told.place or Place(""), told.fix))
+        return found
+
+    def kept(self, query: str, filters: Filters) -> Flow[list[LanSkill]]:
+        """Return what was found before, as long as it is good."""
+        kept = yield from work(self.memory.skills)
+        return ranked(query, [skill for skill in kept if filters.let_pass(skill)])
+
+    def check_heard(self, snapshot: LanSnapshot | None) -> None:
+        """Tell that nobody is there from nobody having what was asked for.
+
+        Raises:
+            FetchError: ``DISC_001``.
+        """
+        if snapshot is None or not snapshot.skills:
+            seconds = self.settings.figures.patience
+            raise FetchError("DISC_001", f"nobody on the local network has answered within {seconds:g} seconds")
+
+    def locate(self, skill: LanSkill, *, use_unverified: bool | None) -> Flow[LocatedSkill]:
+        """Find a skill at its server, which is the only address that is opened by it."""
+        if not skill.is_verified and not self.uses_unverified(wanted=use_unverified):
+            raise unverified(skill)
+        url = http_url(skill)
+        yield from work(partial(self._leave.open, url, with_credential=skill.is_verified))
+        found = yield from read_place(source_location(url), self._session._replace(refresh=True))
+        return matching(skill, found)
+
+    def providers(self, capability: str, found: Sequence[LanSkill], *, use_unverified: bool | None) -> Providers:
+        """Return whom to try of those that were found."""
+        return Providers(capability, found, use_unverified=self.uses_unverified(wanted=use_unverified))
+
+    def tell(self, providers: Providers) -> None:
+        """Report who was passed over, and why."""
+        for passed in providers.passed:
+            place = Place(http_url(passed.skill))
+            fix = passed.error.diagnostics().fix
+            self._session.report(Finding(passed.error.code, "note", passed.told, place, fix))
+
+    async def request(
+        self, agent: LanAgent, scene: str, capabilities: Sequence[str], *, is_join: bool, use_unverified: bool | None
+    ) -> SceneResult:
+        """Ask for a scene, and leave it again where its provider must not be used."""
+        result = await agent.request_scene(scene, capabilities, is_join=is_join)
+        if result.is_joined and not self.uses_unverified(wanted=use_unverified):
+            provider = provider_of(result, agent.snapshot().skills)
+            if provider is None or not provider.is_verified:
+                agent.leave_scene(scene)
+                raise _unverified_scene(result)
+        return result
+
+    async def leave(self, agent: LanAgent, scene: str) -> None:
+        """Leave a group."""
+        agent.leave_scene(scene)
+
+    async def snapshot(self, agent: LanAgent) -> LanSnapshot:
+        """Return what the agent knows."""
+        return agent.snapshot()
+
+    def listen(self, agent: LanAgent) -> AsyncIterator[LanChange]:
+        """Return what is told of changes."""
+        return agent.listen()
+
+    def scenes(self, found: Sequence[LanSkill], snapshot: LanSnapshot | None) -> list[LanScene]:
+        """Return the scenes of what was found and of what the agent knows, with who provides each."""
+        from skillwire.adapters.lan.view import members_of  # noqa: PLC0415  # only scenes need it
+        from skillwire.protocols.skill_discovery.scenes import group_id  # noqa: PLC0415  # same
+
+        listed = {scene.name: scene for scene in (snapshot.scenes if snapshot is not None else ())}
+        for name in {name for skill in found for name in skill.scenes} - listed.keys():
+            members = members_of(skill for skill in found if name in skill.scenes)
+            listed[name] = LanScene(name, group_id(name), members)
+        return [listed[name] for name in sorted(listed)]
+
+    def keep(self) -> Flow[None]:
+        """Write down what is known by now."""
+        return work(self.memory.write)
+
+
+def ranked(query: str, skills: Sequence[LanSkill]) -> list[LanSkill]:
+    """Return skills that match ``query``, the best first; of those that match alike, as they are tried."""
+    found = rank(query, in_order(skills), lambda one: (one.skill_id, " ".join((*one.capabilities, *one.scenes))))
+    return [skill for skill, _ in found]
+
+
+def provider_of(result: SceneResult, skills: Sequence[LanSkill]) -> LanSkill | None:
+    """Return which skill it is that a scene's connection leads to, where it is known: anybody may have answered."""
+    agents = {member.agent_id for member in result.members if member.skill_id == result.skill_id}
+    endpoint = result.connection_info.get("endpoint")
+    named = (one for one in skills if one.skill_id == result.skill_id and one.agent_id in agents)
+    return next((one for one in named if one.endpoint == endpoint), None)
+
+
+def _unverified_scene(result: SceneResult) -> TrustError:
+    message = f"nobody has certified {result.skill_id}, which provides the scene {result.scene}"
+    return TrustError(
+        "DISC_004", message, place=Place(str(result.connection_info.get("endpoint", ""))), fix=UNVERIFIED_FIX
+    )

@@ -1,0 +1,181 @@
+"""The local network: its skills and scenes, awaited."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Unpack
+
+from skillwire.client.lan import Filters
+from skillwire.client.lan_thread import AwaitedLanThread
+from skillwire.errors import FetchError, SkillwireError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping, Sequence
+
+    from skillwire.client.asynchronous import AsyncRemoteSkill
+    from skillwire.client.call_values import CallArguments
+    from skillwire.client.steps import AwaitedSteps
+    from skillwire.client.workplace import Workplace
+    from skillwire.model.lan import LanChange, LanScene, LanSkill, LanSnapshot, SceneResult
+    from skillwire.model.remote_execution import RemoteExecution
+    from skillwire.protocols.skill_discovery.configuration import LanSettings
+    from skillwire.resolver.lan import Providers, Stage
+
+
+class AsyncLan:
+    """The local network, as an agent of this client knows it: from :attr:`AsyncClient.lan`.
+
+    The agent is there from the first thing that is asked until the client is closed, and stays told of the groups that
+    it has joined. Everything raises ``FetchError`` for ``LAN_UNAVAILABLE`` and ``DISC_005`` when there is no network to
+    speak on and the cache has no answer. Spec: SDP §3, §4, §11.
+    """
+
+    def __init__(self, workplace: Workplace, steps: AwaitedSteps, thread: AwaitedLanThread | None = None) -> None:
+        self._workplace, self._steps = workplace, steps
+        self._side = workplace.lan
+        self._thread = thread or AwaitedLanThread(self._side.make_agent, self._side.hear)
+
+    @property
+    def settings(self) -> LanSettings:
+        """The settings in force: the tables ``[discovery]``, or the file that ``SKILLWIRE_DISCOVERY`` names."""
+        return self._side.settings
+
+    async def discover(
+        self,
+        query: str = "",
+        *,
+        capabilities: Sequence[str] = (),
+        scenes: Sequence[str] = (),
+        types: Sequence[str] = (),
+        patience: float | None = None,
+        refresh: bool = False,
+    ) -> list[LanSkill]:
+        """Ask for skills; return those that are found, whether or not they are verified and well, the best first.
+
+        When nobody answers, what was found before is the answer as long as it is good; ``found_via`` says so.
+
+        Args:
+            query: words of an identifier, a capability or a scene; what has none of them is left out.
+            capabilities: that each has to have.
+            scenes: of which each has to be in one.
+            types: of which each has to be one, such as ``tool-skill``.
+            patience: seconds that answers are collected; those of the settings unless given.
+            refresh: do without what was found before.
+        """
+        filters = Filters(tuple(capabilities), tuple(scenes), tuple(types), refresh)
+        if self._side.is_offline:
+            return await self._steps.run(self._side.kept(query, filters))
+        try:
+            found = await self._thread.run(lambda agent: self._side.ask(agent, filters, patience))
+        except FetchError as error:
+            return await self._steps.run(self._side.failed(query, filters, error))
+        return await self._steps.run(self._side.answer(query, filters, found))
+
+    async def skill(self, skill: LanSkill, *, use_unverified: bool | None = None) -> AsyncRemoteSkill:
+        """Return a skill of the network, read at its server: to look at it, to install it, or to call it.
+
+        This opens the address of that server, and no other; a credential that is kept for it goes there only if the
+        skill is verified.
+
+        Raises:
+            TrustError: ``DISC_004``, nobody has certified it, and ``use_unverified`` does not say to use it anyway.
+            FetchError: ``DISC_006``, its server does not publish it; and what the network says.
+        """
+        from skillwire.client.asynchronous import AsyncRemoteSkill  # noqa: PLC0415  # it imports this module
+
+        located = await self._steps.run(self._side.locate(skill, use_unverified=use_unverified))
+        return AsyncRemoteSkill(located, self._workplace, self._steps)
+
+    async def providers(self, capability: str, *, use_unverified: bool | None = None) -> Providers:
+        """Ask who offers a capability; return whom to try, one after the other.
+
+        Raises:
+            FetchError: ``DISC_001``, nobody has answered.
+        """
+        found = await self.discover(capabilities=(capability,))
+        if not found and not self._side.is_offline:
+            self._side.check_heard(await self.snapshot())
+        return self._side.providers(capability, found, use_unverified=use_unverified)
+
+    async def call(
+        self,
+        capability: str,
+        inputs: Mapping[str, Any] | None = None,
+        *,
+        use_unverified: bool | None = None,
+        **options: Unpack[CallArguments],
+    ) -> RemoteExecution:
+        """Call a skill that offers a capability: the first that is well, or the next where that one fails.
+
+        Another one is tried only when the one before has certainly not accepted the call, or nothing would happen
+        twice. Who was passed over, and why, is reported; the execution's ``reference`` says who answered. Arguments are
+        those of :meth:`AsyncClient.call`.
+
+        Raises:
+            NotFoundError: ``DISC_002``. TrustError: ``DISC_004``. FetchError: ``DISC_001``, ``DISC_006``. As
+            :meth:`AsyncClient.call` otherwise.
+        """
+        providers = await self.providers(capability, use_unverified=use_unverified)
+        while True:
+            one, is_safe = providers.next(), False
+            stage: Stage = "reading"
+            try:
+                skill = await self.skill(one, use_unverified=use_unverified)
+                await skill.descriptor()
+                stage = "checking"
+                is_safe = (await skill.prepare(inputs, **options)).method == "GET"
+                stage = "calling"
+                execution = await skill.call(inputs, **options)
+            except SkillwireError as error:
+                providers.failed(one, error, stage, is_safe=is_safe)
+            else:
+                self._side.tell(providers)
+                return execution
+
+    async def request_scene(
+        self,
+        scene: str,
+        capabilities: Sequence[str] = (),
+        *,
+        join: bool = False,
+        use_unverified: bool | None = None,
+    ) -> SceneResult:
+        """Ask for a scene; return how its provider is reached, and the group that was joined.
+
+        We are told of changes in the group (:meth:`listen`) until :meth:`leave_scene`, or until the client is closed.
+
+        Args:
+            scene: such as ``auth``.
+            capabilities: that its provider has to have.
+            join: only join a scene that is known to be there, rather than ask for one.
+            use_unverified: let the provider be one whose key nobody certified; as the settings say unless given.
+
+        Returns:
+            ``is_joined`` is False when nobody provides the scene, and ``is_missing`` tells whether somebody said so.
+
+        Raises:
+            TrustError: ``DISC_004``. Spec: SDP §2.2, §4.2, §4.3.
+        """
+        return await self._thread.run(
+            lambda agent: self._side.request(agent, scene, capabilities, is_join=join, use_unverified=use_unverified)
+        )
+
+    async def leave_scene(self, scene: str) -> None:
+        """Leave the group of a scene; those who tell of it forget us by and by."""
+        await self._thread.run(lambda agent: self._side.leave(agent, scene))
+
+    async def scenes(self) -> list[LanScene]:
+        """Ask which scenes there are; return them with who provides each, by name."""
+        return self._side.scenes(await self.discover(), await self.snapshot())
+
+    async def snapshot(self) -> LanSnapshot:
+        """Return the network as the agent knows it by now; it may have been there for a moment only."""
+        return await self._thread.run(self._side.snapshot)
+
+    def listen(self) -> AsyncIterator[LanChange]:
+        """Return what happens on the network, one change after the other; a slow reader is told ``missed``."""
+        return self._thread.each(self._side.listen)
+
+    async def close(self) -> None:
+        """Say goodbye. What is asked afterwards begins anew."""
+        await self._thread.close()
+        await self._steps.run(self._side.keep())

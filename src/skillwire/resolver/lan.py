@@ -1,0 +1,202 @@
+"""Skills of a local network as this package's user means them: by capability, in the order in which they are tried.
+
+``lan:CAPABILITY`` is whoever can do that now. Which of several is called follows from what is known of them: the
+healthy before those that nobody has heard long enough, the certified before the others, then by name, so that everybody
+who asks decides alike. One that fails before it has accepted a call is passed over, and the next is tried; one that may
+have accepted it is not, since another one would run it a second time. Why each was passed over is kept, to be told.
+
+Spec: SDP §3, §8, §12; decision 34. Trust: what is known was said by strangers; unverified skills are used only when the
+user says so.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+
+from skillwire.errors import FetchError, NotFoundError, Place, SkillwireError, TrustError, UsageError
+from skillwire.model.ref import SkillRef
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from skillwire.model.lan import LanSkill
+    from skillwire.resolver.locate import LocatedSkill
+
+Stage = Literal["reading", "checking", "calling"]
+
+#: What a reference to whoever offers a capability begins with.
+LAN: Final = "lan:"
+#: A capability as datagrams carry it; digits alone would be the port of a host that is named lan. Spec: specs §3.
+_CAPABILITY: Final = re.compile(r"(?!\d+\Z)[A-Za-z0-9._-]{1,128}", re.ASCII)
+_RANKS: Final = {"HEALTHY": 0, "DEGRADED": 1, "UNKNOWN": 2}
+_LAST: Final = 3
+_NAMED: Final = 5  # reasons that are told in one sentence
+#: What to do about a skill whose key nobody certified.
+UNVERIFIED_FIX: Final = (
+    "Check the certificate chain, and name its root in [discovery.trust] roots. To use it all the same, if you trust "
+    "whoever is on this network, give --unverified, or use_unverified=True in a program."
+)
+
+
+def lan_capability(text: str) -> str | None:
+    """Return the capability that a reference ``lan:CAPABILITY`` names; None for any other reference.
+
+    Raises:
+        UsageError: ``REFERENCE`` for what no capability may be called.
+    """
+    if not text.startswith(LAN):
+        return None
+    name = text.removeprefix(LAN)
+    if name.isdigit() or "/" in name:  # a port, and a path: this is a host named lan
+        return None
+    if _CAPABILITY.fullmatch(name) is None:
+        fix = "Write lan: and one capability, such as lan:org-data-read; skillwire find --lan lists them."
+        raise UsageError("REFERENCE", f"cannot read the reference {ascii(text)[:120]}", fix=fix)
+    return name
+
+
+def http_url(skill: LanSkill) -> str:
+    """Return the address of the server that a skill is at."""
+    return f"http://{skill.endpoint}"
+
+
+def ref_of(skill: LanSkill) -> SkillRef:
+    """Return a skill of the network as one from any other source."""
+    return SkillRef(
+        name=skill.skill_id,
+        origin=http_url(skill),
+        description=told_facts(skill),
+        version=skill.version,
+        digest=None,
+        found_via=f"lan {skill.found_via}",
+        fetched_at=skill.heard,
+    )
+
+
+def told_facts(skill: LanSkill) -> str:
+    """Return what a skill says of itself on the network, which has no room for a description."""
+    able = ", ".join(skill.capabilities)
+    scenes = f"scene {', '.join(skill.scenes)}" if skill.scenes else ""
+    return "; ".join(part for part in (able, scenes) if part) or str(skill.skill_type)
+
+
+def in_order(skills: Iterable[LanSkill]) -> list[LanSkill]:
+    """Return skills in the order in which they are tried: by health, then verified first, then by name."""
+    return sorted(skills, key=lambda one: (_rank(one), not one.is_verified, one.skill_id, one.agent_id, one.endpoint))
+
+
+def matching(skill: LanSkill, found: Sequence[LocatedSkill]) -> LocatedSkill:
+    """Return which of the skills that a server publishes is the one that was announced.
+
+    Raises:
+        FetchError: ``DISC_006``, it publishes none of this name.
+    """
+    name = skill.skill_id
+    for one in found:
+        shared = one.ref.shared.id if one.ref.shared is not None else ""
+        if name in {one.ref.name, shared, shared.rpartition("/")[2]}:
+            ref = one.ref._replace(found_via=f"lan {skill.found_via}, {one.ref.found_via}")
+            return one._replace(ref=ref, was_named=True)
+    message = f"the server that announces {name} does not publish it"
+    raise FetchError("DISC_006", message, place=Place(http_url(skill)))
+
+
+class PassedOver(NamedTuple):
+    """A skill that is not called, and why."""
+
+    skill: LanSkill
+    error: SkillwireError
+
+    @property
+    def told(self) -> str:
+        """The skill, where it is, and why it was passed over, in a sentence."""
+        skill = self.skill
+        return f"{skill.skill_id} of {skill.agent_id} at {skill.endpoint} was passed over: {self.error.message}"
+
+
+class Providers:
+    """Who can be asked for a capability, one after the other.
+
+    Args:
+        capability: that is wanted.
+        found: skills that say that they have it.
+        use_unverified: whether the user lets skills be used whose key nobody certified.
+
+    ``passed`` are those that were passed over, with why.
+    """
+
+    def __init__(self, capability: str, found: Iterable[LanSkill], *, use_unverified: bool) -> None:
+        self.capability = capability
+        self.passed: list[PassedOver] = []
+        self._waiting: list[LanSkill] = []
+        for skill in in_order(found):
+            flaw = _flaw(skill, use_unverified=use_unverified)
+            if flaw is None:
+                self._waiting.append(skill)
+            else:
+                self.passed.append(PassedOver(skill, flaw))
+
+    def next(self) -> LanSkill:
+        """Return who is tried next.
+
+        Raises:
+            NotFoundError: ``DISC_002`` when nobody has offered the capability.
+            TrustError: ``DISC_004`` when those who could be called are all unverified.
+            FetchError: ``DISC_006`` when nobody is left.
+        """
+        if self._waiting:
+            return self._waiting.pop(0)
+        raise self._none_left()
+
+    def failed(self, skill: LanSkill, error: SkillwireError, stage: Stage, *, is_safe: bool = False) -> None:
+        """Take note that a skill could not be called, and let the next be tried.
+
+        Args:
+            skill: from :meth:`next`.
+            error: what happened.
+            stage: ``reading`` what it takes, ``checking`` the call against that, or ``calling`` it.
+            is_safe: whether it may be run twice without harm.
+
+        Raises:
+            SkillwireError: ``error``, where another provider must not or need not be tried.
+        """
+        # What is wrong with the inputs is wrong with the call; what is wrong with the address is the provider's.
+        may_go_on = stage == "reading" or isinstance(error, TrustError)
+        if stage == "calling":
+            may_go_on = error.may_be_accepted is False or (is_safe and isinstance(error, FetchError))
+        if not may_go_on:
+            raise error
+        self.passed.append(PassedOver(skill, error))
+
+    def _none_left(self) -> SkillwireError:
+        if not self.passed:
+            message = f"no skill on the local network offers {self.capability}"
+            return NotFoundError("DISC_002", message)
+        if len(self.passed) == 1:
+            return self.passed[0].error
+        if all(one.error.code == "DISC_004" for one in self.passed):
+            message = f"nobody has certified any of the {len(self.passed)} skills that offer {self.capability}"
+            return TrustError("DISC_004", message, fix=UNVERIFIED_FIX)
+        reasons = "; ".join(one.told for one in self.passed[:_NAMED])
+        more = f"; and {len(self.passed) - _NAMED} more" if len(self.passed) > _NAMED else ""
+        message = f"none of the {len(self.passed)} skills that offer {self.capability} could be called: {reasons}{more}"
+        fix = UNVERIFIED_FIX if any(one.error.code == "DISC_004" for one in self.passed) else None
+        return FetchError("DISC_006", message, fix=fix)
+
+
+def unverified(skill: LanSkill) -> TrustError:
+    """Return the refusal to use a skill whose key nobody certified."""
+    message = f"nobody has certified {skill.agent_id}, which offers {skill.skill_id}"
+    return TrustError("DISC_004", message, place=Place(http_url(skill)), fix=UNVERIFIED_FIX)
+
+
+def _flaw(skill: LanSkill, *, use_unverified: bool) -> SkillwireError | None:
+    if not skill.is_usable:
+        message = f"{skill.skill_id} is {skill.status}"
+        return FetchError("DISC_006", message, place=Place(http_url(skill)))
+    return None if skill.is_verified or use_unverified else unverified(skill)
+
+
+def _rank(skill: LanSkill) -> int:
+    return _RANKS.get(skill.status, _LAST)

@@ -21,6 +21,8 @@ from skillwire.adapters.lan.links import Links
 from skillwire.adapters.lan.listening import Listeners
 from skillwire.adapters.lan.probe import Prober
 from skillwire.adapters.lan.questions import Questions
+from skillwire.adapters.lan.secrets_client import SecretsClient
+from skillwire.adapters.lan.upkeep import Upkeep
 from skillwire.adapters.lan.state import LanState
 from skillwire.adapters.lan.view import View
 from skillwire.errors import FetchError
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
     from types import TracebackType
 
+    from skillwire.adapters.files.lan_keys import LanTrust
     from skillwire.adapters.lan.interfaces import LinkAddress
     from skillwire.protocols.skill_discovery.configuration import LanSettings
     from skillwire.protocols.skill_discovery.events import NodeEvent
@@ -71,12 +74,16 @@ class LanAgent:
         health: Callable[[str], HealthStatus] | None = None,
     ) -> None:
         self.settings = settings
+        self.trust: LanTrust | None = None
         self.agent_id = settings.agent_id
         if identity is None or authority is None or not self.agent_id:
-            trust = load_trust(settings)
+            trust = self.trust = load_trust(settings)
             identity, authority = identity or trust.identity, authority or trust.authority
             self.agent_id = trust.agent_id
         self._identity, self._authority = identity, authority
+        self._upkeep: Upkeep | None = None
+        if self.trust is not None and (identity, authority) == (self.trust.identity, self.trust.authority):
+            self._upkeep = Upkeep(self.trust, settings, self._review)
         self._roles = roles
         self._health = health
         self._counters: Counter[str] = Counter()
@@ -90,6 +97,9 @@ class LanAgent:
         self._links: Links | None = None
         self._hints: Hints | None = None
         self._questions = Questions(self.agent_id, settings, self._view, self._prober)
+        self._questions.secrets = SecretsClient(
+            self.agent_id, identity, authority, use_unverified=settings.use_unverified
+        )
         self._offers: dict[str, Offer] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._rest_timer: asyncio.TimerHandle | None = None
@@ -115,6 +125,8 @@ class LanAgent:
         self._links.offer(self._offers.values())
         if self._keeping is not None:
             self._keeping.start(lambda: self._links or ())
+        if self._upkeep is not None:
+            self._upkeep.start()
         if self.settings.mdns:
             self._hints = Hints(self.agent_id, self._identity, self._links)
             self._links.on_change = self._hints.follow_links
@@ -126,6 +138,8 @@ class LanAgent:
         if self._links is None:
             return
         has_left = any([link.leave(reason) for link in self._links])  # noqa: C419 - each has to be told
+        if self._upkeep is not None:
+            await self._upkeep.stop()
         if self._hints is not None:
             await self._hints.stop()
         if has_left:
@@ -222,8 +236,16 @@ class LanAgent:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a user is told: what of the settings nothing uses, and why mDNS is off where it should not be."""
-        return (*self.settings.notes, *([self._hints.note] if self._hints is not None and self._hints.note else []))
+        """What a user is told: what of the settings nothing uses, what is wrong with our certificate, why mDNS is off."""
+        of_trust = self._upkeep.notes if self._upkeep is not None else ()
+        of_mdns = [self._hints.note] if self._hints is not None and self._hints.note else []
+        return (*self.settings.notes, *of_trust, *of_mdns)
+
+    def _review(self) -> None:
+        """Forget whose certificate was taken back, and what it has registered."""
+        for link in self._links or ():
+            link.node.review(moment())
+            link.act()
 
     def _make_link(self, address: LinkAddress) -> Link:
         node = DiscoveryNode(

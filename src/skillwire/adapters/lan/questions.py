@@ -8,10 +8,11 @@ answers that are not: of these the endpoint is probed, and nobody vouches for th
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING, Any, Final
 
 from skillwire.adapters.clock import moment
-from skillwire.errors import TrustError
+from skillwire.errors import SkillwireError, TrustError
 from skillwire.model.lan import FoundVia, LanMember, LanSkill, SceneResult
 from skillwire.protocols.skill_discovery.events import Discovered, SceneJoined, SceneMissing
 from skillwire.protocols.skill_discovery.messages import SkillType
@@ -22,11 +23,13 @@ if TYPE_CHECKING:
     from skillwire.adapters.lan.link import Link
     from skillwire.adapters.lan.links import Links
     from skillwire.adapters.lan.probe import Prober
+    from skillwire.adapters.lan.secrets_client import SecretsClient
     from skillwire.adapters.lan.view import View
     from skillwire.protocols.skill_discovery.configuration import LanSettings
     from skillwire.protocols.skill_discovery.events import Found, NodeEvent
     from skillwire.protocols.skill_discovery.messages import SceneAnswer, SkillRecord
 
+_LOG: Final = logging.getLogger("skillwire.lan")
 #: Seconds beyond its patience that a question may take, on a machine that does something else.
 _SLACK: Final = 5.0
 #: In which the providers of a scene register with an agent that has just started.
@@ -45,6 +48,7 @@ class Questions:
 
     def __init__(self, agent_id: str, settings: LanSettings, view: View, prober: Prober) -> None:
         self.links: Links | None = None
+        self.secrets: SecretsClient | None = None
         self._agent_id = agent_id
         self._settings = settings
         self._view = view
@@ -151,6 +155,7 @@ class Questions:
             "authHeader": info.auth_header,
             "endpoint": f"[{host}]:{port}" if ":" in host else f"{host}:{port}",
         }
+        told |= await self._key_of(provider, scene)
         return SceneResult(
             scene,
             answer.group_id,
@@ -160,6 +165,17 @@ class Questions:
             answer.skill_info.capabilities,
             tuple(LanMember(one.agent_id, one.skill_id, one.role) for one in answer.members),
         )
+
+    async def _key_of(self, provider: LanSkill | None, scene: str) -> dict[str, str | int]:
+        """Return the short-lived key that a provider hands out to us, and when it ends; nothing when it does not."""
+        if provider is None or self.secrets is None:
+            return {}
+        try:
+            secret = await self.secrets.ask_provider(provider, scene)
+        except SkillwireError as error:  # what is public is there without a key
+            _LOG.info("no key for %s: %s", scene, error)
+            return {}
+        return {} if secret is None else {"apiKey": secret.api_key, "expiresAt": secret.expires_at}
 
     def _provider(self, answer: SceneAnswer) -> LanSkill | None:
         """Return the member that an answer leads to, as it has registered with us.

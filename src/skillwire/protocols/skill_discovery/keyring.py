@@ -42,6 +42,14 @@ class KeyRing:
         found = self._agents.get(agent_id)
         return found if found is not None and found.until > now and not found.is_revoked() else None
 
+    def revoked(self) -> list[str]:
+        """Return the agents whose certificates were taken back, and forget their keys."""
+        agents = [agent_id for agent_id, judgement in self._agents.items() if judgement.is_revoked()]
+        for agent_id in agents:
+            del self._agents[agent_id]
+        self._proven = {peer: row for peer, row in self._proven.items() if row[1] not in agents}
+        return agents
+
     def judge(self, agent_id: str, certificate: bytes, now: float) -> Judgement | None:
         """Return what a certificate is worth that an agent shows; None when it is refused."""
         return self._authority.judge(agent_id, certificate, now)

@@ -134,6 +134,10 @@ class DiscoveryNode:
         self.end_agent.on_timer(now)
         self.gate.witnesses.on_timer(now)
 
+    def review(self, now: Moment) -> None:
+        """Forget the agents whose certificates were taken back, and what they have registered, at once. Spec: §10.2."""
+        self.mcp_agent.evict(self.ring.revoked(), now)
+
     def answered_probe(self, key: Key, now: Moment) -> None:
         """Take note that the endpoint of a suspect answered."""
         self.mcp_agent.answered_probe(key, now)

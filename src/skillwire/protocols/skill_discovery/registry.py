@@ -182,6 +182,11 @@ class Registry:
         self._remove(known, What.LEFT)
         return Outcome.SUCCESS
 
+    def evict(self, agent_id: str) -> None:
+        """Forget what an agent has registered, because it is not to be believed any more."""
+        for known in [one for key, one in self._skills.items() if key[0] == agent_id]:
+            self._remove(known, What.EVICTED)
+
     def answered_probe(self, key: Key, now: float) -> None:
         """Take note that the endpoint of a skill answered a probe."""
         known = self._skills.get(key)

@@ -22,8 +22,8 @@ from skillwire.adapters.lan.listening import Listeners
 from skillwire.adapters.lan.probe import Prober
 from skillwire.adapters.lan.questions import Questions
 from skillwire.adapters.lan.secrets_client import SecretsClient
-from skillwire.adapters.lan.upkeep import Upkeep
 from skillwire.adapters.lan.state import LanState
+from skillwire.adapters.lan.upkeep import Upkeep
 from skillwire.adapters.lan.view import View
 from skillwire.errors import FetchError
 from skillwire.model.lan import LanChange, LanSkill, LanSnapshot, SceneResult
@@ -236,7 +236,7 @@ class LanAgent:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a user is told: what of the settings nothing uses, what is wrong with our certificate, why mDNS is off."""
+        """What a user is told: settings that nothing uses, what is wrong with our certificate, why mDNS is off."""
         of_trust = self._upkeep.notes if self._upkeep is not None else ()
         of_mdns = [self._hints.note] if self._hints is not None and self._hints.note else []
         return (*self.settings.notes, *of_trust, *of_mdns)

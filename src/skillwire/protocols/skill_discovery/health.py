@@ -25,7 +25,8 @@ MAINTENANCE, OFFLINE, UNKNOWN = HealthStatus.MAINTENANCE, HealthStatus.OFFLINE, 
 
 #: A skill of these may be called.
 USABLE: Final = frozenset({HEALTHY, DEGRADED, UNKNOWN})
-_FALLEN: Final = frozenset({UNHEALTHY, OFFLINE})
+#: A skill of these takes good beats in a row to get well.
+FALLEN: Final = frozenset({UNHEALTHY, OFFLINE})
 
 
 class Event(StrEnum):
@@ -115,13 +116,13 @@ def told(health: Health, status: HealthStatus, now: float, settings: DiscoverySe
 
 
 def _has_recovered(health: Health, good: int, now: float, settings: DiscoverySettings) -> bool:
-    enough = settings.good_beats if health.status in _FALLEN else 1
+    enough = settings.good_beats if health.status in FALLEN else 1
     return good >= enough and now >= health.held_until
 
 
 def _step(health: Health, event: Event, now: float, settings: DiscoverySettings) -> Health:
     status = TRANSITIONS[health.status][event]
-    if status not in _FALLEN or health.status in _FALLEN:
+    if status not in FALLEN or health.status in FALLEN:
         return health._replace(status=status)
     penalty = 1.0 + health.penalty * 0.5 ** ((now - health.fell) / settings.flap_half_life)
     held_until = now + settings.hold_down if penalty >= settings.flap_limit else health.held_until
@@ -133,7 +134,7 @@ def silent(health: Health, now: float, settings: DiscoverySettings) -> tuple[Hea
     beat = settings.heartbeat_interval
     if now >= health.heard + settings.eviction:
         return health, Silence.EXPIRED
-    if now >= health.heard + settings.unhealthy_missed * beat and health.status not in _FALLEN:
+    if now >= health.heard + settings.unhealthy_missed * beat and health.status not in FALLEN:
         fallen = health._replace(is_suspect=True, is_excused=False)
         return _step(fallen, Event.MISSED, now, settings), Silence.MISSED
     if now >= health.heard + settings.suspect_missed * beat and not health.is_suspect:
@@ -150,8 +151,8 @@ def answered_probe(health: Health, now: float) -> Health:
 
 def next_step(health: Health, settings: DiscoverySettings) -> float:
     """Return when silence comes to something next."""
-    if not health.is_suspect and health.status not in _FALLEN:
+    if not health.is_suspect and health.status not in FALLEN:
         return health.heard + settings.suspect_missed * settings.heartbeat_interval
-    if health.status not in _FALLEN:
+    if health.status not in FALLEN:
         return health.heard + settings.unhealthy_missed * settings.heartbeat_interval
     return health.heard + settings.eviction

@@ -14,27 +14,24 @@ from skillwire.errors import ValidationError
 from skillwire.protocols.skill_discovery import messages as m
 from skillwire.protocols.skill_discovery import scenes
 from skillwire.protocols.skill_discovery.codec import encode_responses
+from skillwire.protocols.skill_discovery.doubts import Doubts
+from skillwire.protocols.skill_discovery.groups import Groups
 from skillwire.protocols.skill_discovery.identity import Standing
-from skillwire.protocols.skill_discovery.listing import What
-from skillwire.protocols.skill_discovery.messages import GroupEvent, HealthStatus, Outcome, Profile, SkillRecord
+from skillwire.protocols.skill_discovery.messages import Outcome, Profile, SkillRecord
 from skillwire.protocols.skill_discovery.registry import Registry
 from skillwire.protocols.skill_discovery.route_agent import UNKNOWN_SKILL
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from skillwire.model.ledger import Moment
     from skillwire.protocols.skill_discovery.gate import Admitted
     from skillwire.protocols.skill_discovery.listing import Change, Key, Listed
     from skillwire.protocols.skill_discovery.outbox import Outbox
     from skillwire.protocols.skill_discovery.settings import DiscoverySettings
-    from skillwire.wire.node import Peer
 
-#: Pauses in seconds after which members are told again; nobody acknowledges it.
-_NOTICES: Final = (0.0, 0.1, 0.3, 0.6, 1.0)
 #: Bytes of the shortest record, ``a|1.0.0|b:1||``, with what separates it from the next.
 _LEAST_RECORD: Final = 14
-_MEMBERSHIP: Final = 3  # of announcing, that a member may be silent
 
 
 class McpAgent:
@@ -62,13 +59,15 @@ class McpAgent:
         self._answer = answer
         self._hold = hold
         self._on_change = on_change
-        self._members: dict[str, dict[str, tuple[Peer, float]]] = {}
-        self._primary: dict[str, Key | None] = {}
+        self._groups = Groups(self.registry, outbox, settings)
+        self._doubts = Doubts(self.registry, outbox, settings)
         self._changes: list[Change] = []
 
     def register(self, admitted: Admitted, message: m.Register, now: Moment) -> None:
         """Take a registration, and say what became of it. Spec: SDP §2.2."""
         status, why = self._judge(admitted, message, now)
+        if status in {Outcome.SUCCESS, Outcome.DUPLICATE}:
+            self._doubts.heard(message.agent_id, admitted.source)
         text = f"{message.skill_id} {why}"
         self._reply(admitted, m.RegisterAck(message.agent_id, status, text, self._outbox.stamp(now)), now)
         self._tell(now)
@@ -81,6 +80,8 @@ class McpAgent:
             text = f"{message.skill_id} {UNKNOWN_SKILL}"
             ask = m.RegisterAck(message.agent_id, Outcome.INVALID, text, self._outbox.stamp(now))
             self._reply(admitted, ask, now)
+        else:
+            self._doubts.heard(message.agent_id, admitted.source)
         self._tell(now)
 
     def unregister(self, admitted: Admitted, message: m.Unregister, now: Moment) -> None:
@@ -122,16 +123,18 @@ class McpAgent:
             self._hold(admitted, now)
             return
         kind = m.JoinSceneResponse if isinstance(message, m.JoinScene) else m.SceneJoinResponse
-        members = self._members.setdefault(message.scene, {})
-        if message.agent_id in members or len(members) < limits.LAN_MEMBERS:
-            expires = now.steady + _MEMBERSHIP * self._settings.announce_interval
-            members[message.agent_id] = admitted.source, expires
-            self._primary.setdefault(message.scene, self._first(message.scene))
+        self._groups.let_in(message.scene, message.agent_id, admitted.source, now)
         try:
             data = self._outbox.write(kind(message.agent_id, found, stamp))
         except ValidationError:  # with identifiers that long the members do not fit
             data = self._outbox.write(kind(message.agent_id, m.SceneAnswer(*_without_members(found)), stamp))
         self._answer(admitted, [data], now)
+
+    def evict(self, agents: Iterable[str], now: Moment) -> None:
+        """Forget what agents have registered, and tell the members of their groups."""
+        for agent_id in agents:
+            self.registry.evict(agent_id)
+        self._tell(now)
 
     def answered_probe(self, key: Key, now: Moment) -> None:
         """Take note that the endpoint of a suspect answered."""
@@ -151,13 +154,16 @@ class McpAgent:
         return counts
 
     def timer(self) -> float | None:
-        """Return when silence comes to something next."""
-        return self.registry.timer()
+        """Return when silence comes to something next, or there is something to tell or to ask."""
+        dues = [part.timer() for part in (self.registry, self._groups, self._doubts)]
+        return min((due for due in dues if due is not None), default=None)
 
     def on_timer(self, now: Moment) -> None:
         """Do what silence has come to."""
         self.registry.on_timer(now.steady)
         self._tell(now)
+        self._groups.on_timer(now)
+        self._doubts.on_timer(now)
 
     def _judge(self, admitted: Admitted, message: m.Register, now: Moment) -> tuple[Outcome, str]:
         judgement = admitted.judgement
@@ -181,42 +187,11 @@ class McpAgent:
         self._on_change(change)
 
     def _tell(self, now: Moment) -> None:
-        """Tell members what has changed in their groups, after all of it has. Spec: SDP §8.3, §9.2."""
+        """Tell members what has changed in their groups, after all of it has, and ask who is silent."""
         changes, self._changes = self._changes, []
-        if not self._members:
-            return
         for change in changes:
-            for scene in sorted(_scenes_of(change.before) | _scenes_of(change.after)):
-                if scene in self._members:
-                    self._tell_change(scene, change, now)
-
-    def _tell_change(self, scene: str, change: Change, now: Moment) -> None:
-        event = _event_of(scene, change)
-        listed = change.listed
-        status = change.after.health.status if change.after else HealthStatus.OFFLINE
-        if event is not None:
-            self._notify(scene, event, listed.key, status, now)
-        first = self._first(scene)
-        if first != self._primary.get(scene):
-            self._primary[scene] = first
-            found = self.registry.get(first) if first else None
-            if first and found:
-                self._notify(scene, GroupEvent.PRIMARY_CHANGED, first, found.health.status, now)
-
-    def _notify(self, scene: str, event: GroupEvent, key: Key, status: HealthStatus, now: Moment) -> None:
-        notice = m.SceneEvent(scenes.group_id(scene), event, *key, status, self._outbox.stamp(now))
-        data = self._outbox.write(notice)
-        members = self._members[scene]
-        for agent_id, (peer, expires) in tuple(members.items()):
-            if expires <= now.steady:
-                del members[agent_id]
-                continue
-            for pause in _NOTICES:
-                self._outbox.send(data, now, peer, after=pause)
-
-    def _first(self, scene: str) -> Key | None:
-        first = scenes.first(self.registry.in_scene(scene))
-        return first.key if first else None
+            self._groups.changed(change, now)
+            self._doubts.changed(change, now)
 
 
 def _record(listed: Listed) -> SkillRecord:
@@ -226,15 +201,3 @@ def _record(listed: Listed) -> SkillRecord:
 
 def _without_members(found: m.SceneAnswer) -> tuple[str, str, m.ConnectionInfo, m.SkillInfo]:
     return found.scene_id, found.group_id, found.connection_info, found.skill_info
-
-
-def _scenes_of(listed: Listed | None) -> frozenset[str]:
-    """Return the scenes whose groups a skill is in; a hint is in none."""
-    return frozenset(listed.registration.scenes) if listed and not listed.is_hint else frozenset()
-
-
-def _event_of(scene: str, change: Change) -> GroupEvent | None:
-    was, is_now = (scene in _scenes_of(listed) for listed in (change.before, change.after))
-    if was and is_now:
-        return GroupEvent.STATUS_CHANGED if change.what is What.STATUS else None
-    return GroupEvent.MEMBER_JOINED if is_now else GroupEvent.MEMBER_LEFT

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire import limits
 from skillwire.protocols.skill_discovery.agenda import Agenda
+from skillwire.protocols.skill_discovery.doubts import SILENT_SKILL
 from skillwire.protocols.skill_discovery.events import Acknowledged
 from skillwire.protocols.skill_discovery.messages import (
     Endpoint,
@@ -44,6 +45,8 @@ _START_SECONDS: Final = 10.0
 _BEAT_JITTER: Final = 0.1
 #: Seconds after the first registration: soon, so that whoever missed it asks for it.
 _FIRST_BEAT: Final = (0.6, 1.4)
+#: Seconds after which a beat that was asked for is said again.
+_AGAIN: Final = 0.2
 
 
 class Offer(NamedTuple):
@@ -108,6 +111,7 @@ class RouteAgent:
         self._is_settled = False
         self._pace = settings.rate * _FULL_PACE
         self._next_slot = 0.0
+        self._doubted = 0.0
 
     def offer(self, offer: Offer, now: Moment) -> None:
         """Offer a skill, or offer it otherwise than before.
@@ -152,6 +156,9 @@ class RouteAgent:
             self._register_again(skill_id, source, now)
             return
         self._know(source, now)
+        if rest == SILENT_SKILL:
+            self._say_alive(skill_id, now)
+            return
         told = self._told.get(("register", skill_id))
         if told is None or told.acknowledged.get(source) is message.status:
             return
@@ -193,12 +200,25 @@ class RouteAgent:
         self._told.pop(what, None)
         self._agenda.cancel(what)
 
-    def _beat(self, skill_id: str, now: Moment) -> None:
+    def _beat(self, skill_id: str, now: Moment) -> bytes:
         stamp = self._outbox.stamp(now)
         beat = Heartbeat(self._agent_id, skill_id, self._health(skill_id), stamp)
-        self._outbox.send(self._outbox.write(beat), now)
+        data = self._outbox.write(beat)
+        self._outbox.send(data, now)
         pause = self._settings.heartbeat_interval * self._outbox.random.uniform(1 - _BEAT_JITTER, 1)
         self._agenda.set(("beat", skill_id), now.steady + pause)
+        return data
+
+    def _say_alive(self, skill_id: str, now: Moment) -> None:
+        """Beat at once, since somebody doubts that a skill is there; not faster than others read from one source.
+
+        It was the loss of datagrams, so it is said twice.
+        """
+        if self._doubted > now.steady + self._settings.burst / 2 / self._pace:
+            return
+        self._doubted = max(self._doubted, now.steady) + 2 / self._pace
+        data = self._beat(skill_id, now)
+        self._outbox.send(data, now, after=_AGAIN)
 
     def _say(self, kind: str, skill_id: str, now: Moment) -> None:
         told = self._told[kind, skill_id]

@@ -1,8 +1,8 @@
 """The network as one agent sees it: the registries of its links, made one.
 
-A skill that is heard of over several links is listed once, as it is best reached: who may be called before who may not,
-certified before not, then by the order of the links, IPv4 first. A change of a registry is a change of the network only
-when it makes a difference to that. Scenes follow from what is listed, by the rule by which all agents rank a group's
+A skill that is heard of over several links is listed once, as it is best reached: over the first link, IPv4 before
+IPv6, unless it fell silent there and not on another. A change of a registry is a change of the network only when it
+makes a difference to that. Scenes follow from what is listed, by the rule by which all agents rank a group's
 members. Spec: SDP §2, §4.
 """
 
@@ -15,7 +15,7 @@ from skillwire.protocols.skill_discovery import scenes
 from skillwire.protocols.skill_discovery.listing import Change, What
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from skillwire.model.ledger import Moment
     from skillwire.protocols.skill_discovery.listing import Key, Listed
@@ -63,7 +63,7 @@ class View:
         ]
         if not found:
             return None
-        listed, zone = min(found, key=lambda one: _rank(one[0])) if len(found) > 1 else found[0]
+        listed, zone = _best(found) if len(found) > 1 else found[0]
         return _skill(listed, zone, self._now())
 
     def keys(self) -> list[Key]:
@@ -104,7 +104,8 @@ class View:
             if one is not None:
                 self._dirty.update(one.registration.scenes)
         if after is not None and change.after is None and before is not None:
-            self._moved[listed.key] = change  # perhaps it is about to leave its other addresses, too
+            if after.is_usable:  # perhaps it is about to leave its other addresses, too
+                self._moved[listed.key] = change
             return
         if after is not None:
             self._told[listed.key] = after
@@ -149,8 +150,17 @@ def members_of(providers: Iterable[LanSkill]) -> tuple[LanMember, ...]:
     )
 
 
-def _rank(listed: Listed) -> tuple[bool, bool, bool]:
-    return listed.is_hint, not listed.health.is_usable, not listed.is_verified
+def _best(found: Sequence[tuple[Listed, str]]) -> tuple[Listed, str]:
+    """Return where a skill is reached: over the first link, or another one where it is certainly better.
+
+    A skill that falls silent does so on all links, though not in the same moment; that is no reason to go from one to
+    the other. So what is suspected on another link is no better.
+    """
+    registered = [one for one in found if not one[0].is_hint] or found
+    first, *others = sorted(registered, key=lambda one: not one[0].is_verified)
+    if first[0].health.is_usable:
+        return first
+    return next((one for one in others if one[0].health.is_usable and not one[0].health.is_suspect), first)
 
 
 def _skill(listed: Listed, zone: str, now: Moment) -> LanSkill:
@@ -177,10 +187,11 @@ def _kind(before: LanSkill | None, after: LanSkill, change: Change) -> str:
     """Return what a change of one registry is for the network; empty for nothing."""
     if before is None:
         return "registered"
-    if before._replace(status=after.status, heard=after.heard, is_stale=after.is_stale) != after:
-        return "updated"
     if before.status != after.status:
         return "status"
+    if before._replace(heard=after.heard, is_stale=after.is_stale) != after:
+        return "updated"
     if after.is_stale and not before.is_stale:
         return "stale"
-    return "suspected" if change.what is What.SUSPECTED else ""
+    is_of_this = change.listed.registration.endpoint.host == after.host.partition("%")[0]
+    return "suspected" if change.what is What.SUSPECTED and is_of_this else ""

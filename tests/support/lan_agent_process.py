@@ -1,0 +1,111 @@
+"""An agent of the local network in a process of its own: settings and orders are lines of JSON, and so is its news.
+
+The first line is ``{"settings": {...}, "figures": {...}, "offers": [...]}``. Each line after it is an order by its name:
+``snapshot``, ``discover``, ``scene``, ``announce``, ``report``, ``counters``, ``stop``; its answer is a line with
+``answer``. Changes are lines with ``change``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import time
+from typing import Any
+
+from skillwire.adapters.lan.agent import LanAgent
+from skillwire.errors import SkillwireError
+from skillwire.protocols.skill_discovery.configuration import LanSettings
+from skillwire.protocols.skill_discovery.messages import Endpoint, HealthStatus, SkillType
+from skillwire.protocols.skill_discovery.route_agent import Offer
+from skillwire.protocols.skill_discovery.settings import DiscoverySettings
+
+
+def offers_of(wanted: list[dict[str, Any]]) -> list[Offer]:
+    """Return offers as they are written in JSON."""
+    return [
+        Offer(
+            one["skill"],
+            one.get("version", "1.0.0"),
+            SkillType.TOOL,
+            Endpoint(one.get("host", ""), one.get("port", 8080)),
+            tuple(one.get("capabilities", ("user-auth",))),
+            tuple(one.get("scenes", ("auth",))),
+        )
+        for one in wanted
+    ]
+
+
+def lists_as_tuples(values: dict[str, Any]) -> dict[str, Any]:
+    """Return settings as they are in our values."""
+    return {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
+
+
+def told(value: Any) -> Any:
+    """Return a value of the model as JSON."""
+    if isinstance(value, tuple) and hasattr(value, "_asdict"):
+        return {name: told(one) for name, one in value._asdict().items()}
+    if isinstance(value, tuple | list):
+        return [told(one) for one in value]
+    return dict(value) if hasattr(value, "items") else value
+
+
+def say(**line: Any) -> None:
+    """Print one line."""
+    sys.stdout.write(json.dumps(line) + "\n")
+    sys.stdout.flush()
+
+
+async def obey(agent: LanAgent, order: dict[str, Any]) -> Any:
+    """Carry out one order."""
+    match order["do"]:
+        case "snapshot":
+            return agent.snapshot()
+        case "discover":
+            return await agent.discover(capabilities=order.get("capabilities", ()), patience=order.get("patience"))
+        case "scene":
+            return await agent.request_scene(order["scene"], order.get("capabilities", ()))
+        case "announce":
+            return agent.announce(offers_of(order["offers"]))
+        case "report":
+            return agent.report(order["skill"], HealthStatus(order["status"]), order.get("detail", ""))
+        case "counters":
+            return agent.counters
+    raise AssertionError(order)
+
+
+async def main() -> None:
+    """Live until told to stop, or until nobody is there to tell."""
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader(limit=2**24)
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    first = json.loads(await reader.readline())
+    figures = DiscoverySettings(**lists_as_tuples(first["figures"]))
+    settings = LanSettings(**lists_as_tuples(first["settings"]), figures=figures)
+    agent = LanAgent(settings, keeps_state=first.get("keeps_state", False))
+    agent.announce(offers_of(first["offers"]))
+    changes = agent.listen()
+    began = time.time()
+    await agent.start()
+    say(answer="started", began=began)
+
+    async def hear() -> None:
+        async for change in changes:
+            say(change=told(change))
+
+    hearing = asyncio.create_task(hear())
+    while line := await reader.readline():
+        order = json.loads(line)
+        if order["do"] == "stop":
+            break
+        try:
+            say(answer=told(await obey(agent, order)))
+        except SkillwireError as error:
+            say(answer={"error": error.code})
+    await agent.stop()
+    await hearing
+    say(answer="stopped")
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,0 +1,122 @@
+"""Agents in processes of their own, as tests talk with them: see :mod:`tests.support.lan_agent_process`."""
+
+from __future__ import annotations
+
+import json
+import queue
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+from tests.support import lan_agent_process
+
+PATIENCE = 30.0
+#: Ten times faster than by default, so that nobody waits half a minute for an eviction.
+FAST = {"heartbeat_interval": 0.5, "eviction": 4.0, "announce_interval": 3.0, "flap_limit": 100.0}
+
+
+class Agent:
+    """An agent in a process.
+
+    Args:
+        process: with pipes.
+        name: of the agent.
+        skills: that it offers.
+        settings: of discovery, by name.
+        figures: of it.
+    """
+
+    def __init__(self, process, name, skills=(), *, settings=None, figures=None, keeps_state=False):
+        self.process = process
+        self.name = name
+        self.changes: list[dict] = []
+        self._lines: queue.Queue = queue.Queue()
+        threading.Thread(target=self._read, daemon=True).start()
+        defaults = {"agent_id": name, "use_unverified": True, "mdns": False}
+        offers = [{"skill": skill} for skill in skills]
+        self._write(
+            settings=defaults | (settings or {}), figures=figures or FAST, offers=offers, keeps_state=keeps_state
+        )
+
+    def started(self):
+        """Wait until it is there; return it."""
+        assert self._answer() == "started"
+        return self
+
+    def ask(self, do, **order):
+        """Give an order; return what it came to."""
+        self._write(do=do, **order)
+        return self._answer()
+
+    def stop(self):
+        """Have it say goodbye and end."""
+        assert self.ask("stop") == "stopped"
+        assert self.process.wait(PATIENCE) == 0
+
+    def skills(self):
+        """Return what it lists: skill → status."""
+        return {skill["skill_id"]: skill["status"] for skill in self.ask("snapshot")["skills"]}
+
+    def wait_for(self, condition, what):
+        """Wait until a condition holds of what it lists, looking again with each change that it tells."""
+        ends = time.monotonic() + PATIENCE
+        while not condition(found := self.skills()):
+            assert time.monotonic() < ends, f"{self.name}: {what}: {found}"
+            self._next_change(min(1.0, max(0.0, ends - time.monotonic())))
+
+    def wait_for_change(self, kind, skill):
+        """Wait until it has told a change; return it."""
+        ends = time.monotonic() + PATIENCE
+        seen = 0
+        while True:
+            for change in self.changes[seen:]:
+                if change["kind"] == kind and change["skill"] and change["skill"]["skill_id"] == skill:
+                    return change
+            seen = len(self.changes)
+            assert time.monotonic() < ends, f"{self.name}: no {kind} of {skill} in {self.changes}"
+            self._next_change(1.0)
+
+    def _next_change(self, seconds):
+        try:
+            line = self._lines.get(timeout=seconds)
+        except queue.Empty:
+            return
+        assert "change" in line, line
+        self.changes.append(line["change"])
+
+    def _answer(self):
+        ends = time.monotonic() + PATIENCE
+        while True:
+            line = self._lines.get(timeout=max(0.0, ends - time.monotonic()))
+            if "answer" in line:
+                return line["answer"]
+            self.changes.append(line["change"])
+
+    def _write(self, **line):
+        self.process.stdin.write(json.dumps(line) + "\n")
+        self.process.stdin.flush()
+
+    def _read(self):
+        for line in self.process.stdout:
+            self._lines.put(json.loads(line))
+
+
+def on_host(network, host, skills=(), **options):
+    """Start an agent on a host of a network; ``started()`` waits for it."""
+    process = network.start(host, sys.executable, Path(lan_agent_process.__file__))
+    return Agent(process, f"agent-{host}", skills, **options)
+
+
+def on_loopback(name, skills=(), *, home, **options):
+    """Start an agent on the loopback interface."""
+    process = subprocess.Popen(
+        [sys.executable, lan_agent_process.__file__],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={"PATH": "/usr/bin:/bin", "SKILLWIRE_HOME": str(home), "HOME": str(home)},
+    )
+    options["settings"] = {"interfaces": ["127.0.0.1"]} | options.get("settings", {})
+    return Agent(process, name, skills, **options)

@@ -1,0 +1,210 @@
+"""Five hosts on one network, in network namespaces: multicast between real processes that leaves no machine.
+
+A namespace of its own is the switch, with two bridges: ``cut`` takes a host's cable out without the host noticing,
+``split`` puts some hosts on the second bridge, ``linkdown`` is what the host does notice. There is no IGMP snooping on
+the bridges: without a querier it ends multicast after minutes. Loss is nftables' doing: not every kernel has netem.
+
+Names hold the process that made them, so that several test processes do not meet, and so that what a killed one left
+behind is found and removed by the next.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+HOSTS = 5
+PATIENCE = 30.0
+_numbers = count(1)
+_NAME = re.compile(r"swt([0-9a-f]+)n\d+(?:s|h\d+)")
+_LOSS = """table inet loss
+delete table inet loss
+table inet loss {{ chain heard {{
+  type filter hook input priority 0; iifname != "lo" numgen random mod 100 < {percent} drop;
+}} }}
+"""
+
+
+class Network:
+    """The hosts 1, 2, 3 and so on, each with an IPv4 and an IPv6 address on ``eth0``."""
+
+    def __init__(self, hosts=HOSTS):
+        self.prefix = f"swt{os.getpid():x}n{next(_numbers)}"
+        self.hosts = range(1, hosts + 1)
+        self.processes: list[subprocess.Popen[str]] = []
+
+    def up(self):
+        """Make the hosts.
+
+        Raises:
+            OSError: this machine does not let us, with its reason.
+        """
+        _run("ip", "netns", "add", self._switch)
+        lines = ["link set lo up"]
+        for bridge in ("br0", "br1"):
+            lines.append(f"link add {bridge} type bridge stp_state 0 forward_delay 0 mcast_snooping 0")
+            lines.append(f"link set {bridge} up")
+        self._batch(self._switch, lines)
+        for host in self.hosts:
+            _run("ip", "netns", "add", self.namespace(host))
+            port = ["link", "add", self._port(host), "netns", self._switch, "type", "veth", "peer", "name", "eth0"]
+            _run("ip", *port, "netns", self.namespace(host))
+            self._batch(self._switch, [f"link set {self._port(host)} master br0 up"])
+            self._batch(self.namespace(host), ["link set lo up", *self._addresses(host), *self._routes()])
+
+    def down(self):
+        """End every process on the hosts, and remove them."""
+        for process in self.processes:
+            if process.poll() is None:
+                process.kill()
+            process.communicate(timeout=PATIENCE)
+        for name in (*map(self.namespace, self.hosts), self._switch):
+            _remove(name)
+
+    def namespace(self, host):
+        """Return the name of a host's namespace."""
+        return f"{self.prefix}h{host}"
+
+    def address(self, host, family=4):
+        """Return the address of a host."""
+        return f"10.99.0.{host}" if family == 4 else f"fd99::{host}"
+
+    def command(self, host, *command):
+        """Return what runs a command on a host."""
+        return ["ip", "netns", "exec", self.namespace(host), *map(str, command)]
+
+    def start(self, host, *command, **options):
+        """Start a process on a host, with pipes for text; it is ended with the network at the latest."""
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True} | options
+        process = subprocess.Popen(self.command(host, *command), **pipes)
+        self.processes.append(process)
+        return process
+
+    def run(self, host, *command, **options):
+        """Run a command on a host; return what it printed."""
+        return _run(*self.command(host, *command), **options)
+
+    def cut(self, host):
+        """Take a host's cable out; the host does not notice."""
+        self._batch(self._switch, [f"link set {self._port(host)} nomaster"])
+
+    def heal(self, host):
+        """Put it back."""
+        self._batch(self._switch, [f"link set {self._port(host)} master br0"])
+
+    def split(self, *hosts):
+        """Put hosts on a network of their own."""
+        self._batch(self._switch, [f"link set {self._port(host)} master br1" for host in hosts])
+
+    def join(self):
+        """Put all on one network again."""
+        self._batch(self._switch, [f"link set {self._port(host)} master br0" for host in self.hosts])
+
+    def crash(self, host):
+        """Kill every process of a host."""
+        for pid in _run("ip", "netns", "pids", self.namespace(host)).split():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(pid), signal.SIGKILL)
+
+    def linkdown(self, host):
+        """Take the host's own interface down, which the host notices."""
+        self._batch(self.namespace(host), ["link set eth0 down"])
+
+    def linkup(self, host):
+        """Bring it up again, with what the kernel forgot of it."""
+        lines = [line.replace("addr add", "addr replace") for line in self._addresses(host)]
+        self._batch(self.namespace(host), [*lines, *self._routes()])
+
+    def loss(self, host, percent):
+        """Lose a share of what a host hears."""
+        if shutil.which("nft") is None:
+            pytest.skip("nft is not installed, which loses datagrams")
+        rules = _LOSS.format(percent=percent) if percent else "table inet loss\ndelete table inet loss\n"
+        self.run(host, "nft", "-f", "-", input=rules)
+
+    @property
+    def _switch(self):
+        return f"{self.prefix}s"
+
+    def _port(self, host):
+        return f"{self.prefix}p{host}"
+
+    def _addresses(self, host):
+        yield f"addr add {self.address(host)}/24 dev eth0"
+        yield "link set eth0 up multicast on"
+        yield f"addr add {self.address(host, 6)}/64 dev eth0 nodad"
+
+    def _routes(self):
+        # What real hosts have; without a route multicast cannot be sent at all.
+        yield "route replace default via 10.99.0.254 dev eth0 onlink"
+
+    def _batch(self, namespace, lines):
+        _run("ip", "-n", namespace, "-batch", "-", input="".join(f"{line}\n" for line in lines))
+
+
+@contextlib.contextmanager
+def network(hosts=HOSTS):
+    """Give a network; skip the test where none can be made. Nothing of it is left, whatever happens."""
+    if reason := _obstacle():
+        pytest.skip(reason)
+    _remove_abandoned()
+    made = Network(hosts)
+    try:
+        try:
+            made.up()
+        except OSError as error:
+            pytest.skip(f"no network namespaces here: {error}")
+        yield made
+    finally:
+        made.down()
+
+
+def _obstacle():
+    """Return why there can be no namespaces; nothing when there may be."""
+    if sys.platform != "linux":
+        return "network namespaces are Linux's"
+    if os.geteuid():
+        return "network namespaces need root"
+    if shutil.which("ip") is None:
+        return "ip (iproute2) is not installed"
+    return ""
+
+
+def _remove_abandoned():
+    """Remove what a test process left behind that is no more."""
+    for line in _run("ip", "netns", "list").splitlines():
+        name = line.partition(" ")[0]
+        if (found := _NAME.fullmatch(name)) and not Path("/proc", str(int(found[1], 16))).exists():
+            _remove(name)
+
+
+def _remove(name):
+    if not Path("/run/netns", name).exists():
+        return
+    for pid in _run("ip", "netns", "pids", name).split():
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(int(pid), signal.SIGKILL)
+    with contextlib.suppress(OSError):  # another process removed it
+        _run("ip", "netns", "delete", name)
+
+
+def _run(*command, **options):
+    """Run a command; return what it printed.
+
+    Raises:
+        OSError: it failed, with what it said.
+    """
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE, **options)
+    if done.returncode:
+        said = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
+        raise OSError(f"{' '.join(command)}: {said[0]}")
+    return done.stdout

@@ -113,7 +113,7 @@ class Elsewhere:
         if code:
             raise click.exceptions.Exit(code)
         installed = next(row for row in self._client.installed() if row.name == skill.name)
-        return Path(self._client.root) / installed.placement.folders[0]
+        return Path(self._client.root) / installed.placement.folders[0] / installed.name
 
     def provide(self, folder: Path, wanted: bool | None, port: int) -> None:
         """Serve the installed skill in the scene, which creates the group; ask first unless that is said."""

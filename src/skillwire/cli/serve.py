@@ -47,6 +47,7 @@ def command(
     log_format: str,
     lan: bool,
     interfaces: tuple[str, ...],
+    scenes: tuple[str, ...],
     discovery: str | None,
 ) -> None:
     """Serve the skills in each FOLDER over HTTP, and follow their changes.
@@ -67,7 +68,7 @@ def command(
     events = EventStream(shown=output.as_json)
     configure_logging(log_format, events.hear)
     configuration = read_server_configuration(config, grant_all=grant_all, workers=workers)
-    network = read_lan(configuration.discovery, lan=lan, interfaces=interfaces, discovery=discovery)
+    network = read_lan(configuration.discovery, lan=lan, interfaces=interfaces, discovery=discovery, scenes=scenes)
     application = app(
         folders,
         base_url=base_url,
@@ -77,6 +78,8 @@ def command(
         configuration=configuration,
         lan=network,
     )
+    if application.lan is not None:
+        application.lan.scenes = scenes
     with ExitStack() as stack:
         listeners = [stack.enter_context(one) for one in listen_for(network, host, port)]
         address = address_of(listeners[0])

@@ -32,6 +32,13 @@ def lan_options(function: F) -> F:
             help="Network interface, or its address, to do that on; all that are up unless given.",
         ),
         click.option(
+            "--scene",
+            "scenes",
+            multiple=True,
+            metavar="NAME",
+            help="A scene that the skills take part in, beside those that their folders name; repeatable.",
+        ),
+        click.option(
             "--discovery",
             metavar="FILE",
             type=click.Path(exists=True, dir_okay=False),
@@ -44,7 +51,12 @@ def lan_options(function: F) -> F:
 
 
 def read_lan(
-    configured: LanSettings | None, *, lan: bool, interfaces: Sequence[str], discovery: str | None
+    configured: LanSettings | None,
+    *,
+    lan: bool,
+    interfaces: Sequence[str],
+    discovery: str | None,
+    scenes: Sequence[str] = (),
 ) -> LanSettings | None:
     """Return how the local network is spoken; None when it is not.
 
@@ -56,8 +68,8 @@ def read_lan(
         ValidationError: ``DISCOVERY_CONFIGURATION``. StorageError, DecodeError: a file cannot be read.
     """
     if not lan:
-        if interfaces or discovery is not None:
-            name = "--interface" if interfaces else "--discovery"
+        if interfaces or scenes or discovery is not None:
+            name = "--interface" if interfaces else "--scene" if scenes else "--discovery"
             raise UsageError("USAGE", f"{name} means nothing without --lan", fix="Add --lan.")
         return None
     settings = _settings(configured, discovery)

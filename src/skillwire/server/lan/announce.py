@@ -47,18 +47,22 @@ class Announcement(NamedTuple):
     left: tuple[Left, ...] = ()
 
 
-def make_announcement(skills: Iterable[Skill], endpoint: Endpoint, agent_id: str) -> Announcement:
+def make_announcement(
+    skills: Iterable[Skill], endpoint: Endpoint, agent_id: str, scenes: tuple[str, ...] = ()
+) -> Announcement:
     """Return what is announced of ``skills``, which everybody may use.
 
     Args:
         skills: in the order in which they are announced when there are too many.
         endpoint: of this server; an empty host is the address that a datagram is sent from.
         agent_id: of the agent that announces.
+        scenes: that every skill takes part in, beside its own.
     """
     offers: dict[str, Offer] = {}
     left: list[Left] = []
     for skill in skills:
         offer = make_offer(skill, endpoint)
+        offer = offer._replace(scenes=tuple(dict.fromkeys((*offer.scenes, *scenes))))
         reason = _flaw(offer, agent_id)
         if reason is None and len(offers) >= limits.LAN_SKILLS_PER_AGENT:
             reason = f"an agent announces at most {int(limits.LAN_SKILLS_PER_AGENT):,} skills"

@@ -81,6 +81,7 @@ class LanService:
         make_agent: returns an agent that has not begun, by the settings that fit, and what says how a skill of ours
             is. Called in a thread.
 
+    ``scenes`` are those that every skill takes part in, beside its own; set before :meth:`start`.
     ``trouble`` says why there is no network, while there is none; ``tls_port`` where connection secrets are handed out,
     0 while they are not.
     """
@@ -93,6 +94,7 @@ class LanService:
         make_agent: Callable[[LanSettings, Callable[[str], HealthStatus]], Agent],
     ) -> None:
         self.settings = settings
+        self.scenes: tuple[str, ...] = ()
         self.trouble = ""
         self.tls_port = 0
         self._publication = publication
@@ -253,7 +255,7 @@ class LanService:
         """Make the offers of a revision; in a thread."""
         if self._endpoint is None:
             return
-        announcement = make_announcement(revision.catalog.skills.values(), self._endpoint, agent_id)
+        announcement = make_announcement(revision.catalog.skills.values(), self._endpoint, agent_id, self.scenes)
         self._offers = announcement.offers
         self._skills = {name: revision.catalog.skills[name] for name in announcement.offers}
         if announcement.left != self._left:

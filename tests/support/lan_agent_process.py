@@ -1,6 +1,6 @@
 """An agent of the local network in a process of its own: settings and orders are lines of JSON, and so is its news.
 
-The first line is ``{"settings": {...}, "figures": {...}, "offers": [...]}``. Each line after it is an order by its name:
+The first line is ``{"settings": {...}, "figures": {...}, "offers": [...]}``. Each line after it is an order by name:
 ``snapshot``, ``discover``, ``scene``, ``announce``, ``report``, ``counters``, ``stop``; its answer is a line with
 ``answer``. Changes are lines with ``change``.
 """

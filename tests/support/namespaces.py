@@ -28,9 +28,9 @@ _numbers = count(1)
 _NAME = re.compile(r"swt([0-9a-f]+)n\d+(?:s|h\d+)")
 _LOSS = """table inet loss
 delete table inet loss
-table inet loss {{ chain heard {{
-  type filter hook input priority 0; iifname != "lo" numgen random mod 100 < {percent} drop;
-}} }}
+table inet loss {{
+  chain heard {{ type filter hook input priority 0; iifname != "lo" numgen random mod 100 < {percent} drop; }}
+}}
 """
 
 

@@ -125,10 +125,10 @@ class Conditions:
 
 async def _called(check: Callable[[], object]) -> object:
     """Return what ``check`` returns; a coroutine runs in the loop, anything else in a thread of its own."""
-    if inspect.iscoroutinefunction(check):
-        try:
+    try:
+        if inspect.iscoroutinefunction(check):
             return await check()
-        except SystemExit as error:  # which would end the server
-            raise RuntimeError("a health check that exits") from error
-    found = await in_thread(check, lambda: None)
-    return await found if inspect.isawaitable(found) else found
+        found = await in_thread(check, lambda: None)
+        return await found if inspect.isawaitable(found) else found
+    except SystemExit as error:  # which would end the server
+        raise RuntimeError("a health check that exits") from error

@@ -197,6 +197,7 @@ def test_what_is_wrong_with_discovery_is_said_where_it_stands():
     for text, line in (("[discovery]\n[discovery.udp]\nprot = 1\n", 3), ("[discovery]\nudp = 1\n", 2)):
         with pytest.raises(ValidationError) as caught:
             read(text)
+        assert caught.value.place
         assert (caught.value.code, caught.value.place.line) == ("DISCOVERY_CONFIGURATION", line)
     with pytest.raises(UsageError, match="must be a table"):
         read("discovery = 1\n")
@@ -207,6 +208,7 @@ def test_files_that_discovery_names_lie_beside_the_configuration(tmp_path):
         '[discovery.trust]\nroots = ["root.pem"]\nrenewFrom = "https://ca.example/"\n'
     )
     found = load_configuration(tmp_path / "server.toml").discovery
+    assert found
     assert (found.roots, found.renew_from) == ((str(tmp_path / "root.pem"),), "https://ca.example/")
 
 

@@ -1,0 +1,85 @@
+"""What serve --lan reads, from where, and where it then listens."""
+
+from __future__ import annotations
+
+import socket
+from contextlib import ExitStack
+
+import pytest
+
+from skillwire.cli.serve_lan import listen_for, read_lan
+from skillwire.errors import SkillwireError, UsageError, ValidationError
+from skillwire.protocols.skill_discovery.configuration import LanSettings
+
+CONFIGURED = LanSettings(port=5001)
+EVERY = "0.0.0.0"  # noqa: S104  # what is listened at
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path, monkeypatch):
+    monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+
+
+def read(configured=None, *, lan=True, interfaces=(), discovery=None):
+    return read_lan(configured, lan=lan, interfaces=interfaces, discovery=discovery)
+
+
+def test_without_lan_there_is_none():
+    assert read(CONFIGURED, lan=False) is None
+
+
+@pytest.mark.parametrize("options", [{"interfaces": ("eth0",)}, {"discovery": "lan.yaml"}])
+def test_its_options_mean_nothing_without_it(options):
+    with pytest.raises(UsageError, match="means nothing without --lan"):
+        read(lan=False, **options)
+
+
+def test_the_usual_unless_something_is_said():
+    assert read() == LanSettings()
+
+
+def test_what_is_nearest_counts(tmp_path):
+    (tmp_path / "skillwire.toml").write_text("[discovery.udp]\nport = 5002\n")
+    assert read().port == 5002
+    assert read(CONFIGURED).port == 5001
+    (tmp_path / "lan.yaml").write_text("discovery:\n  udp:\n    port: 5003\n")
+    assert read(CONFIGURED, discovery=str(tmp_path / "lan.yaml")).port == 5003
+    (tmp_path / "lan.toml").write_text("[discovery.udp]\nport = 5004\n")
+    assert read(CONFIGURED, discovery=str(tmp_path / "lan.toml")).port == 5004
+
+
+def test_interfaces_stand_over_all():
+    assert read(LanSettings(port=5001, interfaces=("eth1",)), interfaces=("eth0", "lo")) == LanSettings(
+        port=5001, interfaces=("eth0", "lo")
+    )
+
+
+def test_a_file_that_is_wrong_is_said_with_its_place(tmp_path):
+    (tmp_path / "lan.yaml").write_text("discovery:\n  udp:\n    prot: 5003\n")
+    with pytest.raises(ValidationError) as caught:
+        read(discovery=str(tmp_path / "lan.yaml"))
+    assert caught.value.place
+    assert (caught.value.code, caught.value.place.line) == ("DISCOVERY_CONFIGURATION", 3)
+
+
+def hosts(lan, host, port=0):
+    with ExitStack() as stack:
+        return [stack.enter_context(one).getsockname()[0] for one in listen_for(lan, host, port)]
+
+
+def test_it_listens_where_others_reach_it_only_with_lan():
+    assert hosts(None, None) == ["127.0.0.1"]
+    assert hosts(CONFIGURED, None)[0] == EVERY
+    assert hosts(CONFIGURED, "127.0.0.1") == ["127.0.0.1"]
+    assert hosts(None, EVERY) == [EVERY]
+
+
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="this machine has no IPv6")
+def test_it_listens_in_both_families_at_one_port():
+    with ExitStack() as stack:
+        listeners = [stack.enter_context(one) for one in listen_for(CONFIGURED, None, 0)]
+        assert [one.getsockname()[0] for one in listeners] == [EVERY, "::"]
+        assert len({one.getsockname()[1] for one in listeners}) == 1
+        with pytest.raises(SkillwireError, match="PORT_IN_USE"):
+            listen_for(CONFIGURED, None, listeners[0].getsockname()[1])

@@ -1,0 +1,168 @@
+"""The life of an agent in a server: what it announces and when, how it hears of changes, and how it leaves."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+
+import pytest
+from tests.support.fake_lan_agent import no_network
+from tests.support.publishing import write_skill
+
+from skillwire.protocols.skill_discovery.messages import Endpoint, HealthStatus, Reason, SkillType
+from skillwire.server.lan import service
+from skillwire.server.lan.conditions import BROKEN
+from skillwire.server.publisher import Publisher
+
+
+async def test_what_everybody_may_see_is_announced_and_nothing_else(serve):
+    site = await serve()
+    assert list(site.agent.offers) == ["leads-sync"]
+    offer = site.agent.offers["leads-sync"]
+    assert (offer.endpoint, offer.skill_type, offer.scenes) == (Endpoint("", 8000), SkillType.TOOL, ("auth",))
+
+
+async def test_changes_of_the_folders_are_followed(serve, skills):
+    site = await serve()
+    write_skill(skills, "csv-profile")
+    await site.until(lambda agent: set(agent.offers) == {"leads-sync", "csv-profile"})
+    write_skill(skills, "csv-profile", version="2.0.0")
+    await site.until(lambda agent: agent.offers["csv-profile"].version == "2.0.0")
+    shutil.rmtree(skills / "leads-sync")
+    await site.until(lambda agent: set(agent.offers) == {"csv-profile"})
+
+
+async def test_a_skill_that_is_closed_says_goodbye(serve, skills):
+    site = await serve()
+    (skills / "leads-sync" / "skill.toml").write_text('access = "private"\n')
+    await site.until(lambda agent: not agent.offers)
+    (skills / "leads-sync" / "skill.toml").write_text('access = "restricted"\n')
+    write_skill(skills, "csv-profile")
+    await site.until(lambda agent: set(agent.offers) == {"csv-profile"})
+
+
+async def test_a_broken_skill_is_degraded_until_it_is_mended(serve, skills):
+    site = await serve()
+    text = (skills / "leads-sync" / "SKILL.md").read_text()
+    (skills / "leads-sync" / "SKILL.md").write_text("no skill")
+    await site.until(lambda agent: agent.reports)
+    assert site.agent.reports == [("leads-sync", "DEGRADED", BROKEN)]
+    assert site.agent.health("leads-sync") is HealthStatus.DEGRADED
+    assert set(site.agent.offers) == {"leads-sync"}
+    (skills / "leads-sync" / "SKILL.md").write_text(text)
+    await site.until(lambda agent: len(agent.reports) == 2)
+    assert site.agent.reports[1] == ("leads-sync", "HEALTHY", "")
+    assert site.agent.health("leads-sync") is HealthStatus.HEALTHY
+
+
+async def test_what_nobody_granted_is_announced_as_degraded_before_anybody_calls_it(serve, skills):
+    action = 'kind = "action"\n[runtime]\nlanguage = "python"\nentrypoint = "main.py"\n'
+    write_skill(skills, "adder", {"skill.toml": action, "main.py": "def main(args): ...\n"})
+    site = await serve()
+    await site.until(lambda agent: agent.reports)
+    assert site.agent.reports == [("adder", "DEGRADED", "nobody granted it here")]
+
+
+async def test_a_function_says_how_its_skill_is(serve):
+    publisher = Publisher()
+    said: list[object] = [True]
+
+    @publisher.skill(health=lambda: said[0])
+    def forecast(city: str) -> str:
+        """Say what the weather will be."""
+        return city
+
+    site = await serve(functions=publisher.functions)
+    assert "forecast" in site.agent.offers
+    assert site.agent.health("forecast") is HealthStatus.HEALTHY
+    said[0] = "MAINTENANCE"
+    await site.until(lambda agent: agent.reports)
+    assert site.agent.reports == [("forecast", "MAINTENANCE", "")]
+    said[0] = False
+    await site.until(lambda agent: len(agent.reports) == 2)
+    assert site.agent.reports[1] == ("forecast", "UNHEALTHY", "")
+
+
+async def test_a_network_that_cannot_be_used_is_tried_again_and_requests_are_answered(serve):
+    site = await serve(failures=[no_network(), no_network(), ValueError("a defect")])
+    assert (await site.get("/.well-known/agent-skills/index.json")).status == 200
+    await site.until(lambda agent: agent.announced)
+    assert len(site.agents) == 4
+    assert site.lan.trouble == ""
+    assert site.lan.agent_id == "agent-001"
+
+
+async def test_it_says_why_there_is_no_network(serve, monkeypatch):
+    monkeypatch.setattr(service, "_AGAIN", 60.0)
+    site = await serve(failures=[no_network()])
+    await site.until(lambda _: site.lan.trouble)
+    assert site.lan.trouble == "no interface is up that takes multicast"
+    assert (site.lan.snapshot(), site.lan.count(), site.lan.listen(), site.lan.agent_id) == (None, None, None, "")
+    await site.application.shutdown()
+    assert site.agent.left is None
+
+
+async def test_without_an_address_nothing_is_announced(serve):
+    site = await serve(begin=False)
+    site.lan._endpoint = None
+    await site.application.startup()
+    assert site.lan.trouble
+    assert not site.agents
+
+
+async def test_goodbye_is_said_once_and_before_anything_ends(serve):
+    site = await serve()
+    await site.application.leave()
+    assert site.agent.left is Reason.SHUTDOWN
+    assert (await site.get("/.well-known/agent-skills/index.json")).status == 200
+    site.agent.left = None
+    await site.application.shutdown()
+    assert site.agent.left is None
+
+
+@pytest.mark.parametrize("trouble", [asyncio.Event().wait, None])
+async def test_a_goodbye_that_fails_does_not_hold_up_the_end(serve, monkeypatch, trouble):
+    monkeypatch.setattr(service, "_GOODBYE", 0.05)
+    site = await serve()
+
+    async def stop(_):
+        if trouble is None:
+            raise OSError("the network is gone")
+        await trouble()
+
+    site.agent.stop = stop
+    async with asyncio.timeout(10):
+        await site.application.leave()
+
+
+async def test_who_waits_is_told_of_changes_and_of_the_end(serve):
+    site = await serve()
+    await site.until(lambda agent: agent.listeners)
+    before = await site.lan.changed(-1, 0.0)
+    waiting = asyncio.create_task(site.lan.changed(before, 20.0))
+    await asyncio.sleep(0)
+    site.agent.tell()
+    assert await waiting > before
+    waiting = asyncio.create_task(site.lan.changed(await site.lan.changed(-1, 0.0), 20.0))
+    await asyncio.sleep(0)
+    site.application.hang_up()
+    async with asyncio.timeout(10):
+        await waiting
+
+
+async def test_it_goes_on_after_a_defect(serve, monkeypatch):
+    site = await serve(heartbeat=0.05)
+    real = site.lan._conditions.look
+    failed: list[int] = []
+
+    async def look(*given):
+        if not failed:
+            failed.append(1)
+            raise RuntimeError("a defect")
+        return await real(*given)
+
+    monkeypatch.setattr(site.lan._conditions, "look", look)
+    await site.until(lambda _: failed)
+    announced = site.agent.announced
+    site.lan._revision = None  # as a new one would have it
+    await site.until(lambda agent: agent.announced > announced)

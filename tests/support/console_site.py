@@ -51,12 +51,13 @@ class ConsoleServer:
     """``folders`` and executions on a free port of loopback, served by a thread; a context manager that ends it.
 
     Nothing runs but what a test lets run: the methods change the ledger as a worker does, and tell of it.
+    ``options`` are those of ``app``.
     """
 
-    def __init__(self, folders, blobs):
+    def __init__(self, folders, blobs, **options):
         makers, compose.make_executors = compose.make_executors, lambda *_: {}
         try:
-            self.application = app(folders, blobs=blobs, access_log=False)
+            self.application = app(folders, blobs=blobs, access_log=False, **options)
         finally:
             compose.make_executors = makers
         self.desk = self.application._executions.desk

@@ -40,6 +40,19 @@ _CONFIG_VALUE: Final = {
     "value": anything("The value: a text, true or false, or a list of texts"),
     "from": text("Where it comes from"),
 }
+_CERTIFIED: Final = {
+    "agents": texts("The agents that it is for"),
+    "skills": texts("The skills that it is for, whoever offers them"),
+    "hosts": texts("The addresses and names that its holder may announce"),
+}
+_AGENT_CERTIFICATE: Final = fields(
+    "The agent's certificate",
+    serial=text("Its number, in hexadecimal"),
+    **_CERTIFIED,
+    by=text("Who has signed it", "ourselves", "authority"),
+    expires_at=text("RFC 3339 in UTC"),
+    good=flag("Whether it has not ended"),
+)
 _REPORT: Final = {
     "root": text("The folder that places are relative to"),
     "installed": some("What was put in place", LOCKED),
@@ -435,6 +448,63 @@ _CONTENTS: Final[dict[str, Schema]] = {
         replaces=or_null(_TOKEN, "unless a token was replaced"),
     ),
     "tokens/1": fields("Every token, oldest first; nothing in it is secret.", tokens=some("The tokens", _TOKEN)),
+    "ca/1": fields(
+        "A certificate authority of the local network that was made; nothing in it is secret.",
+        dry_run=_DRY_RUN,
+        folder=text("Its folder"),
+        root=text("The file of the root's certificate, which agents trust"),
+        center=text("The file of the certificate of the SkillCenter CA, which issues"),
+        revocations=text("The file of the signed list of what was taken back"),
+        encrypted=flag("Whether its keys are encrypted"),
+    ),
+    "ca-issue/1": fields(
+        "A certificate that was issued.",
+        dry_run=_DRY_RUN,
+        serial=or_null(text("Its number, in hexadecimal"), "with --dry-run"),
+        **_CERTIFIED,
+        expires_at=text("RFC 3339 in UTC"),
+        certificate=text("The file that it was written to"),
+        key=or_null(text("The file of the key that was made for it"), "when it was asked for by a request"),
+    ),
+    "ca-list/1": fields(
+        "Certificates that an authority has issued, or taken back.",
+        dry_run=_DRY_RUN,
+        certificates=some(
+            "The certificates, oldest first",
+            fields(
+                "A certificate",
+                serial=text("Its number, in hexadecimal"),
+                **_CERTIFIED,
+                state=text("Whether it is worth anything", "good", "ended", "revoked"),
+                issued_at=text("RFC 3339 in UTC"),
+                expires_at=text("RFC 3339 in UTC"),
+                revoked_at=or_null(text("RFC 3339 in UTC"), "unless it was taken back"),
+                renews=or_null(text("The number of the certificate that asked for it"), "when a person did"),
+            ),
+        ),
+    ),
+    "key/1": fields(
+        "The key of this agent of the local network, and its certificate; nothing in it is secret.",
+        agent=or_null(text("The agent's name"), "before one was made"),
+        key=or_null(text("The file of the key"), "before one was made"),
+        fingerprint=or_null(
+            text("SHA-256 of the public key, `sha256:` and 64 hexadecimal characters"), "without a key"
+        ),
+        certificate=or_null(_AGENT_CERTIFICATE, "before one was made"),
+    ),
+    "key-request/1": fields(
+        "A request for the certificate of this agent; nothing in it is secret.",
+        dry_run=_DRY_RUN,
+        **_CERTIFIED,
+        new=flag("Whether the key is a new one"),
+        request=or_null(text("The request, PEM, for ca issue --request"), "with --dry-run"),
+    ),
+    "key-install/1": fields(
+        "A certificate that was installed for this agent.",
+        dry_run=_DRY_RUN,
+        key=flag("Whether a key came with it"),
+        certificate=_AGENT_CERTIFICATE,
+    ),
     "grant/1": fields(
         "What skills ask for, and whether it was granted.",
         dry_run=_DRY_RUN,

@@ -43,6 +43,8 @@ SECTIONS: Final[dict[str, dict[str, str]]] = {
         "grant": "Agree that the code of skills is run here.",
         "grants": "List what may be run here, and take it back.",
         "inbox": "List the tasks that wait for a person, and work on them.",
+        "ca": "Certify agents of the local network, and take it back.",
+        "key": "Show and make the key of this agent of the local network.",
     },
     "Use": {
         "find": "Search for skills.",

@@ -1068,6 +1068,12 @@ CODES: dict[str, CodeInfo] = {
         "Use it as it is, or name another folder.",
         exit_code=6,
     ),
+    "KEY_EXISTS": CodeInfo(
+        "There is a key already",
+        "With another one in its place, its certificates would be worthless.",
+        "To replace it all the same, say --replace; or have a certificate issued for it: skillwire key new.",
+        exit_code=6,
+    ),
     "CA_PASSPHRASE": CodeInfo(
         "The key of the authority does not open",
         "It is encrypted, and the passphrase in SKILLWIRE_CA_PASSPHRASE is missing or another.",
@@ -1199,6 +1205,11 @@ CODES: dict[str, CodeInfo] = {
         "Connect the machine, or name an interface that is up in [discovery.udp] interfaces.",
         retryable=True,
         exit_code=5,
+    ),
+    "LAN_CACHE": CodeInfo(
+        "The cache of the local network cannot be read",
+        "The file was cut short, or something else wrote it.",
+        "Nothing: it counts as empty, and is made anew with what is found next.",
     ),
     "DISCOVERY_CONFIGURATION": CodeInfo(
         "The configuration of discovery cannot be used",

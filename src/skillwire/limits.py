@@ -322,6 +322,9 @@ LAN_SENT = Bound(512, "datagrams", "that we sent lately, for which we answer a c
 LAN_MEMBERS = Bound(256, "agents", "that are told of changes in one scene; each change is some datagrams to each")
 LAN_ANSWER_SKILLS = Bound(1_000, "skills", "in the answer to one discovery, 70 datagrams; the rest through HTTP")
 LAN_FOUND = Bound(10_000, "skills", "that are collected as answers to one discovery")
+LAN_CACHE_BYTES = Bound(
+    16 * MIB, "bytes", "of the file with what was found; the 20,000 skills of the largest have 14 MiB"
+)
 LAN_DOUBTS = Bound(500, "datagrams", "a second that ask silent skills whether they are there")
 LAN_ANSWERERS = Bound(256, "sources", "of answers to one discovery that are asked who they are")
 LAN_ANSWER_PROOFS = Bound(64, "answers", "of one source that it is asked to prove; a thousand skills are 70 datagrams")

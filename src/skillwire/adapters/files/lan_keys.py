@@ -85,17 +85,25 @@ class LanKeys:
         self.revocations_file = self.folder / "revocations.pem"
         self._id_file = self.folder / "agent-id"
 
+    def known_id(self) -> str | None:
+        """Return the name that the agent has; None when none was made yet."""
+        return _read(self._id_file, limits.LAN_IDENTIFIER_LENGTH).decode("ascii", "replace").strip() or None
+
     def agent_id(self) -> str:
         """Return the agent's name, which is made of the machine's and some random characters, once."""
-        found = _read(self._id_file, limits.LAN_IDENTIFIER_LENGTH)
-        if not found:
+        found = self.known_id()
+        if found is None:
             with self._alone():
-                found = _read(self._id_file, limits.LAN_IDENTIFIER_LENGTH)
-                if not found:
+                found = self.known_id()
+                if found is None:
                     host = _NOT_IN_NAMES.sub("-", socket.gethostname().partition(".")[0].lower()).strip("-")[:40]
-                    found = f"{host or 'agent'}-{secrets.token_hex(3)}".encode("ascii")
-                    self._write(self._id_file, found)
-        return found.decode("ascii", "replace").strip()
+                    found = f"{host or 'agent'}-{secrets.token_hex(3)}"
+                    self.keep_id(found)
+        return found
+
+    def keep_id(self, agent_id: str) -> None:
+        """Keep a name for the agent."""
+        self._write(self._id_file, agent_id.encode("ascii"))
 
     def key(self) -> EllipticCurvePrivateKey:
         """Return the agent's key, which is made when there is none.

@@ -1,0 +1,220 @@
+"""``skillwire ca``: who certifies the agents and skills of a local network, and takes it back.
+
+An authority is a folder: its certificates and the signed list of what was taken back are for everybody, its keys for
+their owner alone. ``SKILLWIRE_CA_PASSPHRASE`` encrypts them.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from skillwire.cli.duration import Duration, in_words
+from skillwire.cli.output import bad, doubtful, faint, good, output_options, strong
+from skillwire.cli.parts import Parts
+
+if TYPE_CHECKING:
+    from skillwire.adapters.files.authority_folder import AuthorityFolder, IssuedRow
+    from skillwire.cli.output import Output, Styled
+
+_DAY: Final = 86_400.0
+_FOLDER: Final = click.argument("folder", metavar="FOLDER", type=click.Path(file_okay=False, path_type=Path))
+_DRY_RUN: Final = click.option("--dry-run", is_flag=True, help="Say what would happen, change nothing.")
+
+
+@click.group(cls=Parts)
+def command() -> None:
+    """Certify agents and skills of the local network, and take it back.
+
+    An authority is a FOLDER: a root, and below it a SkillCenter CA that issues. Agents trust it when their settings
+    name its root.pem and center.pem, in discovery.trust.
+    """
+
+
+@command.command()
+@_FOLDER
+@click.option("--name", metavar="NAME", default="skillwire", show_default=True, help="Whose authority it is.")
+@_DRY_RUN
+@output_options
+def init(*, output: Output, folder: Path, name: str, dry_run: bool) -> None:
+    """Make a root and a SkillCenter CA in FOLDER.
+
+    The keys are readable by nobody else, and encrypted with SKILLWIRE_CA_PASSPHRASE when that is set. The root's is
+    not needed again: put root.key away, off this machine.
+    """
+    from skillwire.adapters.files.authority_folder import AuthorityFolder, is_authority, passphrase  # noqa: PLC0415  # --help does without
+    from skillwire.errors import ConflictError, Place  # noqa: PLC0415  # same
+
+    is_encrypted = passphrase() is not None
+    if dry_run:
+        if is_authority(folder):
+            raise ConflictError("CA_EXISTS", "it holds an authority", place=Place(str(folder)))
+    else:
+        AuthorityFolder.create(folder, name, time.time())
+    paths = {name: str(folder / f"{name}.pem") for name in ("root", "center", "revocations")}
+    output.document("ca/1", {"dry_run": dry_run, "folder": str(folder), **paths, "encrypted": is_encrypted})
+    output.line(good("would make " if dry_run else "made "), strong(f"{name} Root CA"), faint(f"  {folder}"))
+    if not dry_run:
+        if not is_encrypted:
+            output.note(doubtful("the keys are not encrypted; SKILLWIRE_CA_PASSPHRASE would do that"))
+        output.hint("put away, off this machine:", str(folder / "root.key"))
+
+
+@command.command()
+@_FOLDER
+@click.option("--agent", "agents", metavar="ID", multiple=True, help="An agent that it is for.")
+@click.option("--skill", "skills", metavar="ID", multiple=True, help="A skill that it is for, whoever offers it.")
+@click.option("--host", "hosts", metavar="HOST", multiple=True, help="An address or name that may be announced.")
+@click.option(
+    "--request",
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="What skillwire key new has printed; without it a key is made here.",
+)
+@click.option(
+    "--days", metavar="DURATION", type=Duration(), default="7d", show_default=True, help="How long it is good."
+)
+@click.option(
+    "-o",
+    "--output",
+    "target",
+    metavar="FOLDER",
+    required=True,
+    type=click.Path(file_okay=False, path_type=Path),
+    help="For agent.pem, and agent.key when the key is made here.",
+)
+@_DRY_RUN
+@output_options
+def issue(
+    *,
+    output: Output,
+    folder: Path,
+    agents: tuple[str, ...],
+    skills: tuple[str, ...],
+    hosts: tuple[str, ...],
+    request: Path | None,
+    days: float,
+    target: Path,
+    dry_run: bool,
+) -> None:
+    """Issue the certificate of an agent or a skill.
+
+    Whom it is for is what you name, else what the request asks for. It is good for seven days and renewed by itself
+    where the settings name renewFrom.
+    """
+    from skillwire.adapters.files.atomic import write_atomically  # noqa: PLC0415  # --help does without
+    from skillwire.adapters.files.authority_folder import AuthorityFolder, serial_of  # noqa: PLC0415  # same
+    from skillwire.adapters.files.lan_keys import life_of  # noqa: PLC0415  # same
+    from skillwire.adapters.files.trust_files import certificate_pem, private_pem, read_trust_file  # noqa: PLC0415  # same
+    from skillwire.errors import ConflictError, Place  # noqa: PLC0415  # same
+    from skillwire.limits import LAN_REQUEST_BYTES  # noqa: PLC0415  # same
+    from skillwire.trust.certificate_requests import Names, read_request  # noqa: PLC0415  # same
+    from skillwire.trust.ecdsa import new_key  # noqa: PLC0415  # same
+
+    authority = AuthorityFolder(folder)
+    asked = read_request(read_trust_file(request, LAN_REQUEST_BYTES)) if request else None
+    names = Names(agents, skills, hosts)
+    if asked is not None and not any(names):
+        names = asked.names
+    names = names.check()
+    if asked is None and (target / "agent.key").exists():
+        fix = "Name another folder, or have a certificate issued for that key: skillwire key new, and --request."
+        raise ConflictError("KEY_EXISTS", "there is a key already", place=Place(str(target / "agent.key")), fix=fix)
+    serial, ends = None, time.time() + days
+    if not dry_run:
+        key = None if asked else new_key()
+        public = key.public_key() if key else asked.key  # type: ignore[union-attr]  # one of the two is there
+        leaf = authority.issue(names, public, time.time(), days=days / _DAY)
+        serial, ends = serial_of(leaf), life_of(leaf)[1]
+        if key:
+            write_atomically(target / "agent.key", private_pem(key), mode=0o600, durable=True)
+        write_atomically(target / "agent.pem", certificate_pem(leaf), durable=True)
+    content = {
+        "dry_run": dry_run,
+        "serial": serial,
+        **names._asdict(),
+        "expires_at": _moment(ends),
+        "certificate": str(target / "agent.pem"),
+        "key": None if asked else str(target / "agent.key"),
+    }
+    output.document("ca-issue/1", content)
+    verb = good("would issue " if dry_run else "issued ")
+    output.line(
+        verb, strong(_named(names)), f", for {in_words(ends - time.time())}", faint(f"  {target / 'agent.pem'}")
+    )
+    if not dry_run:
+        output.hint("at the agent:", f"skillwire key install {target}")
+
+
+@command.command()
+@_FOLDER
+@click.argument("which", metavar="WHICH")
+@_DRY_RUN
+@output_options
+def revoke(*, output: Output, folder: Path, which: str, dry_run: bool) -> None:
+    """Take certificates back: WHICH is a serial number, or an agent or skill whose certificates are all meant.
+
+    revocations.pem is signed anew. Agents that are told of it refuse the certificate within seconds, whatever they
+    knew before.
+    """
+    folder_ = _open(folder)
+    rows = folder_.find(which, time.time()) if dry_run else folder_.revoke(which, time.time())
+    output.document("ca-list/1", {"dry_run": dry_run, "certificates": [_object(row) for row in rows]})
+    for row in rows:
+        verb = good("would revoke " if dry_run else "revoked ")
+        output.line(verb, strong(_named(row)), faint(f"  {row.serial}"))
+    if not dry_run:
+        output.hint("give to the agents:", str(folder / "revocations.pem"))
+
+
+@command.command(name="list")
+@_FOLDER
+@output_options
+def list_(*, output: Output, folder: Path) -> None:
+    """List what was issued: whom it is for, how long it is good, its serial number."""
+    rows = _open(folder).all()
+    output.document("ca-list/1", {"dry_run": False, "certificates": [_object(row) for row in rows]})
+    output.table([strong(_named(row)), _state(row), faint(row.serial)] for row in rows)
+    if not rows:
+        output.note(f"nothing was issued yet: skillwire ca issue {folder} --agent ID -o FOLDER")
+
+
+def _open(folder: Path) -> AuthorityFolder:
+    from skillwire.adapters.files.authority_folder import AuthorityFolder  # noqa: PLC0415  # --help does without
+
+    return AuthorityFolder(folder)
+
+
+def _named(names: Any) -> str:
+    """Return whom a certificate is for, in words."""
+    skills = [f"skill {one}" for one in names.skills]
+    return ", ".join([*names.agents, *skills, *(f"host {one}" for one in names.hosts)])
+
+
+def _state(row: IssuedRow) -> Styled:
+    left = row.ends - time.time()
+    if row.revoked:
+        return bad("revoked")
+    return bad("ended") if left <= 0 else good(f"ends in {in_words(left)}")
+
+
+def _object(row: IssuedRow) -> dict[str, Any]:
+    is_good = row.revoked is None and row.ends > time.time()
+    return {
+        "serial": row.serial,
+        "agents": list(row.agents),
+        "skills": list(row.skills),
+        "hosts": list(row.hosts),
+        "state": "good" if is_good else "revoked" if row.revoked else "ended",
+        "issued_at": _moment(row.issued),
+        "expires_at": _moment(row.ends),
+        "revoked_at": None if row.revoked is None else _moment(row.revoked),
+        "renews": row.renews or None,
+    }
+
+
+def _moment(seconds: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))

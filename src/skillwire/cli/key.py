@@ -1,0 +1,192 @@
+"""``skillwire key``: the key of this machine's agent, and the certificate that says whose it is.
+
+The key never leaves the state directory: an authority is sent a request, which is printed here, and what it issues is
+installed here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import click
+
+from skillwire.cli.duration import in_words
+from skillwire.cli.output import bad, doubtful, faint, good, output_options, strong
+from skillwire.cli.parts import Parts
+
+if TYPE_CHECKING:
+    from skillwire.adapters.files.lan_keys import LanKeys
+    from skillwire.cli.output import Output, Styled
+    from skillwire.protocols.skill_discovery.configuration import LanSettings
+
+_DRY_RUN: Final = click.option("--dry-run", is_flag=True, help="Say what would happen, change nothing.")
+
+
+class _Shown(NamedTuple):
+    """What is said of a certificate."""
+
+    names: Any
+    is_own: bool
+    ends: float
+    serial: str
+
+
+@click.group(cls=Parts)
+def command() -> None:
+    """Show and make the key of this agent of the local network.
+
+    It belongs to the state directory, so run it as the user who runs the agent.
+    """
+
+
+@command.command()
+@click.option("--agent", metavar="ID", help="Our name; the one of the settings, or the one that is kept, unless given.")
+@click.option("--skill", "skills", metavar="ID", multiple=True, help="A skill to be certified for, beside the agent.")
+@click.option("--host", "hosts", metavar="HOST", multiple=True, help="An address or name to be announced.")
+@click.option("--replace", is_flag=True, help="Make another key; the certificates of the old one are worthless then.")
+@_DRY_RUN
+@output_options
+def new(
+    *, output: Output, agent: str | None, skills: tuple[str, ...], hosts: tuple[str, ...], replace: bool, dry_run: bool
+) -> None:
+    """Make a key when there is none, and print a request for its certificate.
+
+    The request holds no secret. Give it to who has the authority: skillwire ca issue FOLDER --request FILE.
+    """
+    from skillwire.adapters.files.lan_keys import LanKeys  # noqa: PLC0415  # --help does without
+    from skillwire.trust.certificate_requests import Names, make_request  # noqa: PLC0415  # same
+    from skillwire.trust.ecdsa import new_key  # noqa: PLC0415  # same
+
+    keys = LanKeys()
+    agent_id = agent or _settings().agent_id or keys.known_id() or ("agent" if dry_run else keys.agent_id())
+    names = Names((agent_id,), skills, hosts).check()
+    is_new = replace or not keys.key_file.exists()
+    request = None
+    if not dry_run:
+        if replace:
+            keys.keep_key(new_key())
+        request = make_request(names, keys.key()).decode("ascii")
+    output.document("key-request/1", {"dry_run": dry_run, **names._asdict(), "new": is_new, "request": request})
+    made = ("would make a key" if dry_run else "made a key") if is_new else "the key stays as it is"
+    output.note(good(made), f" for {agent_id}", faint(f"  {keys.key_file}"))
+    if request is not None:
+        output.text(request)
+
+
+@command.command()
+@output_options
+def show(*, output: Output) -> None:
+    """Show our name, and what our certificate says: whom it is for, by whom, and how long it is good."""
+    from skillwire.adapters.files.lan_keys import LanKeys  # noqa: PLC0415  # --help does without
+
+    keys = LanKeys()
+    agent_id = _settings().agent_id or keys.known_id()
+    shown = _certificate(keys)
+    content = {
+        "agent": agent_id,
+        "key": str(keys.key_file) if keys.key_file.exists() else None,
+        "fingerprint": _fingerprint(keys),
+        "certificate": None if shown is None else _object(shown),
+    }
+    output.document("key/1", content)
+    rows: list[tuple[str, Any]] = [("agent", strong(agent_id or "it has no name yet"))]
+    if content["fingerprint"] is not None:
+        rows.append(("key", f"{content['fingerprint']}"))
+    rows.append(("certificate", _state(shown)))
+    if shown is not None and any(shown.names):
+        rows.append(("for", ", ".join(name for names in shown.names for name in names)))
+    output.table([faint(label), what] for label, what in rows)
+
+
+@command.command()
+@click.argument("source", metavar="FOLDER", type=click.Path(exists=True, path_type=Path))
+@click.option("--replace", is_flag=True, help="Take its key in place of ours, whose certificates are worthless then.")
+@_DRY_RUN
+@output_options
+def install(*, output: Output, source: Path, replace: bool, dry_run: bool) -> None:
+    """Install what skillwire ca issue has written to FOLDER: agent.pem, and agent.key when it is there.
+
+    An agent that runs takes it by itself when the key is the same; else start it anew.
+    """
+    from skillwire.adapters.files.lan_keys import LanKeys, agents_of, belongs  # noqa: PLC0415  # --help does without
+    from skillwire.adapters.files.trust_files import read_certificates, read_private_key  # noqa: PLC0415  # same
+    from skillwire.errors import ConflictError, Place, ValidationError  # noqa: PLC0415  # same
+
+    keys = LanKeys()
+    folder = source if source.is_dir() else source.parent
+    file = source / "agent.pem" if source.is_dir() else source
+    certificate = read_certificates([file])[0]
+    beside = folder / "agent.key"
+    brought = read_private_key(beside) if beside.exists() and beside != keys.key_file else None
+    key = brought or (keys.key() if keys.key_file.exists() else None)
+    if key is None or not belongs(certificate, key):
+        fix = "Have it issued for this key: skillwire key new, and skillwire ca issue --request."
+        raise ValidationError("LAN_TRUST", "the certificate is for another key", place=Place(str(file)), fix=fix)
+    if brought is not None and keys.key_file.exists() and not replace and not belongs(certificate, keys.key()):
+        raise ConflictError("KEY_EXISTS", "this agent has another key", place=Place(str(keys.key_file)))
+    if not dry_run:
+        if brought is not None:
+            keys.keep_key(brought)
+        keys.keep_certificate(certificate)
+        if (agents := agents_of(certificate)) and keys.known_id() not in agents:
+            keys.keep_id(agents[0])
+    shown = _shown(certificate)
+    output.document("key-install/1", {"dry_run": dry_run, "key": brought is not None, "certificate": _object(shown)})
+    verb = good("would install " if dry_run else "installed ")
+    output.line(verb, strong(", ".join(name for names in shown.names for name in names)), faint(f"  {keys.folder}"))
+
+
+def _settings() -> LanSettings:
+    from skillwire.adapters.files.settings_file import load_settings, read_discovery_file  # noqa: PLC0415  # --help does without
+    from skillwire.resolver.lan_settings import join_discovery  # noqa: PLC0415  # same
+
+    return join_discovery(load_settings(Path.cwd(), os.environ).discovery, read_discovery_file)
+
+
+def _certificate(keys: LanKeys) -> _Shown | None:
+    certificate = keys.certificate()
+    return None if certificate is None else _shown(certificate)
+
+
+def _shown(certificate: bytes) -> _Shown:
+    from skillwire.adapters.files.authority_folder import serial_of  # noqa: PLC0415  # --help does without
+    from skillwire.adapters.files.lan_keys import is_own, life_of  # noqa: PLC0415  # same
+    from skillwire.trust.certificate_requests import Names  # noqa: PLC0415  # same
+    from skillwire.trust.certificates import names_of  # noqa: PLC0415  # same
+
+    names = Names(*(tuple(sorted(one)) for one in names_of(certificate)))
+    return _Shown(names, is_own(certificate), life_of(certificate)[1], serial_of(certificate))
+
+
+def _fingerprint(keys: LanKeys) -> str | None:
+    """Return what tells our key from others, for people to compare; None when there is none."""
+    if not keys.key_file.exists():
+        return None
+    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat  # noqa: PLC0415  # --help does without
+
+    public = keys.key().public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    return f"sha256:{hashlib.sha256(public).hexdigest()}"
+
+
+def _state(shown: _Shown | None) -> Styled:
+    if shown is None:
+        return doubtful("none yet; it is made when the agent starts")
+    left = shown.ends - time.time()
+    if left <= 0:
+        return bad("ended")
+    by = "by our own key: others list us as unverified" if shown.is_own else "by an authority"
+    return (doubtful if shown.is_own else good)(f"{by}, ends in {in_words(left)}")
+
+
+def _object(shown: _Shown) -> dict[str, Any]:
+    return {
+        "serial": shown.serial,
+        **{kind: list(names) for kind, names in shown.names._asdict().items()},
+        "by": "ourselves" if shown.is_own else "authority",
+        "expires_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(shown.ends)),
+        "good": shown.ends > time.time(),
+    }

@@ -256,12 +256,12 @@ class _Reading:
     def _unknown(self, path: Path, key: str, names: list[str] | tuple[str, ...]) -> NoReturn:
         from difflib import get_close_matches  # noqa: PLC0415  # only an error needs it
 
-        close = get_close_matches(key, names, n=1)
+        close = get_close_matches(key, [*names, "discovery"] if len(path) == 1 else names, n=1)
         elsewhere = sorted(name for name in (*KEYS, *_TABLES) if name.rpartition(".")[2] == key)
         if close:
             fix = f"Did you mean {close[0]}?"
         elif elsewhere:
-            fix = f"It stands at {elsewhere[0]}."
+            fix = f"It stands at {elsewhere[0]}, below discovery."
         else:
             fix = f"Known are {', '.join(names)}."
         self._refuse(path, f"unknown key {ascii(key)[:60]}", fix)

@@ -1,0 +1,312 @@
+"""The configuration of discovery: what the text writes, our keys beside, and what is said of mistakes."""
+
+import re
+import tomllib
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from skillwire.errors import DecodeError, ValidationError
+from skillwire.folder.toml_places import toml_place
+from skillwire.protocols.skill_discovery.configuration import (
+    CacheSettings,
+    LanSettings,
+    read_discovery,
+    read_discovery_yaml,
+)
+from skillwire.protocols.skill_discovery.configured_keys import KEYS
+from skillwire.protocols.skill_discovery.messages import Profile
+from skillwire.protocols.skill_discovery.settings import DiscoverySettings
+
+#: SDP 13.2 as it is written.
+REFERENCE = b"""\
+discovery:
+  udp:
+    enabled: true
+    multicastGroup: 224.0.0.1
+    port: 54321
+    broadcastInterval: 5000
+    timeout: 30000
+  
+  dht:
+    enabled: true
+    bootstrapNodes:
+      - host: dht1.ooder.net
+        port: 6881
+    replicationFactor: 3
+  
+  skillCenter:
+    enabled: true
+    url: https://skillcenter.ooder.net
+    timeout: 10000
+    cache:
+      enabled: true
+      ttl: 300000
+  
+  healthCheck:
+    heartbeatInterval: 5000
+    timeout: 30000
+    retryCount: 3
+    unhealthyThreshold: 3
+"""  # noqa: W293 - the text's own bytes
+
+#: A value for each key that is not its default, as TOML and JSON have it.
+OTHER = {
+    "agentId": "agent-009",
+    "udp.enabled": False,
+    "udp.multicastGroup": "239.1.2.3",
+    "udp.multicastGroup6": "ff15::1",
+    "udp.port": 12345,
+    "udp.ttl": 4,
+    "udp.interfaces": ["eth0", "192.168.1.5"],
+    "udp.broadcastInterval": 4000,
+    "udp.timeout": 40000,
+    "udp.announceInterval": 30000,
+    "udp.patience": 500,
+    "udp.datagramsPerSecond": 40,
+    "mdns.enabled": False,
+    "trust.profile": "signed",
+    "trust.useUnverified": True,
+    "trust.roots": ["root.pem"],
+    "trust.intermediates": ["center.pem"],
+    "trust.revocations": ["https://example.com/revoked"],
+    "trust.groupKeyFile": "key",
+    "trust.renewFrom": "https://example.com",
+    "trust.authority": "ca",
+    "healthCheck.heartbeatInterval": 2000,
+    "healthCheck.timeout": 60000,
+    "healthCheck.retryCount": 5,
+    "healthCheck.unhealthyThreshold": 5,
+    "healthCheck.suspectThreshold": 1,
+    "healthCheck.goodBeats": 4,
+    "healthCheck.flapLimit": 5.5,
+    "healthCheck.flapHalfLife": 30000,
+    "healthCheck.holdDown": 10000,
+    "healthCheck.massShare": 0.5,
+    "healthCheck.massLeast": 10,
+    "healthCheck.staleTimeout": 300000,
+    "cache.enabled": False,
+    "cache.ttl": 100000,
+    "cache.maxSize": 10,
+    "cache.refreshBeforeExpiry": 5000,
+}
+LATER = {
+    "dht.enabled": True,
+    "dht.bootstrapNodes": [{"host": "::1", "port": 1}],
+    "dht.replicationFactor": 2,
+    "skillCenter.enabled": True,
+    "skillCenter.url": "https://example.com",
+    "skillCenter.timeout": 1000,
+    "skillCenter.cache.enabled": True,
+    "skillCenter.cache.ttl": 1000,
+}
+
+
+def nested(values):
+    """Return a document with values at their paths."""
+    document = {}
+    for path, value in values.items():
+        *tables, name = path.split(".")
+        table = document
+        for one in tables:
+            table = table.setdefault(one, {})
+        table[name] = value
+    return document
+
+
+def setting(made, name):
+    """Return what a key sets."""
+    table, _, attribute = name.rpartition(".")
+    return getattr(getattr(made, table) if table else made, attribute)
+
+
+def refused(text):
+    with pytest.raises(ValidationError) as caught:
+        read_discovery_yaml(text.encode(), "lan.yaml")
+    assert caught.value.code == "DISCOVERY_CONFIGURATION"
+    return caught.value
+
+
+@pytest.mark.spec("SDP-configuration")
+def test_the_reference_of_the_text_gives_our_defaults_and_says_what_is_not_used_yet():
+    made = read_discovery_yaml(REFERENCE, "lan.yaml")
+    assert made == LanSettings(notes=made.notes)
+    assert [note.partition(":")[0] for note in made.notes] == ["dht", "skillCenter"]
+    assert (made.figures.heartbeat_interval, made.figures.eviction, made.figures.unhealthy_missed) == (5.0, 30.0, 3)
+
+
+@pytest.mark.spec("SDP-configuration")
+def test_every_configuration_that_the_text_shows_is_read():
+    path = Path(__file__).parents[4] / "shared/specs/001_cf3e5e586131a6c7.txt"
+    if not path.is_file():
+        pytest.skip("the texts of the protocols are not beside the repository")
+    shown = re.findall(r"```yaml\n(.*?)```", path.read_text(), re.DOTALL)
+    assert len(shown) == 5
+    assert shown[-1].encode() == REFERENCE
+    for text in shown:
+        made = read_discovery_yaml(text.encode(), "lan.yaml")
+        assert made == LanSettings(notes=made.notes)
+
+
+@pytest.mark.spec("SDP-configuration-figures")
+@pytest.mark.parametrize("path", OTHER)
+def test_each_key_sets_what_it_says(path):
+    made, name = read_discovery(nested({path: OTHER[path]}), "x"), KEYS[path].sets
+    assert setting(made, name) != setting(LanSettings(), name)
+
+
+def test_every_key_is_tested_here_and_every_setting_can_be_set():
+    assert OTHER.keys() | LATER.keys() == KEYS.keys()
+    settable = {key.sets for key in KEYS.values()}
+    own = {one.name for one in fields(LanSettings)} - {"cache", "figures", "notes"}
+    assert own | {f"cache.{one.name}" for one in fields(CacheSettings)} <= settable
+
+
+@pytest.mark.spec("SDP-configuration-figures")
+def test_every_figure_of_health_is_a_setting():
+    health = {
+        "heartbeat_interval", "suspect_missed", "unhealthy_missed", "retry_count", "eviction", "good_beats",
+        "flap_limit", "flap_half_life", "hold_down", "mass_share", "mass_least", "stale",
+    }  # fmt: skip
+    assert {f"figures.{name}" for name in health} <= {key.sets for key in KEYS.values()}
+    assert health <= {one.name for one in fields(DiscoverySettings)}
+
+
+@pytest.mark.spec("SDP-configuration")
+def test_yaml_and_toml_say_the_same():
+    together = {path: value for path, value in OTHER.items() if path != "udp.timeout"}
+    made = read_discovery({"discovery": nested(together)}, "x")
+    text = "discovery:\n"
+    for path, value in sorted(together.items()):
+        *tables, name = path.split(".")
+        written = str(value).lower() if isinstance(value, bool) else value
+        text += f"  {tables[0]}:\n" if tables and f"\n  {tables[0]}:\n" not in text else ""
+        text += f"{'    ' if tables else '  '}{name}: {written}\n"
+    assert read_discovery_yaml(text.encode(), "x") == made
+    assert made.profile is Profile.SIGNED
+    assert made.figures.heartbeat_interval == 2.0, "healthCheck wins"
+    assert made.interfaces == ("eth0", "192.168.1.5")
+
+
+@pytest.mark.spec("SDP-configuration")
+def test_what_comes_later_is_validated_now():
+    made = read_discovery(nested(LATER), "x")
+    assert made == LanSettings(notes=made.notes)
+    assert len(made.notes) == 2
+    for path in LATER:
+        with pytest.raises(ValidationError):
+            read_discovery(nested({path: "?"}), "x")
+
+
+@pytest.mark.spec("SDP-configuration")
+def test_the_tables_of_single_sections_may_stand_beside_discovery():
+    text = (
+        "discovery:\n  udp:\n    port: 1\nhealthCheck:\n  goodBeats: 3\ncache:\n  maxSize: 7\ndht:\n  enabled: true\n"
+    )
+    made = read_discovery_yaml(text.encode(), "x")
+    assert (made.port, made.figures.good_beats, made.cache.max_size, len(made.notes)) == (1, 3, 7, 1)
+    error = refused("discovery:\n  cache:\n    ttl: 1000\ncache:\n  ttl: 1000\n")
+    assert "twice" in error.message
+
+
+@pytest.mark.spec("SDP-configuration-errors")
+@pytest.mark.parametrize(
+    ("text", "line", "column", "fix"),
+    [
+        ("discovery:\n  upd:\n    port: 1\n", 2, 3, "Did you mean udp?"),
+        ("discovery:\n  udp:\n    prot: 1\n", 3, 5, "Did you mean port?"),
+        ("discovery:\n  port: 1\n", 2, 3, "It stands at udp.port, below discovery."),
+        ("discovery:\n  udp:\n    multicast_group: 224.0.0.1\n", 3, 5, "Did you mean multicastGroup?"),
+        ("discovery:\n  udp:\n    x: 1\n", 3, 5, "Known are enabled, multicastGroup"),
+        ("discoverie:\n  udp:\n", 1, 1, "Did you mean discovery?"),
+        ("discovery:\n  udp: 5\n", 2, 3, "Write its keys below it."),
+        ("discovery:\n  udp:\nudp: 3\n", 3, 1, "It stands at udp, below discovery."),
+        ("healthCheck:\n  timeout: 3000\n", 2, 3, "which is 15000 ms"),
+        ("healthCheck:\n  suspectThreshold: 4\n", 2, 3, "which is 3"),
+        ("healthCheck:\n  staleTimeout: 10\n", 2, 3, "which is 30000 ms"),
+        ("cache:\n  ttl: 1000\n  refreshBeforeExpiry: 1000\n", 3, 3, "which is 1000 ms"),
+    ],
+)
+def test_a_mistake_is_told_with_its_place_and_what_to_write(text, line, column, fix):
+    error = refused(text)
+    assert (error.place.line, error.place.column) == (line, column)
+    assert fix in error.fix
+
+
+@pytest.mark.spec("SDP-configuration-errors")
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("udp.enabled", "yes"),
+        ("udp.enabled", 1),
+        ("udp.multicastGroup", "192.168.1.1"),
+        ("udp.multicastGroup", "ff12::1"),
+        ("udp.multicastGroup", ""),
+        ("udp.multicastGroup6", "224.0.0.1"),
+        ("udp.multicastGroup6", "ff12::1%eth0"),
+        ("udp.port", 0),
+        ("udp.port", 65536),
+        ("udp.port", True),
+        ("udp.port", "54321"),
+        ("udp.ttl", 256),
+        ("udp.interfaces", [1]),
+        ("udp.interfaces", [""]),
+        ("udp.interfaces", ["x"] * 65),
+        ("udp.broadcastInterval", 5.5),
+        ("udp.broadcastInterval", 10),
+        ("agentId", "agent 1"),
+        ("agentId", ""),
+        ("trust.profile", "OPEN"),
+        ("trust.roots", {"a": 1}),
+        ("trust.groupKeyFile", "a\nb"),
+        ("healthCheck.massShare", 1.5),
+        ("healthCheck.massShare", float("nan")),
+        ("healthCheck.flapLimit", float("inf")),
+        ("healthCheck.retryCount", -1),
+        ("cache.maxSize", 10**9),
+        ("dht.bootstrapNodes", [{"host": "a"}]),
+        ("dht.bootstrapNodes", [{"host": "a b", "port": 1}]),
+        ("dht.bootstrapNodes", ["a:1"]),
+        ("skillCenter.url", "ftp:/x"),
+    ],
+)
+def test_a_value_that_cannot_be_is_refused_and_named(path, value):
+    with pytest.raises(ValidationError) as caught:
+        read_discovery(nested({path: value}), "skillwire.toml")
+    assert path.rpartition(".")[2] in caught.value.message
+    assert caught.value.fix
+
+
+def test_a_place_in_toml_is_told_where_the_reader_knows_it():
+    text = "[discovery.udp]\nport = 1\nttl = 999\n"
+
+    def place(path):
+        return toml_place(text, path, "skillwire.toml")
+
+    with pytest.raises(ValidationError) as caught:
+        read_discovery(tomllib.loads(text), "skillwire.toml", place=place)
+    assert str(caught.value.place).startswith("skillwire.toml:3")
+
+
+def test_paths_begin_at_the_folder_of_the_file_and_urls_stay():
+    values = {"trust.roots": ["a.pem", "/b.pem"], "trust.revocations": ["https://x/y"], "trust.renewFrom": "ca"}
+    made = read_discovery(nested(values), "x", folder="/etc/lan")
+    assert made.roots == ("/etc/lan/a.pem", "/b.pem")
+    assert made.revocations == ("https://x/y",)
+    assert made.renew_from == "/etc/lan/ca"
+
+
+def test_a_threshold_that_comes_early_moves_the_suspicion_before_it():
+    made = read_discovery({"healthCheck": {"unhealthyThreshold": 1}}, "x")
+    assert (made.figures.suspect_missed, made.figures.unhealthy_missed) == (1, 1)
+    made = read_discovery({"cache": {"ttl": 10_000}}, "x")
+    assert made.cache.refresh_before_expiry == 2.0
+
+
+def test_what_is_no_yaml_is_told_as_that():
+    for data in (b"\xff", b"a: &x 1\n", b"discovery: [1", b"- 1\n"):
+        with pytest.raises(DecodeError):
+            read_discovery_yaml(data, "lan.yaml")
+    assert read_discovery_yaml(b"", "lan.yaml") == LanSettings()
+    assert read_discovery_yaml(b"discovery:\n  udp:\n", "lan.yaml") == LanSettings()

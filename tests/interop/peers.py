@@ -32,11 +32,17 @@ _FROM_NPM: Final = {
 }
 #: Name → the Debian package that has it.
 _FROM_DEBIAN: Final = {
+    "avahi-browse": "avahi-utils",
+    "avahi-daemon": "avahi-daemon",
+    "avahi-publish": "avahi-utils",
     "bsdtar": "libarchive-tools",
+    "dbus-daemon": "dbus",
+    "dumpcap": "tshark",
     "git": "git",
     "gzip": "gzip",
     "nginx": "nginx",
     "tar": "tar",
+    "tshark": "tshark",
     "unzip": "unzip",
     "zip": "zip",
 }

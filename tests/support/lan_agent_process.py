@@ -27,7 +27,7 @@ def offers_of(wanted: list[dict[str, Any]]) -> list[Offer]:
         Offer(
             one["skill"],
             one.get("version", "1.0.0"),
-            SkillType.TOOL,
+            SkillType(one.get("skill_type", "tool-skill")),
             Endpoint(one.get("host", ""), one.get("port", 8080)),
             tuple(one.get("capabilities", ("user-auth",))),
             tuple(one.get("scenes", ("auth",))),
@@ -62,7 +62,8 @@ async def obey(agent: LanAgent, order: dict[str, Any]) -> Any:
         case "snapshot":
             return agent.snapshot()
         case "discover":
-            return await agent.discover(capabilities=order.get("capabilities", ()), patience=order.get("patience"))
+            filters = {name: order.get(name, ()) for name in ("capabilities", "scenes", "types")}
+            return await agent.discover(**filters, patience=order.get("patience"))
         case "scene":
             return await agent.request_scene(order["scene"], order.get("capabilities", ()))
         case "announce":

@@ -12,7 +12,7 @@ default:
 setup:
     echo "ready: .venv/bin/skillwire"
 
-# serve the example skills, and find, show, add, verify, update and call them
+# serve the example skills, and find, show, add, verify, update and call them; --lan: the flows of a local network
 [no-exit-message]
 demo *arguments:
     python tools/demo.py "$@"

@@ -5,10 +5,13 @@ and calls a skill that needs none.
 
 It works on a copy of the examples in a temporary folder, with settings, cache and state of its own, so it changes
 nothing of yours. On a terminal the server stays until Ctrl-C; in a pipe the demo ends when it is done.
+
+``--lan`` plays the local network instead: :mod:`demo_lan`.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import shlex
@@ -24,6 +27,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from demo_lan import play_lan
 from skillwire.adapters.sandbox.sandbox import Sandbox
 from skillwire.errors import TrustError
 
@@ -38,6 +42,14 @@ PATIENCE = 30.0  # seconds for the server to be ready, or to notice a change
 
 def main() -> int:
     """Play the demo; return the exit code."""
+    parser = argparse.ArgumentParser(prog="./dev demo", description="Show what skillwire does.")
+    parser.add_argument("--lan", action="store_true", help="the flows of a local network, with every datagram")
+    parser.add_argument("rest", nargs=argparse.REMAINDER, help="with --lan: what examples/lan/run.py takes")
+    options = parser.parse_args()
+    if options.lan:
+        return play_lan(options.rest)
+    if options.rest:
+        parser.error(f"nothing is done with {' '.join(options.rest)}")
     with tempfile.TemporaryDirectory(prefix="skillwire-demo-") as folder:
         skills, project = Path(folder, "skills"), Path(folder, "project")
         shutil.copytree(EXAMPLES, skills)

@@ -1,8 +1,9 @@
 """The stage on which a flow is played: starts processes, and prints what they say and send, step by step.
 
 A flow says which steps its figure in the text has. What happens is compared with the next of them: what fits is printed
-with its number, what does not is printed without one, the first time. So the numbers stand in the order of the figure
-because things happened in that order, or the flow fails.
+with its number, what does not is printed without one, the first of each type. So the numbers stand in the order of the figure
+because things happened in that order, or the flow fails. What the figure draws as a box is done inside of an agent: it is
+shown by a line that somebody prints, when that line comes.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import os
 import re
 import selectors
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -26,8 +28,10 @@ if TYPE_CHECKING:
     from machines import Machine
 
 HERE = Path(__file__).resolve().parent
-PATIENCE = 30.0  # seconds for the next step of a figure
+PATIENCE = 40.0  # seconds for the next step of a figure
 _LONG = re.compile(r"[A-Za-z0-9+/]{40,}={0,2}")
+_LAST = 8  # lines that were not shown, when a flow fails
+_ASIDE = 72  # characters of a datagram that no figure draws
 _REMEMBERED = 4096  # datagrams by whose sender an address gets its name
 
 
@@ -45,15 +49,18 @@ class Event(NamedTuple):
 
 
 class Step(NamedTuple):
-    """A step of a figure: ``words`` is how it is called there, ``fits`` says whether an event is it."""
+    """A step of a figure: its number there, how it is called, and what says whether an event is it."""
 
+    number: str
     words: str
     fits: Callable[[Event], bool]
+    is_box: bool = False
 
 
-def sent(kind: str, who: str, to: str = "all", *, having: str = "") -> Step:
+def sent(number: str, kind: str, who: str, to: str = "all", *, having: str = "") -> Step:
     """Return the step that ``who`` sends a datagram of this kind to ``to``."""
     return Step(
+        number,
         kind,
         lambda event: (
             (event.kind, event.who, event.to) == ("sent", who, to)
@@ -63,9 +70,13 @@ def sent(kind: str, who: str, to: str = "all", *, having: str = "") -> Step:
     )
 
 
-def said(words: str, who: str, *parts: str) -> Step:
-    """Return the step that ``who`` prints a line with all of these parts; it stands for what no datagram shows."""
-    return Step(words, lambda event: (event.kind, event.who) == ("line", who) and all(p in event.text for p in parts))
+def box(words: str, who: str, *parts: str) -> Step:
+    """Return a box of a figure, which is shown by a line that ``who`` prints, with all of these parts in it."""
+
+    def fits(event: Event) -> bool:
+        return (event.kind, event.who) == ("line", who) and all(part in event.text for part in parts)
+
+    return Step("*", words, fits, is_box=True)
 
 
 class Actor:
@@ -90,7 +101,7 @@ class Stage:
         self.folder = folder
         self._out = out
         self._steps: list[Step] = []
-        self._done = 0
+        self._done: set[int] = set()
         self._actors: list[Actor] = []
         self._selector = selectors.DefaultSelector()
         self._read, self._write = os.pipe()
@@ -99,7 +110,7 @@ class Stage:
         self._rest = b""
         self._names: dict[str, str] = {}
         self._senders: dict[str, str] = {}
-        self._seen: set[tuple[str, str, str]] = set()
+        self._seen: set[str] = set()
         self._more: Counter[str] = Counter()
         self.lines: list[Event] = []
 
@@ -114,7 +125,7 @@ class Stage:
         os.close(self._write)
         if self._more:
             counted = ", ".join(f"{count} {kind}" for kind, count in sorted(self._more.items()))
-            self._out(f"     (and datagrams that say it again, or say nothing new: {counted})")
+            self._out(f"     (and others of the same types: {counted})")
 
     def figure(self, *steps: Step) -> None:
         """Say which steps are to come."""
@@ -122,11 +133,18 @@ class Stage:
 
     def home(self, name: str, configuration: str = "") -> Path:
         """Return the home of a process, with a configuration for commands and for ``serve --config``."""
-        home = self.folder / name.replace(" ", "-").lower()
-        home.mkdir(exist_ok=True)
+        home = self.folder / name.lower()
+        (home / "config").mkdir(parents=True, exist_ok=True)
         if configuration:
-            (home / "skillwire.toml").write_text(configuration)
+            (home / "config" / "skillwire.toml").write_text(configuration)
         return home
+
+    def workplace(self, name: str) -> Path:
+        """Return the folder in which a process works, with copies of the example's skills and of its consumer."""
+        place = self.home(name) / "work"
+        if not place.exists():
+            shutil.copytree(HERE, place, ignore=shutil.ignore_patterns("__pycache__", "README.md"))
+        return place
 
     def start(self, name: str, machine: Machine, command: str, *, shows: bool = True, quietly: bool = False) -> Actor:
         """Start a command on a machine; what it prints is shown where it is no step only if ``shows``."""
@@ -136,7 +154,7 @@ class Stage:
         program = [sys.executable, str(HERE / "traced.py"), str(self._write), name, *words]
         process = subprocess.Popen(
             machine.command(program),
-            cwd=HERE,
+            cwd=self.workplace(name),
             env={**os.environ, "SKILLWIRE_HOME": str(self.home(name)), "PYTHONUNBUFFERED": "1"},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -161,16 +179,19 @@ class Stage:
 
     def wait_for(self, actor: Actor, text: str) -> str:
         """Wait until a process has printed a line with this; return the line."""
-        self.until(lambda: self._found(actor.name, text), f"{actor.name} prints {text!r}")
+        self.until(
+            lambda: self.has_said(actor.name, text) or actor.process.poll() is not None, f"{actor.name} prints {text!r}"
+        )
+        if not self.has_said(actor.name, text):
+            self._drain(actor)
+        if not self.has_said(actor.name, text):
+            raise Failed(f"{actor.name} ended with {actor.process.returncode}")
         return next(event.text for event in self.lines if event.who == actor.name and text in event.text)
 
-    def play(self, upto: int | None = None) -> None:
-        """Wait until the steps have happened, all or the first so many."""
-        upto = len(self._steps) if upto is None else upto
-        while self._done < upto:
-            step = self._steps[self._done]
-            done = self._done
-            self.until(lambda done=done: self._done > done, f"step {done + 1}, {step.words}")
+    def play(self) -> None:
+        """Wait until every step that was said so far has happened."""
+        for place, step in enumerate(self._steps):
+            self.until(lambda place=place: place in self._done, f"step {step.number}, {step.words}")
 
     def until(self, condition: Callable[[], bool], what: str) -> None:
         """Take what happens until ``condition`` holds.
@@ -181,7 +202,9 @@ class Stage:
         deadline = time.monotonic() + PATIENCE
         while not condition():
             if time.monotonic() > deadline:
-                raise Failed(f"waited {PATIENCE:.0f} s in vain: {what}")
+                hidden = {actor.name for actor in self._actors if not actor.is_shown}
+                last = [f"\n  {event.who}: {event.text}" for event in self.lines if event.who in hidden][-_LAST:]
+                raise Failed(f"waited {PATIENCE:.0f} s in vain: {what}{''.join(last)}")
             self._take(0.05)
 
     def say(self, text: str) -> None:
@@ -243,25 +266,40 @@ class Stage:
         while actor.process.stdout in self._selector.get_map():
             self._take(0.05)
 
-    def _found(self, who: str, text: str) -> bool:
+    def has_said(self, who: str, text: str) -> bool:
+        """Whether somebody has printed a line with this."""
         return any(event.who == who and text in event.text for event in self.lines)
 
     def _happened(self, event: Event, *, is_shown: bool = True) -> None:
         kind = event.text.partition(":")[0]
-        is_next = self._done < len(self._steps) and self._steps[self._done].fits(event)
-        number = f"{self._done + 1:3}" if is_next else "   "
-        if is_next:
-            self._done += 1
+        if event.who == event.to:  # an agent of several roles, in its several roles
+            return
+        step = self._fitting(event)
+        number = step.number if step else ""
         if event.kind == "line":
-            if is_next:
-                self._out(f"{number}  {event.who}  {self._steps[self._done - 1].words}")
+            if step:
+                self._out(f"{number:>3}  {event.who}: {step.words}")
             if is_shown and event.text.strip():
-                self._out(f"     {_shortened(event.text)}")
-        elif is_next or (kind, event.who, event.to) not in self._seen:
-            self._out(f"{number}  {event.who} -> {event.to}  {_shortened(event.text)}")
+                self._out(f"     {event.text.replace(f'{self.folder}/', '')}")
+        elif step or kind not in self._seen:
+            text = _shortened(event.text)
+            told = text if step or len(text) <= _ASIDE else f"{text[:_ASIDE]}..."
+            self._out(f"{number:>3}  {event.who} -> {event.to}  {told}")
         else:
             self._more[kind] += 1
-        self._seen.add((kind, event.who, event.to))
+        self._seen.add(kind)
+
+    def _fitting(self, event: Event) -> Step | None:
+        """Return the step that an event is: the next one, or a box before it."""
+        for place, step in enumerate(self._steps):
+            if place in self._done:
+                continue
+            if step.fits(event):
+                self._done.add(place)
+                return step
+            if not step.is_box:
+                return None
+        return None
 
 
 def _shortened(text: str) -> str:

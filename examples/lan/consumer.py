@@ -1,0 +1,16 @@
+"""A consumer, with the SDK: finds who can read the organisation's data, and joins the scene of what it chose.
+
+    SKILLWIRE_HOME=... python consumer.py
+"""
+
+import skillwire
+
+with skillwire.Client() as client:
+    found = client.lan.discover(capabilities=["org-data-read"])
+    for skill in found:
+        print(f"found {skill.skill_id} {skill.version} of {skill.agent_id or 'somebody'} at {skill.endpoint}, {skill.status}")
+    scene = found[0].scenes[0]
+    result = client.lan.request_scene(scene, ["org-data-read"], join=True)
+    if result.is_joined:
+        members = ", ".join(f"{member.skill_id} ({member.role})" for member in result.members)
+        print(f"joined {result.group_id}: {members}; connection: {result.connection_info['endpoint']}")

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from skillwire.client import AsyncClient, AsyncRemoteSkill, AsyncRpcSkills, Client, RemoteSkill, RpcSkills
     from skillwire.client.call_values import PreparedCall
+    from skillwire.client.lan_asynchronous import AsyncLan
+    from skillwire.client.lan_synchronous import Lan
     from skillwire.client.rpc_values import BlobPart
     from skillwire.errors import (
         ConflictError,
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from skillwire.model.call_context import CallContext
     from skillwire.model.finding import Finding
     from skillwire.model.install import LockedSkill, Placement
+    from skillwire.model.lan import LanChange, LanMember, LanScene, LanSkill, LanSnapshot, SceneResult
     from skillwire.model.origin_record import OriginRecord
     from skillwire.model.ref import SkillRef
     from skillwire.model.remote_execution import RemoteBlob, RemoteExecution, RemoteFailure
@@ -56,6 +59,8 @@ if TYPE_CHECKING:
 _HOMES = {
     "client": ("AsyncClient", "AsyncRemoteSkill", "AsyncRpcSkills", "Client", "RemoteSkill", "RpcSkills"),
     "client.call_values": ("PreparedCall",),
+    "client.lan_asynchronous": ("AsyncLan",),
+    "client.lan_synchronous": ("Lan",),
     "client.rpc_values": ("BlobPart",),
     "errors": (
         "ConflictError",
@@ -75,6 +80,7 @@ _HOMES = {
     "model.call_context": ("CallContext",),
     "model.finding": ("Finding",),
     "model.install": ("LockedSkill", "Placement"),
+    "model.lan": ("LanChange", "LanMember", "LanScene", "LanSkill", "LanSnapshot", "SceneResult"),
     "model.origin_record": ("OriginRecord",),
     "model.ref": ("SkillRef",),
     "model.remote_execution": ("RemoteBlob", "RemoteExecution", "RemoteFailure"),
@@ -99,6 +105,7 @@ _HOMES = {
 
 __all__ = [
     "AsyncClient",
+    "AsyncLan",
     "AsyncRemoteSkill",
     "AsyncRpcSkills",
     "BlobPart",
@@ -115,6 +122,12 @@ __all__ = [
     "FileContent",
     "Finding",
     "InstallPolicy",
+    "Lan",
+    "LanChange",
+    "LanMember",
+    "LanScene",
+    "LanSkill",
+    "LanSnapshot",
     "ListedSkill",
     "LockedSkill",
     "NotFoundError",
@@ -135,6 +148,7 @@ __all__ = [
     "RpcSkills",
     "Run",
     "RunError",
+    "SceneResult",
     "Settings",
     "SkillPage",
     "SkillRef",

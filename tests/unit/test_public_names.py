@@ -9,6 +9,7 @@ from skillwire.version import VERSION
 def test_public_names():
     assert dir(skillwire) == [
         "AsyncClient",
+        "AsyncLan",
         "AsyncRemoteSkill",
         "AsyncRpcSkills",
         "BlobPart",
@@ -25,6 +26,12 @@ def test_public_names():
         "FileContent",
         "Finding",
         "InstallPolicy",
+        "Lan",
+        "LanChange",
+        "LanMember",
+        "LanScene",
+        "LanSkill",
+        "LanSnapshot",
         "ListedSkill",
         "LockedSkill",
         "NotFoundError",
@@ -45,6 +52,7 @@ def test_public_names():
         "RpcSkills",
         "Run",
         "RunError",
+        "SceneResult",
         "Settings",
         "SkillPage",
         "SkillRef",

@@ -7,15 +7,18 @@ connect anywhere.
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire.adapters.files.settings_file import read_discovery_file
 from skillwire.client.lan_memory import LanMemory
-from skillwire.errors import FetchError, Place, SkillwireError, TrustError
+from skillwire.errors import FetchError, Place, SkillwireError, StorageError, TrustError
 from skillwire.model.finding import Finding
 from skillwire.model.lan import LanScene
+from skillwire.resolver.document import noted
 from skillwire.resolver.flow import work
 from skillwire.resolver.lan import UNVERIFIED_FIX, Providers, http_url, in_order, matching, unverified
 from skillwire.resolver.lan_settings import join_discovery
@@ -35,6 +38,9 @@ if TYPE_CHECKING:
     from skillwire.resolver.settings import Settings
 
 
+_LEAST_PAUSE: Final = 1.0  # seconds between two looks at what ends soon
+
+
 class Filters(NamedTuple):
     """What is asked for; empty lets all pass. Spec: SDP §3.1."""
 
@@ -48,6 +54,13 @@ class Filters(NamedTuple):
         is_able = set(self.capabilities) <= set(skill.capabilities)
         is_there = not self.scenes or bool(set(self.scenes) & set(skill.scenes))
         return is_able and is_there and (not self.types or skill.skill_type in self.types)
+
+
+class Heard(NamedTuple):
+    """What the network has answered, and whether anybody has, who may offer something else."""
+
+    skills: tuple[LanSkill, ...]
+    is_anybody_there: bool
 
 
 class LanSide:
@@ -83,22 +96,52 @@ class LanSide:
         settings = replace(self.settings, use_unverified=True)
         return LanAgent(settings, roles=frozenset({Role.END_AGENT, Role.MCP_AGENT}), keeps_state=False)
 
-    def hear(self, change: LanChange) -> None:
-        """Take a change of the network: what was kept of a skill is not so any more. Spec: SDP §11.2."""
-        self.memory.hear(change)
+    async def live(self, agent: LanAgent) -> None:
+        """Keep what was found as good as it can be, as long as the agent is there. Spec: SDP §11.1, §11.2."""
+        refreshing = asyncio.ensure_future(self._refresh(agent))
+        try:
+            async for change in agent.listen():
+                with suppress(StorageError):  # whoever asks for what is kept is told
+                    self.memory.hear(change)
+        finally:
+            refreshing.cancel()
 
-    async def ask(self, agent: LanAgent, filters: Filters, patience: float | None) -> tuple[LanSkill, ...]:
-        """Ask the network."""
-        return await agent.discover(
+    async def _refresh(self, agent: LanAgent) -> None:
+        """Ask again for what ends soon."""
+        pause = max(_LEAST_PAUSE, self.settings.cache.refresh_before_expiry / 2)
+        while True:
+            await asyncio.sleep(pause)
+            with suppress(SkillwireError):  # the next time it may be better
+                if self.memory.wants_refresh():
+                    self.memory.put(await agent.discover())
+
+    async def ask(self, agent: LanAgent, filters: Filters, patience: float | None) -> Heard:
+        """Ask the network; where nothing is found, whether there is anybody."""
+        found = await agent.discover(
             capabilities=filters.capabilities, scenes=filters.scenes, types=filters.types, patience=patience
         )
+        is_filtered = bool(filters.capabilities or filters.scenes or filters.types)
+        is_anybody_there = bool(found) or (is_filtered and bool(await agent.discover(patience=patience)))
+        return Heard(found, is_anybody_there)
 
-    def answer(self, query: str, filters: Filters, found: Sequence[LanSkill]) -> Flow[list[LanSkill]]:
+    def answer(self, query: str, filters: Filters, heard: Heard) -> Flow[list[LanSkill]]:
         """Return what the network has answered, the best first, and keep it; or, where it is silent, what was kept."""
-        if found:
-            yield from work(partial(self.memory.put, found))
-            return ranked(query, found)
-        return (yield from self.kept(query, filters)) if not filters.refresh else []
+        if filters.refresh:
+            yield from work(self.memory.forget_all)
+        if heard.skills:
+            yield from self._keep(heard.skills)
+            return ranked(query, heard.skills)
+        kept = yield from self.kept(query, filters)
+        if kept and heard.is_anybody_there:  # who answers knows nothing of them
+            yield from work(partial(self.memory.forget, kept))
+            return []
+        return kept
+
+    def _keep(self, skills: Sequence[LanSkill]) -> Flow[None]:
+        try:
+            yield from work(partial(self.memory.put, skills))
+        except StorageError as error:  # it was found all the same
+            self._session.report(noted(error))
 
     def failed(self, query: str, filters: Filters, error: SkillwireError) -> Flow[list[LanSkill]]:
         """Return what was kept, where the network cannot be asked.
@@ -109,8 +152,7 @@ class LanSide:
         found = [] if filters.refresh else (yield from self.kept(query, filters))
         if not found:
             raise error
-        told = error.diagnostics()
-        self._session.report(Finding(told.code, "warning", told.message, told.place or Place(""), told.fix))
+        self._session.report(noted(error))
         return found
 
     def kept(self, query: str, filters: Filters) -> Flow[list[LanSkill]]:
@@ -118,15 +160,10 @@ class LanSide:
         kept = yield from work(self.memory.skills)
         return ranked(query, [skill for skill in kept if filters.let_pass(skill)])
 
-    def check_heard(self, snapshot: LanSnapshot | None) -> None:
-        """Tell that nobody is there from nobody having what was asked for.
-
-        Raises:
-            FetchError: ``DISC_001``.
-        """
-        if snapshot is None or not snapshot.skills:
-            seconds = self.settings.figures.patience
-            raise FetchError("DISC_001", f"nobody on the local network has answered within {seconds:g} seconds")
+    def silence(self) -> FetchError:
+        """Return that nobody has answered."""
+        seconds = self.settings.figures.patience
+        return FetchError("DISC_001", f"nobody on the local network has answered within {seconds:g} seconds")
 
     def locate(self, skill: LanSkill, *, use_unverified: bool | None) -> Flow[LocatedSkill]:
         """Find a skill at its server, which is the only address that is opened by it."""
@@ -172,20 +209,32 @@ class LanSide:
         """Return what is told of changes."""
         return agent.listen()
 
-    def scenes(self, found: Sequence[LanSkill], snapshot: LanSnapshot | None) -> list[LanScene]:
-        """Return the scenes of what was found and of what the agent knows, with who provides each."""
+    def scenes(self, found: Sequence[LanSkill]) -> list[LanScene]:
+        """Return the scenes of what was found, with who provides each, by name."""
         from skillwire.adapters.lan.view import members_of  # noqa: PLC0415  # only scenes need it
         from skillwire.protocols.skill_discovery.scenes import group_id  # noqa: PLC0415  # same
 
-        listed = {scene.name: scene for scene in (snapshot.scenes if snapshot is not None else ())}
-        for name in {name for skill in found for name in skill.scenes} - listed.keys():
-            members = members_of(skill for skill in found if name in skill.scenes)
-            listed[name] = LanScene(name, group_id(name), members)
-        return [listed[name] for name in sorted(listed)]
+        names = sorted({name for skill in found for name in skill.scenes})
+        return [
+            LanScene(name, group_id(name), members_of(skill for skill in found if name in skill.scenes))
+            for name in names
+        ]
+
+    def check_online(self) -> None:
+        """Refuse what the network has to be asked for.
+
+        Raises:
+            FetchError: ``OFFLINE``.
+        """
+        if self.is_offline:
+            raise FetchError("OFFLINE", "a scene cannot be joined offline")
 
     def keep(self) -> Flow[None]:
         """Write down what is known by now."""
-        return work(self.memory.write)
+        try:
+            yield from work(self.memory.write)
+        except StorageError as error:
+            self._session.report(noted(error))
 
 
 def ranked(query: str, skills: Sequence[LanSkill]) -> list[LanSkill]:

@@ -32,7 +32,8 @@ class AsyncLan:
     def __init__(self, workplace: Workplace, steps: AwaitedSteps, thread: AwaitedLanThread | None = None) -> None:
         self._workplace, self._steps = workplace, steps
         self._side = workplace.lan
-        self._thread = thread or AwaitedLanThread(self._side.make_agent, self._side.hear)
+        self._is_silent = False
+        self._thread = thread or AwaitedLanThread(self._side.make_agent, self._side.live)
 
     @property
     def settings(self) -> LanSettings:
@@ -65,10 +66,11 @@ class AsyncLan:
         if self._side.is_offline:
             return await self._steps.run(self._side.kept(query, filters))
         try:
-            found = await self._thread.run(lambda agent: self._side.ask(agent, filters, patience))
+            heard = await self._thread.run(lambda agent: self._side.ask(agent, filters, patience))
         except FetchError as error:
             return await self._steps.run(self._side.failed(query, filters, error))
-        return await self._steps.run(self._side.answer(query, filters, found))
+        self._is_silent = not heard.is_anybody_there
+        return await self._steps.run(self._side.answer(query, filters, heard))
 
     async def skill(self, skill: LanSkill, *, use_unverified: bool | None = None) -> AsyncRemoteSkill:
         """Return a skill of the network, read at its server: to look at it, to install it, or to call it.
@@ -92,8 +94,8 @@ class AsyncLan:
             FetchError: ``DISC_001``, nobody has answered.
         """
         found = await self.discover(capabilities=(capability,))
-        if not found and not self._side.is_offline:
-            self._side.check_heard(await self.snapshot())
+        if not found and self._is_silent:
+            raise self._side.silence()
         return self._side.providers(capability, found, use_unverified=use_unverified)
 
     async def call(
@@ -155,6 +157,7 @@ class AsyncLan:
         Raises:
             TrustError: ``DISC_004``. Spec: SDP §2.2, §4.2, §4.3.
         """
+        self._side.check_online()
         return await self._thread.run(
             lambda agent: self._side.request(agent, scene, capabilities, is_join=join, use_unverified=use_unverified)
         )
@@ -165,7 +168,7 @@ class AsyncLan:
 
     async def scenes(self) -> list[LanScene]:
         """Ask which scenes there are; return them with who provides each, by name."""
-        return self._side.scenes(await self.discover(), await self.snapshot())
+        return self._side.scenes(await self.discover())
 
     async def snapshot(self) -> LanSnapshot:
         """Return the network as the agent knows it by now; it may have been there for a moment only."""

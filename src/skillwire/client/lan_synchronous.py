@@ -35,7 +35,8 @@ class Lan:
     def __init__(self, workplace: Workplace, steps: BlockingSteps, thread: BlockingLanThread | None = None) -> None:
         self._workplace, self._steps = workplace, steps
         self._side = workplace.lan
-        self._thread = thread or BlockingLanThread(self._side.make_agent, self._side.hear)
+        self._is_silent = False
+        self._thread = thread or BlockingLanThread(self._side.make_agent, self._side.live)
 
     @property
     def settings(self) -> LanSettings:
@@ -68,10 +69,11 @@ class Lan:
         if self._side.is_offline:
             return self._steps.run(self._side.kept(query, filters))
         try:
-            found = self._thread.run(lambda agent: self._side.ask(agent, filters, patience))
+            heard = self._thread.run(lambda agent: self._side.ask(agent, filters, patience))
         except FetchError as error:
             return self._steps.run(self._side.failed(query, filters, error))
-        return self._steps.run(self._side.answer(query, filters, found))
+        self._is_silent = not heard.is_anybody_there
+        return self._steps.run(self._side.answer(query, filters, heard))
 
     def skill(self, skill: LanSkill, *, use_unverified: bool | None = None) -> RemoteSkill:
         """Return a skill of the network, read at its server: to look at it, to install it, or to call it.
@@ -95,8 +97,8 @@ class Lan:
             FetchError: ``DISC_001``, nobody has answered.
         """
         found = self.discover(capabilities=(capability,))
-        if not found and not self._side.is_offline:
-            self._side.check_heard(self.snapshot())
+        if not found and self._is_silent:
+            raise self._side.silence()
         return self._side.providers(capability, found, use_unverified=use_unverified)
 
     def call(
@@ -158,6 +160,7 @@ class Lan:
         Raises:
             TrustError: ``DISC_004``. Spec: SDP §2.2, §4.2, §4.3.
         """
+        self._side.check_online()
         return self._thread.run(
             lambda agent: self._side.request(agent, scene, capabilities, is_join=join, use_unverified=use_unverified)
         )
@@ -168,7 +171,7 @@ class Lan:
 
     def scenes(self) -> list[LanScene]:
         """Ask which scenes there are; return them with who provides each, by name."""
-        return self._side.scenes(self.discover(), self.snapshot())
+        return self._side.scenes(self.discover())
 
     def snapshot(self) -> LanSnapshot:
         """Return the network as the agent knows it by now; it may have been there for a moment only."""

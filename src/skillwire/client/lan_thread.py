@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from skillwire.adapters.lan.agent import LanAgent
-    from skillwire.model.lan import LanChange
 
 T = TypeVar("T")
 
@@ -29,13 +28,13 @@ class LanThread:
 
     Args:
         make: makes the agent; called in a thread.
-        hear: is told of each change of the network, on the loop of the agent.
+        live: goes on beside the agent, from its start to its end.
     """
 
-    def __init__(self, make: Callable[[], LanAgent], hear: Callable[[LanChange], object] = lambda _: None) -> None:
+    def __init__(self, make: Callable[[], LanAgent], live: Callable[[LanAgent], Coroutine[Any, Any, None]]) -> None:
         self._make = make
-        self._hear = hear
-        self._hearing: asyncio.Task[None] | None = None
+        self._live = live
+        self._living: asyncio.Task[None] | None = None
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
@@ -72,12 +71,8 @@ class LanThread:
     async def _start(self) -> LanAgent:
         agent = await asyncio.to_thread(self._make)  # keys are read from files, or made
         await agent.start()
-        self._hearing = asyncio.create_task(self._listen(agent))
+        self._living = asyncio.create_task(self._live(agent))
         return agent
-
-    async def _listen(self, agent: LanAgent) -> None:
-        async for change in agent.listen():
-            self._hear(change)
 
     async def _stop(self) -> None:
         starting, self._starting = self._starting, None

@@ -1,0 +1,69 @@
+"""An agent on a local network that is not there: what it finds is written down, and what was asked of it."""
+
+from __future__ import annotations
+
+import asyncio
+
+from skillwire.model.lan import LanSkill, LanSnapshot, SceneResult
+
+
+def lan_skill(skill_id="staff-directory", host="192.168.1.5", **facts):
+    """Return a healthy, verified skill of the network, unless told otherwise."""
+    told = {
+        "agent_id": f"agent-{host.rpartition('.')[2]}",
+        "version": "1.0.0",
+        "skill_type": "tool-skill",
+        "port": 8000,
+        "capabilities": ("org-data-read",),
+        "scenes": ("auth",),
+        "status": "HEALTHY",
+        "is_verified": True,
+    }
+    return LanSkill(skill_id=skill_id, host=host, **(told | facts))
+
+
+class FakeLanAgent:
+    """Finds ``skills``, and lets into ``scenes``; ``asked`` holds what was asked, in order."""
+
+    def __init__(self, *skills, scenes=(), error=None):
+        self.skills = list(skills)
+        self.scenes = {scene.scene: scene for scene in scenes}
+        self.error = error
+        self.asked = []
+        self.loop = None
+        self.changes: asyncio.Queue = asyncio.Queue()
+
+    async def start(self):
+        self.loop = asyncio.get_running_loop()
+        self.asked.append("start")
+        if self.error is not None:
+            raise self.error
+
+    async def stop(self):
+        self.asked.append("stop")
+
+    async def discover(self, *, capabilities=(), scenes=(), types=(), patience=None):
+        self.asked.append(("discover", tuple(capabilities), tuple(scenes)))
+        return tuple(
+            skill
+            for skill in self.skills
+            if set(capabilities) <= set(skill.capabilities) and (not scenes or set(scenes) & set(skill.scenes))
+        )
+
+    async def request_scene(self, scene, capabilities=(), *, is_join=False):
+        self.asked.append(("join" if is_join else "request", scene, tuple(capabilities)))
+        return self.scenes.get(scene, SceneResult(scene, is_missing=True))
+
+    def leave_scene(self, scene):
+        self.asked.append(("leave", scene))
+
+    def snapshot(self):
+        return LanSnapshot("agent-client", 0.0, tuple(self.skills), ())
+
+    async def listen(self):
+        while (change := await self.changes.get()) is not None:
+            yield change
+
+    def tell(self, change):
+        """Have something happen on the network."""
+        self.loop.call_soon_threadsafe(self.changes.put_nowait, change)

@@ -19,6 +19,7 @@ class FakeLanAgent:
     """
 
     agent_id = "agent-001"
+    trust = None
 
     def __init__(self, settings, health, failures=()):
         self.settings = settings

@@ -21,6 +21,7 @@ from skillwire.server.folders import PublishedFolders
 from skillwire.server.invocation.compose import make_executions, needed_blobs
 from skillwire.server.invocation.figures import Figures
 from skillwire.server.invocation.readiness import Readiness
+from skillwire.server.lan.compose import make_authority, make_lan
 from skillwire.server.local import as_local
 from skillwire.server.mcp.door import make_annexes as make_mcp
 from skillwire.server.neighbours.doors import make_neighbours
@@ -36,10 +37,8 @@ if TYPE_CHECKING:
     from skillwire.model.action import ExecutorKind
     from skillwire.ports import BlobStore, Executor
     from skillwire.protocols.skill_discovery.configuration import LanSettings
-    from skillwire.protocols.skill_discovery.messages import HealthStatus
     from skillwire.server.doors import Annex
     from skillwire.server.invocation.service import Executions
-    from skillwire.server.lan.service import Agent, LanService
     from skillwire.server.publisher import PublishedFunction
 
 
@@ -77,6 +76,7 @@ def app(
     Raises:
         UsageError: ``FOLDER_MISSING``, ``PUBLISHER_FORM``, ``SERVER_CONFIGURATION``.
         ValidationError: ``URL`` when ``base_url`` is none.
+        NotFoundError: ``CA_FOLDER`` when ``lan`` names an authority that is not there.
     """
     parts = make_parts(
         folders,
@@ -96,8 +96,8 @@ def app(
         access_log=access_log,
         base_url=parts.base_url,
         figures=Figures(SqliteFigures(open_database()), has_database),
-        annexes=make_annexes(parts),
-        lan=None if lan is None else make_lan(lan, parts, functions),
+        annexes=[*make_annexes(parts), *(() if lan is None else make_authority(lan))],
+        lan=None if lan is None else make_lan(lan, parts, functions, unset=_unset(parts.configuration.executions)),
     )
 
 
@@ -167,32 +167,6 @@ def make_annexes(parts: Parts) -> list[Annex]:
     return [make_rpc(parts), *make_mcp(parts), *make_neighbours(parts)]
 
 
-def make_lan(settings: LanSettings, parts: Parts, functions: Sequence[PublishedFunction] = ()) -> LanService:
-    """Return what the server does on the local network."""
-    from skillwire.server.lan.conditions import Conditions  # noqa: PLC0415  # most servers are not on it
-    from skillwire.server.lan.obstacles import Obstacles  # noqa: PLC0415  # same
-    from skillwire.server.lan.service import LanService  # noqa: PLC0415  # same
-
-    executions = parts.configuration.executions
-
-    def unset(names: Iterable[str]) -> list[str]:
-        return _secrets(executions).find(names)[1]
-
-    def check_sandbox() -> None:
-        from skillwire.adapters.sandbox.sandbox import Sandbox  # noqa: PLC0415  # with the first skill of code
-
-        Sandbox().check()
-
-    def make_agent(fitting: LanSettings, health: Callable[[str], HealthStatus]) -> Agent:
-        from skillwire.adapters.lan.agent import LanAgent  # noqa: PLC0415  # mDNS and cryptography
-
-        return LanAgent(fitting, health=health)
-
-    checks = {one.name: one.health for one in functions if one.health is not None}
-    conditions = Conditions(Obstacles(executions, unset, check_sandbox).find, checks)
-    return LanService(settings, parts.publication, conditions, make_agent)
-
-
 def _configured(configuration: ServerConfiguration | str | os.PathLike[str] | None) -> ServerConfiguration:
     if isinstance(configuration, ServerConfiguration):
         return configuration
@@ -200,10 +174,12 @@ def _configured(configuration: ServerConfiguration | str | os.PathLike[str] | No
 
 
 def _readiness(settings: ExecutionSettings) -> Readiness:
-    def unset(names: Iterable[str]) -> list[str]:
-        return _secrets(settings).find(names)[1]
+    return Readiness(grant_all=settings.grant_all, unset=_unset(settings) if settings.concurrency else None)
 
-    return Readiness(grant_all=settings.grant_all, unset=unset if settings.concurrency else None)
+
+def _unset(settings: ExecutionSettings) -> Callable[[Iterable[str]], list[str]]:
+    """Return what names those of some secrets that nobody has set."""
+    return lambda names: _secrets(settings).find(names)[1]
 
 
 def _secrets(settings: ExecutionSettings) -> Secrets:

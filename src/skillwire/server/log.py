@@ -64,10 +64,11 @@ def configure_logging(form: str, tell: Callable[[Mapping[str, Any]], object] = l
         logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
         cache_logger_on_first_use=True,
     )
-    library = logging.getLogger("uvicorn.error")
-    library.handlers = [_Forward()]
-    library.propagate = False
-    library.setLevel(logging.WARNING)
+    for name, level in (("uvicorn.error", logging.WARNING), ("skillwire.lan", logging.INFO)):
+        library = logging.getLogger(name)
+        library.handlers = [_Forward()]
+        library.propagate = False
+        library.setLevel(level)
 
 
 def log_changes(log: FilteringBoundLogger, revision: int, skills: int, changes: SkillChanges) -> None:
@@ -143,4 +144,4 @@ class _Forward(logging.Handler):
     """Hands a record of the standard library's logging to structlog."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        structlog.get_logger("uvicorn").log(record.levelno, record.getMessage(), exc_info=record.exc_info)
+        structlog.get_logger(record.name).log(record.levelno, record.getMessage(), exc_info=record.exc_info)

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import structlog
 
@@ -23,7 +24,7 @@ from skillwire.server.lan.reach import reach_of
 from skillwire.server.metrics import LanCount
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+    from collections.abc import AsyncIterator, Mapping
 
     from skillwire.model.lan import LanChange, LanSnapshot
     from skillwire.model.skill import Skill
@@ -31,9 +32,11 @@ if TYPE_CHECKING:
     from skillwire.protocols.skill_discovery.route_agent import Offer
     from skillwire.server.lan.announce import Left
     from skillwire.server.lan.conditions import Condition, Conditions
+    from skillwire.server.lan.parts import Agent, KeyServer
     from skillwire.server.publication import Publication
     from skillwire.server.revision import Revision
 
+MakeSecrets = Callable[["LanSettings", Callable[[str, str], "str | None"]], "KeyServer"]
 #: Seconds until a network that could not be used is tried again.
 _AGAIN: Final = 5.0
 #: Seconds that goodbyes may take; three are sent within a quarter of one.
@@ -41,34 +44,6 @@ _GOODBYE: Final = 3.0
 _NAMED: Final = 5
 #: Among the counters of an agent, of the datagrams that came; every other is of what was dropped, or went wrong.
 _RECEIVED: Final = "received"
-
-
-class Agent(Protocol):
-    """What a service needs of :class:`skillwire.adapters.lan.agent.LanAgent`."""
-
-    agent_id: str
-
-    @property
-    def counters(self) -> Mapping[str, int]:
-        """How many datagrams came, and why some of them were dropped."""
-
-    async def start(self) -> None:
-        """Begin; raises ``NetworkError`` when no interface can be used."""
-
-    async def stop(self, reason: Reason = Reason.SHUTDOWN) -> None:
-        """Say goodbye and end."""
-
-    def announce(self, offers: Iterable[Offer]) -> None:
-        """Offer exactly these from now on."""
-
-    def report(self, skill_id: str, status: HealthStatus, detail: str = "") -> None:
-        """Say that a skill is otherwise than before."""
-
-    def snapshot(self) -> LanSnapshot:
-        """Return what is known."""
-
-    def listen(self) -> AsyncIterator[LanChange]:
-        """Yield what happens from now on."""
 
 
 class LanService:
@@ -80,6 +55,8 @@ class LanService:
         conditions: how its skills are.
         make_agent: returns an agent that has not begun, by the settings that fit, and what says how a skill of ours
             is. Called in a thread.
+        make_secrets: returns what hands out connection secrets, by the settings and what says which skill is
+            announced under an identifier in a scene; None where nothing does.
 
     ``scenes`` are those that every skill takes part in, beside its own; set before :meth:`start`.
     ``trouble`` says why there is no network, while there is none; ``tls_port`` where connection secrets are handed out,
@@ -92,6 +69,7 @@ class LanService:
         publication: Publication,
         conditions: Conditions,
         make_agent: Callable[[LanSettings, Callable[[str], HealthStatus]], Agent],
+        make_secrets: MakeSecrets | None = None,
     ) -> None:
         self.settings = settings
         self.scenes: tuple[str, ...] = ()
@@ -100,6 +78,8 @@ class LanService:
         self._publication = publication
         self._conditions = conditions
         self._make_agent = make_agent
+        self._make_secrets = make_secrets
+        self._secrets: KeyServer | None = None
         self._endpoint: Endpoint | None = None
         self._agent: Agent | None = None
         self._changes = Changes()
@@ -185,6 +165,9 @@ class LanService:
         agent, self._agent = self._agent, None
         if agent is not None:
             await self._say_goodbye(agent, reason)
+        self.tls_port = 0
+        if self._secrets is not None:
+            await self._secrets.stop()
         self._changes.tell_all()
 
     async def _live(self) -> None:
@@ -243,6 +226,7 @@ class LanService:
         conditions = await self._conditions.look(self._skills, revision.broken)
         before, self._conditions_told = self._conditions_told, conditions
         self._statuses = {self._offers[name].skill_id: one.status for name, one in conditions.items()}
+        await self._open_secrets(agent)
         if is_new:
             agent.announce(self._offers.values())
             self._revision = revision
@@ -250,6 +234,21 @@ class LanService:
             if condition != before.get(name, GOOD):
                 agent.report(self._offers[name].skill_id, condition.status, condition.detail)
                 self._tell_condition(name, condition)
+
+    async def _open_secrets(self, agent: Agent) -> None:
+        """Begin to hand out connection secrets, once somebody may want one, and before that is announced."""
+        has_scenes = any(offer.scenes for offer in self._offers.values())
+        if self._make_secrets is None or self._secrets is not None or not has_scenes or self._endpoint is None:
+            return
+        self._secrets = self._make_secrets(self.settings, self._skill_name)
+        self.tls_port = await self._secrets.start(agent.trust, self._endpoint.host)
+
+    def _skill_name(self, skill_id: str, scene: str) -> str | None:
+        """Return the name of the skill that is announced so in a scene; from any thread."""
+        for name, offer in self._offers.items():
+            if offer.skill_id == skill_id:
+                return name if scene in offer.scenes else None
+        return None
 
     def _prepare(self, revision: Revision, agent_id: str) -> None:
         """Make the offers of a revision; in a thread."""

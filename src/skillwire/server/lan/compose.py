@@ -1,0 +1,70 @@
+"""Putting together what a server does on the local network. What it takes is imported by servers that are there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from skillwire.protocols.skill_discovery.configuration import LanSettings
+    from skillwire.protocols.skill_discovery.messages import HealthStatus
+    from skillwire.server.compose import Parts
+    from skillwire.server.doors import Annex
+    from skillwire.server.lan.parts import Agent, KeyServer
+    from skillwire.server.lan.service import LanService
+    from skillwire.server.publisher import PublishedFunction
+
+
+def make_lan(
+    settings: LanSettings,
+    parts: Parts,
+    functions: Sequence[PublishedFunction],
+    *,
+    unset: Callable[[Iterable[str]], list[str]],
+) -> LanService:
+    """Return what a server does on the local network.
+
+    Args:
+        settings: the operator's.
+        parts: of the server.
+        functions: that it publishes beside folders; some say how they are.
+        unset: returns those of some names of secrets that nobody has set.
+    """
+    from skillwire.server.lan.conditions import Conditions  # noqa: PLC0415  # most servers are not on it
+    from skillwire.server.lan.obstacles import Obstacles  # noqa: PLC0415  # same
+    from skillwire.server.lan.service import LanService  # noqa: PLC0415  # same
+
+    def check_sandbox() -> None:
+        from skillwire.adapters.sandbox.sandbox import Sandbox  # noqa: PLC0415  # with the first skill of code
+
+        Sandbox().check()
+
+    def make_agent(fitting: LanSettings, health: Callable[[str], HealthStatus]) -> Agent:
+        from skillwire.adapters.lan.agent import LanAgent  # noqa: PLC0415  # mDNS and cryptography
+
+        return LanAgent(fitting, health=health)
+
+    def make_secrets(fitting: LanSettings, skill_name: Callable[[str, str], str | None]) -> KeyServer:
+        from skillwire.server.lan.secrets import SceneSecrets  # noqa: PLC0415  # cryptography
+
+        return SceneSecrets(fitting, parts.authentication.tokens, skill_name)
+
+    checks = {one.name: one.health for one in functions if one.health is not None}
+    conditions = Conditions(Obstacles(parts.configuration.executions, unset, check_sandbox).find, checks)
+    return LanService(settings, parts.publication, conditions, make_agent, make_secrets)
+
+
+def make_authority(settings: LanSettings) -> Iterator[Annex]:
+    """Yield the doors of the authority that the settings name, if they name one.
+
+    Raises:
+        NotFoundError: ``CA_FOLDER``. ValidationError: ``LAN_TRUST``.
+    """
+    if settings.authority:
+        from skillwire.adapters.files.authority_folder import AuthorityFolder  # noqa: PLC0415  # few servers certify
+        from skillwire.adapters.lan.certificate_desk import CertificateDesk  # noqa: PLC0415  # same
+        from skillwire.server.lan.certificates import CertificateDoors  # noqa: PLC0415  # same
+
+        yield CertificateDoors(CertificateDesk(AuthorityFolder(Path(settings.authority)))).annex()

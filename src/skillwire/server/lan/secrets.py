@@ -1,0 +1,80 @@
+"""Where members of a scene get keys for the skills that are announced here: a port of TLS, beside HTTP.
+
+It is opened when the first skill that takes part in a scene is announced, and told at ``/.well-known/skill-discovery``.
+A key is a token of this server's store, for one skill and one hour. Where all agents share a group key nobody has a
+certificate to show, and there is no such port. Spec: SDP §4.3; docs/decisions/0033.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import structlog
+
+from skillwire.adapters.files.trust_files import read_certificates
+from skillwire.adapters.lan.secrets_server import SecretsServer, TokenGiver
+from skillwire.trust.ecdsa import EcdsaIdentity
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from skillwire.adapters.files.lan_keys import LanTrust
+    from skillwire.protocols.skill_discovery.configuration import LanSettings
+    from skillwire.protocols.skill_discovery.connection_secrets import ConnectionSecret, SecretRequest
+    from skillwire.registry.tokens import Tokens
+
+
+class SceneSecrets:
+    """Hands out the keys of one server.
+
+    Args:
+        settings: of its agent.
+        tokens: returns the tokens; first called when a key is asked for.
+        skill_name: returns the name of the skill that is announced under an identifier in a scene; None for none.
+    """
+
+    def __init__(
+        self, settings: LanSettings, tokens: Callable[[], Tokens], skill_name: Callable[[str, str], str | None]
+    ) -> None:
+        self._settings = settings
+        self._tokens = tokens
+        self._skill_name = skill_name
+        self._giver: TokenGiver | None = None
+        self._server: SecretsServer | None = None
+        self._log = structlog.get_logger("skillwire.lan")
+
+    async def start(self, trust: LanTrust | None, host: str) -> int:
+        """Open the port, at ``host`` or everywhere, and return it; 0 when there is none.
+
+        Args:
+            trust: of the agent that announces.
+            host: that the server is reached at; empty for every address of this machine.
+        """
+        if trust is None or not isinstance(trust.identity, EcdsaIdentity):
+            return 0
+        authorities = read_certificates((*self._settings.roots, *self._settings.intermediates))
+        server = SecretsServer(
+            trust.identity,
+            trust.authority,
+            authorities,
+            self._give,
+            use_unverified=self._settings.use_unverified,
+        )
+        try:
+            port = await server.start(host)
+        except OSError as error:
+            self._log.warning("connection secrets are not handed out", reason=error.strerror or str(error))
+            return 0
+        self._server = server
+        return port
+
+    async def stop(self) -> None:
+        """Close the port."""
+        server, self._server = self._server, None
+        if server is not None:
+            await server.stop()
+
+    def _give(self, asked: SecretRequest) -> ConnectionSecret | None:
+        if self._giver is None:
+            self._giver = TokenGiver(self._tokens(), lambda one: self._skill_name(one.skill_id, one.scene))
+        return self._giver(asked)

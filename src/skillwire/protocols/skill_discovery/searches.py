@@ -9,7 +9,7 @@ speaks of what it can vouch for. Spec: SDP §3; specs §3.
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from skillwire import limits
 from skillwire.protocols.skill_discovery.agenda import Agenda
@@ -29,6 +29,11 @@ if TYPE_CHECKING:
 
 Records = tuple["SkillRecord", ...]
 
+#: Answers of a source that nobody knows yet that it is asked about at once: some of them may be another's.
+_AT_ONCE: Final = 2
+#: Seconds after which a proof has to have come, or others are asked for.
+_PROOF_TAKES: Final = 0.25
+
 
 class _Talk:
     """What one source has answered: who it is, what it was asked to prove, and what waits until it is known."""
@@ -37,7 +42,7 @@ class _Talk:
 
     def __init__(self) -> None:
         self.word: Word | None = None
-        self.asked: dict[bytes, Records] = {}
+        self.asked: dict[bytes, tuple[Records, float]] = {}
         self.waiting: list[tuple[bytes, Records]] = []
         self.judged: set[tuple[str, Endpoint]] = set()
         self.proofs = 0
@@ -115,6 +120,7 @@ class Searches:
                 search.found[key] = Found(record, admitted.source, skill_type=search.skill_type)
         if len(search.talks) < limits.LAN_ANSWERERS or admitted.source in search.talks:
             talk = search.talks.setdefault(admitted.source, _Talk())
+            self._go_on(talk, admitted.source, now)
             if admitted.judgement is not None:
                 word = Word(admitted.source, admitted.signer, admitted.judgement)
                 _believe(search, talk, word, message.skills)
@@ -132,26 +138,31 @@ class Searches:
             if talk is None or digest not in talk.asked:
                 continue
             talk.word = word
-            records = talk.asked.pop(digest)
+            records, _ = talk.asked.pop(digest)
             _believe(search, talk, word, records)
-            waiting, talk.waiting = talk.waiting, []
-            for data, later in waiting:
-                self._doubt(talk, word.source, data, later, now)
+            self._go_on(talk, word.source, now)
             return next((one.skill_id for one in records if word.is_own(one.endpoint.host)), "")
         return None
+
+    def _go_on(self, talk: _Talk, source: Peer, now: Moment) -> None:
+        """Look at what waits."""
+        waiting, talk.waiting = talk.waiting, []
+        for data, records in waiting:
+            self._doubt(talk, source, data, records, now)
 
     def _doubt(self, talk: _Talk, source: Peer, data: bytes, records: Records, now: Moment) -> None:
         """Ask who sent an answer, when that is not known yet, or when it matters for what is in it."""
         fresh = [record for record in records if (record.skill_id, record.endpoint) not in talk.judged]
         if not fresh or talk.proofs >= limits.LAN_ANSWER_PROOFS:
             return
-        if talk.word is None and talk.asked:
+        asked = sum(now.steady - at < _PROOF_TAKES for _, at in talk.asked.values())
+        if talk.word is None and asked >= _AT_ONCE:
             if len(talk.waiting) < limits.LAN_ANSWER_PROOFS:
                 talk.waiting.append((data, records))
         elif talk.word is None or any(_matters(talk.word, record) for record in fresh):
             digest = hashlib.sha256(data).digest()
             if digest not in talk.asked:
-                talk.asked[digest] = records
+                talk.asked[digest] = records, now.steady
                 talk.proofs += 1
                 self._ask(source, data, now)
 

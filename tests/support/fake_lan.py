@@ -42,7 +42,7 @@ class FakeLanAgent:
     async def stop(self):
         self.asked.append("stop")
 
-    async def discover(self, *, capabilities=(), scenes=(), types=(), patience=None):
+    async def discover(self, *, capabilities=(), scenes=(), **_):
         self.asked.append(("discover", tuple(capabilities), tuple(scenes)))
         return tuple(
             skill

@@ -43,13 +43,12 @@ PATIENCE = 30.0  # seconds for the server to be ready, or to notice a change
 def main() -> int:
     """Play the demo; return the exit code."""
     parser = argparse.ArgumentParser(prog="./dev demo", description="Show what skillwire does.")
-    parser.add_argument("--lan", action="store_true", help="the flows of a local network, with every datagram")
-    parser.add_argument("rest", nargs=argparse.REMAINDER, help="with --lan: what examples/lan/run.py takes")
-    options = parser.parse_args()
+    parser.add_argument("--lan", action="store_true", help="the flows of a local network; more as examples/lan/run.py")
+    options, rest = parser.parse_known_args()
     if options.lan:
-        return play_lan(options.rest)
-    if options.rest:
-        parser.error(f"nothing is done with {' '.join(options.rest)}")
+        return play_lan(rest)
+    if rest:
+        parser.error(f"nothing is done with {' '.join(rest)}")
     with tempfile.TemporaryDirectory(prefix="skillwire-demo-") as folder:
         skills, project = Path(folder, "skills"), Path(folder, "project")
         shutil.copytree(EXAMPLES, skills)

@@ -43,6 +43,7 @@ _FROM_DEBIAN: Final = {
     "nginx": "nginx",
     "tar": "tar",
     "tshark": "tshark",
+    "unshare": "util-linux",
     "unzip": "unzip",
     "zip": "zip",
 }

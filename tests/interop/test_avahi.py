@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 import time
 from pathlib import Path
+from secrets import token_hex
 
 import pytest
 from tests.interop.avahi import Avahi, wait_for_row
@@ -40,12 +41,18 @@ def avahi(lan):
 
 
 @pytest.fixture
-def agent(lan):
+def name():
+    """Give a name that neither side has in its cache from another test."""
+    return f"agent-{token_hex(4)}"
+
+
+@pytest.fixture
+def agent(lan, name):
     """Give what starts our agent, which only speaks mDNS."""
     started = []
 
-    def start(**settings):
-        started.append(on_host(lan, US, settings=MDNS_ONLY | settings).started())
+    def start():
+        started.append(on_host(lan, US, settings=MDNS_ONLY | {"agent_id": name}).started())
         return started[0]
 
     yield start
@@ -55,18 +62,18 @@ def agent(lan):
 
 
 @pytest.mark.parametrize("service_type", TYPES)
-def test_avahi_sees_our_instances_with_all_their_facts_and_their_goodbye(avahi, agent, lan, service_type):
+def test_avahi_sees_our_instances_with_all_their_facts_and_their_goodbye(avahi, agent, name, lan, service_type):
     rows = avahi.browse(service_type)
     ours = agent()
     ours.ask("announce", offers=[OFFER])
-    name = "skill-org-feishu @ agent-1"
+    label = f"skill-org-feishu @ {name}"
     for family in ("IPv4", "IPv6"):
-        found = wait_for_row(rows, lambda row, family=family: (row.what, row.name, row.family) == ("=", name, family))
+        found = wait_for_row(rows, lambda row, family=family: (row.what, row.name, row.family) == ("=", label, family))
         assert found.port == 8123
         assert found.address in {lan.address(US), lan.address(US, 6)}
         assert found.text >= {
             "txtvers=1",
-            "id=agent-1/skill-org-feishu",
+            f"id={name}/skill-org-feishu",
             "v=0.7.0",
             "t=enterprise-skill",
             "cap=org-data-read,user-auth",
@@ -74,67 +81,68 @@ def test_avahi_sees_our_instances_with_all_their_facts_and_their_goodbye(avahi, 
             "p=/.well-known/skill-discovery",
             "st=HEALTHY",
         }
-    own = wait_for_row(rows, lambda row: (row.what, row.name) == ("=", "agent-1"))
-    assert own.text >= {"txtvers=1", "id=agent-1", "t=agent"}
+    own = wait_for_row(rows, lambda row: (row.what, row.name) == ("=", name))
+    assert own.text >= {"txtvers=1", f"id={name}", "t=agent"}
     rows.forget()
     ours.stop()
-    for name in ("skill-org-feishu @ agent-1", "agent-1"):
-        wait_for_row(rows, lambda row, name=name: (row.what, row.name) == ("-", name))
+    for gone in (label, name):
+        wait_for_row(rows, lambda row, gone=gone: (row.what, row.name) == ("-", gone))
     rows.end()
 
 
 @pytest.mark.parametrize("service_type", TYPES)
-def test_what_avahi_publishes_is_a_hint_here_and_gone_with_its_goodbye(avahi, agent, lan, service_type):
+def test_what_avahi_publishes_is_a_hint_here_and_gone_with_its_goodbye(avahi, agent, name, lan, service_type):
     ours = agent()
-    text = ["txtvers=1", "id=agent-9/skill-y", "v=1.2.3", "t=tool-skill", "cap=user-auth,mail", "sc=auth", "p=/x"]
-    theirs = avahi.publish("A skill. With dots & ümlauts", service_type, 9000, *text)
-    found = ours.wait_for_change("registered", "skill-y")["skill"]
+    skill = f"skill-{name}"
+    text = ["txtvers=1", f"id=agent-9/{skill}", "v=1.2.3", "t=tool-skill", "cap=user-auth,mail", "sc=auth", "p=/x"]
+    theirs = avahi.publish(f"A skill. With dots, ümlauts & {name}", service_type, 9000, *text)
+    found = ours.wait_for_change("registered", skill)["skill"]
     theirs.end()
     assert found["host"] in {lan.address(THEM), lan.address(THEM, 6)}
     assert (found["agent_id"], found["version"], found["port"]) == ("agent-9", "1.2.3", 9000)
     assert (found["capabilities"], found["scenes"]) == (["user-auth", "mail"], ["auth"])
     assert (found["found_via"], found["is_verified"]) == ("mdns", False)
-    ours.wait_for_change("left", "skill-y")
+    ours.wait_for_change("left", skill)
 
 
-def test_a_name_that_avahi_has_is_left_to_it(avahi, agent):
-    theirs = avahi.publish("agent-1", TYPES[0], 9000, "txtvers=1", "id=agent-9", "t=agent")
+def test_a_name_that_avahi_has_is_left_to_it(avahi, agent, name):
+    theirs = avahi.publish(name, TYPES[0], 9000, "txtvers=1", "id=agent-9", "t=agent")
     rows = avahi.browse(TYPES[0])
     agent().ask("announce", offers=[OFFER])
-    wait_for_row(rows, lambda row: (row.what, row.name) == ("=", "skill-org-feishu @ agent-1-2"))
-    own = wait_for_row(rows, lambda row: (row.what, row.name) == ("=", "agent-1-2"))
-    assert "id=agent-1" in own.text
-    kept = wait_for_row(rows, lambda row: (row.what, row.name) == ("=", "agent-1"))
+    wait_for_row(rows, lambda row: (row.what, row.name) == ("=", f"skill-org-feishu @ {name}-2"))
+    own = wait_for_row(rows, lambda row: (row.what, row.name) == ("=", f"{name}-2"))
+    assert f"id={name}" in own.text
+    kept = wait_for_row(rows, lambda row: (row.what, row.name) == ("=", name))
     assert "id=agent-9" in kept.text
     rows.end()
     theirs.end()
 
 
-def test_a_name_that_we_have_is_left_to_us(avahi, agent):
+def test_a_name_that_we_have_is_left_to_us(avahi, agent, name):
     rows = avahi.browse(TYPES[0])
     agent().ask("announce", offers=[OFFER])
-    wait_for_row(rows, lambda row: (row.what, row.name) == ("=", "agent-1"))
-    theirs = avahi.publish("agent-1", TYPES[0], 9000, "txtvers=1", "id=agent-9", "t=agent")
+    wait_for_row(rows, lambda row: (row.what, row.name) == ("=", name))
+    theirs = avahi.publish(name, TYPES[0], 9000, "txtvers=1", f"id={name}-theirs", "t=agent")
     theirs.wait_for(lambda line: line.startswith("Name collision"))
-    renamed = wait_for_row(rows, lambda row: row.what == "=" and "id=agent-9" in row.text)
-    assert renamed.name == "agent-1 #2"
+    renamed = wait_for_row(rows, lambda row: row.what == "=" and f"id={name}-theirs" in row.text)
+    assert renamed.name == f"{name} #2"
     theirs.end()
     rows.end()
 
 
-def test_avahi_sees_that_our_skill_is_otherwise_than_before(avahi, agent):
+def test_avahi_sees_that_our_skill_is_otherwise_than_before(avahi, agent, name):
     ours = agent()
     ours.ask("announce", offers=[OFFER])
-    assert "st=HEALTHY" in _facts(avahi)
+    assert "st=HEALTHY" in _facts(avahi, name)
     ours.ask("report", skill="skill-org-feishu", status="DEGRADED")
     ends = time.monotonic() + PATIENCE
-    while "st=DEGRADED" not in (facts := _facts(avahi)):
+    while "st=DEGRADED" not in (facts := _facts(avahi, name)):
         assert time.monotonic() < ends, facts
 
 
-def _facts(avahi):
+def _facts(avahi, name):
     """Return what Avahi knows of our skill now; it tells each browser of a service once."""
     rows = avahi.browse(TYPES[0])
-    found = wait_for_row(rows, lambda row: (row.what, row.name) == ("=", "skill-org-feishu @ agent-1"))
+    found = wait_for_row(rows, lambda row: (row.what, row.name) == ("=", f"skill-org-feishu @ {name}"))
     rows.end()
     return found.text

@@ -1,0 +1,182 @@
+"""What members of a scene's group are told when little changes, and when much does."""
+
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.support.datagrams import registration
+from tests.support.lan import ASKS, GROUP_KEY, OFFERS, REGISTRY, Lan
+
+from skillwire.protocols.skill_discovery import messages as m
+from skillwire.protocols.skill_discovery.codec import decode
+from skillwire.protocols.skill_discovery.events import GroupChanged, SceneJoined
+from skillwire.protocols.skill_discovery.groups import Groups
+from skillwire.protocols.skill_discovery.messages import GroupEvent, HealthStatus, Profile, Reason
+from skillwire.protocols.skill_discovery.outbox import Outbox
+from skillwire.protocols.skill_discovery.registry import Registry
+from skillwire.protocols.skill_discovery.settings import DiscoverySettings
+from skillwire.testing.virtual_clock import VirtualClock
+from skillwire.wire.node import Peer
+
+R, A, B, C = "192.168.1.1", "192.168.1.10", "192.168.1.11", "192.168.1.20"
+AT = 1_707_868_800_000
+MEMBER = Peer(C, 9)
+
+
+def network(**options):
+    """Return a network with one registry, two providers of a scene with many skills, and a member."""
+    lan = Lan(**options)
+    lan.node(R, REGISTRY)
+    lan.node(C, ASKS)
+    for host, count in ((A, 50), (B, 10)):
+        lan.node(host, OFFERS)
+        for number in range(count):
+            lan.offer(host, f"skill-{number:02}")
+    lan.run(10)
+    lan.do(C, lambda node, now: node.end_agent.want_scene("auth", (), now, is_request=False))
+    lan.run(2)
+    assert lan.events(SceneJoined, C)
+    return lan
+
+
+@pytest.mark.spec("SDP-scene-notices")
+def test_when_fifty_leave_at_once_each_is_told_once_and_the_new_primary_first():
+    lan = network(seed=2)
+    lan.do(A, lambda node, now: node.route_agent.close(Reason.SHUTDOWN, now))
+    lan.run(1.5)
+    first = {(one.event, one.agent_id) for one in lan.events(GroupChanged, C)[:9]}  # on the way they are shuffled
+    assert (GroupEvent.PRIMARY_CHANGED, f"agent-{B}") in first
+    lan.run(12)
+    told = [(one.event, one.agent_id, one.skill_id) for one in lan.events(GroupChanged, C)]
+    assert len(told) == len(set(told)) == 51
+    assert {skill for event, _, skill in told if event is GroupEvent.MEMBER_LEFT} == {
+        f"skill-{n:02}" for n in range(50)
+    }
+    assert lan.nodes[C].gate.stopped["rate"] == 0, "no faster than a member reads"
+
+
+@pytest.mark.spec("SDP-scene-notices")
+def test_members_are_told_of_a_single_change_at_once_and_once():
+    lan = network(seed=3)
+    report = HealthStatus.DEGRADED, "slow"
+    lan.do(B, lambda node, now: node.route_agent.report("skill-03", *report, now))
+    since = lan.clock.steady
+    lan.run(0.1)
+    ((at, _, told),) = [one for one in lan.told if isinstance(one[2], GroupChanged)]
+    assert at - since < 0.1
+    assert (told.event, told.skill_id, told.status) == (GroupEvent.STATUS_CHANGED, "skill-03", HealthStatus.DEGRADED)
+    lan.run(10)
+    assert len(lan.events(GroupChanged, C)) == 1
+
+
+class Told:
+    """A group of one member, and what it is sent."""
+
+    def __init__(self):
+        self.clock = VirtualClock()
+        self.outbox = Outbox(GROUP_KEY, Profile.OPEN, DiscoverySettings(), Random(1))  # noqa: S311 - repeatable
+        self.registry = Registry(DiscoverySettings(), lambda change: self.groups.changed(change, self.now))
+        self.groups = Groups(self.registry, self.outbox, DiscoverySettings())
+        self.groups.let_in("auth", "member", MEMBER, self.now)
+
+    @property
+    def now(self):
+        return self.clock.moment()
+
+    def run(self, seconds):
+        """Let time pass; return each second's datagrams."""
+        end, found = self.clock.steady + seconds, []
+        while self.clock.steady < end:
+            self.clock.move_to(self.clock.steady + 0.01)
+            self.groups.on_timer(self.now)
+            found += [(self.clock.steady, decode(one.data)) for one in self.outbox.due(self.now)]
+        return found
+
+    def register(self, number, at=AT):
+        message = registration(f"agent-{number:03}", at=at)
+        self.registry.register(message, self.clock.steady, is_verified=False, host="192.168.1.100")
+        return message.agent_id, message.skill_id
+
+
+@pytest.mark.spec("SDP-scene-notices")
+def test_of_what_changes_again_while_it_waits_only_the_newest_is_told():
+    told = Told()
+    keys = [told.register(number) for number in range(40)]
+    for number in range(30):
+        status = HealthStatus.DEGRADED if number % 2 else HealthStatus.MAINTENANCE
+        told.registry.told(keys[39], status, AT + 1 + number, told.clock.steady)
+    sent = told.run(20)
+    of_last = {(one.event, one.status) for _, one in sent if one.agent_id == "agent-039"}
+    assert of_last == {
+        (GroupEvent.MEMBER_JOINED, HealthStatus.HEALTHY),
+        (GroupEvent.STATUS_CHANGED, HealthStatus.DEGRADED),
+    }
+    assert len({(one.agent_id, one.event) for _, one in sent if one.event is not GroupEvent.PRIMARY_CHANGED}) == 41
+    for second in range(20):
+        assert len([at for at, _ in sent if second <= at - sent[0][0] < second + 1]) <= 20
+
+
+@pytest.mark.spec("SDP-scene-notices")
+def test_who_flaps_between_two_tellings_is_told_as_it_is():
+    told = Told()
+    keys = [told.register(number) for number in range(2)]
+    told.run(2)
+    told.registry.told(keys[0], HealthStatus.OFFLINE, AT + 1, told.clock.steady)
+    told.registry.told(keys[0], HealthStatus.DEGRADED, AT + 2, told.clock.steady)
+    sent = {(one.event, one.agent_id, one.status) for _, one in told.run(2)}
+    assert sent == {(GroupEvent.STATUS_CHANGED, "agent-000", HealthStatus.DEGRADED)}, "the PRIMARY is who it was"
+    told.registry.unregister(keys[1], AT + 5, told.clock.steady)
+    told.registry.told(keys[0], HealthStatus.MAINTENANCE, AT + 6, told.clock.steady)
+    told.registry.unregister(keys[0], AT + 7, told.clock.steady)
+    assert {one.event for _, one in told.run(2)} == {GroupEvent.MEMBER_LEFT}
+
+
+@pytest.mark.spec("SDP-scene-notices")
+def test_whose_membership_has_ended_is_told_nothing_and_forgotten():
+    told = Told()
+    told.clock.move_to(told.clock.steady + 200)
+    told.register(1)
+    assert told.run(2) == []
+    assert told.groups._groups == {}
+    told.register(2)
+    assert told.groups.timer() is None
+
+
+ACTS = st.tuples(
+    st.sampled_from(["register", "leave", *(status for status in HealthStatus if status is not HealthStatus.UNKNOWN)]),
+    st.integers(0, 12),
+    st.sampled_from([0.0, 0.0, 0.02, 0.5]),
+)
+
+
+@pytest.mark.spec("SDP-scene-notices")
+@given(st.lists(ACTS, max_size=60))
+@settings(max_examples=25)
+def test_whatever_changes_a_member_knows_in_the_end_how_it_is(acts):
+    told, known, at = Told(), {}, AT
+    primary = None
+    sent = []
+    for act, number, pause in acts:
+        at += 1
+        key = f"agent-{number:03}", "skill-org-feishu"
+        if act == "register":
+            told.register(number, at)
+        elif act == "leave":
+            told.registry.unregister(key, at, told.clock.steady)
+        else:
+            told.registry.told(key, act, at, told.clock.steady)
+        sent += told.run(pause) if pause else []
+    sent += told.run(10)
+    for _, one in sorted(sent, key=lambda item: item[1].timestamp):
+        if one.event is GroupEvent.PRIMARY_CHANGED:
+            primary = one.agent_id
+        elif one.event is GroupEvent.MEMBER_LEFT:
+            known.pop(one.agent_id, None)
+        else:
+            known[one.agent_id] = one.status
+    listed = {one.key[0]: one.health.status for one in told.registry}
+    assert known == listed
+    usable = sorted(name for name, status in listed.items() if status in {"HEALTHY", "DEGRADED"})
+    assert not usable or primary == usable[0]
+    assert all(isinstance(one, m.SceneEvent) for _, one in sent)

@@ -1,0 +1,170 @@
+"""``scene``, ``find --lan`` and what ``lan:`` is to other commands, with an agent that is not there."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from tests.support.fake_lan import FakeLanAgent, lan_skill
+
+from skillwire.cli.main import run
+from skillwire.client.lan import LanSide
+from skillwire.errors import FetchError
+from skillwire.model.lan import LanChange, LanMember, LanScene, SceneResult
+
+SKILL = lan_skill()
+RESULT = SceneResult(
+    "auth",
+    "group-auth-001",
+    {"protocol": "http", "host": SKILL.host, "port": 8000, "endpoint": SKILL.endpoint, "apiKey": "sk-of-an-hour"},
+    SKILL.skill_id,
+    SKILL.version,
+    SKILL.capabilities,
+    (LanMember(SKILL.agent_id, SKILL.skill_id, "PRIMARY"),),
+)
+
+
+@pytest.fixture
+def agent(tmp_path, monkeypatch):
+    """Give the agent of every client; it knows one skill, which provides one scene."""
+    monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
+    (tmp_path / "project").mkdir()
+    monkeypatch.chdir(tmp_path / "project")
+    made = FakeLanAgent(SKILL, scenes=[RESULT])
+    monkeypatch.setattr(LanSide, "make_agent", lambda _: made)
+    return made
+
+
+def test_what_is_found_is_told_with_health_trust_and_where_from(agent, capsys):
+    agent.skills.append(lan_skill("printer", "192.168.1.9", is_verified=False, status="UNHEALTHY", scenes=()))
+    assert run(["find", "--lan"]) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert rows[0][:6] == ["staff-directory", "1.0.0", "HEALTHY", "verified", "multicast", "192.168.1.5:8000"]
+    assert rows[1][:6] == ["printer", "1.0.0", "UNHEALTHY", "unverified", "multicast", "192.168.1.9:8000"]
+
+
+def test_words_are_looked_for_in_names_capabilities_and_scenes(agent, capsys):
+    agent.skills = [SKILL, lan_skill("printer", capabilities=("print-page",), scenes=("paper",))]
+    for words in ("printer", "print-page", "paper"):
+        assert run(["find", words, "--lan", "--json"]) == 0
+        (hit,) = json.loads(capsys.readouterr().out)["hits"]
+        assert (hit["lan"]["skill_id"], hit["reference"]) == ("printer", "192.168.1.5:8000/printer")
+
+
+def test_nothing_found_is_no_error(agent, capsys):
+    agent.skills = []
+    assert run(["find", "--lan"]) == 0
+    assert "nobody offers skills here now" in capsys.readouterr().err
+
+
+def test_one_that_may_be_called_only_by_saying_so_is_hinted_at_so(agent, capsys):
+    agent.skills = [SKILL._replace(is_verified=False)]
+    assert run(["find", "--lan"]) == 0
+    assert "skillwire call lan:org-data-read --unverified" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", [["--from", "example.com"], ["--type", "api"], ["--token", "x"]])
+def test_the_local_network_is_searched_alone(agent, capsys, option):
+    assert run(["find", "--lan", *option]) == 2
+    assert "error[USAGE]" in capsys.readouterr().err
+    assert agent.asked == []
+
+
+@pytest.mark.usefixtures("agent")
+def test_scenes_are_listed(capsys):
+    assert run(["scene", "list"]) == 0
+    assert capsys.readouterr().out.split() == ["auth", "PRIMARY", "staff-directory", "agent-5"]
+    assert run(["scene", "list", "--json"]) == 0
+    (scene,) = json.loads(capsys.readouterr().out)["scenes"]
+    assert scene["members"] == [{"agent_id": "agent-5", "skill_id": "staff-directory", "role": "PRIMARY"}]
+
+
+def test_a_key_is_shown_when_that_is_asked_for(agent, capsys):
+    assert run(["scene", "join", "auth", "org-data-read"]) == 0
+    told = capsys.readouterr()
+    assert "group-auth-001" in told.out
+    assert "sk-of-an-hour" not in told.out
+    assert "--show-secrets" in told.err
+    assert agent.asked[1] == ("join", "auth", ("org-data-read",))
+    assert run(["scene", "join", "auth", "--show-secrets"]) == 0
+    assert "sk-of-an-hour" in capsys.readouterr().out
+    assert run(["scene", "join", "auth", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["connection_info"]["apiKey"] == "sk-of-an-hour"
+
+
+@pytest.mark.parametrize(("is_missing", "code", "exit_code"), [(True, "DISC_007", 3), (False, "DISC_001", 5)])
+def test_a_scene_that_is_not_there_is_told_from_nobody_being_there(agent, capsys, is_missing, code, exit_code):
+    agent.scenes = {"auth": SceneResult("auth", is_missing=is_missing)}
+    assert run(["scene", "join", "auth"]) == exit_code
+    assert f"error[{code}]" in capsys.readouterr().err
+
+
+def test_an_unverified_provider_is_refused_without_the_option(agent, capsys):
+    agent.skills = [SKILL._replace(is_verified=False)]
+    assert run(["scene", "join", "auth"]) == 4
+    assert "error[DISC_004]" in capsys.readouterr().err
+    assert run(["scene", "join", "auth", "--unverified"]) == 0
+
+
+def test_what_changes_in_the_scene_is_followed_and_nothing_else(agent, capsys):
+    other = lan_skill("printer", scenes=("paper",))
+    changed = LanScene("auth", "group-auth-001", (LanMember("agent-6", "staff-directory", "PRIMARY"),))
+    told = [
+        LanChange("registered", 1.0, other),
+        LanChange("status", 2.0, SKILL._replace(status="UNHEALTHY")),
+        LanChange("scene", 3.0, scene=changed),
+        LanChange("missed", 4.0),
+    ]
+
+    class Listened(FakeLanAgent):
+        async def listen(self):
+            for change in told:
+                yield change
+
+    agent.listen = Listened.listen.__get__(agent)
+    assert run(["scene", "join", "auth", "--follow"]) == 0
+    shown = capsys.readouterr().out
+    assert "printer" not in shown
+    assert "status staff-directory UNHEALTHY" in shown
+    assert "PRIMARY staff-directory of agent-6; 0 BACKUP" in shown
+    assert "some changes were missed" in shown
+    assert run(["scene", "join", "auth", "--follow", "--json"]) == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [line["event"] for line in lines] == ["joined", "status", "scene", "missed"]
+
+
+def test_a_request_that_is_answered_joins(agent, capsys):
+    assert run(["scene", "request", "auth"]) == 0
+    assert "joined auth" in capsys.readouterr().out
+    assert agent.asked[1] == ("request", "auth", ())
+
+
+@pytest.mark.usefixtures("agent")
+def test_a_request_that_is_not_answered_needs_a_place_to_look(capsys):
+    assert run(["scene", "request", "paper"]) == 3
+    told = capsys.readouterr().err
+    assert "error[DISC_007]" in told
+    assert "--from ORIGIN" in told
+
+
+def test_a_network_that_is_not_there_is_told(agent, capsys):
+    agent.error = FetchError("LAN_UNAVAILABLE", "no interface is up")
+    for words in (["scene", "list"], ["find", "--lan"], ["call", "lan:org-data-read"]):
+        assert run(words) == 5
+        assert "error[LAN_UNAVAILABLE]" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("agent")
+@pytest.mark.parametrize(
+    ("words", "code", "exit_code"),
+    [
+        (["call", "lan:nothing"], "DISC_002", 3),
+        (["call", "lan:no such"], "REFERENCE", 2),
+        (["call", "lan:org-data-read", "--token", "x"], "USAGE", 2),
+        (["show", "lan:org-data-read"], "REFERENCE", 2),
+        (["add", "lan:org-data-read"], "REFERENCE", 2),
+    ],
+)
+def test_references_by_capability_are_for_calls(capsys, words, code, exit_code):
+    assert run(words) == exit_code
+    assert f"error[{code}]" in capsys.readouterr().err

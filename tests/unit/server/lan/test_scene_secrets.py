@@ -1,0 +1,107 @@
+"""Keys for members of a scene: for a skill that is announced in it, good for that skill, and for an hour."""
+
+from __future__ import annotations
+
+import pytest
+
+from skillwire.adapters.files.lan_keys import load_trust
+from skillwire.adapters.lan.secrets_client import SecretsClient
+from skillwire.errors import SkillwireError, TrustError
+from skillwire.model.lan import LanSkill
+from skillwire.protocols.skill_discovery.configuration import LanSettings
+from skillwire.server.lan.secrets import SceneSecrets
+
+ANNOUNCED = {("skill-leads", "auth"): "leads-sync"}
+
+
+@pytest.fixture
+async def handing_out(tokens, tmp_path):
+    """Return what opens the port, by the settings; and what asks there."""
+    running = []
+
+    async def begin(**options):
+        settings = LanSettings(agent_id="agent-001", **options)
+        trust = load_trust(settings, folder=tmp_path / "provider")
+        secrets = SceneSecrets(settings, lambda: tokens, lambda *asked: ANNOUNCED.get(asked))
+        running.append(secrets)
+        port = await secrets.start(trust, "127.0.0.1")
+        other = load_trust(LanSettings(agent_id="agent-002"), folder=tmp_path / "member")
+        client = SecretsClient("agent-002", other.identity, other.authority, use_unverified=True)
+
+        async def ask(skill_id="skill-leads", scene="auth"):
+            skill = LanSkill("agent-001", skill_id, "1.0.0", "tool-skill", "127.0.0.1", 8000)
+            return await client.fetch(skill, port, scene)
+
+        return port, ask
+
+    yield begin
+    for secrets in running:
+        await secrets.stop()
+
+
+async def test_a_key_opens_the_one_skill(handing_out, tokens):
+    _, ask = await handing_out(use_unverified=True)
+    token = tokens.recognise((await ask()).api_key)
+    assert (token.skills, token.scopes) == (frozenset({"leads-sync"}), frozenset())
+    assert 3500 < token.expires - token.created <= 3600
+
+
+async def test_what_is_not_announced_in_the_scene_has_none(handing_out):
+    _, ask = await handing_out(use_unverified=True)
+    for asked in (("skill-leads", "other"), ("omega-plan", "auth")):
+        with pytest.raises(SkillwireError, match="no such skill is offered here"):
+            await ask(*asked)
+
+
+async def test_who_nobody_certified_gets_none_unless_the_operator_says_so(handing_out):
+    _, ask = await handing_out()
+    with pytest.raises(TrustError, match="by nobody whom we trust"):
+        await ask()
+
+
+async def test_with_a_group_key_there_is_no_such_port(tokens, tmp_path):
+    (tmp_path / "group.key").write_bytes(b"a secret that all of us share, long enough")
+    (tmp_path / "group.key").chmod(0o600)
+    settings = LanSettings(agent_id="agent-001", group_key_file=str(tmp_path / "group.key"))
+    secrets = SceneSecrets(settings, lambda: tokens, lambda *_: None)
+    assert await secrets.start(load_trust(settings, folder=tmp_path / "keys"), "127.0.0.1") == 0
+    await secrets.stop()
+
+
+async def test_an_address_that_is_none_of_ours_is_said_and_nothing_ends(tokens, tmp_path):
+    settings = LanSettings(agent_id="agent-001")
+    secrets = SceneSecrets(settings, lambda: tokens, lambda *_: None)
+    assert await secrets.start(load_trust(settings, folder=tmp_path / "keys"), "192.0.2.7") == 0
+
+
+class FakeKeys:
+    """Stands in for what hands out keys."""
+
+    def __init__(self):
+        self.events = []
+
+    async def start(self, _, host):
+        self.events.append(("start", host))
+        return 8443
+
+    async def stop(self):
+        self.events.append(("stop",))
+
+
+async def test_the_port_is_open_from_the_first_skill_in_a_scene_to_the_end(serve, skills):
+    (skills / "leads-sync" / "skill.toml").write_text("")
+    site, keys = await serve(begin=False), FakeKeys()
+    asked = []
+    site.lan._make_secrets = lambda _, skill_name: asked.append(skill_name) or keys
+    await site.application.startup()
+    await site.until(lambda agent: agent.announced)
+    assert (site.lan.tls_port, keys.events) == (0, [])
+    (skills / "leads-sync" / "skill.toml").write_text('scenes = ["auth"]\n')
+    await site.until(lambda agent: agent.announced == 2)
+    assert (site.lan.tls_port, keys.events) == (8443, [("start", "")])
+    (skill_name,) = asked
+    assert skill_name("leads-sync", "auth") == "leads-sync"
+    assert skill_name("leads-sync", "home") is None
+    assert skill_name("omega-plan", "auth") is None
+    await site.application.shutdown()
+    assert (site.lan.tls_port, keys.events[-1]) == (0, ("stop",))

@@ -221,12 +221,24 @@ def test_the_newest_timestamps_outlive_a_restart():
     assert again.judge(STREAM, AT + 1, b"x", EPOCH) is Freshness.FRESH
 
 
+def test_what_is_to_be_kept_is_what_has_changed_since():
+    guard = ReplayGuard(30, [(STREAM, AT)])
+    assert guard.changed() == []
+    other = "Heartbeat", "agent-001", "skill-org-feishu"
+    guard.keep(other, AT + 1, b"x", EPOCH)
+    guard.keep(other, AT + 2, b"y", EPOCH)
+    assert guard.changed() == [(other, AT + 2)]
+    assert guard.changed() == []
+    assert dict(guard.newest()) == {STREAM: AT, other: AT + 2}
+
+
 def test_what_is_remembered_has_a_bound(monkeypatch):
     monkeypatch.setattr(limits, "LAN_STREAMS", 10)
     guard = ReplayGuard(30)
     for number in range(30):
         guard.keep(("Register", "a", str(number)), AT + number, b"x", EPOCH)
     assert len(dict(guard.newest())) <= 10
+    assert len(guard.changed()) <= 10
     assert guard.judge(("Register", "a", "29"), AT + 29, b"x", EPOCH) is Freshness.REPEATED
     guard.keep(("Register", "a", "late"), AT + 120_000, b"x", EPOCH + 120)
     monkeypatch.setattr(limits, "LAN_SOURCES", 10)

@@ -112,7 +112,7 @@ class Keeping:
         edge = int((moment().wall - 2 * self._window) * 1000)
         newest: dict[Stream, int] = {}
         for link in self._links():
-            for stream, at in link.node.gate.replay.newest():
+            for stream, at in link.node.gate.replay.changed():
                 if at >= edge:
                     newest[stream] = max(at, newest.get(stream, at))
         return Changes(tuple(heard), tuple(gone), tuple(newest.items()), edge)

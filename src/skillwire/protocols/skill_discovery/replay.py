@@ -41,6 +41,7 @@ class ReplayGuard:
     def __init__(self, window: float, kept: Iterable[tuple[Stream, int]] = ()) -> None:
         self._window_ms = window * 1000
         self._newest: dict[Stream, tuple[int, bytes]] = {stream: (timestamp, b"") for stream, timestamp in kept}
+        self._changed: set[Stream] = set()
 
     def judge(self, stream: Stream, timestamp: int, data: bytes, now: float) -> Freshness:
         """Return how fresh a message is; keep nothing, since its signature may be wrong.
@@ -64,10 +65,16 @@ class ReplayGuard:
         if stream not in self._newest and len(self._newest) >= limits.LAN_STREAMS:
             self._forget(now)
         self._newest[stream] = timestamp, hashlib.sha256(data).digest()
+        self._changed.add(stream)
 
     def newest(self) -> Iterator[tuple[Stream, int]]:
         """Return the newest timestamp of each stream, to be kept over a restart."""
         return ((stream, timestamp) for stream, (timestamp, _) in self._newest.items())
+
+    def changed(self) -> list[tuple[Stream, int]]:
+        """Return the newest timestamp of each stream that had a message since the last call."""
+        changed, self._changed = self._changed, set()
+        return [(stream, self._newest[stream][0]) for stream in changed]
 
     def _forget(self, now: float) -> None:
         """Forget what the window refuses anyway; were that nothing, the oldest tenth."""
@@ -77,3 +84,4 @@ class ReplayGuard:
             by_age = sorted(self._newest, key=lambda stream: self._newest[stream][0])
             for stream in by_age[: len(by_age) // 10]:
                 del self._newest[stream]
+        self._changed &= self._newest.keys()

@@ -14,6 +14,7 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from skillwire.adapters.clock import moment
+from skillwire.adapters.lan.multicast import BATCH
 
 if TYPE_CHECKING:
     import asyncio
@@ -25,8 +26,9 @@ if TYPE_CHECKING:
     from skillwire.protocols.skill_discovery.events import NodeEvent
     from skillwire.protocols.skill_discovery.node import DiscoveryNode
 
-#: Timers closer together than this are one: a thousand skills have hundreds a second.
-_GRAIN: Final = 0.005
+#: Seconds in which what comes is one wake of the loop: a thousand skills have hundreds of beats and timers a second.
+#: Whatever comes after a quiet moment is taken at once, and so is every answer.
+_GRAIN: Final = 0.025
 _DATAGRAMS: Final = logging.getLogger("skillwire.lan.datagrams")
 
 
@@ -51,13 +53,15 @@ class Driver:
         self._on_events = on_events
         self._timer: asyncio.TimerHandle | None = None
         self._due = 0.0
+        self._fired = 0.0
+        self._pause: asyncio.TimerHandle | None = None
 
     def open(self, sockets: LinkSockets) -> None:
         """Take sockets, in place of those that there are."""
         self.close()
         self.sockets = sockets
         for sock in sockets.sockets:
-            self._loop.add_reader(sock, self._read, sock)
+            self._loop.add_reader(sock, self._hear if sock is sockets.group else self._read, sock)
         self.tend()
 
     def close(self) -> None:
@@ -67,6 +71,9 @@ class Driver:
                 self._loop.remove_reader(sock)
             self.sockets.close()
             self.sockets = None
+        if self._pause is not None:
+            self._pause.cancel()
+            self._pause = None
 
     def end(self) -> None:
         """Stop."""
@@ -89,17 +96,38 @@ class Driver:
             self._on_events(events)
         self._arm(now)
 
-    def _read(self, sock: socket.socket) -> None:
+    def _hear(self, sock: socket.socket) -> None:
+        """Read what the group says, and then not before a pause is over, unless there is more than is read at once."""
+        if self._read(sock) < BATCH:
+            self._loop.remove_reader(sock)
+            self._pause = self._loop.call_later(_GRAIN, self._hear_more, sock)
+
+    def _hear_more(self, sock: socket.socket) -> None:
+        """Read what came in the pause; another one follows while anything comes."""
+        self._pause = None
+        if 0 < self._read(sock) < BATCH:
+            self._pause = self._loop.call_later(_GRAIN, self._hear_more, sock)
+        elif self.sockets is not None:
+            self._loop.add_reader(sock, self._hear, sock)
+
+    def _read(self, sock: socket.socket) -> int:
+        """Have the node take what is there; return how many datagrams that were."""
         if self.sockets is None:
-            return
+            return 0
         now = moment()
         receive = self.node.receive
         is_told = _DATAGRAMS.isEnabledFor(logging.DEBUG)
+        count = 0
         for data, source in self.sockets.read(sock):
             if is_told:
                 _DATAGRAMS.debug("%s %s %s", "heard", source, data)
             receive(data, source, now)
-        self.tend(now)
+            count += 1
+        if count:
+            if self._timer is not None and self._due <= now.steady:
+                self.node.on_timer(now)
+            self.tend(now)
+        return count
 
     def _arm(self, now: Moment) -> None:
         due = self.node.timer()
@@ -108,10 +136,11 @@ class Driver:
         if self._timer is not None:
             self._timer.cancel()
         self._due = due
-        self._timer = self._loop.call_later(max(_GRAIN, due - now.steady), self._fire)
+        self._timer = self._loop.call_later(max(due, self._fired + _GRAIN) - now.steady, self._fire)
 
     def _fire(self) -> None:
         self._timer = None
         now = moment()
+        self._fired = now.steady
         self.node.on_timer(now)
         self.tend(now)

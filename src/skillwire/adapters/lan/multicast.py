@@ -72,6 +72,7 @@ class LinkSockets:
         self._group = (group, settings.port) if address.family == _IPV4 else (group, settings.port, 0, address.number)
         self._hears = settings.multicast
         self.sockets: list[socket.socket] = []
+        self.group: socket.socket | None = None
         try:
             self._sender = self._open_sender(settings.ttl)
             if self._hears:
@@ -151,7 +152,7 @@ class LinkSockets:
         return sock
 
     def _open_group(self, group: str, port: int) -> None:
-        sock = self._new()
+        sock = self.group = self._new()
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if hasattr(socket, "SO_REUSEPORT"):
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)

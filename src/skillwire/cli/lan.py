@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import sys
 from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Protocol
@@ -139,7 +140,7 @@ class _View:
             with progress.waiting("listening on the local network"):
                 await self._collect(agent)
             snapshot = agent.snapshot()
-        columns = terminal_columns_of_output()
+        columns = terminal_columns(sys.stdout)
         if columns is not None:
             for line in picture(snapshot, columns):
                 self._output.verbatim(*line)
@@ -174,6 +175,7 @@ class _View:
             finally:
                 for task in (told, asked, ending):
                     task.cancel()
+                await asyncio.gather(told, asked, ending, return_exceptions=True)
             snapshot, size = agent.snapshot(), Screen.size()
         for line in live_picture(snapshot, (size[0], size[1] - 1), happened, is_complete=True):
             self._output.verbatim(*line)
@@ -217,10 +219,3 @@ class _View:
         with suppress(TimeoutError):
             async with asyncio.timeout(self._seconds):
                 await self.told.wait()
-
-
-def terminal_columns_of_output() -> int | None:
-    """Return how wide the terminal of standard output is; None where it goes elsewhere."""
-    import sys  # noqa: PLC0415  # looked up when it is needed: tests put another one there
-
-    return terminal_columns(sys.stdout)

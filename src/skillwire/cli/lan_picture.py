@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from itertools import groupby
+from itertools import accumulate, groupby
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire.cli.lan_parts import told_status, told_trust
@@ -25,7 +25,6 @@ Line = list["Part"]
 
 _WIDE: Final = 72
 _NAME: Final = 30
-_LEAST_BLOCK: Final = 2  # lines: an agent, and one of its skills
 _LEAST_NAME: Final = 8
 _UNITS: Final = (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1))
 _SIGNS: Final = {"registered": "+", "left": "-", "evicted": "-"}
@@ -40,11 +39,20 @@ _WORDS: Final = {
 
 
 class Block(NamedTuple):
-    """An agent's lines, and whether one of its skills is in trouble."""
+    """An agent: its own line, those of each skill, and whether one of these is in trouble."""
 
-    lines: list[Line]
-    skills: int
+    head: Line
+    rows: list[list[Line]]
     is_troubled: bool
+
+    def lines(self) -> list[Line]:
+        """Return all its lines."""
+        return [self.head, *(line for row in self.rows for line in row)]
+
+    def fitting(self, room: int) -> int:
+        """Return how many of its skills fit into ``room`` lines, below its own."""
+        used = list(accumulate((len(row) for row in self.rows), initial=1))
+        return max(0, sum(lines <= room for lines in used) - 1)
 
 
 def picture(snapshot: LanSnapshot, columns: int, *, is_complete: bool = True) -> list[Line]:
@@ -56,7 +64,7 @@ def picture(snapshot: LanSnapshot, columns: int, *, is_complete: bool = True) ->
         is_complete: whether answers were waited for, so that nothing being there means something.
     """
     head = _head(snapshot, columns, is_complete=is_complete)
-    blocks = [line for block in _blocks(snapshot, columns) for line in block.lines]
+    blocks = [line for block in _blocks(snapshot, columns) for line in block.lines()]
     return [*head, *blocks, *_scenes(snapshot.scenes, columns)]
 
 
@@ -71,12 +79,12 @@ def live_picture(
     blocks = _blocks(snapshot, columns)
     scenes = _scenes(snapshot.scenes, columns)
     room = height - len(head) - len(foot)
-    everything = [line for block in blocks for line in block.lines]
+    everything = [line for block in blocks for line in block.lines()]
     if len(everything) + len(scenes) <= room:
         return [*head, *everything, *scenes, *foot]
     if len(everything) <= room:
         return [*head, *everything, *foot]
-    return [*head, *_cut(blocks, max(room, 2)), *foot][:height]
+    return [*head, *_cut(blocks, room, columns), *foot][:height]
 
 
 def table(snapshot: LanSnapshot) -> list[Line]:
@@ -137,7 +145,7 @@ def _head(snapshot: LanSnapshot, columns: int, *, is_complete: bool) -> list[Lin
         return [_fit([strong("local network"), faint("  listening ...")], columns), []]
     if not snapshot.skills:
         return [
-            _fit([strong("local network"), "  nobody offers a skill here"], columns),
+            _fit([strong("local network"), "  no skill is offered here"], columns),
             [],
             _fit([faint("offer yours:")], columns),
             _fit(["  ", whole("skillwire serve FOLDER --lan")], columns),
@@ -165,10 +173,9 @@ def _block(skills: list[LanSkill], snapshot: LanSnapshot, name: int, columns: in
     ends = {skill.endpoint for skill in skills}
     where = next(iter(ends)) if len(ends) == 1 else skills[0].host
     own = [faint("  this machine")] if skills[0].agent_id == snapshot.agent_id else []
-    lines = [_fit([strong(skills[0].agent_id), faint(f"  {where}"), *own], columns)]
-    for skill in skills:
-        lines += _row(skill, snapshot.at, name, columns)
-    return Block(lines, len(skills), any(skill.status != "HEALTHY" for skill in skills))
+    head = _fit([strong(skills[0].agent_id), faint(f"  {where}"), *own], columns)
+    rows = [_row(skill, snapshot.at, name, columns) for skill in skills]
+    return Block(head, rows, any(skill.status != "HEALTHY" for skill in skills))
 
 
 def _row(skill: LanSkill, now: float, name: int, columns: int) -> list[Line]:
@@ -216,19 +223,17 @@ def _provided(scene: LanScene) -> str:
     return f"{first.skill_id} of {first.agent_id} provides it"
 
 
-def _cut(blocks: Sequence[Block], room: int) -> list[Line]:
-    """Return as many blocks as fit, those in trouble before the others, and what is left out."""
+def _cut(blocks: Sequence[Block], room: int, columns: int) -> list[Line]:
+    """Return as many blocks as fit, those in trouble before the others, and how many skills are left out."""
     lines: list[Line] = []
-    left = 0
+    left = sum(len(block.rows) for block in blocks)
     for block in sorted(blocks, key=lambda block: not block.is_troubled):
-        free = room - 1 - len(lines)
-        if left or free < _LEAST_BLOCK:
-            left += block.skills
-            continue
-        lines += block.lines[:free]
-        left += max(0, len(block.lines) - free)
-    more = f"and {left:,} more; skillwire lan --once lists all"
-    return [*lines, [faint(more)]]
+        skills = block.fitting(room - 1 - len(lines))
+        if not skills:
+            break
+        lines += block._replace(rows=block.rows[:skills]).lines()
+        left -= skills
+    return [*lines, _fit([faint(f"and {left:,} more; skillwire lan --once lists all")], columns)]
 
 
 def _fit(line: Line, columns: int) -> Line:

@@ -109,7 +109,7 @@ class Stream:
     """What a page reads of its stream; it ends as soon as it has read enough."""
 
     def __init__(self):
-        self.parts = asyncio.Queue()
+        self.parts: asyncio.Queue[str] = asyncio.Queue()
         self.is_gone = asyncio.Event()
 
     async def send(self, message):

@@ -1,0 +1,274 @@
+"""``skillwire lan``: one picture, a live one, and a stream of documents, of a network that a test makes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import threading
+import time
+
+import pytest
+from tests.support.lan_site import OWN, change, home, scene, skill, town
+
+from skillwire.cli import lan as lan_command
+from skillwire.cli.lan_events import print_event
+from skillwire.cli.lan_picture import heard, live_picture, picture, told_change
+from skillwire.cli.main import run
+from skillwire.cli.output import Styled
+from skillwire.errors import FetchError
+from skillwire.model.lan import FoundVia, LanSnapshot
+
+NOW = 1_750_000_000.0
+
+
+class FakeAgent:
+    """An agent that knows what a test says, and tells of it; made as the command makes its own."""
+
+    def __init__(self, skills=(), scenes=(), changes=(), *, error=None):
+        self.known = LanSnapshot(OWN, time.time(), tuple(skills), tuple(scenes))
+        self.changes = list(changes)
+        self.error = error
+        self.settings = None
+        self.patience = None
+        self.has_left = False
+
+    async def __aenter__(self):
+        if self.error is not None:
+            raise self.error
+        return self
+
+    async def __aexit__(self, *_):
+        self.has_left = True
+
+    async def discover(self, *, patience=None):
+        self.patience = patience
+        return self.known.skills
+
+    def snapshot(self):
+        return self.known
+
+    async def listen(self):
+        for one in self.changes:
+            yield one
+        await asyncio.Event().wait()
+
+
+@pytest.fixture
+def on(monkeypatch, tmp_path):
+    """Put the command on a network; return the agent that it is given."""
+    monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+
+    def put(*network, **options):
+        agent = FakeAgent(*network, **options)
+
+        def make(settings):
+            agent.settings = settings
+            return agent
+
+        monkeypatch.setattr(lan_command, "make_agent", make)
+        return agent
+
+    return put
+
+
+@pytest.fixture
+def told(capsys):
+    def call(*arguments, status=0):
+        assert run(["lan", *arguments]) == status
+        return capsys.readouterr()
+
+    return call
+
+
+def lines_of(lines):
+    return ["".join(part.text if isinstance(part, Styled) else part for part in line) for line in lines]
+
+
+def seen(network, columns, **options):
+    skills, scenes = network
+    return lines_of(picture(LanSnapshot(OWN, NOW, tuple(skills), tuple(scenes)), columns, **options))
+
+
+def test_in_a_pipe_each_skill_is_a_line_with_all_that_is_known(on, told):
+    agent = on(*home())
+    result = told()
+    row = next(line for line in result.out.splitlines() if line.startswith("user-auth-001"))
+    assert row.split() == [
+        *("user-auth-001", "1.2.0", "HEALTHY", "verified", "3", "s", "kitchen-pi", "192.0.2.4:8080"),
+        *("user-auth,org-data-read", "auth"),
+    ]
+    assert "  auth     user-auth-001 of kitchen-pi, then user-auth-002 of office-nas" in result.out
+    assert result.err == "11 skills of 4 agents, 3 scenes\n"
+    assert agent.has_left
+    assert agent.patience == pytest.approx(2.0)
+
+
+def test_an_empty_network_says_what_to_do(on, told):
+    on()
+    result = told()
+    assert result.out == ""
+    assert "nobody offers a skill on the local network" in result.err
+    assert "skillwire serve FOLDER --lan" in result.err
+
+
+def test_options_decide_where_and_how_long_is_listened(on, told, tmp_path):
+    agent = on(*home())
+    (tmp_path / "lan.yaml").write_text("discovery:\n  udp:\n    port: 50123\n")
+    told("--interface", "lo", "--for", "0.5", "--discovery", str(tmp_path / "lan.yaml"))
+    assert (agent.settings.interfaces, agent.settings.port) == (("lo",), 50123)
+    assert agent.patience == pytest.approx(0.5)
+
+
+def test_a_network_that_cannot_be_used_is_an_error_with_its_code(on, told):
+    on(error=FetchError("LAN_UNAVAILABLE", "no interface is up that takes multicast"))
+    assert "error[LAN_UNAVAILABLE]" in told(status=FetchError.exit_code).err
+    assert json.loads(told("--json", status=FetchError.exit_code).out)["error"]["code"] == "LAN_UNAVAILABLE"
+
+
+def test_one_document_tells_all_that_is_known(on, told):
+    on(*home())
+    (document,) = map(json.loads, told("--json", "--once").out.splitlines())
+    assert (document["schema"], document["event"]) == ("skillwire/lan/1", "snapshot")
+    assert [one["skill_id"] for one in document["skills"]] == [one.skill_id for one in home()[0]]
+    assert document["skills"][-1]["found_via"] == "mdns"
+    assert document["scenes"][0]["members"][0] == {
+        "agent_id": "kitchen-pi",
+        "skill_id": "user-auth-001",
+        "role": "PRIMARY",
+    }
+
+
+def test_changes_follow_the_snapshot_a_line_each_and_what_was_missed_is_told_anew(on, told):
+    one = skill("attic", "telescope")
+    kinds = ("registered", "updated", "status", "suspected", "stale", "left", "evicted")
+    changes = [change(kind, NOW, one) for kind in kinds]
+    on(*home(), [*changes, change("scene", NOW, scene=scene("auth", ("a", "x"))), change("missed", NOW)])
+    documents = [json.loads(line) for line in told("--json", "--for", "1").out.splitlines()]
+    assert [one["event"] for one in documents] == ["snapshot", *kinds, "scene", "missed", "snapshot"]
+    assert documents[1]["skill"]["skill_id"] == "telescope"
+    assert documents[-3]["scene"]["members"][0]["agent_id"] == "a"
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 0), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_a_signal_ends_it_orderly_and_ctrl_c_is_no_failure(on, told, monkeypatch, number, status):
+    agent = on(*home())
+    printed = threading.Event()
+
+    def print_it(document):
+        print_event(document)
+        printed.set()
+
+    monkeypatch.setattr(lan_command, "print_event", print_it)
+
+    def interrupt():
+        assert printed.wait(20)
+        os.kill(os.getpid(), number)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    result = told("--json", status=status)
+    thread.join()
+    assert len(result.out.splitlines()) == 1
+    assert agent.has_left
+
+
+def test_a_wide_terminal_shows_what_each_can_do_and_what_is_odd_about_it():
+    lines = seen(home(), 80)
+    assert lines[0] == "local network  11 skills of 4 agents, 3 scenes"
+    assert lines[1] == "1 DEGRADED, 1 MAINTENANCE, 1 OFFLINE, 1 UNHEALTHY, 2 UNKNOWN"
+    assert f"{OWN}  192.0.2.20:8080  this machine" in lines
+    assert "workshop-box  [2001:db8::21]:8080" in lines
+    (light,) = [line for line in lines if line.startswith("  light-switch")]
+    assert light.split() == ["light-switch", "HEALTHY", "unverified", *light.split()[3:5], "light-set"]
+    (cut,) = [line for line in lines if line.startswith("  laser-cut")]
+    assert "UNKNOWN?" in cut
+    assert "stale" in cut
+
+
+def test_a_narrow_terminal_says_below_a_skill_what_is_odd_about_it():
+    lines = seen(home(), 40)
+    at = next(number for number, line in enumerate(lines) if line.startswith("  light-switch"))
+    assert lines[at].split()[:2] == ["light-switch", "HEALTHY"]
+    assert lines[at + 1] == "    unverified"
+    assert lines[next(n for n, line in enumerate(lines) if line.startswith("  laser-cut")) + 1] == "    stale"
+
+
+@pytest.mark.parametrize("columns", [20, 40, 72, 80, 200])
+@pytest.mark.parametrize("network", [home(), town(), ((), ())])
+def test_no_line_is_wider_than_the_terminal(network, columns):
+    assert max(map(len, seen(network, columns))) <= columns
+
+
+@pytest.mark.parametrize("size", [(40, 8), (80, 24), (80, 8), (120, 60)])
+def test_a_live_picture_fits_the_terminal_and_counts_what_does_not(size):
+    skills, scenes = town()
+    known = LanSnapshot(OWN, NOW, skills, scenes)
+    lines = lines_of(live_picture(known, size, [change("left", NOW, skills[0])]))
+    assert len(lines) <= size[1]
+    assert max(map(len, lines)) <= size[0]
+    assert lines[-1].endswith("said goodbye") or size[0] == 40
+    shown = sum(line.startswith("  skill-") for line in lines)
+    assert f"and {len(skills) - shown:,} more" in "\n".join(lines)
+    assert any(line.startswith("agent-001") for line in lines)  # of the even ones, none is in trouble
+
+
+def test_a_terminal_of_a_few_lines_shows_at_least_how_much_there_is():
+    skills, scenes = town()
+    lines = lines_of(live_picture(LanSnapshot(OWN, NOW, skills, scenes), (80, 5)))
+    assert lines[0] == "local network  1,500 skills of 60 agents, 12 scenes"
+    assert len(lines) <= 5
+
+
+def test_before_answers_have_come_nothing_is_said_to_be_empty():
+    assert seen(((), ()), 80, is_complete=False)[0] == "local network  listening ..."
+    assert "no skill is offered here" in seen(((), ()), 80)[0]
+
+
+def test_a_suspected_network_is_said_to_be():
+    skills, scenes = home()
+    known = LanSnapshot(OWN, NOW, skills, scenes, is_suspected=True)
+    assert "the network is suspected: many fell silent at once" in lines_of(picture(known, 80))
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        ({"heard": NOW - 3.9}, "3 s"),
+        ({"heard": NOW + 5}, "0 s"),
+        ({"heard": NOW - 75}, "1 min"),
+        ({"heard": NOW - 7300}, "2 h"),
+        ({"heard": NOW - 200_000}, "2 d"),
+        ({"heard": 0.0, "found_via": FoundVia.MDNS}, "mDNS"),
+        ({"heard": 0.0}, "never"),
+    ],
+)
+def test_how_long_ago_a_skill_was_heard_takes_few_letters(values, text):
+    assert heard(skill("a", "x")._replace(**values), NOW) == text
+
+
+def test_what_has_happened_is_said_in_a_line():
+    one = skill("attic", "telescope", status="DEGRADED")
+    said = [
+        "".join(lines_of([told_change(change(kind, NOW, one), 80)]))[8:]
+        for kind in ("registered", "left", "evicted", "status")
+    ]
+    assert said == [
+        " + telescope of attic is there",
+        " - telescope of attic said goodbye",
+        " - telescope of attic was silent for too long",
+        "   telescope of attic DEGRADED",
+    ]
+    about = change("scene", NOW, scene=scene("auth", ("a", "x")))
+    assert "".join(lines_of([told_change(about, 80)]))[8:] == "   scene auth: x of a provides it"
+    assert "nobody provides it" in "".join(lines_of([told_change(change("scene", NOW, scene=scene("auth")), 80)]))
+
+
+def test_what_strangers_say_commands_no_terminal(on, told):
+    on([skill("a", "x\x1b[2Jy", capabilities=("\u202eevil\n",))])
+    result = told()
+    assert "\x1b" not in result.out
+    assert "\u202e" not in result.out
+    assert len(result.out.splitlines()) == 1

@@ -76,6 +76,8 @@ class McpAgent:
         """Take a heartbeat or a change of status; ask for the registration of a skill that is not listed."""
         key = message.agent_id, message.skill_id
         is_stranger = admitted.standing is Standing.STRANGER
+        if is_stranger:  # its certificate has expired, or was taken back
+            self.registry.distrust(key)
         if is_stranger or not self.registry.told(key, message.status, message.timestamp, now.steady):
             text = f"{message.skill_id} {UNKNOWN_SKILL}"
             ask = m.RegisterAck(message.agent_id, Outcome.INVALID, text, self._outbox.stamp(now))

@@ -169,6 +169,13 @@ class Registry:
         self._is_alive(known, states.told(known.health, status, now, self._settings))
         return True
 
+    def distrust(self, key: Key) -> None:
+        """List a skill as unverified, since its key is certified no more; it is silent from now on."""
+        known = self._skills.get(key)
+        if known is not None and known.is_verified:
+            changed = self._skills[key] = known._replace(is_verified=False)
+            self._on_change(Change(What.UPDATED, known, changed))
+
     def unregister(self, key: Key, timestamp: int, now: float) -> Outcome:
         """Take a goodbye: it acts at once, and stands against registrations that are older. Spec: SDP §9."""
         known = self._skills.get(key)

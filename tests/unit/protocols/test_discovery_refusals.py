@@ -1,0 +1,309 @@
+"""Registrations that are refused, each for its own reason, with the real signatures and certificates.
+
+Each begins with a true one that is taken, so that the refusal is for the reason that is named and for no other.
+"""
+
+import pytest
+from tests.support.certificates import NOW, Issuer, center, other_curve, root, serial
+from tests.support.datagrams import registration
+from tests.support.lan import OFFERS, REGISTRY, Lan
+
+from skillwire.protocols.skill_discovery import messages as m
+from skillwire.protocols.skill_discovery.certified import ChainAuthority
+from skillwire.protocols.skill_discovery.codec import decode, encode_signed
+from skillwire.protocols.skill_discovery.events import Acknowledged
+from skillwire.protocols.skill_discovery.identity import GroupKey
+from skillwire.protocols.skill_discovery.messages import Endpoint, HealthStatus, Outcome, Profile, Reason
+from skillwire.protocols.skill_discovery.replay import ReplayGuard
+from skillwire.testing.virtual_clock import EPOCH
+from skillwire.trust.certificates import Chain
+from skillwire.trust.ecdsa import EcdsaIdentity, new_key, self_signed
+from skillwire.wire.node import Peer
+
+R, A, EVIL = "192.168.1.1", "192.168.1.100", "192.168.1.66"
+AGENT, SKILL = "agent-001", "skill-org-feishu"
+KEY = AGENT, SKILL
+AT = int(EPOCH * 1000)
+PROFILES = pytest.mark.parametrize("profile", Profile)
+
+
+class World(Lan):
+    """A registry that takes whom the authority certifies, and nobody else; ``heard`` is what it heard of others."""
+
+    def __init__(self, *, strangers=False, profile=Profile.OPEN):
+        self.revoked = set()
+        self.heard = []
+        self.profile = profile
+        chain = Chain(
+            [root().certificate],
+            [center().certificate],
+            is_revoked=lambda one: one.serial_number in self.revoked,
+            takes_strangers=strangers,
+        )
+        self.authority = ChainAuthority(chain)
+        super().__init__()
+        self.start_registry()
+
+    def start_registry(self, replay=None):
+        identity = center().issue(agents=["registry"])
+        trust = {"identity": identity, "authority": self.authority, "profile": self.profile, "replay": replay}
+        self.node(R, REGISTRY, agent_id="registry", **trust)
+
+    def _deliver(self, receiver, data, source):
+        if receiver.peer.host == R:
+            self.heard.append(data)
+        super()._deliver(receiver, data, source)
+
+    @property
+    def stopped(self):
+        return self.nodes[R].gate.stopped
+
+    def offers(self, identity, host=A, agent=AGENT, **changes):
+        """Let an agent offer the skill; return what became of it, as it was told."""
+        before = len(self.events(Acknowledged, host))
+        self.node(host, OFFERS, agent_id=agent, identity=identity, authority=self.authority, profile=self.profile)
+        self.offer(host, SKILL, **changes)
+        self.run(3)
+        return {ack.status for ack in self.events(Acknowledged, host)[before:]}
+
+    def is_listed(self, key=KEY):
+        return key in self.listed(R)
+
+    def forge(self, data, host=EVIL):
+        """Let a datagram arrive; return why it was stopped."""
+        before = self.stopped.copy()
+        self.inject(data, Peer(host, 40_000), R)
+        return set(self.stopped - before)
+
+
+def certified(**options):
+    return center().issue(agents=[AGENT], **options)
+
+
+def test_a_true_registration_is_taken():
+    world = World()
+    assert world.offers(certified()) == {Outcome.SUCCESS}
+    assert world.is_listed()
+
+
+@pytest.mark.spec("SDP-signature")
+@PROFILES
+def test_a_forged_registration_of_a_known_agent_is_refused(profile):
+    world = World(profile=profile)
+    world.offers(certified())
+    at = int(world.moment(R).wall * 1000)
+    forged = registration(at=at, version="6.6.6", endpoint=Endpoint(EVIL, 80))
+    assert world.forge(encode_signed(forged, self_signed(AGENT, new_key(), NOW).sign, profile)) == {"forged"}
+    assert world.nodes[R].registry.get(KEY).registration.version == "0.7.0"
+
+
+@pytest.mark.spec("SDP-signature")
+def test_a_registration_that_was_changed_on_its_way_is_refused():
+    world = World()
+    identity = certified()
+    world.offers(identity)
+    data = encode_signed(registration(at=int(world.moment(R).wall * 1000)), identity.sign)
+    assert world.forge(data.replace(b";0.7.0;", b";0.7.1;"), A) == {"forged"}
+    assert world.forge(data, A) == set()
+    assert world.nodes[R].registry.get(KEY).registration.timestamp == decode(data).timestamp
+
+
+@pytest.mark.spec("SDP-signature")
+def test_who_shows_anothers_certificate_without_its_key_is_refused():
+    world = World()
+    stolen = EcdsaIdentity(new_key(), certified().certificate)
+    assert world.offers(stolen, EVIL) == set()
+    assert world.stopped["forged"] > 0
+    assert not world.is_listed()
+
+
+@pytest.mark.spec("SDP-signature")
+def test_a_registration_by_hmac_is_refused_where_policy_says_ecdsa():
+    world = World(strangers=True)
+    assert world.offers(GroupKey(b"known to everybody")) == set()
+    assert world.stopped["certificate"] > 0
+    assert not world.is_listed()
+
+
+@pytest.mark.spec("SDP-replay")
+@PROFILES
+def test_a_registration_that_is_replayed_after_the_goodbye_is_refused(profile):
+    world = World(profile=profile)
+    world.offers(certified())
+    taken = next(data for data in world.heard if data.startswith(b"SKILL_REGISTER:"))
+    world.do(A, lambda node, now: node.route_agent.withdraw(SKILL, Reason.SHUTDOWN, now))
+    world.run(1)
+    assert not world.is_listed()
+    for host in (A, EVIL):
+        world.forge(taken, host)
+        assert not world.is_listed()
+    world.run(31)
+    assert world.forge(taken, A) == {"outside the window"}
+
+
+@pytest.mark.spec("SDP-replay")
+def test_a_registration_that_is_replayed_after_a_restart_of_the_registry_is_refused():
+    world = World()
+    world.offers(certified())
+    taken = next(data for data in world.heard if data.startswith(b"SKILL_REGISTER:"))
+    kept = dict(world.nodes[R].gate.replay.newest())
+    world.crash(A)
+    world.crash(R)
+    world.start_registry(ReplayGuard(30.0, kept.items()))
+    assert world.forge(taken, A) == {"replayed"}
+    world.run(5)
+    assert not world.is_listed()
+
+
+@pytest.mark.spec("SDP-replay")
+def test_an_older_registration_than_the_newest_is_refused():
+    world = World()
+    identity = certified()
+    world.offers(identity)
+    old = encode_signed(registration(at=AT - 20_000, version="0.6.0"), identity.sign)
+    assert world.forge(old, A) == {"replayed"}
+    assert world.nodes[R].registry.get(KEY).registration.version == "0.7.0"
+
+
+@pytest.mark.spec("SDP-certificate-chain")
+def test_a_registration_by_a_key_on_another_curve_is_refused():
+    world = World()
+    assert world.offers(center().issue(agents=[AGENT], key=other_curve())) == set()
+    assert world.stopped["certificate"] > 0
+    assert not world.is_listed()
+
+
+@pytest.mark.spec("SDP-certificate-chain")
+@pytest.mark.parametrize(("start", "days"), [(-8, 7), (1, 7)], ids=["expired", "not yet"])
+def test_a_registration_by_a_certificate_of_another_time_is_refused(start, days):
+    world = World()
+    assert world.offers(certified(start=start, days=days)) == set()
+    assert world.stopped["certificate"] > 0
+    assert not world.is_listed()
+
+
+@pytest.mark.spec("SDP-certificate-chain")
+def test_a_registration_after_the_certificate_has_expired_is_refused():
+    world = World()
+    seconds = 60
+    world.offers(certified(start=-7, days=7 + seconds / 86_400))
+    assert world.is_listed()
+    world.run(seconds)
+    before = world.nodes[R].registry.get(KEY)
+    world.offer(A, SKILL, version="0.8.0")
+    world.run(3)
+    after = world.nodes[R].registry.get(KEY)
+    assert after.registration.version == before.registration.version == "0.7.0"
+    assert not after.is_verified
+    world.run(60)  # its endpoint answers probes, which puts off each step of its silence once
+    assert not world.is_listed(), "its beats count for nothing either"
+
+
+@pytest.mark.spec("SDP-certificate-chain")
+def test_a_registration_by_a_revoked_certificate_is_refused():
+    world = World()
+    identity = certified()
+    world.revoked.add(serial(identity))
+    assert world.offers(identity) == set()
+    assert world.stopped["certificate"] > 0
+    assert not world.is_listed()
+
+
+@pytest.mark.spec("SDP-certificate-chain")
+def test_what_was_registered_before_the_certificate_was_revoked_is_forgotten():
+    world = World()
+    identity = certified()
+    world.offers(identity)
+    world.run(10)
+    assert world.listed(R) == {KEY: "HEALTHY"}
+    world.revoked.add(serial(identity))
+    world.run(6)
+    assert not world.nodes[R].registry.get(KEY).is_verified
+    world.run(22)  # its endpoint answers probes, which puts off each step of its silence once
+    assert world.listed(R) == {KEY: str(HealthStatus.UNHEALTHY)}
+    world.run(35)
+    assert not world.is_listed()
+
+
+@pytest.mark.spec("SDP-certificate-chain")
+def test_a_registration_below_a_revoked_authority_is_refused():
+    world = World()
+    world.revoked.add(serial(EcdsaIdentity(new_key(), center().certificate)))
+    assert world.offers(certified()) == set()
+    assert not world.is_listed()
+
+
+@pytest.mark.spec("SDP-certificate-chain")
+def test_a_registration_by_a_certificate_of_another_root_is_refused():
+    world = World()
+    other = Issuer("SkillCenter CA", Issuer("Root CA"))
+    assert world.offers(other.issue(agents=[AGENT])) == set()
+    assert world.stopped["certificate"] > 0
+    assert not world.is_listed()
+
+
+@pytest.mark.spec("SDP-unverified")
+def test_a_registration_by_whom_nobody_certified_is_refused_where_strangers_are():
+    world = World()
+    assert world.offers(self_signed(AGENT, new_key(), NOW)) == set()
+    assert world.stopped["certificate"] > 0
+    assert not world.is_listed()
+
+
+@pytest.mark.spec("SDP-certificate-name")
+def test_a_registration_in_the_name_of_another_agent_is_refused():
+    world = World()
+    world.offers(certified())
+    before = world.nodes[R].registry.get(KEY)
+    assert world.offers(center().issue(agents=["agent-666"]), EVIL, AGENT) == set()
+    assert world.nodes[R].registry.get(KEY).registration == before.registration
+    assert world.nodes[R].registry.get(KEY).host == A
+
+
+@pytest.mark.spec("SDP-certificate-name")
+def test_a_registration_of_a_skill_that_the_certificate_does_not_name_is_refused():
+    world = World()
+    assert world.offers(center().issue(skills=["skill-other"])) == {Outcome.UNAUTHORIZED}
+    assert not world.is_listed()
+
+
+@pytest.mark.spec("SDP-endpoint-source")
+@pytest.mark.parametrize("host", [A, "fd00::1", "printer.local"])
+def test_a_registration_of_a_stolen_endpoint_is_refused(host):
+    world = World()
+    identity = center().issue(agents=["agent-666"])
+    assert world.offers(identity, EVIL, "agent-666", endpoint=Endpoint(host, 8080)) == {Outcome.INVALID}
+    assert not world.is_listed(("agent-666", SKILL))
+    allowed = center().issue(agents=["agent-667"], hosts=["192.168.1.101"])
+    place = Endpoint("192.168.1.101", 8080)
+    assert world.offers(allowed, "192.168.1.67", "agent-667", endpoint=place) == {Outcome.SUCCESS}
+
+
+@pytest.mark.spec("SDP-endpoint-source")
+def test_a_registration_is_refused_for_an_address_that_does_not_answer_the_challenge():
+    world = World()
+    identity = certified()
+    data = encode_signed(registration(at=AT, endpoint=Endpoint("192.168.1.200", 8080)), identity.sign)
+    assert world.forge(data, "192.168.1.200") == {"held"}
+    world.run(3)
+    assert not world.is_listed()
+
+
+@pytest.mark.spec("SDP-key-stays")
+def test_a_registration_by_a_key_that_nobody_certified_does_not_replace_a_certified_one():
+    world = World(strangers=True)
+    world.offers(certified())
+    assert world.offers(self_signed(AGENT, new_key(), NOW), EVIL) <= {Outcome.UNAUTHORIZED}
+    listed = world.nodes[R].registry.get(KEY)
+    assert (listed.host, listed.is_verified) == (A, True)
+
+
+@pytest.mark.spec("SDP-signature")
+def test_a_goodbye_and_a_beat_by_another_key_change_nothing():
+    world = World()
+    world.offers(certified())
+    at, evil = int(world.moment(R).wall * 1000), self_signed(AGENT, new_key(), NOW)
+    assert world.forge(encode_signed(m.Unregister(AGENT, SKILL, Reason.ERROR, at), evil.sign)) == {"forged"}
+    beat = m.Heartbeat(AGENT, SKILL, HealthStatus.OFFLINE, at)
+    assert world.forge(encode_signed(beat, evil.sign)) == {"forged"}
+    assert world.listed(R) == {KEY: "HEALTHY"}

@@ -92,7 +92,12 @@ async def test_the_port_is_open_from_the_first_skill_in_a_scene_to_the_end(serve
     (skills / "leads-sync" / "skill.toml").write_text("")
     site, keys = await serve(begin=False), FakeKeys()
     asked = []
-    site.lan._make_secrets = lambda _, skill_name: asked.append(skill_name) or keys
+
+    def make(_, skill_name):
+        asked.append(skill_name)
+        return keys
+
+    site.lan._make_secrets = make
     await site.application.startup()
     await site.until(lambda agent: agent.announced)
     assert (site.lan.tls_port, keys.events) == (0, [])

@@ -1,0 +1,221 @@
+"""``skillwire serve --lan`` on loopback: servers that hear each other, and what they never say."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import socket
+import struct
+import threading
+import time
+
+import pytest
+from tests.support.lan_agents import FAST, on_loopback
+from tests.support.lan_server import LanServer
+from tests.support.live_server import free_port
+from tests.support.publishing import write_skill
+
+PATIENCE = 30.0
+LOOPBACK = ("--interface", "127.0.0.1")
+pytestmark = pytest.mark.timeout(240)
+
+
+@pytest.fixture
+def skills(tmp_path):
+    """Return a folder with a skill of every access."""
+    folder = tmp_path / "skills"
+    write_skill(folder, "leads-sync", {"skill.toml": 'scenes = ["auth"]\ncapabilities = ["org-data-read"]\n'})
+    write_skill(folder, "staff-guide", {"skill.toml": 'access = "restricted"\n'})
+    write_skill(folder, "omega-plan", {"skill.toml": 'access = "private"\n'})
+    return folder
+
+
+@pytest.fixture
+def others(tmp_path):
+    """Return the folder of another server."""
+    write_skill(tmp_path / "others", "csv-profile", {"skill.toml": 'skill_type = "enterprise-skill"\n'})
+    return tmp_path / "others"
+
+
+@pytest.fixture
+def place(tmp_path):
+    """Give what starts servers and agents on one network of their own, which all end with the test."""
+
+    class Place:
+        port = free_port()
+
+        def __init__(self, stack):
+            self._stack = stack
+
+        def serve(self, folder, name="first", **options):
+            server = LanServer(folder, tmp_path / name, *options.pop("arguments", LOOPBACK), port=self.port, **options)
+            self._stack.callback(server.end)
+            return server
+
+        def agent(self, name="observer", skills=()):
+            agent = on_loopback(name, skills, home=tmp_path / name, settings={"port": self.port}, figures=FAST)
+            self._stack.callback(self._end, agent.process)
+            return agent.started()
+
+        @staticmethod
+        def _end(process):
+            process.kill()
+            process.communicate(timeout=PATIENCE)
+
+    with contextlib.ExitStack() as stack:
+        yield Place(stack)
+
+
+def known(server, fields):
+    """Return what a server lists: skill → status."""
+    document = json.loads(server.get("/lan.json", fields))
+    return {skill["skillId"]: skill["status"] for skill in document["skills"]}
+
+
+def wait_for(server, fields, accept):
+    """Ask a server until what it lists is accepted; return that."""
+    ends = time.monotonic() + PATIENCE
+    while not accept(found := known(server, fields)):
+        assert time.monotonic() < ends, (found, server.log())
+        time.sleep(0.02)
+    return found
+
+
+def test_servers_see_each_other_and_a_change_of_each(place, skills, others):
+    first, second = place.serve(skills).started(), place.serve(others, "second").started()
+    assert first.agent != second.agent
+    operator = first.operator()
+    wait_for(first, operator, lambda found: found == {"leads-sync": "HEALTHY", "csv-profile": "HEALTHY"})
+    document = json.loads(first.get("/lan.json", operator))
+    (other,) = [skill for skill in document["skills"] if skill["agentId"] == second.agent]
+    assert (other["skillType"], other["endpoint"]) == ("enterprise-skill", f"127.0.0.1:{second.port}")
+    assert [scene["sceneId"] for scene in document["scenes"]] == ["auth"]
+
+    write_skill(others, "report-writer")
+    wait_for(first, operator, lambda found: "report-writer" in found)
+    (others / "csv-profile" / "skill.toml").write_text('access = "private"\n')
+    wait_for(first, operator, lambda found: "csv-profile" not in found)
+    (others / "report-writer" / "SKILL.md").write_text("no skill\n")
+    wait_for(first, operator, lambda found: found.get("report-writer") == "DEGRADED")
+
+
+def test_the_well_known_document_names_the_agent_and_the_port_of_its_secrets(place, skills, others):
+    first, second = place.serve(skills).started(), place.serve(others, "second").started()
+    told = json.loads(first.get("/.well-known/skill-discovery"))
+    assert told["agentId"] == first.agent
+    with socket.create_connection(("127.0.0.1", told["tlsPort"]), timeout=PATIENCE):
+        pass
+    assert json.loads(second.get("/.well-known/skill-discovery")) == {"agentId": second.agent}  # it has no scene
+
+
+class Eavesdropper:
+    """Hears every datagram of a group on loopback."""
+
+    def __init__(self, port):
+        self.datagrams = []
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        self._socket.bind(("", port))
+        joined = struct.pack("4s4s", socket.inet_aton("224.0.0.1"), socket.inet_aton("127.0.0.1"))
+        self._socket.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, joined)
+        self._socket.settimeout(0.1)
+        self._is_done = threading.Event()
+        self._thread = threading.Thread(target=self._hear, daemon=True)
+
+    def _hear(self):
+        while not self._is_done.is_set():
+            with contextlib.suppress(TimeoutError):
+                self.datagrams.append(self._socket.recv(65536))
+
+    def wait_for(self, kind):
+        """Wait until a datagram of a kind came."""
+        ends = time.monotonic() + PATIENCE
+        while not any(data.startswith(kind) for data in tuple(self.datagrams)):
+            assert time.monotonic() < ends, f"no {kind.decode()}"
+            time.sleep(0.05)
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._is_done.set()
+        self._thread.join(PATIENCE)
+        self._socket.close()
+
+
+def test_no_datagram_names_a_skill_that_is_not_everybodys(place, skills):
+    with Eavesdropper(place.port) as heard:
+        server = place.serve(skills).started()
+        observer = place.agent()
+        observer.wait_for(lambda found: "leads-sync" in found, "the public skill was not found")
+        (skills / "leads-sync" / "skill.toml").write_text('scenes = ["auth", "reports"]\n')
+        observer.wait_for_change("updated", "leads-sync")
+        heard.wait_for(b"SKILL_HEARTBEAT:")
+        assert server.end() == 0
+        observer.wait_for_change("left", "leads-sync")
+    said = b"\n".join(heard.datagrams)
+    for kind in (b"SKILL_REGISTER:", b"SKILL_HEARTBEAT:", b"SKILL_UNREGISTER:"):
+        assert kind in said
+    assert b";leads-sync;" in said
+    for secret in (b"omega-plan", b"staff-guide"):
+        assert secret not in said
+
+
+def test_a_server_that_is_killed_is_missed_and_one_that_ends_says_goodbye(place, skills, others):
+    first, second = place.serve(skills).started(), place.serve(others, "second").started()
+    observer = place.agent()
+    both = {"leads-sync": "HEALTHY", "csv-profile": "HEALTHY"}
+    observer.wait_for(lambda found: found == both, "not both were found")
+
+    first.kill()
+    change = observer.wait_for_change("status", "leads-sync")
+    assert change["skill"]["status"] == "UNHEALTHY"
+    observer.wait_for_change("evicted", "leads-sync")
+
+    began = time.time()
+    assert second.end() == 0
+    left = observer.wait_for_change("left", "csv-profile")
+    assert left["at"] - began < 5.0  # long before it would have been missed
+    assert observer.skills() == {}
+    gone = [change["skill"]["skill_id"] for change in observer.changes if change["kind"] == "evicted"]
+    assert "csv-profile" not in gone
+
+
+def test_a_server_that_begins_again_is_the_same_agent_and_knows_what_it_knew(place, skills, others):
+    first, second = place.serve(skills).started(), place.serve(others, "second").started()
+    operator = first.operator()
+    wait_for(first, operator, lambda found: found.get("csv-profile") == "HEALTHY")
+
+    second.process.send_signal(signal.SIGSTOP)  # it is there, and says nothing
+    assert first.end() == 0
+    again = place.serve(skills).started()
+    assert again.agent == first.agent
+    document = json.loads(again.get("/lan.json", operator))
+    remembered = {skill["skillId"]: skill["status"] for skill in document["skills"] if skill["agentId"] == second.agent}
+    assert remembered == {"csv-profile": "UNKNOWN"}
+    second.process.send_signal(signal.SIGCONT)
+    wait_for(again, operator, lambda found: found.get("csv-profile") == "HEALTHY")
+
+
+def test_a_network_that_is_not_there_is_said_and_skills_are_served(place, skills):
+    server = place.serve(skills, arguments=("--interface", "nosuch0"))
+    server.port = int(server.event("listening")["address"].rpartition(":")[2])
+    told = server.event("lan")
+    assert (told["agent"], "nosuch0" in told["reason"]) == (None, True)
+    assert b"leads-sync" in server.get("/.well-known/agent-skills/index.json")
+    assert json.loads(server.get("/lan.json", server.operator()))["trouble"] == told["reason"]
+
+
+def test_a_member_of_a_scene_is_given_a_key_for_the_skill(place, skills):
+    (skills / "staff-guide" / "skill.toml").write_text("")
+    server = place.serve(skills, trust={"useUnverified": True}).started()
+    observer = place.agent()
+    observer.wait_for(lambda found: "leads-sync" in found, "the provider was not found")
+    result = observer.ask("scene", scene="auth", capabilities=["org-data-read"])
+    info = result["connection_info"]
+    assert info["endpoint"] == f"127.0.0.1:{server.port}"
+    answer = server.get("/skills/leads-sync.json", {"X-API-Key": info["apiKey"]})
+    assert json.loads(answer)

@@ -1,0 +1,123 @@
+"""A real ``skillwire serve --lan``, on loopback or on a host of a network, and what it says."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from urllib.parse import urlsplit
+
+PATIENCE = 30.0
+#: Faster than by default, so that nobody waits half a minute for an eviction.
+FIGURES = {"heartbeatInterval": 1000, "timeout": 8000}
+OPERATOR = "import sys; from skillwire.adapters.sqlite.open import open_tokens; " + (
+    "print(open_tokens().issue('operator', scopes=['operator']).secret)"
+)
+
+
+class LanServer:
+    """One server.
+
+    Args:
+        folder: of skills.
+        home: its state, settings and cache.
+        arguments: more of ``serve``'s.
+        start: starts a process, as ``subprocess.Popen`` does; a network's, for one of its hosts.
+        discovery: keys of ``udp``, and tables beside it.
+    """
+
+    def __init__(self, folder, home, *arguments, start=subprocess.Popen, port=54321, **discovery):
+        home.mkdir(parents=True, exist_ok=True)
+        self.home = home
+        tables = {"udp": {"port": port}, "mdns": {"enabled": False}, "healthCheck": FIGURES}
+        for table, values in discovery.items():
+            tables[table] = tables.get(table, {}) | values
+        configuration = home / "lan.yaml"
+        configuration.write_text(yaml_of({"discovery": tables}))
+        self.environment = {**os.environ, "SKILLWIRE_HOME": str(home)}
+        self._errors = (home / "errors.log").open("a")
+        command = ["serve", folder, "--lan", "--discovery", configuration, "--port", "0", "--json", *arguments]
+        self.process = start(
+            [sys.executable, "-m", "skillwire", *map(str, command)],
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            text=True,
+        )
+        self._events: queue.Queue = queue.Queue()
+        self._reading = threading.Thread(target=self._read, daemon=True)
+        self._reading.start()
+
+    def event(self, name):
+        """Return the next event of a name."""
+        ends = time.monotonic() + PATIENCE
+        while True:
+            event = self._events.get(timeout=max(0.01, ends - time.monotonic()))
+            assert event is not None, (self.home / "errors.log").read_text()
+            if event["event"] == name:
+                return event
+
+    def started(self):
+        """Wait until it is on the network; return it."""
+        self.port = urlsplit(self.event("listening")["address"]).port
+        self.agent = self.event("lan")["agent"]
+        assert self.agent, (self.home / "errors.log").read_text()
+        return self
+
+    def get(self, path, fields=None, host="127.0.0.1"):
+        """Ask it, on loopback; return the body."""
+        request = urllib.request.Request(f"http://{host}:{self.port}{path}", headers=fields or {})
+        with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
+            return answer.read()
+
+    def operator(self):
+        """Return the fields that show a new key of the scope ``operator``."""
+        made = subprocess.run(
+            [sys.executable, "-c", OPERATOR], env=self.environment, capture_output=True, text=True, check=True
+        )
+        return {"X-API-Key": made.stdout.strip()}
+
+    def kill(self):
+        """End it as a crash does."""
+        self.process.kill()
+        self.process.wait(PATIENCE)
+
+    def end(self):
+        """Tell it to end; return its exit code."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGCONT)
+            self.process.terminate()
+        try:
+            return self.process.wait(PATIENCE)
+        finally:
+            self.process.kill()
+            self.process.wait(PATIENCE)
+            self._reading.join(PATIENCE)
+            self._errors.close()
+
+    def log(self):
+        """Return what it has logged."""
+        return (self.home / "errors.log").read_text()
+
+    def _read(self):
+        with self.process.stdout as lines:
+            for line in lines:
+                self._events.put(json.loads(line))
+        self._events.put(None)
+
+
+def yaml_of(tables, depth=0):
+    """Return nested tables as YAML."""
+    lines = []
+    for key, value in tables.items():
+        if isinstance(value, dict):
+            lines += [f"{'  ' * depth}{key}:\n", yaml_of(value, depth + 1)]
+        else:
+            lines.append(f"{'  ' * depth}{key}: {json.dumps(value)}\n")
+    return "".join(lines)

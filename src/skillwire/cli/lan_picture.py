@@ -26,6 +26,7 @@ Line = list["Part"]
 _WIDE: Final = 72
 _NAME: Final = 30
 _LEAST_NAME: Final = 8
+_STATUS: Final = 13
 _UNITS: Final = (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1))
 _SIGNS: Final = {"registered": "+", "left": "-", "evicted": "-"}
 _WORDS: Final = {
@@ -152,18 +153,35 @@ def _head(snapshot: LanSnapshot, columns: int, *, is_complete: bool) -> list[Lin
             *([_fit([faint("behind a firewall: let UDP port 54321 in")], columns)]),
         ]
     statuses = Counter(skill.status for skill in snapshot.skills)
-    lines = [_fit([strong("local network"), f"  {counted(snapshot)}"], columns)]
+    count = counted(snapshot)
+    is_short = len(f"local network  {count}") <= columns
+    lines: list[Line] = [[strong("local network"), f"  {count}"]] if is_short else [[strong("local network")], [count]]
     odd = [f"{number:,} {status}" for status, number in sorted(statuses.items()) if status != "HEALTHY"]
-    if odd:
-        lines.append(_fit([doubtful(", ".join(odd))], columns))
+    lines += [[doubtful(text)] for text in _flowing(odd, columns)]
     if snapshot.is_suspected:
-        lines.append(_fit([bad("the network is suspected: "), "many fell silent at once"], columns))
-    return [*lines, []]
+        lines += [[bad("the network is suspected: ")], ["  many fell silent at once"]]
+    return [*(_fit(line, columns) for line in lines), [], _titles(_name_width(snapshot.skills), columns)]
+
+
+def _flowing(words: Sequence[str], columns: int) -> list[str]:
+    """Return words in lines, with commas between them."""
+    lines: list[str] = []
+    for number, word in enumerate(words):
+        text = f"{word}," if number + 1 < len(words) else word
+        if lines and len(lines[-1]) + 1 + len(text) <= columns:
+            lines[-1] += f" {text}"
+        else:
+            lines.append(text)
+    return lines
+
+
+def _name_width(skills: Sequence[LanSkill]) -> int:
+    return min(_NAME, max([_LEAST_NAME, *(len(skill.skill_id) for skill in skills)]))
 
 
 def _blocks(snapshot: LanSnapshot, columns: int) -> list[Block]:
     skills = sorted(snapshot.skills, key=lambda skill: (skill.agent_id, skill.skill_id))
-    name = min(_NAME, max([_LEAST_NAME, *(len(skill.skill_id) for skill in skills)]))
+    name = _name_width(skills)
     return [
         _block(list(of_one), snapshot, name, columns) for _, of_one in groupby(skills, key=lambda skill: skill.agent_id)
     ]
@@ -178,6 +196,18 @@ def _block(skills: list[LanSkill], snapshot: LanSnapshot, name: int, columns: in
     return Block(head, rows, any(skill.status != "HEALTHY" for skill in skills))
 
 
+def _titles(name: int, columns: int) -> Line:
+    """Return what stands above the columns of :func:`_row`."""
+    trust = f"{'trust':<12}" if columns >= _WIDE else ""
+    able = "         can do" if columns >= _WIDE else ""
+    width = name if columns >= _WIDE else _narrow_name(name, columns)
+    return _fit([faint(f"  {'skill':<{width}}  {'health':<{_STATUS}}{trust}{'heard':>6}{able}")], columns)
+
+
+def _narrow_name(name: int, columns: int) -> int:
+    return min(name, max(_LEAST_NAME, columns - 2 - 2 - _STATUS - 6))
+
+
 def _row(skill: LanSkill, now: float, name: int, columns: int) -> list[Line]:
     status = told_status(skill)
     age = heard(skill, now)
@@ -186,15 +216,15 @@ def _row(skill: LanSkill, now: float, name: int, columns: int) -> list[Line]:
             "  ",
             _cell(skill.skill_id, name),
             "  ",
-            status._replace(text=f"{status.text:<12}"),
+            _padded(status, _STATUS),
             _padded(told_trust(skill), 12),
             f"{age:>6}",
             doubtful("  stale") if skill.is_stale else faint("       "),
             "  ",
         ]
         return [_fit([*cells, faint(", ".join(skill.capabilities))], columns)]
-    name = min(name, max(_LEAST_NAME, columns - 2 - 2 - 12 - 7))
-    line: Line = ["  ", _cell(skill.skill_id, name), "  ", status._replace(text=f"{status.text:<12}"), f"{age:>6}"]
+    name = _narrow_name(name, columns)
+    line: Line = ["  ", _cell(skill.skill_id, name), "  ", _padded(status, _STATUS), f"{age:>6}"]
     odd = [*([] if skill.is_verified else ["unverified"]), *(["stale"] if skill.is_stale else [])]
     below: list[Line] = [_fit(["    ", doubtful(", ".join(odd))], columns)] if odd else []
     return [_fit(line, columns), *below]
@@ -204,14 +234,18 @@ def _scenes(scenes: Sequence[LanScene], columns: int | None) -> list[Line]:
     if not scenes:
         return []
     name = max(len(scene.name) for scene in scenes)
-    lines: list[Line] = [["  ", _cell(scene.name, min(name, _NAME)), "  ", *_provided_parts(scene)] for scene in scenes]
+    lines: list[Line] = [
+        ["  ", _cell(scene.name, min(name, _NAME)), "  ", *_provided_parts(scene, columns)] for scene in scenes
+    ]
     return [[], [strong("scenes")], *(lines if columns is None else (_fit(line, columns) for line in lines))]
 
 
-def _provided_parts(scene: LanScene) -> Line:
+def _provided_parts(scene: LanScene, columns: int | None) -> Line:
     if not scene.members:
         return [doubtful("nobody provides it")]
     first, *others = scene.members
+    if columns is not None and columns < _WIDE:
+        return [first.skill_id, *([faint(f" + {len(others)}")] if others else [])]
     then = ", ".join(f"{member.skill_id} of {member.agent_id}" for member in others)
     return [f"{first.skill_id} of {first.agent_id}", *([faint(f", then {then}")] if then else [])]
 

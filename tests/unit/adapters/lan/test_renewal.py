@@ -1,0 +1,358 @@
+"""A certificate stays good by itself, and what was taken back is known soon; whatever fails leaves what there was."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import dataclasses
+import json
+import time
+
+import pytest
+
+from skillwire.adapters.files.authority_folder import AuthorityFolder, serial_of
+from skillwire.adapters.files.lan_keys import LanKeys, is_own, life_of, load_trust
+from skillwire.adapters.lan import renewal as renewals
+from skillwire.adapters.lan import revocations as refreshes
+from skillwire.adapters.lan.certificate_desk import CertificateDesk
+from skillwire.adapters.lan.renewal import Renewal
+from skillwire.adapters.lan.revocations import RevocationRefresh
+from skillwire.adapters.lan.upkeep import Upkeep
+from skillwire.errors import FetchError, TrustError
+from skillwire.protocols.skill_discovery.configuration import LanSettings
+from skillwire.protocols.skill_discovery.identity import Standing
+from skillwire.protocols.skill_discovery.renewal import write_renewal
+from skillwire.trust.certificate_requests import Names
+from skillwire.trust.ecdsa import EcdsaIdentity, new_key
+
+DAY = 86_400.0
+SECONDS = 30
+
+
+class Clock:
+    """What time it is, as the test says."""
+
+    def __init__(self):
+        self.now = time.time()
+
+    def __call__(self):
+        return self.now
+
+
+class Desk:
+    """A server that certifies, in place of HTTP; ``trouble`` is what it raises."""
+
+    def __init__(self, folder, clock):
+        self.desk = CertificateDesk(folder, clock)
+        self.trouble = None
+        self.asked = []
+
+    async def post(self, url, body):
+        self.asked.append(url)
+        if self.trouble is not None:
+            raise self.trouble
+        answer = self.desk.renew(body)
+        if answer.status != 200:
+            raise TrustError("CERTIFICATE_REFUSED", answer.body.decode())
+        return answer.body
+
+    async def fetch(self, url):
+        self.asked.append(url)
+        if self.trouble is not None:
+            raise self.trouble
+        return self.desk.revocations().body
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def authority(tmp_path, clock):
+    return AuthorityFolder.create(tmp_path / "authority", "Test", clock.now)
+
+
+@pytest.fixture
+def desk(authority, clock, monkeypatch):
+    desk = Desk(authority, clock)
+    monkeypatch.setattr(renewals, "post", desk.post)
+    monkeypatch.setattr(refreshes, "_fetch", desk.fetch)
+    return desk
+
+
+@pytest.fixture
+def settings(authority):
+    return LanSettings(
+        agent_id="agent-001",
+        roots=(str(authority.root_file),),
+        intermediates=(str(authority.center_file),),
+        renew_from="https://registry.example",
+    )
+
+
+@pytest.fixture
+def trust(authority, settings, clock, tmp_path):
+    """Give a certified agent."""
+    keys = LanKeys(tmp_path / "lan")
+    names = Names(("agent-001",), ("skill-a",), ("192.0.2.7",))
+    keys.keep_certificate(authority.issue(names, keys.key().public_key(), clock.now))
+    return load_trust(settings, folder=tmp_path / "lan", now=clock.now)
+
+
+async def until(condition):
+    """Wait until a condition holds."""
+    while not condition():  # noqa: ASYNC110 - what makes it true runs in a thread, and tells nobody
+        await asyncio.sleep(0.01)
+
+
+def renewal(trust, settings, clock, **options):
+    return Renewal(trust, settings, clock=clock, **options)
+
+
+class TestRenewal:
+    """The agent's side."""
+
+    async def test_a_certificate_is_renewed_after_two_thirds_of_its_life_for_the_same_names(
+        self, trust, settings, clock, desk, authority
+    ):
+        first = trust.identity.certificate
+        clock.now += 4.6 * DAY
+        assert not await renewal(trust, settings, clock).renew()
+        assert not desk.asked
+        clock.now += 0.1 * DAY
+        assert await renewal(trust, settings, clock).renew()
+        assert desk.asked == ["https://registry.example/lan/certificates"]
+        second = trust.identity.certificate
+        found = trust.authority.judge("agent-001", second, clock.now)
+        assert found is not None
+        assert found.standing is Standing.CERTIFIED
+        assert (found.agents, found.skills, found.hosts) == ({"agent-001"}, {"skill-a"}, {"192.0.2.7"})
+        assert life_of(second)[1] == pytest.approx(clock.now + 7 * DAY, abs=2)
+        assert trust.keys.certificate() == second
+        assert [row.renews for row in authority.all()] == ["", serial_of(first)]
+        assert load_trust(settings, folder=trust.keys.folder, now=clock.now).identity.certificate == second
+
+    async def test_what_is_refused_or_unreachable_leaves_the_old_one(self, trust, settings, clock, desk, authority):
+        first = trust.identity.certificate
+        clock.now += 5 * DAY
+        desk.trouble = FetchError("CONNECTION_FAILED", "nobody is there")
+        with pytest.raises(FetchError):
+            await renewal(trust, settings, clock).renew()
+        desk.trouble = None
+        authority.revoke("agent-001", clock.now)
+        with pytest.raises(TrustError) as caught:
+            await renewal(trust, settings, clock).renew()
+        assert caught.value.code == "CERTIFICATE_REFUSED"
+        assert trust.identity.certificate == trust.keys.certificate() == first
+
+    @pytest.mark.parametrize("flaw", ["other authority", "other key", "other agent"])
+    async def test_what_a_false_server_issues_is_not_taken(
+        self, *, trust, settings, clock, authority, tmp_path, flaw, monkeypatch
+    ):
+        other = AuthorityFolder.create(tmp_path / "other", "Test", clock.now)
+        key = trust.identity.key.public_key()
+        clock.now += 5 * DAY
+        made = {
+            "other authority": lambda: other.issue(Names(("agent-001",)), key, clock.now),
+            "other key": lambda: authority.issue(Names(("agent-001",)), new_key().public_key(), clock.now),
+            "other agent": lambda: authority.issue(Names(("agent-002",)), key, clock.now),
+        }[flaw]()
+        first = trust.identity.certificate
+        body = json.dumps({"certificate": base64.b64encode(made).decode()}).encode()
+
+        async def answer(*_):
+            return body
+
+        monkeypatch.setattr(renewals, "post", answer)
+        with pytest.raises(TrustError) as caught:
+            await renewal(trust, settings, clock).renew()
+        assert caught.value.code == "CERTIFICATE_REFUSED"
+        assert trust.identity.certificate == trust.keys.certificate() == first
+
+    async def test_who_has_nobody_to_ask_is_told_when_it_ends(self, trust, settings, clock):
+        clock.now += 5 * DAY
+        with pytest.raises(TrustError, match="nobody is set who renews it"):
+            await renewal(trust, dataclasses.replace(settings, renew_from=""), clock).renew()
+
+    async def test_an_own_certificate_is_made_anew(self, clock, tmp_path):
+        settings = LanSettings(agent_id="agent-001")
+        trust = load_trust(settings, folder=tmp_path / "lan", now=clock.now)
+        first = trust.identity.certificate
+        assert not await renewal(trust, settings, clock).renew()
+        clock.now += 5 * DAY
+        assert await renewal(trust, settings, clock).renew()
+        assert trust.identity.certificate != first
+        assert is_own(trust.identity.certificate)
+
+    async def test_what_is_installed_is_taken_without_a_restart(self, settings, authority, clock, tmp_path):
+        trust = load_trust(settings, folder=tmp_path / "lan", now=clock.now)
+        assert is_own(trust.identity.certificate)
+        issued = authority.issue(Names(("agent-001",)), trust.identity.key.public_key(), clock.now)
+        LanKeys(tmp_path / "lan").keep_certificate(issued)
+        assert await renewal(trust, settings, clock).renew()
+        assert trust.identity.certificate == issued
+
+    async def test_the_folder_of_an_authority_renews_too(self, authority, clock, tmp_path):
+        settings = LanSettings(agent_id="agent-001", renew_from=str(authority.folder))
+        trust = load_trust(settings, folder=tmp_path / "lan", now=clock.now)
+        first = trust.identity.certificate
+        clock.now += 5 * DAY
+        assert await renewal(trust, settings, clock).renew()
+        assert trust.identity.certificate != first
+        assert not is_own(trust.identity.certificate)
+
+    async def test_it_tries_again_until_it_is_there_and_says_each_trouble_once(self, trust, settings, clock, desk):
+        first, told = trust.identity.certificate, []
+        clock.now += 5 * DAY
+        desk.trouble = FetchError("CONNECTION_FAILED", "nobody is there")
+        task = asyncio.create_task(renewal(trust, settings, clock, tell=told.append, first_pause=0.01, look=0.01).run())
+        async with asyncio.timeout(SECONDS):
+            await until(lambda: len(desk.asked) >= 3)
+            desk.trouble = None
+            await until(lambda: trust.identity.certificate != first)
+        task.cancel()
+        assert len(told) == 1
+        assert "nobody is there" in told[0]
+
+
+class TestDesk:
+    """The server's side."""
+
+    @pytest.fixture
+    def question(self, trust, clock):
+        names = Names(("agent-001",))
+        return json.loads(write_renewal(trust.identity, trust.identity.key, names, clock.now))
+
+    @staticmethod
+    def answer(authority, clock, question):
+        found = CertificateDesk(authority, clock).renew(json.dumps(question).encode())
+        return found.status, json.loads(found.body)
+
+    def test_a_good_question_is_answered(self, authority, clock, question):
+        status, answer = self.answer(authority, clock, question)
+        assert status == 200
+        assert authority.chain().judge(base64.b64decode(answer["certificate"]), clock.now) is not None
+
+    @pytest.mark.parametrize(
+        "flaw", ["old", "other signer", "own certificate", "more names", "revoked", "ended", "other request"]
+    )
+    def test_who_has_no_good_certificate_gets_none(self, authority, clock, question, trust, flaw):
+        now, key = clock.now, trust.identity.key
+        if flaw == "old":
+            clock.now += 400
+        elif flaw == "other signer":
+            thief = EcdsaIdentity(new_key(), trust.identity.certificate)
+            question = json.loads(write_renewal(thief, thief.key, Names(("agent-001",)), now))
+        elif flaw == "own certificate":
+            own = EcdsaIdentity(
+                key, load_trust(LanSettings(agent_id="x"), folder=trust.keys.folder / "x").identity.certificate
+            )
+            question = json.loads(write_renewal(own, key, Names(("agent-001",)), now))
+        elif flaw == "more names":
+            question = json.loads(write_renewal(trust.identity, key, Names(("agent-001", "agent-002")), now))
+        elif flaw == "revoked":
+            authority.revoke("agent-001", now)
+        elif flaw == "ended":
+            clock.now += 8 * DAY
+            question = json.loads(write_renewal(trust.identity, key, Names(("agent-001",)), clock.now))
+        else:
+            other = json.loads(write_renewal(trust.identity, new_key(), Names(("agent-001",)), now))
+            question["request"] = other["request"]
+        before = len(authority.all())
+        status, answer = self.answer(authority, clock, question)
+        assert (status, answer["error"]["code"]) == (403, "CERTIFICATE_REFUSED")
+        assert len(authority.all()) == before
+
+    @pytest.mark.parametrize("field", ["request", "certificate", "signature"])
+    @pytest.mark.parametrize("value", [None, 7, "", "é", "AAAA"])
+    def test_what_is_malformed_is_refused(self, authority, clock, question, field, value):
+        status, answer = self.answer(authority, clock, question | {field: value})
+        assert status in {400, 403}
+        assert answer["error"]["code"] in {"CERTIFICATE_REQUEST", "CERTIFICATE_REFUSED"}
+
+    @pytest.mark.parametrize("body", [b"", b"[]", b"{", b"\xff", b"7", bytes(9000)])
+    def test_what_is_no_question_is_refused(self, authority, clock, body):
+        assert CertificateDesk(authority, clock).renew(body).status == 400
+
+    def test_nobody_fills_the_book(self, authority, clock, question):
+        statuses = [self.answer(authority, clock, question)[0] for _ in range(6)]
+        assert statuses == [200] * 4 + [429] * 2
+
+    def test_an_authority_that_cannot_sign_says_nothing_of_itself(self, authority, clock, question):
+        (authority.folder / "center.key").unlink()
+        status, answer = self.answer(AuthorityFolder(authority.folder), clock, question)
+        assert status == 503
+        assert str(authority.folder) not in json.dumps(answer)
+
+
+class TestRevocations:
+    """What was taken back is learned, whatever fails on the way."""
+
+    @pytest.fixture
+    def learned(self, trust, settings, clock):
+        """Give what refreshes, what it has told, and how often something was new."""
+        told, news = [], []
+        refresh = RevocationRefresh(trust, settings, lambda: news.append(1), clock=clock, tell=told.append)
+        refresh.told, refresh.news = told, news
+        return refresh
+
+    @pytest.mark.usefixtures("desk")
+    async def test_a_list_of_the_server_is_taken_and_kept(self, learned, trust, authority, clock):
+        leaf = trust.identity.certificate
+        url = "https://registry.example/lan/revocations"
+        assert await learned.refresh(url)
+        authority.revoke("agent-001", clock.now)
+        assert await learned.refresh(url)
+        assert trust.authority.judge("agent-001", leaf, clock.now) is None
+        assert not await learned.refresh(url)
+        assert learned.news == [1, 1]
+        assert trust.keys.revocations_file.read_bytes() == trust.revocations.pem()
+
+    async def test_what_fails_or_is_false_leaves_the_last_good_one(
+        self, *, learned, desk, trust, authority, clock, tmp_path
+    ):
+        url = "https://registry.example/lan/revocations"
+        authority.revoke("agent-001", clock.now)
+        assert await learned.refresh(url)
+        desk.trouble = FetchError("CONNECTION_FAILED", "nobody is there")
+        assert not await learned.refresh(url)
+        assert not await learned.refresh(url)
+        desk.trouble = None
+        desk.desk = CertificateDesk(AuthorityFolder.create(tmp_path / "other", "Test", clock.now), clock)
+        assert not await learned.refresh(url)
+        assert len(trust.revocations) == 1
+        assert [text.count("stay in force") for text in learned.told] == [1, 1]
+
+    async def test_a_file_is_looked_at_while_the_agent_runs_and_its_end_is_said(
+        self, trust, settings, authority, clock, tmp_path
+    ):
+        copy = tmp_path / "revocations.pem"
+        copy.write_bytes(authority.revocations(clock.now))
+        told, has_changed = [], asyncio.Event()
+        own = dataclasses.replace(settings, revocations=(str(copy),))
+        refresh = RevocationRefresh(trust, own, has_changed.set, clock=clock, tell=told.append, files=0.01)
+        task = asyncio.create_task(refresh.run())
+        async with asyncio.timeout(SECONDS):
+            await has_changed.wait()
+            has_changed.clear()
+            authority.revoke("agent-001", clock.now)
+            copy.write_bytes(authority.revocations(clock.now))
+            await has_changed.wait()
+            assert len(trust.revocations) == 1
+            copy.unlink()
+            clock.now += 8 * DAY
+            await until(lambda: len(told) >= 2)
+        task.cancel()
+        assert len(trust.revocations) == 1
+        assert {("cannot be read" in text, "has ended" in text) for text in told} == {(True, False), (False, True)}
+
+    @pytest.mark.usefixtures("desk")
+    async def test_the_care_of_an_agent_is_both_and_ends_with_it(self, trust, settings):
+        has_changed = asyncio.Event()
+        upkeep = Upkeep(trust, settings, has_changed.set)
+        upkeep.start()
+        async with asyncio.timeout(SECONDS):
+            await has_changed.wait()
+        await upkeep.stop()
+        assert not [task for task in asyncio.all_tasks() if "run" in task.get_coro().__qualname__]

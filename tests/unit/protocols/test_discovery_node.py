@@ -364,3 +364,57 @@ def test_nobody_joins_a_scene_for_an_address_that_is_not_proven(lan):
     lan.crash(A)
     told = [message for to, message in sent(lan, R1, seconds=20) if to == victim]
     assert [type(message) for message in told] == [m.Challenge]
+
+
+@pytest.mark.spec("SDP-scene-groups")
+def test_a_group_has_one_primary_and_backups_in_the_order_in_which_they_take_over():
+    lan = Lan()
+    lan.node(R1, REGISTRY)
+    lan.node(C, ASKS)
+    hosts = [f"192.168.1.{number}" for number in (12, 10, 13, 11)]
+    for host in hosts:
+        lan.node(host, OFFERS)
+        lan.offer(host, "skill")
+    lan.run(2)
+    lan.do("192.168.1.11", lambda node, now: node.route_agent.report("skill", HealthStatus.MAINTENANCE, "", now))
+    lan.run(1)
+    lan.do(C, lambda node, now: node.end_agent.want_scene("auth", (), now, is_request=False))
+    lan.run(2)
+    (joined,) = lan.events(SceneJoined)
+    assert [(one.agent_id[-2:], one.role) for one in joined.answer.members] == [
+        ("10", "PRIMARY"),
+        ("12", "BACKUP"),
+        ("13", "BACKUP"),
+    ]
+    for gone, primary in (("192.168.1.10", "12"), ("192.168.1.12", "13")):
+        lan.do(gone, lambda node, now: node.route_agent.close(Reason.MAINTENANCE, now))
+        lan.run(2)
+        changed = [event for event in lan.events(GroupChanged) if event.event is GroupEvent.PRIMARY_CHANGED]
+        assert changed[-1].agent_id[-2:] == primary
+
+
+@pytest.mark.spec("SDP-unregister-flow")
+@pytest.mark.parametrize("reason", Reason)
+def test_a_goodbye_that_nobody_acknowledges_is_said_further_and_ends(lan, reason):
+    lan.offer(A, "skill-org-feishu")
+    lan.run(2)
+    lan.partition([A])
+    lan.do(A, lambda node, now: node.route_agent.withdraw("skill-org-feishu", reason, now))
+    said = [message for _, message in sent(lan, A, seconds=60)]
+    assert {(type(message), message.reason) for message in said} == {(m.Unregister, reason)}
+    assert 3 < len(said) <= 12
+    assert sent(lan, A, seconds=60) == []
+    lan.heal()
+
+
+@pytest.mark.spec("SDP-register-ack")
+def test_every_goodbye_is_acknowledged_with_what_became_of_it(lan):
+    lan.offer(A, "skill-org-feishu")
+    lan.run(2)
+    acks = []
+    for at, source in ((0, Peer("192.168.1.50", 5)), (1, Peer("192.168.1.51", 5))):
+        stamp = int(lan.moment(R1).wall * 1000) + at
+        goodbye = m.Unregister(f"agent-{A}", "skill-org-feishu", Reason.UPGRADE, stamp)
+        lan.inject(encode_signed(goodbye, GROUP_KEY.sign), source, R1)
+        acks += [message.status for to, message in sent(lan, R1, seconds=0.3) if to == source]
+    assert acks == [Outcome.SUCCESS, Outcome.DUPLICATE]

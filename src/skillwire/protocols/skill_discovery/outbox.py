@@ -47,8 +47,13 @@ class Outbox:
         self._proofs = 0.0
 
     def stamp(self, now: Moment) -> int:
-        """Return a timestamp that is newer than every one before, in milliseconds since the epoch."""
-        self._stamp = max(self._stamp + 1, int(now.wall * 1000))
+        """Return a timestamp that is newer than every one before, in milliseconds since the epoch.
+
+        But for those that nobody took, since our clock was far ahead until somebody set it.
+        """
+        at = int(now.wall * 1000)
+        newest = self._stamp if self._stamp <= at + 2 * self._settings.window * 1000 else 0
+        self._stamp = max(newest + 1, at)
         return self._stamp
 
     def write(self, message: Message) -> bytes:

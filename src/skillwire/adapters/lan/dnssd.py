@@ -19,6 +19,7 @@ from collections import Counter
 from ipaddress import ip_address, ip_network
 from typing import TYPE_CHECKING, Any, Final
 
+from skillwire.adapters.lan.multicast import widen
 from skillwire.errors import DecodeError
 from skillwire.protocols.skill_discovery import dnssd
 
@@ -87,18 +88,20 @@ class DnsSd:
     async def start(self) -> None:
         """Begin to listen and to look; where that cannot be, say why in :attr:`note`."""
         try:
-            library, browser, responder = await asyncio.to_thread(_import)
+            library, failure, browser, responder = await asyncio.to_thread(_import)
         except ImportError:
             self.note = MISSING
             return
         try:
-            self._zeroconf = library.AsyncZeroconf(interfaces=self._hosts)
-        except OSError as error:
-            self.note = f"mDNS is off: {error.strerror or error}"
+            self._zeroconf = zeroconf = library.AsyncZeroconf(interfaces=self._hosts)
+            await zeroconf.zeroconf.async_wait_for_start()
+        except (OSError, failure) as error:
+            self.note = f"mDNS is off: {getattr(error, 'strerror', None) or error or type(error).__name__}"
             return
+        self._widen()
         self._networks = _networks(self._hosts)
-        self._responder = responder.DnsResponder(self._zeroconf, self._agent_id, self._hosts, self.counters)
-        self._browser = browser.DnsBrowser(self._zeroconf.zeroconf, self._resolved, self._removed, self.counters)
+        self._responder = responder.DnsResponder(zeroconf, self._agent_id, self._hosts, self.counters)
+        self._browser = browser.DnsBrowser(zeroconf.zeroconf, self._resolved, self._removed, self.counters)
 
     async def publish(self, offers: Iterable[Offer], statuses: Mapping[str, HealthStatus] = _NOTHING) -> None:
         """Publish exactly these offers; ``statuses`` are of skills that are not HEALTHY.
@@ -123,6 +126,7 @@ class DnsSd:
                 await self._zeroconf.async_update_interfaces(self._hosts, _versions(self._hosts))
             except OSError:  # of an interface that has gone meanwhile; the next change is told as well
                 self.counters["mdns no interface"] += 1
+            self._widen()
             await self._responder.move(self._hosts)
             if self._browser is not None:
                 await self._browser.ask()
@@ -138,6 +142,12 @@ class DnsSd:
                 responder.hush()
             if zeroconf is not None:
                 await zeroconf.async_close()
+
+    def _widen(self) -> None:
+        """Give the library's sockets room for what five hundred skills answer at once, 200 kB in some milliseconds."""
+        if self._zeroconf is not None:
+            for reader in self._zeroconf.zeroconf.engine.readers:
+                widen(reader.sock)
 
     def _resolved(self, found: Resolved) -> None:
         reached = self._on_link(found.addresses)
@@ -182,14 +192,11 @@ class DnsSd:
         return None
 
 
-def _import() -> tuple[Any, Any, Any]:
-    library = importlib.import_module("zeroconf.asyncio")
-    package = "skillwire.adapters.lan"
-    return (
-        library,
-        importlib.import_module(f"{package}.dns_browser"),
-        importlib.import_module(f"{package}.dns_responder"),
-    )
+def _import() -> tuple[Any, ...]:
+    """Return the library, what it raises, and what of ours is made of it."""
+    library, errors = importlib.import_module("zeroconf.asyncio"), importlib.import_module("zeroconf")
+    browser, responder = ("skillwire.adapters.lan.dns_browser", "skillwire.adapters.lan.dns_responder")
+    return library, errors.Error, importlib.import_module(browser), importlib.import_module(responder)
 
 
 def _versions(hosts: Sequence[str]) -> Any:

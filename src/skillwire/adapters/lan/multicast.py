@@ -137,7 +137,7 @@ class LinkSockets:
 
     def _open_sender(self, ttl: int) -> socket.socket:
         sock = self._new()
-        _widen(sock)
+        widen(sock)
         index = self.address.number
         if self._family == socket.AF_INET:
             sock.bind((self.address.host, 0))
@@ -156,7 +156,7 @@ class LinkSockets:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if hasattr(socket, "SO_REUSEPORT"):
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        _widen(sock)
+        widen(sock)
         bound = group if sys.platform != "win32" else ""
         if self._family == socket.AF_INET:
             sock.bind((bound, port))
@@ -177,7 +177,7 @@ class LinkSockets:
         return struct.pack("=4s4si", socket.inet_aton(group), socket.inet_aton(self.address.host), self.address.number)
 
 
-def _widen(sock: socket.socket) -> None:
+def widen(sock: socket.socket) -> None:
     """Ask for a large buffer: beyond the system's bound where we may, else up to it."""
     try:
         sock.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE if sys.platform == "linux" else socket.SO_RCVBUF, _BUFFER)

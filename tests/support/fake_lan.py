@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 from skillwire.model.lan import LanSkill, LanSnapshot, SceneResult
 
 
 def lan_skill(skill_id="staff-directory", host="192.168.1.5", **facts):
     """Return a healthy, verified skill of the network, unless told otherwise."""
-    told = {
+    told: dict[str, Any] = {
         "agent_id": f"agent-{host.rpartition('.')[2]}",
         "version": "1.0.0",
         "skill_type": "tool-skill",
@@ -30,7 +31,7 @@ class FakeLanAgent:
         self.scenes = {scene.scene: scene for scene in scenes}
         self.error = error
         self.asked = []
-        self.loop = None
+        self.loop: Any = None
         self.changes: asyncio.Queue = asyncio.Queue()
 
     async def start(self):

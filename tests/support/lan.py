@@ -31,7 +31,7 @@ class Lan(FakeNetwork):
         random = Random(name)  # noqa: S311 - a simulation has to be repeatable
         node = DiscoveryNode(name, random=random, roles=frozenset(roles or Role), **trust)
         self.nodes[host] = node
-        self.add(host, node, is_in_group=not roles or REGISTRY in roles, skew=skew)
+        self.add(host, node, is_in_group=not roles or bool({REGISTRY, Role.OBSERVER} & set(roles)), skew=skew)
         return node
 
     def offer(self, host, skill_id, *, capabilities=("user-auth",), scenes=("auth",), **changes):

@@ -94,7 +94,7 @@ class LanSide:
 
         # Whether an unverified provider may be used is asked here, since each question may say otherwise.
         settings = replace(self.settings, use_unverified=True)
-        return LanAgent(settings, roles=frozenset({Role.END_AGENT, Role.MCP_AGENT}), keeps_state=False)
+        return LanAgent(settings, roles=frozenset({Role.END_AGENT, Role.OBSERVER}), keeps_state=False)
 
     async def live(self, agent: LanAgent) -> None:
         """Keep what was found as good as it can be, as long as the agent is there. Spec: SDP §11.1, §11.2."""

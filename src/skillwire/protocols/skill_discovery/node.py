@@ -43,11 +43,16 @@ _CHALLENGE_BYTES: Final = 110
 
 
 class Role(StrEnum):
-    """What an agent does on the network. Spec: SDP §2.2, §3.3."""
+    """What an agent does on the network. Spec: SDP §2.2, §3.3.
+
+    An observer **[ours]** keeps a registry as an MCPAgent does, and answers no question from it: what is there for a
+    moment has heard too little to say of anything that it is not there.
+    """
 
     MCP_AGENT = "MCPAgent"
     ROUTE_AGENT = "RouteAgent"
     END_AGENT = "EndAgent"
+    OBSERVER = "Observer"
 
 
 class DiscoveryNode:
@@ -81,6 +86,7 @@ class DiscoveryNode:
         self.agent_id = agent_id
         self.settings = settings = settings or DiscoverySettings()
         self._roles = roles
+        self._keeps_registry = bool(roles & {Role.MCP_AGENT, Role.OBSERVER})
         self._events: list[NodeEvent] = []
         self._outbox = Outbox(identity, profile, settings, random)
         self.mcp_agent = McpAgent(self._outbox, settings, self._answer, self._hold, self._events.append)
@@ -154,14 +160,16 @@ class DiscoveryNode:
         message = admitted.message
         if isinstance(message, m.Challenge):
             return self._prove(message, admitted.source, now)
+        if self._keeps_registry and self._heard(admitted, now):
+            return True
         if Role.MCP_AGENT in self._roles and self._asked(admitted, now):
             return True
         if Role.ROUTE_AGENT in self._roles and self._offering(admitted, now):
             return True
         return Role.END_AGENT in self._roles and self._asking(admitted, now)
 
-    def _asked(self, admitted: Admitted, now: Moment) -> bool:
-        """Take what is for an MCPAgent."""
+    def _heard(self, admitted: Admitted, now: Moment) -> bool:
+        """Take what is for a registry."""
         match admitted.message:
             case m.Heartbeat() | m.StatusUpdate() as message:
                 self.mcp_agent.beat(admitted, message, now)
@@ -169,6 +177,13 @@ class DiscoveryNode:
                 self.mcp_agent.register(admitted, message, now)
             case m.Unregister() as message:
                 self.mcp_agent.unregister(admitted, message, now)
+            case _:
+                return False
+        return True
+
+    def _asked(self, admitted: Admitted, now: Moment) -> bool:
+        """Take what is asked of an MCPAgent."""
+        match admitted.message:
             case m.Discover() as message:
                 self.mcp_agent.discover(admitted, message, now)
             case m.JoinScene() | m.RequestScene() as message:
@@ -207,7 +222,7 @@ class DiscoveryNode:
     def _proven(self, admitted: Admitted, now: Moment) -> bool:
         """Take a proof of who has answered; let that agent register what it offers with us: answers name no agent."""
         offered = self.end_agent.proven(admitted, now)
-        if offered and Role.MCP_AGENT in self._roles and not self.registry.owed_by(admitted.signer):
+        if offered and self._keeps_registry and not self.registry.owed_by(admitted.signer):
             text = f"{offered} {UNKNOWN_SKILL}"
             ask = m.RegisterAck(admitted.signer, m.Outcome.INVALID, text, self._outbox.stamp(now))
             self._outbox.send(self._outbox.write(ask), now, admitted.source)

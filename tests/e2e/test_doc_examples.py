@@ -26,10 +26,13 @@ pytestmark = pytest.mark.xdist_group("doc_examples")
 
 
 def _examples(page):
-    """Yield each command of the page with the output that follows it, but for those that do not end by themselves."""
+    """Yield each command of the page with the output that follows it.
+
+    Not those that do not end by themselves, nor the picture of a network that this machine is not on.
+    """
     for block in re.findall(r"^```console\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL):
         for command, output in re.findall(r"^\$ (.+)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE):
-            if not command.startswith(("skillwire serve", "skillwire work", "skillwire mcp")):
+            if not command.startswith(("skillwire serve", "skillwire work", "skillwire mcp", "skillwire lan")):
                 yield command, output
 
 

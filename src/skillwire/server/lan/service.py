@@ -171,8 +171,13 @@ class LanService:
         self._changes.tell_all()
 
     async def _live(self) -> None:
-        await self._publication.first()
-        agent = await self._begin()
+        making = self._make()  # keys and certificates are read while the skills are
+        try:
+            await self._publication.first()
+        except asyncio.CancelledError:
+            making.cancel()
+            raise
+        agent = await self._begin(making)
         self._tasks.append(asyncio.create_task(self._hear(agent)))
         while True:
             self._wake.clear()
@@ -184,15 +189,19 @@ class LanService:
                 async with asyncio.timeout(self.settings.figures.heartbeat_interval):
                     await self._wake.wait()
 
-    async def _begin(self) -> Agent:
+    def _make(self) -> asyncio.Task[Agent]:
+        return asyncio.create_task(asyncio.to_thread(self._make_agent, self.settings, self._status))
+
+    async def _begin(self, making: asyncio.Task[Agent]) -> Agent:
         """Return an agent that has begun, as soon as one can."""
         while True:
             try:
-                agent = await asyncio.to_thread(self._make_agent, self.settings, self._status)
+                agent = await making
                 await agent.start()
             except Exception as error:  # noqa: BLE001  # whatever it is, the HTTP server goes on
                 self._tell_trouble(error)
                 await asyncio.sleep(_AGAIN)
+                making = self._make()
                 continue
             self.trouble, self._agent = "", agent
             self._log.info("on the LAN", agent=agent.agent_id)

@@ -17,6 +17,7 @@ import structlog
 import uvloop
 
 from ledgers import open_ledger
+from skillwire.adapters.clock import moment
 from skillwire.adapters.files.blobs import FileBlobs
 from skillwire.adapters.memory.dispatcher import LocalDispatcher
 from skillwire.adapters.sqlite.group_commit import GroupCommit
@@ -30,7 +31,6 @@ from skillwire.model.sharing import SharedInput, Sharing
 from skillwire.model.skill import Artifact, Identifiers, Skill, SkillFile
 from skillwire.protocols.skill_sharing.messages import Caller, InvocationRequest
 from skillwire.server.invocation.changes import Changes
-from skillwire.adapters.clock import moment
 from skillwire.server.invocation.desk import Desk
 from skillwire.server.invocation.offers import Offers
 from skillwire.server.invocation.worker import Worker

@@ -9,6 +9,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
 from skillwire import limits
+from skillwire.adapters.clock import moment
 from skillwire.adapters.files.blobs import FileBlobs
 from skillwire.adapters.sqlite.database import Database
 from skillwire.adapters.sqlite.ledger import SqliteLedger
@@ -16,7 +17,6 @@ from skillwire.invocation.queue import turn_of
 from skillwire.invocation.states import STATES
 from skillwire.model.execution import Event, Execution, ExecutionStatus, Priority
 from skillwire.model.ledger import ExecutionQuery
-from skillwire.adapters.clock import moment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

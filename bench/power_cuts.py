@@ -27,10 +27,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from disk_recorder import Op, Recorder, can_record
 from ledgers import flaws_of, make_execution, open_ledger
 from skillwire import limits
+from skillwire.adapters.clock import moment
 from skillwire.adapters.sqlite.group_commit import GroupCommit
 from skillwire.model.execution import Claim, ExecutionStatus
 from skillwire.model.ledger import IdempotencyKey, Quota
-from skillwire.adapters.clock import moment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

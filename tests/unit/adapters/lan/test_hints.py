@@ -92,7 +92,7 @@ async def test_a_registration_takes_the_place_of_a_hint_and_outlives_its_end(age
     assert (found.found_via, found.is_verified) == (FoundVia.MDNS, False)
     registers = await agents(both, mdns=False, agent_id=hints.agent_id)
     registers.announce([offer()])
-    found = (await until(looks, of(hints, "updated"))).skill
+    found = (await until(looks, of(hints, "updated", "status"))).skill
     assert (found.found_via, found.is_verified) == (FoundVia.MULTICAST, True)
     await hints.stop()
     later = await agents()

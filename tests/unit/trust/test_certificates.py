@@ -59,6 +59,17 @@ def test_a_certificate_by_its_own_key_is_worth_a_name_where_strangers_are_taken(
     assert chain().judge(identity.certificate, EPOCH + 8 * 86_400) is None
 
 
+@pytest.mark.spec("SDP-unverified")
+def test_who_trusts_no_authority_takes_everybody_for_a_stranger():
+    leaf = center().issue(agents=["agent-001"])
+    found = Chain().judge(leaf.certificate, EPOCH)
+    assert found is not None
+    assert not found.is_certified
+    assert found.agents == {"agent-001"}
+    assert Chain(takes_strangers=False).judge(leaf.certificate, EPOCH) is None
+    assert Chain().judge(leaf.certificate, EPOCH + 8 * 86_400) is None
+
+
 @given(st.binary(max_size=100), st.integers(0, 400), st.integers(0, 255))
 @settings(max_examples=60)
 def test_whatever_comes_is_no_or_a_certificate(noise, place, byte):

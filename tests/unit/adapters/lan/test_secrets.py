@@ -1,0 +1,304 @@
+"""Keys over TLS: given to whom a certificate vouches for, bounded, and seen by nobody else."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import socket
+import ssl
+import time
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.support.authorities import World
+from tests.support.certificates import serial
+
+from skillwire import limits
+from skillwire.adapters.lan.secrets_client import SecretsClient, find_port
+from skillwire.adapters.lan.secrets_server import KEY_SECONDS, SecretsServer, TokenGiver
+from skillwire.adapters.lan.secrets_tls import client_context
+from skillwire.errors import FetchError, SkillwireError, TrustError
+from skillwire.model.lan import LanSkill
+from skillwire.protocols.skill_discovery import connection_secrets as messages
+from skillwire.protocols.skill_discovery.connection_secrets import ConnectionSecret, SecretRequest
+from skillwire.protocols.skill_discovery.identity import GroupKey
+from skillwire.registry.tokens import Tokens
+from skillwire.trust.certificate_requests import Names
+from skillwire.trust.ecdsa import EcdsaIdentity, new_key, self_signed
+
+KEY = "sw_secret_that_nobody_may_see"
+SKILL = LanSkill("agent-001", "skill-a", "1.0.0", "tool-skill", "127.0.0.1", 8080)
+SECONDS = 30
+
+
+@pytest.fixture(scope="module")
+def world():
+    return World()
+
+
+@pytest.fixture
+async def serve(world):
+    """Give what starts a server of keys; all are stopped afterwards."""
+    started = []
+
+    async def serve(*, identity=None, give=None, **options):
+        def known(asked):
+            return ConnectionSecret(KEY, time.time() + 3600) if asked.skill_id == "skill-a" else None
+
+        own = identity or world.identity("agent-001")
+        server = SecretsServer(own, world.authority(), world.authorities, give or known, **options)
+        await server.start("127.0.0.1")
+        started.append(server)
+        return server
+
+    yield serve
+    for server in started:
+        await server.stop()
+
+
+def own(name):
+    return self_signed(name, new_key(), datetime.now(UTC))
+
+
+def client(world, name, *, identity=None, **options):
+    return SecretsClient(name, identity or world.identity(name), world.authority(), **options)
+
+
+async def refused(work):
+    with pytest.raises(SkillwireError) as caught:
+        await work
+    return caught.value
+
+
+async def test_who_is_certified_is_given_a_key_and_nothing_of_it_is_logged(world, serve, caplog):
+    caplog.set_level(logging.DEBUG)
+    server = await serve()
+    found = await client(world, "agent-002").fetch(SKILL, server.port, "auth")
+    assert found.api_key == KEY
+    assert found.expires == pytest.approx(time.time() + 3600, abs=60)
+    assert KEY not in repr(found)
+    assert "agent-002" in caplog.text
+    assert KEY not in caplog.text
+    assert server.counters == {"handed out": 1}
+
+
+@pytest.mark.parametrize("flaw", ["another agent", "own certificate", "revoked", "other root", "unknown skill"])
+async def test_who_is_not_is_given_none(flaw):
+    world = World()
+    server = SecretsServer(world.identity("agent-001"), world.authority(), world.authorities, lambda _: None)
+    await server.start("127.0.0.1")
+    identity = world.identity("agent-002")
+    asking = client(world, "agent-002", identity=identity, use_unverified=True)
+    if flaw == "another agent":
+        asking = client(world, "agent-003", identity=identity)
+    elif flaw == "own certificate":
+        asking = client(world, "agent-002", identity=own("agent-002"))
+    elif flaw == "revoked":
+        world.revocations.take(world.revoke(serial(identity)), time.time())
+    elif flaw == "other root":
+        asking = client(world, "agent-002", identity=World().identity("agent-002"))
+    error = await refused(asking.fetch(SKILL, server.port, "auth"))
+    await server.stop()
+    assert error.code == ("DISC_005" if flaw == "other root" else "DISC_004")  # TLS takes no stranger's authority
+    assert server.counters["handed out"] == 0
+
+
+@pytest.mark.parametrize("flaw", ["another agent", "own certificate", "other root", "revoked", "another key"])
+async def test_a_false_provider_learns_nothing(serve, flaw):
+    world = World()
+    identity = world.identity("agent-001")
+    shown = {
+        "another agent": world.identity("agent-009"),
+        "own certificate": own("agent-001"),
+        "other root": World().identity("agent-001"),
+        "revoked": identity,
+        "another key": identity,
+    }[flaw]
+    asked = []
+    server = await serve(identity=shown, give=asked.append)
+    if flaw == "revoked":
+        world.revocations.take(world.revoke(serial(identity)), time.time())
+    known = world.chain().judge(world.identity("agent-001").certificate, time.time())
+    key = known.key if flaw == "another key" else None
+    error = await refused(client(world, "agent-002").fetch(SKILL, server.port, "auth", key=key))
+    assert isinstance(error, TrustError)
+    assert error.code == "DISC_004"
+    assert not asked
+    assert server.counters["handed out"] == server.counters["refused"] == 0
+
+
+class TestUnverified:
+    """Agents that nobody certified, where both sides say that they will do."""
+
+    async def test_they_prove_their_key_and_are_given_one(self, world, serve):
+        server = await serve(identity=own("agent-001"), use_unverified=True)
+        found = await client(world, "x", identity=own("x"), use_unverified=True).fetch(SKILL, server.port, "auth")
+        assert found.api_key == KEY
+
+    async def test_a_provider_says_whether_they_will_do(self, world, serve):
+        server = await serve()
+        error = await refused(client(world, "x", identity=own("x")).fetch(SKILL, server.port, "auth"))
+        assert error.code == "DISC_004"
+        assert "nobody whom we trust" in error.message
+
+    @pytest.mark.parametrize("flaw", ["no proof", "old", "other provider", "other skill", "other key"])
+    async def test_a_proof_is_for_this_provider_this_skill_and_now(self, serve, flaw):
+        provider, identity = own("agent-001"), own("x")
+        server = await serve(identity=provider, use_unverified=True)
+        asked = SecretRequest("auth", "skill-a", "x")
+        shown = own("agent-001").certificate if flaw == "other provider" else provider.certificate
+        signer = EcdsaIdentity(new_key(), identity.certificate) if flaw == "other key" else identity
+        signed = asked.signed(signer, shown, time.time() - (100 if flaw == "old" else 0))
+        if flaw == "no proof":
+            signed = signed._replace(signature="")
+        elif flaw == "other skill":
+            signed = signed._replace(scene="other")
+        context = client_context(identity, shows_certificate=False)
+        answer = await _talk(server.port, context, messages.write_request(signed))
+        assert json.loads(answer)["error"]["code"] == "DISC_004"
+        assert server.counters["handed out"] == 0
+
+
+async def _talk(port, context, line):
+    async with asyncio.timeout(SECONDS):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context)
+        writer.write(line)
+        await writer.drain()
+        answer = await reader.readline()
+        writer.transport.abort()
+    return answer
+
+
+MALFORMED = [b"\n", b"[]\n", b"{}\n", b'{"scene": "a b", "skillId": "x", "agentId": "y"}\n', b"\xff\n"]
+
+
+@pytest.mark.parametrize("line", MALFORMED)
+async def test_what_is_no_question_is_refused(world, serve, line):
+    server = await serve()
+    context = client_context(world.identity("agent-002"), shows_certificate=True)
+    assert "error" in json.loads(await _talk(server.port, context, line))
+
+
+async def test_a_line_without_end_is_broken_off(world, serve):
+    server = await serve()
+    context = client_context(world.identity("agent-002"), shows_certificate=True)
+    try:
+        answer = await _talk(server.port, context, bytes(20_000))
+    except OSError:
+        answer = b""
+    assert answer == b""
+    assert server.counters["handed out"] == 0
+
+
+async def test_only_tls_1_3_is_spoken(world, serve):
+    server = await serve()
+    context = client_context(world.identity("agent-002"), shows_certificate=True)
+    context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1_2
+    with pytest.raises((ssl.SSLError, ConnectionError)):
+        await _talk(server.port, context, b"{}\n")
+    assert server.counters["malformed"] == 0
+
+
+async def test_connections_are_bounded_for_each_host_and_time_runs_out(world, serve, monkeypatch):
+    monkeypatch.setattr(limits, "LAN_SECRET_SECONDS", 2)
+    server = await serve()
+    loop = asyncio.get_running_loop()
+    idle = []
+    for _ in range(limits.LAN_SECRET_PER_HOST + 4):
+        one = socket.socket()
+        one.setblocking(False)
+        await loop.sock_connect(one, ("127.0.0.1", server.port))
+        idle.append(one)
+    wanted = {"too many connections": 4, "timeout": limits.LAN_SECRET_PER_HOST}
+    async with asyncio.timeout(SECONDS):
+        while server.counters != wanted:  # noqa: ASYNC110 - it counts, and tells nobody
+            await asyncio.sleep(0.05)
+    for one in idle:
+        one.close()
+    found = await client(world, "agent-002").fetch(SKILL, server.port, "auth")
+    assert found.api_key == KEY
+
+
+async def test_a_renewed_certificate_is_shown_from_then_on(world, serve):
+    identity = world.identity("agent-001", days=1)
+    server = await serve(identity=identity)
+    fresh = world.center.issue(Names(("agent-001",)), identity.key.public_key(), time.time())
+    identity.certificate = fresh
+    context = client_context(world.identity("agent-002"), shows_certificate=True)
+    async with asyncio.timeout(SECONDS):
+        _, writer = await asyncio.open_connection("127.0.0.1", server.port, ssl=context)
+        shown = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+        writer.transport.abort()
+    assert shown == fresh
+
+
+async def test_who_has_no_certificates_asks_for_no_key():
+    group = GroupKey(b"a secret that all of us share")
+    assert await SecretsClient("x", group, group).ask_provider(SKILL, "auth") is None
+    assert await find_port(SKILL._replace(port=1)) is None  # nobody listens there
+
+
+async def test_an_address_where_nobody_is_is_a_failure_of_the_network(world):
+    error = await refused(client(world, "agent-002").fetch(SKILL, 1, "auth"))
+    assert isinstance(error, FetchError)
+    assert error.code == "DISC_005"
+
+
+class Store:
+    """Tokens in memory."""
+
+    def __init__(self):
+        self.tokens = {}
+
+    def add(self, token):
+        self.tokens[token.token_id] = token
+
+    def find(self, token_id):
+        return self.tokens.get(token_id)
+
+    def revoke(self, token_id, at):
+        self.tokens[token_id] = replace(self.tokens[token_id], revoked=at)
+
+    def all(self):
+        return list(self.tokens.values())
+
+
+def test_a_key_is_a_token_for_one_skill_and_one_hour_and_not_made_for_each_question():
+    now = [time.time()]
+    tokens = Tokens(Store(), bytes(32), lambda: now[0])
+    names = {"skill-a": "csv-profile"}
+    give = TokenGiver(tokens, lambda asked: names.get(asked.skill_id), lambda: now[0])
+    asked = SecretRequest("auth", "skill-a", "agent-002")
+    first = give(asked)
+    token = tokens.recognise(first.api_key)
+    assert (token.skills, token.scopes, token.expires) == ({"csv-profile"}, frozenset(), now[0] + KEY_SECONDS)
+    assert "agent-002" in token.name
+    assert give(asked) == first
+    assert give(asked._replace(agent_id="agent-003")) != first
+    assert give(asked._replace(skill_id="skill-b")) is None
+    now[0] += KEY_SECONDS / 2 + 1
+    second = give(asked)
+    assert second != first
+    tokens.revoke(tokens.recognise(second.api_key).token_id)
+    assert give(asked) != second
+    assert len(tokens.all()) == 4
+
+
+@given(st.binary(max_size=200))
+def test_whatever_comes_is_a_message_or_refused(line):
+    for read in (messages.read_request, messages.read_answer):
+        with suppress(SkillwireError):
+            read(line)
+
+
+@given(st.from_regex(r"[A-Za-z0-9._-]{1,40}", fullmatch=True), st.binary(max_size=60), st.integers(0, 2**40))
+def test_a_question_is_read_as_it_was_written(name, certificate, timestamp):
+    plain = SecretRequest(name, name, name)
+    signed = plain._replace(certificate=certificate, timestamp=timestamp, signature="x")
+    assert messages.read_request(messages.write_request(plain)) == plain
+    assert messages.read_request(messages.write_request(signed)) == (signed if certificate else plain)

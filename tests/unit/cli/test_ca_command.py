@@ -1,0 +1,146 @@
+"""``skillwire ca`` and ``skillwire key``: from nothing to a certified agent, and back."""
+
+from __future__ import annotations
+
+import json
+import stat
+
+import pytest
+
+from skillwire.adapters.files.authority_folder import PASSPHRASE
+from skillwire.adapters.files.lan_keys import LanKeys, load_trust
+from skillwire.cli.main import run
+from skillwire.protocols.skill_discovery.configuration import LanSettings
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path, monkeypatch):
+    monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def told(capsys):
+    """Run ``skillwire ...``; return standard output and standard error."""
+
+    def call(*arguments, status=0):
+        assert run([*arguments]) == status
+        return capsys.readouterr()
+
+    return call
+
+
+@pytest.fixture
+def document(told):
+    def call(*arguments, status=0):
+        return json.loads(told(*arguments, "--json", status=status).out)
+
+    return call
+
+
+@pytest.fixture
+def authority(told):
+    told("ca", "init", "authority", "-q")
+
+
+def test_an_authority_is_made_once_with_keys_that_nobody_else_reads(told, place, document):
+    assert "would make" in told("ca", "init", "authority", "--dry-run").out
+    assert not (place / "authority").exists()
+    said = told("ca", "init", "authority", "--name", "example")
+    assert "made example Root CA" in said.out
+    assert "not encrypted" in said.err
+    assert "root.key" in said.err
+    assert stat.S_IMODE((place / "authority" / "center.key").stat().st_mode) == 0o600
+    assert "CA_EXISTS" in told("ca", "init", "authority", status=6).err
+    assert "CA_EXISTS" in told("ca", "init", "authority", "--dry-run", status=6).err
+    assert document("ca", "list", "authority")["certificates"] == []
+    assert "nothing was issued" in told("ca", "list", "authority").err
+
+
+def test_a_passphrase_is_asked_of_the_environment(told, monkeypatch):
+    monkeypatch.setenv(PASSPHRASE, "correct horse")
+    assert "not encrypted" not in told("ca", "init", "authority").err
+    monkeypatch.delenv(PASSPHRASE)
+    assert "CA_PASSPHRASE" in told("ca", "issue", "authority", "--agent", "a", "-o", "a", status=4).err
+
+
+@pytest.mark.usefixtures("authority")
+def test_a_key_that_is_made_at_the_authority_is_carried_to_the_agent(told, place, document):
+    issued = document(
+        "ca", "issue", "authority", "--agent", "agent-001", "--skill", "skill-a", "-o", "out", "--days", "2d"
+    )
+    assert (issued["agents"], issued["skills"], issued["key"]) == (["agent-001"], ["skill-a"], "out/agent.key")
+    assert stat.S_IMODE((place / "out" / "agent.key").stat().st_mode) == 0o600
+    assert "KEY_EXISTS" in told("ca", "issue", "authority", "--agent", "b", "-o", "out", status=6).err
+    assert "would install" in told("key", "install", "out", "--dry-run").out
+    assert not LanKeys().folder.exists()
+    assert "installed agent-001" in told("key", "install", "out").out
+    shown = document("key", "show")
+    assert shown["agent"] == "agent-001"
+    assert shown["certificate"]["by"] == "authority"
+    assert shown["certificate"]["serial"] == issued["serial"]
+    told("ca", "issue", "authority", "--agent", "agent-002", "-o", "other", "-q")
+    assert "KEY_EXISTS" in told("key", "install", "other", status=6).err
+    told("key", "install", "other", "--replace")
+    assert document("key", "show")["agent"] == "agent-002"
+
+
+@pytest.mark.usefixtures("authority")
+def test_a_key_stays_at_the_agent_when_it_asks_by_a_request(told, place, document):
+    assert "none yet" in told("key", "show").out
+    shown = document("key", "show")
+    assert {name: shown[name] for name in ("agent", "key", "fingerprint", "certificate")} == dict.fromkeys(
+        ("agent", "key", "fingerprint", "certificate")
+    )
+    assert document("key", "new", "--dry-run", "--agent", "agent-001")["request"] is None
+    assert not LanKeys().folder.exists()
+    asked = told("key", "new", "--agent", "agent-001", "--host", "192.0.2.7")
+    assert asked.out.startswith("-----BEGIN CERTIFICATE REQUEST-----\n")
+    (place / "request.pem").write_text(asked.out)
+    fingerprint = document("key", "show")["fingerprint"]
+    assert "the key stays" in told("key", "new", "--agent", "agent-001").err
+    issued = document("ca", "issue", "authority", "--request", "request.pem", "-o", "out")
+    assert (issued["agents"], issued["hosts"], issued["key"]) == (["agent-001"], ["192.0.2.7"], None)
+    told("key", "install", "out/agent.pem")
+    assert document("key", "show")["fingerprint"] == fingerprint
+    trust = load_trust(LanSettings(roots=("authority/root.pem",), intermediates=("authority/center.pem",)))
+    assert trust.agent_id == "agent-001"
+    assert not trust.notes
+    told("key", "new", "--replace", "-q")
+    assert document("key", "show")["fingerprint"] != fingerprint
+    assert document("key", "show")["certificate"] is None
+    assert "LAN_TRUST" in told("key", "install", "out", status=1).err
+
+
+@pytest.mark.usefixtures("authority")
+def test_what_is_named_counts_more_than_what_a_request_asks_for(told, place, document):
+    (place / "request.pem").write_text(told("key", "new", "--agent", "agent-666").out)
+    issued = document("ca", "issue", "authority", "--request", "request.pem", "--agent", "agent-001", "-o", "out")
+    assert issued["agents"] == ["agent-001"]
+
+
+@pytest.mark.usefixtures("authority")
+def test_certificates_are_taken_back_by_name_or_number(told, document):
+    told("ca", "issue", "authority", "--agent", "agent-001", "-o", "one", "-q")
+    told("ca", "issue", "authority", "--agent", "agent-002", "-o", "two", "-q")
+    assert "would revoke agent-001" in told("ca", "revoke", "authority", "agent-001", "--dry-run").out
+    states = [row["state"] for row in document("ca", "list", "authority")["certificates"]]
+    assert states == ["good", "good"]
+    said = told("ca", "revoke", "authority", "agent-001")
+    assert "revoked agent-001" in said.out
+    assert "revocations.pem" in said.err
+    second = document("ca", "list", "authority")["certificates"][1]
+    assert document("ca", "revoke", "authority", second["serial"])["certificates"][0]["state"] == "revoked"
+    assert told("ca", "list", "authority").out.count("revoked") == 2
+    assert "CERTIFICATE_NOT_FOUND" in told("ca", "revoke", "authority", "agent-001", status=3).err
+
+
+@pytest.mark.usefixtures("authority")
+def test_a_rehearsal_issues_nothing(told, place, document):
+    issued = document("ca", "issue", "authority", "--agent", "agent-001", "-o", "out", "--dry-run")
+    assert issued["serial"] is None
+    assert not (place / "out").exists()
+    assert document("ca", "list", "authority")["certificates"] == []
+    assert "CERTIFICATE_REQUEST" in told("ca", "issue", "authority", "-o", "out", status=1).err
+    assert "CA_FOLDER" in told("ca", "list", "nosuch", status=3).err

@@ -1,0 +1,272 @@
+"""Clients against servers on loopback: asked for by capability and scene, lost, refused, and made where nobody was."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from skillwire import AsyncClient, Client, TrustError
+
+PROJECT = Path(__file__).parents[3]
+PATIENCE = 45.0
+pytestmark = pytest.mark.timeout(240)
+
+
+class Place:
+    """One network on loopback: a port of its own, and processes with a home each."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.processes: list[subprocess.Popen] = []
+        self.readers: list[threading.Thread] = []
+        (folder / "discovery.toml").write_text(
+            f"[udp]\ninterfaces = ['lo']\nport = {_free_group_port()}\n[mdns]\nenabled = false\n"
+        )
+
+    def environment(self, home):
+        named = {"SKILLWIRE_HOME": str(self.folder / home), "SKILLWIRE_DISCOVERY": str(self.folder / "discovery.toml")}
+        return {**os.environ, **named}
+
+    def start(self, home, *words):
+        """Start a command that goes on; give its process, and what returns a match in what it has said by then."""
+        process = subprocess.Popen(
+            [sys.executable, "-m", "skillwire", *map(str, words)],
+            env=self.environment(home),
+            cwd=self.folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self.processes.append(process)
+        lines: list[str] = []
+        reader = threading.Thread(target=_read, args=(process.stdout, lines), daemon=True)
+        reader.start()
+        self.readers.append(reader)
+
+        def said(pattern):
+            deadline = time.monotonic() + PATIENCE
+            while not (found := re.search(pattern, "".join(lines))):
+                assert process.poll() is None, "".join(lines)
+                assert time.monotonic() < deadline, "".join(lines)
+                time.sleep(0.02)
+            return found
+
+        return process, said
+
+    def serve(self, name, *skills):
+        """Serve skills, each a folder; give the process and the address, when others can hear of it."""
+        folder = self.folder / f"skills-{name}"
+        for skill in skills:
+            shutil.copytree(skill, folder / skill.name)
+        process, said = self.start(name, "serve", folder, "--lan", "--port", 0)
+        said("on the LAN")
+        return process, said(r"at http://([\d.]+:\d+)")[1]
+
+    def run(self, *words, home="client", code=0):
+        done = subprocess.run(
+            [sys.executable, "-m", "skillwire", *words],
+            env=self.environment(home),
+            cwd=self.folder,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+        assert done.returncode == code, done.stdout + done.stderr
+        return done
+
+    def ask(self, *words, **options):
+        return json.loads(self.run(*words, "--json", **options).stdout)
+
+    def wait_for(self, *skills):
+        """Wait until skills are found."""
+        deadline = time.monotonic() + PATIENCE
+        while (found := {hit["name"] for hit in self.ask("find", "--lan")["hits"]}) != set(skills):
+            assert time.monotonic() < deadline, found
+
+
+def _read(stream, lines):
+    for line in stream:
+        lines.append(line)
+
+
+def _free_group_port():
+    """Return a port that nobody on this machine listens at for datagrams now."""
+    while True:
+        port = random.randint(20_000, 60_000)  # noqa: S311 - any will do
+        with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            probe.bind(("0.0.0.0", port))  # noqa: S104 - for a moment
+            return port
+
+
+def write_skill(folder, name, *, capabilities=("org-data-read",), scenes=("auth",)):
+    """Write a skill of instructions; return its folder."""
+    skill = folder / name
+    skill.mkdir(parents=True)
+    (skill / "SKILL.md").write_text(
+        f"---\nname: {name}\ndescription: Says who works here. Use when somebody asks for one.\n---\nLook it up.\n"
+    )
+    (skill / "skill.toml").write_text(
+        f'version = "1.0.0"\ncapabilities = {json.dumps(capabilities)}\nscenes = {json.dumps(scenes)}\n'
+    )
+    return skill
+
+
+@pytest.fixture
+def lan(tmp_path):
+    place = Place(tmp_path)
+    yield place
+    for process in place.processes:
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(PATIENCE)
+        if process.poll() is None:
+            process.kill()
+            process.wait(PATIENCE)
+    for reader in place.readers:
+        reader.join(PATIENCE)
+    for process in place.processes:
+        process.stdout.close()
+
+
+@pytest.fixture
+def two(lan, tmp_path):
+    """Give a network with two providers of one capability; their processes and addresses stand in ``lan``."""
+    lan.first = lan.serve(
+        "one", write_skill(tmp_path / "made", "directory-a", capabilities=("org-data-read", "user-auth"))
+    )
+    lan.second = lan.serve("two", write_skill(tmp_path / "made", "directory-b"))
+    lan.wait_for("directory-a", "directory-b")
+    return lan
+
+
+def test_a_call_goes_to_the_next_when_the_first_is_killed(two):
+    called = two.ask("call", "lan:org-data-read", "--unverified")
+    assert (called["lan"]["skill"]["skill_id"], called["lan"]["passed_over"]) == ("directory-a", [])
+    assert called["reference"] == f"{two.first[1]}/directory-a"
+
+    two.first[0].kill()
+    two.first[0].wait(PATIENCE)
+    called = two.ask("call", "lan:org-data-read", "--unverified")
+    assert called["status"] == "completed"
+    assert called["lan"]["skill"]["skill_id"] == "directory-b"
+    ((passed),) = called["lan"]["passed_over"]
+    assert passed["skill"]["skill_id"] == "directory-a"
+    done = two.run("call", "lan:org-data-read", "--unverified", "-o", "got")
+    assert "passed over directory-a" in done.stderr
+    assert "answered by directory-b" in done.stderr
+
+
+def test_what_nobody_certified_is_not_used_unless_the_user_says_so(two):
+    assert "error[DISC_004]" in two.run("call", "lan:org-data-read", code=4).stderr
+    assert "error[DISC_004]" in two.run("scene", "join", "auth", code=4).stderr
+    assert "error[DISC_004]" in two.run("scene", "request", "auth", code=4).stderr
+    with pytest.MonkeyPatch.context() as patch, contextlib.ExitStack() as stack:
+        for name, value in two.environment("client").items():
+            patch.setenv(name, value)
+        client = stack.enter_context(contextlib.closing(Client(two.folder)))
+        with pytest.raises(TrustError):
+            client.request_scene("auth", ["org-data-read", "user-auth"])
+
+
+def test_a_scene_is_requested_by_both_clients(two, monkeypatch):
+    for name, value in two.environment("client").items():
+        monkeypatch.setenv(name, value)
+    with Client(two.folder) as client:
+        result = client.request_scene("auth", ["org-data-read", "user-auth"], use_unverified=True)
+        assert result.is_joined
+        assert result.connection_info["endpoint"] == two.first[1]
+        assert sorted(member.role for member in result.members) == ["BACKUP", "PRIMARY"]
+
+    async def main():
+        async with AsyncClient(two.folder) as client:
+            joined = await client.request_scene("auth", ["user-auth"], use_unverified=True)
+            missing = await client.request_scene("paper")
+            return joined, missing, await client.call("lan:user-auth", {}, use_unverified=True)
+
+    import asyncio  # noqa: PLC0415 - for this test alone
+
+    joined, missing, execution = asyncio.run(main())
+    assert joined.connection_info["endpoint"] == two.first[1]
+    assert not missing.is_joined
+    assert execution.reference == f"{two.first[1]}/directory-a"
+
+
+def test_who_stays_in_a_scene_is_told_when_its_first_provider_leaves(two):
+    members = two.ask("scene", "list")["scenes"][0]["members"]
+    primary = next(member["skill_id"] for member in members if member["role"] == "PRIMARY")
+    process, said = two.start("client", "scene", "join", "auth", "--follow", "--unverified")
+    said("following what changes")
+    leaving, other = (two.first, "directory-b") if primary == "directory-a" else (two.second, "directory-a")
+    said(f"PRIMARY +{primary}")
+    leaving[0].send_signal(signal.SIGTERM)
+    said(f"PRIMARY {other} of ")
+    process.send_signal(signal.SIGINT)
+    assert process.wait(PATIENCE) == 0
+
+
+def test_a_skill_that_was_found_is_shown_and_added_by_its_address(two):
+    hits = {hit["name"]: hit for hit in two.ask("find", "directory-a", "--lan")["hits"]}
+    reference = hits["directory-a"]["reference"]
+    assert reference == f"{two.first[1]}/directory-a"
+    assert "Says who works here" in two.run("show", reference).stdout
+    two.run("add", reference, "--yes")
+    assert (two.folder / ".agents/skills/directory-a/SKILL.md").is_file()
+
+
+def test_nobody_is_told_from_nobody_with_the_capability(lan, tmp_path):
+    assert "error[DISC_001]" in lan.run("call", "lan:org-data-read", code=5).stderr
+    assert "error[DISC_001]" in lan.run("scene", "join", "auth", code=5).stderr
+    lan.serve("one", write_skill(tmp_path / "made", "directory-a"))
+    lan.wait_for("directory-a")
+    assert "error[DISC_002]" in lan.run("call", "lan:print-page", code=3).stderr
+    assert "error[DISC_007]" in lan.run("scene", "join", "paper", code=3).stderr
+
+
+def test_what_was_found_is_remembered_when_all_are_gone(lan, tmp_path):
+    process, address = lan.serve("one", write_skill(tmp_path / "made", "directory-a"))
+    lan.wait_for("directory-a")
+    process.kill()
+    process.wait(PATIENCE)
+    (hit,) = lan.ask("find", "--lan")["hits"]
+    assert (hit["lan"]["found_via"], hit["lan"]["endpoint"]) == ("cache", address)
+    assert lan.ask("find", "--lan", "--refresh")["hits"] == []
+    assert lan.ask("find", "--lan")["hits"] == []
+
+
+def test_a_scene_that_nobody_provides_is_found_elsewhere_installed_and_provided(lan, tmp_path):
+    lan.serve("other", write_skill(tmp_path / "made", "directory-a"))
+    lan.wait_for("directory-a")
+    skills = tmp_path / "source"
+    write_skill(skills, "page-printer", capabilities=("print-page",), scenes=())
+    _, said = lan.start("source", "serve", skills, "--port", 0)
+    source = said(r"at http://([\d.]+:\d+)")[1]
+
+    done = lan.run("scene", "request", "printer", "--from", source, home="maker", code=2)
+    assert "--skill with one of page-printer" in done.stderr
+    words = ("scene", "request", "printer", "print-page", "--from", source, "--skill", "page-printer", "--yes")
+    process, said = lan.start("maker", *words, "--provide")
+    for step in ("not there: ", "looking elsewhere for printer print-page", "installing .*/page-printer", "on the LAN"):
+        said(step)
+    assert (lan.folder / ".agents/skills/page-printer/SKILL.md").is_file()
+    joined = lan.ask("scene", "request", "printer", "print-page", "--unverified")
+    assert (joined["skill_id"], joined["members"][0]["role"]) == ("page-printer", "PRIMARY")
+    process.send_signal(signal.SIGINT)
+    assert process.wait(PATIENCE) == 0
+    assert "error[DISC_007]" in lan.run("scene", "join", "printer", code=3).stderr

@@ -30,7 +30,9 @@ class FakeLanAgent:
         self.reports = []
         self.skills = []
         self.scenes = []
-        self.counters = {"received": 7, "forged": 2}
+        self.counters = {"forged": 2}
+        self.received = 7
+        self.notes = ()
         self.left = None
         self.is_started = asyncio.Event()
         self.was_told = asyncio.Event()

@@ -71,8 +71,7 @@ def _network(counted: LanCount) -> Iterator[Metric]:
     for status, number in sorted(counted.statuses.items()):
         skills.add_metric([status], number)
     yield skills
-    if counted.received is not None:
-        yield CounterMetricFamily("skillwire_lan_datagrams", "Datagrams that came.", counted.received)
+    yield CounterMetricFamily("skillwire_lan_datagrams", "Datagrams that came.", counted.received)
     dropped = CounterMetricFamily(
         "skillwire_lan_dropped", "Datagrams not acted on, and other trouble.", labels=["reason"]
     )

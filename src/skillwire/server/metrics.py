@@ -47,12 +47,12 @@ class LanCount(NamedTuple):
 
     Args:
         statuses: how many skills are listed, ours among them, by status.
-        received: datagrams that came; None where nobody counts them.
+        received: datagrams that came.
         dropped: those of them that were not acted on, and what else went wrong, by reason.
     """
 
     statuses: Mapping[str, int]
-    received: int | None
+    received: int
     dropped: Mapping[str, int]
 
 

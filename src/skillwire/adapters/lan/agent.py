@@ -235,6 +235,11 @@ class LanAgent:
         return found
 
     @property
+    def received(self) -> int:
+        """How many datagrams came, on the links that there are."""
+        return sum(link.driver.received for link in self._links or ())
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """What a user is told: settings that nothing uses, what is wrong with our certificate, why mDNS is off."""
         of_trust = self._upkeep.notes if self._upkeep is not None else ()

@@ -48,6 +48,7 @@ class Driver:
         on_events: Callable[[Sequence[NodeEvent]], object],
     ) -> None:
         self.node = node
+        self.received = 0
         self.sockets: LinkSockets | None = None
         self._loop = loop
         self._on_events = on_events
@@ -123,6 +124,7 @@ class Driver:
                 _DATAGRAMS.debug("%s %s %s", "heard", source, data)
             receive(data, source, now)
             count += 1
+        self.received += count
         if count:
             if self._timer is not None and self._due <= now.steady:
                 self.node.on_timer(now)

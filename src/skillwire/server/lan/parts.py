@@ -23,7 +23,15 @@ class Agent(Protocol):
 
     @property
     def counters(self) -> Mapping[str, int]:
-        """How many datagrams came, and why some of them were dropped."""
+        """What was dropped or went wrong, by its reason."""
+
+    @property
+    def received(self) -> int:
+        """How many datagrams came."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is not as it should be, for people."""
 
     async def start(self) -> None:
         """Begin; raises ``NetworkError`` when no interface can be used."""

@@ -42,8 +42,6 @@ _AGAIN: Final = 5.0
 #: Seconds that goodbyes may take; three are sent within a quarter of one.
 _GOODBYE: Final = 3.0
 _NAMED: Final = 5
-#: Among the counters of an agent, of the datagrams that came; every other is of what was dropped, or went wrong.
-_RECEIVED: Final = "received"
 
 
 class LanService:
@@ -117,9 +115,8 @@ class LanService:
         snapshot = self.snapshot()
         if snapshot is None:
             return None
-        dropped = dict(self.counters)
-        received = dropped.pop(_RECEIVED, None)
-        return LanCount(Counter(skill.status for skill in snapshot.skills), received, dropped)
+        received = 0 if self._agent is None else self._agent.received
+        return LanCount(Counter(skill.status for skill in snapshot.skills), received, self.counters)
 
     async def changed(self, since: int, seconds: float) -> int:
         """Return the number of the last change, when it is more than ``since`` or after ``seconds``."""
@@ -138,8 +135,6 @@ class LanService:
             self.trouble = "nobody said where this server is reached"
             self._log.warning("not on the LAN", reason=self.trouble)
             return
-        for note in self.settings.notes:
-            self._log.info("not used on the LAN", note=note)
         loop = asyncio.get_running_loop()
 
         def hear(_: object) -> None:
@@ -205,6 +200,8 @@ class LanService:
                 continue
             self.trouble, self._agent = "", agent
             self._log.info("on the LAN", agent=agent.agent_id)
+            for note in agent.notes:
+                self._log.warning("on the LAN, but", note=note)
             return agent
 
     def _tell_trouble(self, error: Exception) -> None:

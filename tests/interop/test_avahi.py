@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 import time
 from pathlib import Path
@@ -81,6 +82,7 @@ def test_avahi_sees_our_instances_with_all_their_facts_and_their_goodbye(avahi, 
             "p=/.well-known/skill-discovery",
             "st=HEALTHY",
         }
+        assert any(re.fullmatch("kid=[0-9a-f]{16}", string) for string in found.text)
     own = wait_for_row(rows, lambda row: (row.what, row.name) == ("=", name))
     assert own.text >= {"txtvers=1", f"id={name}", "t=agent"}
     rows.forget()

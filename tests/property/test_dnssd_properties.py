@@ -46,6 +46,7 @@ def test_what_was_written_is_what_is_read(facts):
     assert dnssd.decode_txt(dnssd.encode_txt(facts)) == facts
 
 
+@pytest.mark.spec("SDP-mdns-record")
 @given(LONG, LONG, versions, MANY, MANY)
 def test_a_record_keeps_within_its_size_and_says_so_when_a_list_was_cut(agent, skill, version, capabilities, scenes):
     facts = Advertised(agent, skill, version, SkillType.INFRASTRUCTURE, capabilities, scenes)
@@ -61,6 +62,7 @@ def test_a_record_keeps_within_its_size_and_says_so_when_a_list_was_cut(agent, s
     assert found.is_cut == ((found.capabilities, found.scenes) != (capabilities, scenes))
 
 
+@pytest.mark.spec("SDP-mdns-record")
 @given(SKILLS)
 def test_the_keys_stand_in_their_order_the_version_of_the_record_first(facts):
     keys = [string.split(b"=")[0].decode() for string in strings(dnssd.encode_txt(facts))]
@@ -115,6 +117,7 @@ def test_every_offer_is_an_instance_that_hints_at_it_or_is_left_out(agent, offer
         assert hint == Register(agent, *offer._replace(**cut), timestamp=0)
 
 
+@pytest.mark.spec("SDP-mdns-services")
 def test_of_more_skills_than_two_hundred_the_first_are_published():
     offers = [Offer(f"skill-{number}", "1.0.0", SkillType.TOOL, dnssd.Endpoint("h", 1)) for number in range(205)]
     found, left_out = dnssd.instances_of("agent-001", offers, {"skill-3": HealthStatus.DEGRADED})

@@ -88,6 +88,14 @@ def key_of(certificate: x509.Certificate) -> EcdsaKey | None:
     return None
 
 
+def public_key_of(certificate: bytes) -> bytes:
+    """Return the public key that a certificate of ours is for, as DER; both are empty with a group key."""
+    if not certificate:
+        return b""
+    key = x509.load_der_x509_certificate(certificate).public_key()
+    return key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+
+
 def self_signed(
     agent_id: str, key: ec.EllipticCurvePrivateKey, now: datetime, *, days: int = 7, skills: Iterable[str] = ()
 ) -> EcdsaIdentity:

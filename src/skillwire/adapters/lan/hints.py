@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from skillwire.adapters.clock import moment
 from skillwire.adapters.lan.dnssd import DnsSd
 from skillwire.protocols.skill_discovery.dnssd import key_id_of
+from skillwire.trust.ecdsa import public_key_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -37,9 +38,8 @@ class Hints:
         self._links = links
         self._offers: tuple[Offer, ...] = ()
         self._statuses: dict[str, HealthStatus] = {}
-        self._dnssd = DnsSd(
-            self._hosts(), agent_id, self._found, self._gone, key_id=lambda: key_id_of(identity.certificate)
-        )
+        self._identity = identity
+        self._dnssd = DnsSd(self._hosts(), agent_id, self._found, self._gone, key_id=self._key_id)
         self._has_news = asyncio.Event()
         self._running: asyncio.Task[None] | None = None
 
@@ -87,6 +87,9 @@ class Hints:
             await self._dnssd.use(self._hosts())
             await self._dnssd.publish(self._offers, self._statuses)
             await self._has_news.wait()
+
+    def _key_id(self) -> str:
+        return key_id_of(public_key_of(self._identity.certificate))
 
     def _hosts(self) -> list[str]:
         return [link.address.host for link in self._links.open_links() if link.address is not None]

@@ -12,7 +12,7 @@ implementations that look there, under ``_ooder-skill._tcp``. The facts stand in
 ``sc``  scenes
 ``p``   the path, on the instance's host and port, where more is told
 ``st``  the status when it was published
-``kid`` which key the agent signs with: the beginning of the SHA-256 of its certificate, in hexadecimal
+``kid`` which key the agent signs with: the beginning of the SHA-256 of its public key, in hexadecimal
 ``more`` ``1`` when a list was cut, so that the record keeps within 400 bytes
 ======= ============================================================================================
 
@@ -216,9 +216,9 @@ def host_name(agent_id: str, host: str) -> str:
     return f"skills-{digest[: 2 * _DIGEST_DIGITS]}.local."
 
 
-def key_id_of(certificate: bytes) -> str:
-    """Return the ``kid`` of an agent with this certificate, as DER; empty when it has none."""
-    return hashlib.sha256(certificate).hexdigest()[: 2 * _DIGEST_DIGITS] if certificate else ""
+def key_id_of(public_key: bytes) -> str:
+    """Return the ``kid`` of an agent with this public key, as DER; empty where it has none."""
+    return hashlib.sha256(public_key).hexdigest()[: 2 * _DIGEST_DIGITS] if public_key else ""
 
 
 def instances_of(

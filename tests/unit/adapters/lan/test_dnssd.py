@@ -126,6 +126,7 @@ async def test_a_skill_is_found_and_gone_with_the_goodbye(seen, publisher, agent
     await seen.until(lambda seen: not seen.hints)
 
 
+@pytest.mark.spec("SDP-mdns-services")
 async def test_both_service_types_have_the_agent_and_each_skill(publisher, agent_id):
     await publisher.publish([offer("skill-x"), offer("Skill.Y")])
     labels = {name.split(".")[0] for name in publisher.names}
@@ -156,6 +157,7 @@ async def test_what_was_there_before_is_found_by_who_comes_later(publisher, agen
         await late.stop()
 
 
+@pytest.mark.spec("SDP-mdns-services")
 async def test_a_name_that_is_taken_gets_a_number_and_the_skill_is_still_told(seen, stranger, publisher, agent_id):
     await publish_strangely(stranger, "somebody", txt("txtvers=1", "id=other/one"), label=f"skill-x @ {agent_id}")
     taken = AsyncServiceInfo(
@@ -168,6 +170,7 @@ async def test_a_name_that_is_taken_gets_a_number_and_the_skill_is_still_told(se
     await seen.until(lambda seen: seen.hints)
 
 
+@pytest.mark.spec("SDP-mdns-services")
 async def test_two_hundred_skills_are_published_and_the_others_counted(seen, publisher):
     await publisher.publish([offer(f"skill-{number}") for number in range(limits.LAN_MDNS_SKILLS + 5)])
     await seen.until(lambda seen: len(seen.hints) == limits.LAN_MDNS_SKILLS)

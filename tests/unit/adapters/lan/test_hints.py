@@ -63,6 +63,7 @@ def of(agent, *kinds):
     return lambda change: change.skill and change.skill.agent_id == agent.agent_id and change.kind in kinds
 
 
+@pytest.mark.spec("SDP-mdns-hint")
 async def test_what_one_agent_offers_is_a_hint_at_another_until_it_leaves(agents):
     looks, offers = await agents(), await agents()
     offers.announce([offer()])
@@ -84,6 +85,7 @@ async def test_what_is_offered_before_the_start_and_taken_back_later_is_followed
     assert (await until(looks, of(offers, "left"))).skill.skill_id == "skill-x"
 
 
+@pytest.mark.spec("SDP-mdns-hint")
 async def test_a_registration_takes_the_place_of_a_hint_and_outlives_its_end(agents, unused_udp_port):
     both = dataclasses.replace(MDNS_ONLY, multicast=True, port=unused_udp_port)
     looks, hints = await agents(both), await agents()

@@ -94,9 +94,8 @@ class SecretsClient:
                 shown = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
                 self._judge(skill, shown, key)
                 asked = SecretRequest(scene, skill.skill_id, self._agent_id)
-                if not is_certified:
-                    asked = asked.signed(identity, shown, self._clock())
-                writer.write(write_request(asked))
+                # TLS takes ours only where our authority is known; the proof stands where it is not.
+                writer.write(write_request(asked.signed(identity, shown, self._clock())))
                 await writer.drain()
                 line = await reader.readline()
         except TimeoutError:
@@ -125,7 +124,8 @@ class SecretsClient:
         found = self._authority.judge(skill.agent_id, shown or b"", self._clock())
         if found is None or found.standing_of(skill.agent_id, skill.skill_id) is None:
             raise TrustError("DISC_004", f"who answers at {skill.host} is not {skill.agent_id}")
-        if found.standing is not Standing.CERTIFIED and not self._use_unverified:
+        # Whom we know as certified is certified here, too, whatever the user lets others do.
+        if found.standing is not Standing.CERTIFIED and (skill.is_verified or not self._use_unverified):
             raise TrustError("DISC_004", f"nobody vouches for {skill.agent_id}")
         if key is not None and found.key != key:
             raise TrustError("DISC_004", f"who answers at {skill.host} has another key than {skill.agent_id}")

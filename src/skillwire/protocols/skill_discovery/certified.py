@@ -1,17 +1,21 @@
 """The authority of a network where each agent has a key of its own: certificates, judged by a chain.
 
-An agent that nobody certified is UNVERIFIED under the name that its certificate has, and under no other.
+An agent that nobody certified is UNVERIFIED under the name that its certificate has, and under no other. It is asked
+for its certificate again now and then: somebody may have certified it since, without its key being another one.
 Spec: SDP §10.2; specs §3 "profile".
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from skillwire.protocols.skill_discovery.identity import Judgement, Standing
 
 if TYPE_CHECKING:
     from skillwire.trust.certificates import Chain
+
+#: Seconds that an agent stays unverified without being asked for its certificate again.
+UNVERIFIED_SECONDS: Final = 600.0
 
 
 class ChainAuthority:
@@ -34,6 +38,6 @@ class ChainAuthority:
         if found is None or not (found.is_certified or agent_id in found.agents):
             return None
         if not found.is_certified:
-            return Judgement(found.key, Standing.UNVERIFIED, until=found.until)
+            return Judgement(found.key, Standing.UNVERIFIED, until=min(found.until, now + UNVERIFIED_SECONDS))
         names = found.agents, found.skills, found.hosts
         return Judgement(found.key, Standing.CERTIFIED, *names, found.until, found.is_revoked)

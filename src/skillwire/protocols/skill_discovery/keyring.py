@@ -50,6 +50,11 @@ class KeyRing:
         self._proven = {peer: row for peer, row in self._proven.items() if row[1] not in agents}
         return agents
 
+    def may_change(self, agent_id: str) -> bool:
+        """Whether an agent may have another key than the one that we know; see :meth:`learn`."""
+        known = self._agents.get(agent_id)
+        return known is not None and not (known.standing is Standing.CERTIFIED and self._is_listed(agent_id))
+
     def judge(self, agent_id: str, certificate: bytes, now: float) -> Judgement | None:
         """Return what a certificate is worth that an agent shows; None when it is refused."""
         return self._authority.judge(agent_id, certificate, now)

@@ -209,6 +209,7 @@ def test_what_cannot_be_published_is_said_where_it_is_written():
         (documented, {"scenes": ["a b"]}, "scenes is a list of identifiers"),
         (documented, {"timeout": 0}, "timeout is"),
         (documented, {"retry": 99}, "retry is"),
+        (documented, {"health": "HEALTHY"}, "health is a function"),
         (documented, {"description": "x" * 1025}, "more than 1024 characters"),
         (documented, {"description": "a\u202eb"}, "hidden characters"),
     ):

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import signal
 import socket
 import struct
+import subprocess
+import sys
 import threading
 import time
 
@@ -207,6 +210,46 @@ def test_a_network_that_is_not_there_is_said_and_skills_are_served(place, skills
     assert (told["agent"], "nosuch0" in told["reason"]) == (None, True)
     assert b"leads-sync" in server.get("/.well-known/agent-skills/index.json")
     assert json.loads(server.get("/lan.json", server.operator()))["trouble"] == told["reason"]
+
+
+SERVICE = """
+import pathlib
+import skillwire
+from skillwire.protocols.skill_discovery.configuration import LanSettings
+from skillwire.protocols.skill_discovery.settings import DiscoverySettings
+
+publisher = skillwire.Publisher("acme")
+
+@publisher.skill(health=lambda: pathlib.Path("health").read_text(), capabilities=["sum"])
+def add(a: int, b: int = 1) -> int:
+    '''Add two numbers. Use when a sum is asked for.'''
+    return a + b
+
+settings = LanSettings(port=int(pathlib.Path("port").read_text()), figures=DiscoverySettings(heartbeat_interval=0.5))
+publisher.serve(port=0, lan=settings)
+"""
+
+
+def test_a_function_says_how_its_skill_is(place, tmp_path):
+    observer = place.agent()
+    (tmp_path / "service.py").write_text(SERVICE)
+    (tmp_path / "port").write_text(str(place.port))
+    (tmp_path / "health").write_text("HEALTHY")
+    environment = {**os.environ, "SKILLWIRE_HOME": str(tmp_path / "program")}
+    process = subprocess.Popen(
+        [sys.executable, "service.py"], cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        observer.wait_for(lambda found: found == {"add": "HEALTHY"}, "the function was not found")
+        (tmp_path / "health").write_text("MAINTENANCE")
+        observer.wait_for(lambda found: found == {"add": "MAINTENANCE"}, "its maintenance was not told")
+        (tmp_path / "health").unlink()
+        observer.wait_for(lambda found: found == {"add": "UNHEALTHY"}, "that its check fails was not told")
+    finally:
+        process.terminate()
+        _, errors = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0, errors
+    observer.wait_for_change("left", "add")
 
 
 def test_a_member_of_a_scene_is_given_a_key_for_the_skill(place, skills):

@@ -61,6 +61,7 @@ class LanTrust(NamedTuple):
         keys: where its key lies; None with a group key.
         revocations: what was taken back; new lists count from the next message on.
         notes: what is not as it should be, for people.
+        authorities: the certificates that are trusted, and those between them and leaves, DER.
     """
 
     identity: Identity
@@ -69,6 +70,7 @@ class LanTrust(NamedTuple):
     keys: LanKeys | None = None
     revocations: Revocations | None = None
     notes: tuple[str, ...] = ()
+    authorities: tuple[bytes, ...] = ()
 
 
 class LanKeys:
@@ -206,7 +208,8 @@ def load_trust(settings: LanSettings, *, folder: Path | None = None, now: float 
     else:
         agent_id, certificate, note = _certified(key, certificate, settings.agent_id, agent_id, now)
         notes += [note] if note else []
-    return LanTrust(EcdsaIdentity(key, certificate), authority, agent_id, keys, revocations, tuple(notes))
+    identity, trusted = EcdsaIdentity(key, certificate), (*roots, *intermediates)
+    return LanTrust(identity, authority, agent_id, keys, revocations, tuple(notes), trusted)
 
 
 def local_authority(settings: LanSettings) -> AuthorityFolder | None:

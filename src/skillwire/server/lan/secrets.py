@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from skillwire.adapters.files.trust_files import read_certificates
 from skillwire.adapters.lan.secrets_server import SecretsServer, TokenGiver
 from skillwire.trust.ecdsa import EcdsaIdentity
 
@@ -52,11 +51,10 @@ class SceneSecrets:
         """
         if trust is None or not isinstance(trust.identity, EcdsaIdentity):
             return 0
-        authorities = read_certificates((*self._settings.roots, *self._settings.intermediates))
         server = SecretsServer(
             trust.identity,
             trust.authority,
-            authorities,
+            trust.authorities,
             self._give,
             use_unverified=self._settings.use_unverified,
         )

@@ -25,6 +25,7 @@ agentId = "{agent}"
 [discovery.udp]
 multicastGroup6 = "" # one group is easier to follow
 interfaces = ["{interface}"]
+port = {port}
 patience = 1000
 
 [discovery.mdns]
@@ -64,6 +65,7 @@ class Cast:
         text = CONFIGURATION.format(
             agent=f"{name.lower()}-1",
             interface=machine.interface,
+            port=machine.port,
             trust=trust,
             beat=self.beat,
             timeout=SILENT * self.beat,

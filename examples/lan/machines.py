@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import subprocess
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, NamedTuple
@@ -20,10 +21,11 @@ NETWORK = "10.98.0"
 
 
 class Machine(NamedTuple):
-    """One machine: its address, its interface, and what to put before a command so that it runs there."""
+    """One machine: its address, its interface, the port of the group, and what to put before a command of it."""
 
     host: str
     interface: str
+    port: int = 54321
     prefix: tuple[str, ...] = ()
 
     def command(self, words: Sequence[str]) -> list[str]:
@@ -36,7 +38,8 @@ def machines(count: int, *, is_alone: bool = False) -> Iterator[tuple[str, list[
     """Give a sentence that says where they are, and ``count`` machines, which are taken away afterwards."""
     why = "as was asked" if is_alone else obstacle()
     if why:
-        yield f"all on 127.0.0.1, {why}", [Machine("127.0.0.1", "lo")] * count
+        # Another port than others have: whoever else is on this computer's loopback is to hear nothing of it.
+        yield f"all on 127.0.0.1, {why}", [Machine("127.0.0.1", "lo", _free_port())] * count
         return
     with ExitStack() as undo:
         prefix = f"swlan{os.getpid()}-"
@@ -62,6 +65,12 @@ def obstacle() -> str:
     return ""
 
 
+def _free_port() -> int:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
 def _machine(name: str, switch: str, number: int, undo: ExitStack) -> Machine:
     _namespace(name, undo)
     _ip("link", "add", f"port{number}", "netns", switch, "type", "veth", "peer", "name", "eth0", "netns", name)
@@ -69,7 +78,7 @@ def _machine(name: str, switch: str, number: int, undo: ExitStack) -> Machine:
     _ip("-n", name, "address", "add", f"{NETWORK}.{number}/24", "dev", "eth0")
     _ip("-n", name, "link", "set", "eth0", "up")
     _ip("-n", name, "route", "add", "default", "dev", "eth0")
-    return Machine(f"{NETWORK}.{number}", "eth0", ("ip", "netns", "exec", name))
+    return Machine(f"{NETWORK}.{number}", "eth0", prefix=("ip", "netns", "exec", name))
 
 
 def _namespace(name: str, undo: ExitStack) -> str:

@@ -1,0 +1,111 @@
+"""The how-to of the local network can be followed, on loopback: a provider, an authority, and a consumer."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from tests.support.pages import boxes, check, examples
+
+PROJECT = Path(__file__).parents[3]
+PAGE = PROJECT / "docs" / "how-to" / "lan.md"
+WRITTEN = "127.0.0.1:8000"
+PATIENCE = 50.0
+
+pytestmark = pytest.mark.timeout(240)
+
+
+@pytest.fixture
+def network():
+    """Return the settings of a network of our own on loopback: another port than every other test's."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    return f'\n[discovery.udp]\ninterfaces = ["lo"]\nport = {port}\n\n[discovery.mdns]\nenabled = false\n'
+
+
+class Reader:
+    """Somebody who follows the page: one home for each role, and one folder."""
+
+    def __init__(self, folder, network):
+        self.folder = folder
+        self.network = network
+        self.acts = []
+        (folder / "examples").symlink_to(PROJECT / "examples")
+        for role in ("provider", "authority", "consumer"):
+            self.configure(role, "")
+
+    def configure(self, role, text):
+        """Write the settings of a role."""
+        config = self.folder / "homes" / role / "config"
+        config.mkdir(parents=True, exist_ok=True)
+        (config / "skillwire.toml").write_text(text + self.network)
+        return config
+
+    def environment(self, role):
+        return {
+            "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
+            "SKILLWIRE_HOME": str(self.folder / "homes" / role),
+            "HOME": str(self.folder),
+        }
+
+    def act(self, box, address=WRITTEN):
+        """Type what a box shows."""
+        for command, written in examples(box.text):
+            done = subprocess.run(
+                ["sh", "-c", command.replace(WRITTEN, address)],
+                cwd=self.folder,
+                env=self.environment(box.title.split()[-1]),
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                timeout=PATIENCE,
+                check=False,
+            )
+            self.acts.append(
+                (command, written, done.stdout.replace(address.rpartition(":")[2], WRITTEN.rpartition(":")[2]))
+            )
+
+    @contextmanager
+    def serving(self, command):
+        """Run the command of the server as it stands on the page, at a free port; give its address."""
+        server = subprocess.Popen(
+            ["sh", "-c", f"exec {command} --host 127.0.0.1 --port 0"],
+            cwd=self.folder,
+            env=self.environment("provider"),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        try:
+            yield re.search(r"127\.0\.0\.1:\d+", server.stdout.readline())[0]
+        finally:
+            server.send_signal(signal.SIGTERM)
+            server.communicate(timeout=PATIENCE)
+
+
+def test_the_page_can_be_followed(tmp_path, network):
+    reader = Reader(tmp_path, network)
+    found = boxes(PAGE)
+    first = next(box for box in found if box.title == "server")
+    [(command, _)] = examples(first.text)
+    before, *after = found[: found.index(first)], *found[found.index(first) + 1 :]
+    for box in before:
+        reader.act(box)
+    trusting = next(place for place, box in enumerate(after) if box.kind == "toml")
+    with reader.serving(command) as address:
+        for box in after[:trusting]:
+            reader.act(box, address)
+    config = reader.configure("consumer", after[trusting].text)
+    shutil.copytree(tmp_path / "authority", config / "authority")
+    with reader.serving(command) as address:
+        for box in after[trusting + 1 :]:
+            reader.act(box, address)
+    check(reader.acts, least=12)

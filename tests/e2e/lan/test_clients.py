@@ -142,7 +142,8 @@ def lan(tmp_path):
     for reader in place.readers:
         reader.join(PATIENCE)
     for process in place.processes:
-        process.stdout.close()
+        if process.stdout is not None:
+            process.stdout.close()
 
 
 @pytest.fixture

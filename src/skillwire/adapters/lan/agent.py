@@ -25,10 +25,11 @@ from skillwire.adapters.lan.secrets_client import SecretsClient
 from skillwire.adapters.lan.state import LanState
 from skillwire.adapters.lan.upkeep import Upkeep
 from skillwire.adapters.lan.view import View
-from skillwire.errors import FetchError
+from skillwire.errors import FetchError, TrustError
 from skillwire.model.lan import LanChange, LanSkill, LanSnapshot, SceneResult
+from skillwire.protocols.skill_discovery.events import Acknowledged
 from skillwire.protocols.skill_discovery.listing import Change, What
-from skillwire.protocols.skill_discovery.messages import HealthStatus, Reason
+from skillwire.protocols.skill_discovery.messages import HealthStatus, Outcome, Reason
 from skillwire.protocols.skill_discovery.node import DiscoveryNode, Role
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ class LanAgent:
         roles: what it does.
         keeps_state: whether it remembers over a restart what it knew.
         health: says how a skill of ours is, whenever it beats; what was reported last, when there is none.
+        on_refused: is told when an agent does not take a registration of ours: ``DISC_003``.
 
     Raises:
         StorageError: ``LAN_KEYS``, ``STORAGE`` when our own key cannot be had.
@@ -72,6 +74,7 @@ class LanAgent:
         roles: frozenset[Role] = frozenset(Role),
         keeps_state: bool = True,
         health: Callable[[str], HealthStatus] | None = None,
+        on_refused: Callable[[TrustError], object] = lambda _: None,
     ) -> None:
         self.settings = settings
         self.trust: LanTrust | None = None
@@ -86,6 +89,7 @@ class LanAgent:
             self._upkeep = Upkeep(self.trust, settings, self._review)
         self._roles = roles
         self._health = health
+        self._on_refused = on_refused
         self._counters: Counter[str] = Counter()
         self._keeping: Keeping | None = None
         if keeps_state:
@@ -281,6 +285,9 @@ class LanAgent:
                     self._keeping.changed(link.name, event)
                 if event.what is What.SUSPECTED:
                     self._spawn(self._probe(link, event))
+            elif isinstance(event, Acknowledged):
+                if event.status in {Outcome.INVALID, Outcome.UNAUTHORIZED}:
+                    self._on_refused(_refusal(event))
             else:
                 self._questions.take(link, event)
         if self._view.has_more and self._rest_timer is None:
@@ -301,3 +308,9 @@ class LanAgent:
         if await self._prober.answers(link.reached(place.host), place.port):
             link.node.answered_probe(change.listed.key, moment())
             link.driver.tend()
+
+
+def _refusal(event: Acknowledged) -> TrustError:
+    """Return why an agent does not list a skill of ours. Spec: SDP §2.3, §12.1."""
+    said = ascii(event.message)[1:-1][:200]
+    return TrustError("DISC_003", f"{event.by.host} does not register {event.skill_id}: {event.status} {said}".rstrip())

@@ -1,0 +1,33 @@
+"""Who does not take a registration of ours is told to whoever announces; who takes it is not."""
+
+from __future__ import annotations
+
+import pytest
+
+from skillwire.adapters.lan.agent import LanAgent
+from skillwire.protocols.skill_discovery.configuration import LanSettings
+from skillwire.protocols.skill_discovery.events import Acknowledged
+from skillwire.protocols.skill_discovery.identity import GroupKey
+from skillwire.protocols.skill_discovery.messages import Outcome
+from skillwire.wire.node import Peer
+
+KEY = GroupKey(b"a secret that all of us share")
+
+
+@pytest.mark.parametrize(
+    ("status", "codes"),
+    [
+        (Outcome.SUCCESS, []),
+        (Outcome.DUPLICATE, []),
+        (Outcome.INVALID, ["DISC_003"]),
+        (Outcome.UNAUTHORIZED, ["DISC_003"]),
+    ],
+)
+def test_a_refusal_is_told(status, codes):
+    told = []
+    settings = LanSettings(agent_id="agent-001")
+    agent = LanAgent(settings, identity=KEY, authority=KEY, keeps_state=False, on_refused=told.append)
+    agent._take(None, [Acknowledged("skill-a", Peer("192.0.2.1", 54321), status, "the clock\x1b[2J is wrong")])
+    assert [error.code for error in told] == codes
+    assert all("192.0.2.1 does not register skill-a" in error.message for error in told)
+    assert not any("\x1b" in error.message for error in told)

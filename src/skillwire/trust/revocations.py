@@ -99,6 +99,14 @@ class Revocations:
         return revoked.issuer.public_bytes(), held
 
 
+def signed_at(data: bytes) -> float:
+    """Return when the first of the lists was signed, in seconds since the epoch; 0 when it cannot be read."""
+    try:
+        return min(one.last_update_utc.timestamp() for one in _split(data))
+    except ValueError:
+        return 0.0
+
+
 def _has_signed(authority: x509.Certificate, revoked: x509.CertificateRevocationList) -> bool:
     key = authority.public_key()
     return key_of(authority) is not None and revoked.is_signature_valid(key)  # type: ignore[arg-type]  # it is P-256

@@ -175,13 +175,16 @@ class AuthorityFolder:
         Raises:
             NotFoundError: ``CA_FOLDER``. TrustError: ``CA_PASSPHRASE``. StorageError: ``LAN_KEYS``, ``STORAGE``.
         """
+        from skillwire.trust.revocations import signed_at  # noqa: PLC0415 - loads cryptography
+
         with storage_errors(self.revocations_file):
-            age = now - self.revocations_file.stat().st_mtime
-        if abs(age) > _LIST_KEPT:
-            self._signer()
-            with _alone(self.folder):
-                rows, number = self._read()
-                self._sign_list(rows, number + 1, now)
+            found = self.revocations_file.read_bytes()
+        if abs(now - signed_at(found)) <= _LIST_KEPT:
+            return found
+        self._signer()
+        with _alone(self.folder):
+            rows, number = self._read()
+            self._sign_list(rows, number + 1, now)
         with storage_errors(self.revocations_file):
             return self.revocations_file.read_bytes()
 

@@ -1,0 +1,102 @@
+"""A server that holds an authority, and an agent that it certifies: it is renewed, let in, and told of revocations."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+
+import pytest
+from tests.support.lan_server import LanServer
+from tests.support.live_server import free_port
+from tests.support.publishing import write_skill
+
+from skillwire.adapters.files.authority_folder import AuthorityFolder, serial_of
+from skillwire.adapters.files.lan_keys import LanKeys
+from skillwire.adapters.lan.agent import LanAgent
+from skillwire.adapters.lan.revocations import RevocationRefresh
+from skillwire.protocols.skill_discovery.configuration import LanSettings
+from skillwire.trust.certificate_requests import Names
+
+DAY = 86_400.0
+SECONDS = 40
+pytestmark = pytest.mark.timeout(240)
+
+
+@pytest.fixture
+def authority(tmp_path):
+    """Give an authority that is a month old."""
+    return AuthorityFolder.create(tmp_path / "authority", "Test", time.time() - 30 * DAY)
+
+
+@pytest.fixture
+def server(tmp_path, authority):
+    """Give a server that holds it, with a skill of the scene auth for those who are let in."""
+    write_skill(
+        tmp_path / "skills",
+        "leads-sync",
+        {"skill.toml": 'access = "restricted"\nscenes = ["auth"]\ncapabilities = ["org-data-read"]\n'},
+    )
+    write_skill(tmp_path / "skills", "open-door", {"skill.toml": 'scenes = ["auth"]\n'})
+    trust = {"authority": str(authority.folder)}
+    server = LanServer(
+        tmp_path / "skills", tmp_path / "server", "--interface", "127.0.0.1", port=free_port(), trust=trust
+    )
+    yield server.started()
+    server.end()
+
+
+@pytest.fixture
+async def member(tmp_path, authority, server, monkeypatch):
+    """Give an agent with a certificate of five days ago, which it is time to renew."""
+    monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "member"))
+    monkeypatch.setitem(RevocationRefresh.__init__.__kwdefaults__, "urls", 0.3)
+    keys = LanKeys()
+    names = Names(("agent-002",))
+    keys.keep_certificate(authority.issue(names, keys.key().public_key(), time.time() - 5 * DAY))
+    port = json.loads((server.home / "lan.yaml").read_text().split("port: ")[1].split("\n")[0])
+    settings = LanSettings(
+        interfaces=("127.0.0.1",),
+        mdns=False,
+        port=port,
+        roots=(str(authority.root_file),),
+        intermediates=(str(authority.center_file),),
+        renew_from=f"http://127.0.0.1:{server.port}",
+    )
+    async with LanAgent(settings, keeps_state=False) as agent:
+        yield agent
+
+
+async def until(condition, what):
+    """Wait until a condition holds."""
+    try:
+        async with asyncio.timeout(SECONDS):
+            while not condition():  # noqa: ASYNC110 - another process makes it true
+                await asyncio.sleep(0.05)
+    except TimeoutError:
+        pytest.fail(what)
+
+
+def listed(agent):
+    return {skill.skill_id: skill.is_verified for skill in agent.snapshot().skills}
+
+
+async def test_a_server_renews_lets_in_and_tells_of_revocations(server, authority, member):
+    (first,) = [row for row in authority.all() if row.agents == ("agent-002",) and not row.renews]
+    await until(lambda: serial_of(member.trust.identity.certificate) != first.serial, f"not renewed: {member.notes}")
+    renewed = next(row for row in authority.all() if row.serial == serial_of(member.trust.identity.certificate))
+    assert (renewed.agents, renewed.renews) == (("agent-002",), first.serial)
+    assert member.trust.keys.certificate() == member.trust.identity.certificate
+    assert renewed.ends > time.time() + 6 * DAY
+
+    await until(lambda: listed(member).get("open-door"), "the server's skill is not verified")
+    result = await member.request_scene("auth")
+    assert result.is_joined
+    assert result.skill_id == "open-door"
+    assert str(result.connection_info["apiKey"]).startswith("sw_")
+    assert result.connection_info["apiKey"] not in server.log()
+
+    authority.revoke(server.agent, time.time())
+    await until(lambda: not listed(member), "what the server has announced is still listed")
+    await until(lambda: member.counters["certificate"] > 0, "it was not refused when it came again")
+    assert not listed(member)

@@ -15,8 +15,9 @@ OWN = "agent-001"
 
 def skill(agent_id, skill_id, host="192.0.2.4", *, ago=3.0, **values):
     """Return a skill that is well and verified, unless ``values`` say otherwise."""
-    facts = {"status": "HEALTHY", "is_verified": True, "heard": time.time() - ago if ago is not None else 0.0}
-    return LanSkill(agent_id, skill_id, "1.2.0", "tool-skill", host, 8080, **(facts | values))
+    heard = time.time() - ago if ago is not None else 0.0
+    known = LanSkill(agent_id, skill_id, "1.2.0", "tool-skill", host, 8080, heard=heard)
+    return known._replace(**{"status": "HEALTHY", "is_verified": True, **values})
 
 
 def home():
@@ -65,7 +66,9 @@ def town(agents=60, each=25):
 def scene(name, *providers):
     """Return a scene with its providers, of whom the first is the PRIMARY."""
     roles = ["PRIMARY", *["BACKUP"] * len(providers)]
-    members = tuple(LanMember(*who, role) for who, role in zip(providers, roles, strict=False))
+    members = tuple(
+        LanMember(agent_id, skill_id, role) for (agent_id, skill_id), role in zip(providers, roles, strict=False)
+    )
     return LanScene(name, f"{name}-group", members)
 
 
@@ -74,7 +77,7 @@ class ShownAgent(FakeLanAgent):
 
     is_suspected = False
 
-    def __init__(self, settings, *, health=None):
+    def __init__(self, settings, *, health=None, **_):
         super().__init__(settings, health)
         self.tls_port = 0
 
@@ -90,7 +93,9 @@ class LanSite(ConsoleServer):
 
     def __init__(self, folders, blobs):
         super().__init__(folders, blobs, lan=LanSettings())
-        self.application.lan.reached_at(self._socket.getsockname()[:2])
+        assert self.application.lan is not None
+        self.lan = self.application.lan
+        self.lan.reached_at(self._socket.getsockname()[:2])
 
     def __enter__(self):
         super().__enter__()
@@ -103,7 +108,7 @@ class LanSite(ConsoleServer):
     @property
     def agent(self):
         """The agent, once there is one."""
-        return self.application.lan._agent
+        return self.lan._agent
 
     def show(self, skills, scenes=(), *, is_suspected=False):
         """Have the network be like this from now on."""

@@ -93,11 +93,11 @@ def command(
 
 
 def make_agent(settings: LanSettings) -> Agent:
-    """Return an agent that offers nothing: it asks, keeps a registry of its own, and so hears what others say."""
+    """Return an agent that asks, and keeps a registry of what it hears; it offers nothing, and answers nobody."""
     from skillwire.adapters.lan.agent import LanAgent  # noqa: PLC0415  # sockets and cryptography are heavy
     from skillwire.protocols.skill_discovery.node import Role  # noqa: PLC0415  # same
 
-    return LanAgent(settings, roles=frozenset({Role.END_AGENT, Role.MCP_AGENT}), keeps_state=False)
+    return LanAgent(settings, roles=frozenset({Role.END_AGENT, Role.OBSERVER}), keeps_state=False)
 
 
 async def _until_told(run: Awaitable[None], told: asyncio.Event) -> signal.Signals | None:

@@ -162,7 +162,7 @@ class _Wide(_Form):
             for scene in self.chosen.scenes
         }
         height = max([self.height(), *(stop.y + stop.height + _MARGIN for stop in stops.values())])
-        form = "wide alone" if is_alone else "wide"
+        form = "wide alone" if is_alone else "wide" if self.chosen.scenes else "wide bare"
         cards = tuple(card for card, _ in self.cards)
         return Drawing(
             form, width, height, tuple(self.hubs), cards, tuple(stops.values()), tuple(self.links(ties, stops))

@@ -82,7 +82,7 @@ class Link(NamedTuple):
 
 
 class Drawing(NamedTuple):
-    """All of a map, in one form."""
+    """All of a map. ``form`` holds the classes of its form, ``wide`` or ``narrow`` first."""
 
     form: str
     width: float

@@ -35,7 +35,8 @@ def key_of(place, name):
     command = [sys.executable, "-m", "skillwire", "token", "create", "ann", "--scope", "operator", "--quiet"]
     environment = {**os.environ, "SKILLWIRE_HOME": str(place / f"home-of-{name}")}
     made = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    return re.search(r"sw_\S+", made.stdout)[0]
+    (key,) = re.findall(r"sw_\S+", made.stdout)
+    return key
 
 
 def test_what_another_server_announces_is_seen_until_it_says_goodbye(visit, place):

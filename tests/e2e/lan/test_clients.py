@@ -271,3 +271,27 @@ def test_a_scene_that_nobody_provides_is_found_elsewhere_installed_and_provided(
     process.send_signal(signal.SIGINT)
     assert process.wait(PATIENCE) == 0
     assert "error[DISC_007]" in lan.run("scene", "join", "printer", code=3).stderr
+
+
+def test_a_certified_client_uses_certified_skills_without_a_word_and_is_given_a_key(lan, tmp_path):
+    authority = tmp_path / "authority"
+    lan.run("ca", "init", str(authority), "--name", "example")
+    for home, agent in (("one", "agent-001"), ("client", "agent-002")):
+        lan.run("ca", "issue", str(authority), "--agent", agent, "--skill", "directory-a", "-o", str(tmp_path / agent))
+        lan.run("key", "install", str(tmp_path / agent), home=home)
+    trust = f"[trust]\nroots = ['{authority}/root.pem']\nintermediates = ['{authority}/center.pem']\n"
+    with (tmp_path / "discovery.toml").open("a") as file:
+        file.write(trust)
+    _, address = lan.serve("one", write_skill(tmp_path / "made", "directory-a"))
+    lan.serve("two", write_skill(tmp_path / "made", "directory-b"))
+    lan.wait_for("directory-a", "directory-b")
+
+    called = lan.ask("call", "lan:org-data-read")
+    assert called["lan"]["skill"]["verified"]
+    joined = lan.ask("scene", "request", "auth")
+    assert joined["connection_info"]["endpoint"] == address
+    key = joined["connection_info"]["apiKey"]
+    shown = lan.run("scene", "join", "auth")
+    assert key not in shown.stdout
+    assert "apiKey" in shown.stdout
+    assert re.search(r"apiKey +\S{20}", lan.run("scene", "join", "auth", "--show-secrets").stdout)

@@ -47,7 +47,7 @@ class Watched(Lan):
 @pytest.mark.spec("SDP-health-asked")
 def test_a_skill_whose_beats_are_lost_is_asked_and_beats_at_once():
     lan = Watched()
-    heard = lan.nodes[R].registry.get(KEY).health.heard
+    heard = lan.heard(R, KEY)
     lan.loses = lambda _, message: isinstance(message, m.Heartbeat) and lan.clock.steady < heard + 11
     lan.run(heard + 11.9 - lan.clock.steady)
     listed = lan.nodes[R].registry.get(KEY)
@@ -61,7 +61,7 @@ def test_a_skill_whose_beats_are_lost_is_asked_and_beats_at_once():
 @pytest.mark.spec("SDP-health-asked")
 def test_a_dead_skill_is_asked_so_often_and_then_unhealthy():
     lan = Watched()
-    heard = lan.nodes[R].registry.get(KEY).health.heard
+    heard = lan.heard(R, KEY)
     lan.crash(A)
     lan.run(heard + 29 - lan.clock.steady)
     assert [round(at - heard, 1) for at in lan.asked()] == pytest.approx([10.0, 11.2, 12.5], abs=0.2)

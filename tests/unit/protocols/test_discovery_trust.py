@@ -139,7 +139,7 @@ def test_what_is_replayed_changes_nothing_and_is_no_sign_of_life():
     lan._deliver = deliver
     kept = [data for data in taken if b"CHALLENGE" not in data]
     assert {data.partition(b":")[0] for data in kept} == {b"SKILL_REGISTER", b"SKILL_HEARTBEAT"}
-    heard = next(iter(lan.nodes[R].registry)).health.heard
+    heard = lan.heard(R, next(iter(lan.nodes[R].registry)).key)
     for _ in range(4):
         lan.run(5)
         for data in kept:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from heapq import heappop, heappush
 from itertools import count
 from typing import Generic, TypeVar
 
 K = TypeVar("K")
+
+#: Says when something is due next, by the steady clock.
+Timer = Callable[[], float | None]
 
 
 class Agenda(Generic[K]):

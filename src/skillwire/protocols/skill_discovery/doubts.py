@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from skillwire import limits
-from skillwire.protocols.skill_discovery.agenda import Agenda
+from skillwire.protocols.skill_discovery.agenda import Agenda, Timer
 from skillwire.protocols.skill_discovery.health import FALLEN
 from skillwire.protocols.skill_discovery.listing import What
 from skillwire.protocols.skill_discovery.messages import Outcome, RegisterAck
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 #: **[ours]**: how the message of an acknowledgment goes on that asks for a beat.
 SILENT_SKILL: Final = "silent, are you there"
+
+_OF_INTEREST: Final = frozenset({What.SUSPECTED, What.LEFT, What.EVICTED})
 
 
 class Doubts:
@@ -43,27 +45,26 @@ class Doubts:
         self._places: dict[str, Peer] = {}
         self._asked: dict[Key, int] = {}
         self._agenda: Agenda[Key] = Agenda()
+        self.timer: Timer = self._agenda.timer
         self._second = (0, 0)
         span = (settings.unhealthy_missed - settings.suspect_missed) * settings.heartbeat_interval
         self._pause = span / (settings.retry_count + 1)
 
     def heard(self, agent_id: str, peer: Peer) -> None:
         """Take note of where an agent that has skills listed was heard from."""
-        if self._registry.owed_by(agent_id):
+        if self._places.get(agent_id) != peer and self._registry.owed_by(agent_id):
             self._places[agent_id] = peer
 
     def changed(self, change: Change, now: Moment) -> None:
         """Take a change of the registry, after it happened."""
+        if change.what not in _OF_INTEREST:
+            return
         agent_id, _ = key = change.listed.key
         if change.after is None and not self._registry.owed_by(agent_id):
             self._places.pop(agent_id, None)
         if change.what is What.SUSPECTED and agent_id in self._places and self._settings.retry_count:
             self._asked[key] = 0
             self._agenda.set(key, now.steady)
-
-    def timer(self) -> float | None:
-        """Return when somebody is to be asked."""
-        return self._agenda.timer()
 
     def on_timer(self, now: Moment) -> None:
         """Ask who is still silent."""

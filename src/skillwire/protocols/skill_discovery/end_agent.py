@@ -11,7 +11,7 @@ import hashlib
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire.protocols.skill_discovery import messages as m
-from skillwire.protocols.skill_discovery.agenda import Agenda
+from skillwire.protocols.skill_discovery.agenda import Agenda, Timer
 from skillwire.protocols.skill_discovery.events import GroupChanged, SceneJoined, SceneMissing
 from skillwire.protocols.skill_discovery.messages import GroupEvent
 from skillwire.protocols.skill_discovery.searches import Searches
@@ -88,6 +88,7 @@ class EndAgent:
         self._states: dict[tuple[str, ...], object] = {}
         self._notices: dict[bytes, None] = {}
         self._agenda: Agenda[tuple[str, str]] = Agenda()
+        self.timers: tuple[Timer, ...] = (self._searches.timer, self._agenda.timer)
 
     def discover(
         self,
@@ -192,11 +193,6 @@ class EndAgent:
             GroupChanged(message.group_id, message.event, message.agent_id, message.skill_id, message.status)
         )
         return True
-
-    def timer(self) -> float | None:
-        """Return when there is something to ask again, or to end."""
-        dues = [due for due in (self._searches.timer(), self._agenda.timer()) if due is not None]
-        return min(dues, default=None)
 
     def on_timer(self, now: Moment) -> None:
         """Ask again, or end what has taken long enough."""

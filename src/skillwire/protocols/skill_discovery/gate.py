@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from random import Random
 
     from skillwire.model.ledger import Moment
+    from skillwire.protocols.skill_discovery.held_beats import HeldBeats
     from skillwire.protocols.skill_discovery.identity import Judgement
     from skillwire.protocols.skill_discovery.keyring import KeyRing
     from skillwire.protocols.skill_discovery.settings import DiscoverySettings
@@ -105,11 +106,14 @@ class Gate:
         self._challenger = Challenger(random, settings.challenge)
         self.witnesses = Witnesses(random, settings, challenge)
         self._rates = Rates(settings)
+        self.held_beats: HeldBeats | None = None
 
     def admit(self, data: bytes, source: Peer, now: Moment) -> list[Admitted]:
         """Return what may be acted on now that a datagram came: nothing, it, or what it proved the sender of."""
         if not self._rates.allows(source.host, self._owed(source.host), now.steady):
             return self._stop("rate")
+        if self.held_beats is not None and self.held_beats.takes(data, now):
+            return []
         try:
             message = decode(data, self._profile)
         except DecodeError:
@@ -148,9 +152,13 @@ class Gate:
         if judgement is None:
             return self._stranger(Admitted(message, data, source, Standing.STRANGER, is_proven=is_proven), now)
         if not judgement.key.verifies(signed_part(data), message.signature):
+            if isinstance(message, _CHALLENGED) and self._ring.may_change(signer):  # perhaps it has another key by now
+                self.hold(Admitted(message, data, source, Standing.STRANGER, is_proven=is_proven), now)
             return self._stop("forged")
         if freshness is Freshness.FRESH:
             self.replay.keep(stream, message.timestamp, data, now.wall)
+            if self.held_beats is not None and isinstance(message, m.Heartbeat):
+                self.held_beats.forget((signer, message.skill_id))
         standing = judgement.standing_of(signer, getattr(message, "skill_id", None)) or Standing.STRANGER
         is_repeated = freshness is Freshness.REPEATED
         return [Admitted(message, data, source, standing, judgement, is_repeated, is_proven, signer)]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire import limits
 from skillwire.protocols.skill_discovery import scenes
-from skillwire.protocols.skill_discovery.agenda import Agenda
+from skillwire.protocols.skill_discovery.agenda import Agenda, Timer
 from skillwire.protocols.skill_discovery.listing import What
 from skillwire.protocols.skill_discovery.messages import GroupEvent, HealthStatus, SceneEvent
 
@@ -70,6 +70,7 @@ class Groups:
         self._settings = settings
         self._groups: dict[str, _Group] = {}
         self._agenda: Agenda[str] = Agenda()
+        self.timer: Timer = self._agenda.timer
 
     def let_in(self, scene: str, agent_id: str, peer: Peer, now: Moment) -> None:
         """Tell an agent what changes in a scene from now on, for as long as it says again that it is there."""
@@ -93,10 +94,6 @@ class Groups:
                 _put(group, _Notice(event, listed.key, status))
             if scene not in self._agenda:
                 self._agenda.set(scene, now.steady + _COLLECTED)
-
-    def timer(self) -> float | None:
-        """Return when there is something to tell."""
-        return self._agenda.timer()
 
     def on_timer(self, now: Moment) -> None:
         """Tell what is due."""
@@ -125,9 +122,7 @@ class Groups:
                 chosen.append(_Notice(GroupEvent.PRIMARY_CHANGED, found.key, found.health.status))
         group.is_busy = len(group.waiting) > _FEW or (group.is_busy and bool(group.waiting))
         most = _EACH_SECOND if group.is_busy else _FEW
-        for what in list(group.waiting)[:most]:
-            chosen.append(group.waiting.pop(what))
-        return chosen
+        return chosen + [group.waiting.pop(what) for what in list(group.waiting)[:most]]
 
     def _notify(
         self, scene: str, members: Iterable[tuple[Peer, float]], notice: _Notice, pauses: tuple[float, ...], now: Moment

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from skillwire.model.ledger import Moment
+    from skillwire.protocols.skill_discovery.agenda import Timer
     from skillwire.protocols.skill_discovery.gate import Admitted
     from skillwire.protocols.skill_discovery.listing import Change, Key, Listed
     from skillwire.protocols.skill_discovery.outbox import Outbox
@@ -62,6 +63,7 @@ class McpAgent:
         self._groups = Groups(self.registry, outbox, settings)
         self._doubts = Doubts(self.registry, outbox, settings)
         self._changes: list[Change] = []
+        self.timers: tuple[Timer, ...] = (self.registry.timer, self._groups.timer, self._doubts.timer)
 
     def register(self, admitted: Admitted, message: m.Register, now: Moment) -> None:
         """Take a registration, and say what became of it. Spec: SDP §2.2."""
@@ -155,11 +157,6 @@ class McpAgent:
         self._tell(now)
         return counts
 
-    def timer(self) -> float | None:
-        """Return when silence comes to something next, or there is something to tell or to ask."""
-        dues = [part.timer() for part in (self.registry, self._groups, self._doubts)]
-        return min((due for due in dues if due is not None), default=None)
-
     def on_timer(self, now: Moment) -> None:
         """Do what silence has come to."""
         self.registry.on_timer(now.steady)
@@ -190,6 +187,8 @@ class McpAgent:
 
     def _tell(self, now: Moment) -> None:
         """Tell members what has changed in their groups, after all of it has, and ask who is silent."""
+        if not self._changes:
+            return
         changes, self._changes = self._changes, []
         for change in changes:
             self._groups.changed(change, now)

@@ -16,6 +16,7 @@ from skillwire.protocols.skill_discovery.challenge import challenge_text
 from skillwire.protocols.skill_discovery.codec import encode
 from skillwire.protocols.skill_discovery.end_agent import EndAgent
 from skillwire.protocols.skill_discovery.gate import Gate
+from skillwire.protocols.skill_discovery.held_beats import HeldBeats
 from skillwire.protocols.skill_discovery.keyring import KeyRing
 from skillwire.protocols.skill_discovery.mcp_agent import McpAgent
 from skillwire.protocols.skill_discovery.messages import Profile
@@ -102,7 +103,18 @@ class DiscoveryNode:
             random=random,
             replay=replay,
         )
+        if self._keeps_registry:
+            self.gate.held_beats = self.registry.held_beats = HeldBeats(
+                self.registry.is_well,
+                lambda key, stamp, came: self.registry.told(key, m.HealthStatus.HEALTHY, stamp, came),
+                ring=self.ring,
+                replay=self.gate.replay,
+                window=settings.window,
+                stopped=self.gate.stopped,
+            )
         self.end_agent = EndAgent(agent_id, self._outbox, settings, self.gate.witnesses.ask, self._events.append)
+        asking = *self.end_agent.timers, self.gate.witnesses.timer
+        self._timers = self._outbox.timer, *self.mcp_agent.timers, self.route_agent.timer, *asking
 
     @property
     def registry(self) -> Registry:
@@ -126,9 +138,9 @@ class DiscoveryNode:
 
     def timer(self) -> float | None:
         """Return when the node wants to be told the time."""
-        first = self._outbox.timer()
-        for part in (self.mcp_agent, self.route_agent, self.end_agent, self.gate.witnesses):
-            due = part.timer()
+        first = None
+        for timer in self._timers:
+            due = timer()
             if due is not None and (first is None or due < first):
                 first = due
         return first

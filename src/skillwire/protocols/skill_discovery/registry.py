@@ -28,6 +28,7 @@ from skillwire.protocols.skill_discovery.messages import HealthStatus, Outcome
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from skillwire.protocols.skill_discovery.held_beats import HeldBeats
     from skillwire.protocols.skill_discovery.listing import Key
     from skillwire.protocols.skill_discovery.messages import Discover, Register
     from skillwire.protocols.skill_discovery.settings import DiscoverySettings
@@ -53,6 +54,7 @@ class Registry:
         self._per_host: Counter[str] = Counter()
         self._index = Index()
         self._hints: set[Key] = set()
+        self.held_beats: HeldBeats | None = None
         self._silent = {False: MassSilence(settings), True: MassSilence(settings)}  # of registrations, and of hints
 
     def __len__(self) -> int:
@@ -158,6 +160,13 @@ class Registry:
             if (message.agent_id, message.skill_id) not in self._skills and not self.is_full_for(message.agent_id):
                 self._add(Listed(message, Health(HealthStatus.UNKNOWN, now), is_verified=False, host=host))
 
+    def is_well(self, key: Key) -> bool:
+        """Whether a skill is registered, HEALTHY, and not suspected."""
+        known = self._skills.get(key)
+        if known is None or known.is_hint:
+            return False
+        return known.health.status is HealthStatus.HEALTHY and not known.health.is_suspect
+
     def told(self, key: Key, status: HealthStatus, timestamp: int, now: float) -> bool:
         """Take a beat, or news, of a skill; False when there is no such registration. Older ones are passed over."""
         known = self._skills.get(key)
@@ -248,10 +257,27 @@ class Registry:
             if known is None or self._due[key] != due:
                 continue
             health, silence = states.silent(known.health, now - self._leave(known), self._settings)
-            if silence is Silence.EXPIRED:
+            held = self.held_beats
+            if silence is not Silence.NOTHING and held is not None and held.holds(key):
+                self._look_at_beats(known, held, now)
+            elif silence is Silence.EXPIRED:
                 self._expire(known, now)
             else:
                 self._is_silent(known, health, silence)
+
+    def _look_at_beats(self, known: Listed, held: HeldBeats, now: float) -> None:
+        """Have beats verified that are held, unless they would not even be a suspicion, were they good.
+
+        Nobody is listed as HEALTHY by what is not verified for longer than by what is.
+        """
+        key, beat = known.key, self._settings.heartbeat_interval
+        suspect = held.newest(key) + self._settings.suspect_missed * beat
+        missed = known.health.heard + self._settings.unhealthy_missed * beat
+        if now < min(suspect, missed):
+            self._schedule(key, min(suspect, missed))
+            return
+        held.settle(key)
+        self._schedule(key, self._next_step(self._skills[key]))
 
     def _is_silent(self, known: Listed, health: Health, silence: Silence) -> None:
         key = known.key
@@ -285,13 +311,15 @@ class Registry:
         return self._settings.hint_interval - self._settings.suspect_missed * self._settings.heartbeat_interval
 
     def _next_step(self, listed: Listed) -> float:
-        return states.next_step(listed.health, self._settings) + self._leave(listed)
+        due = states.next_step(listed.health, self._settings)
+        return due + self._leave(listed) if listed.is_hint else due
 
     def _add(self, listed: Listed) -> None:
         key = listed.key
         hint = self._skills.get(key)
-        self._hints.discard(key)
-        self._silent[True].discard(key)
+        if hint is not None:
+            self._hints.discard(key)
+            self._silent[True].discard(key)
         self._heard[key] = listed.registration.timestamp
         self._count(listed, 1)
         self._index.add(listed)
@@ -303,7 +331,7 @@ class Registry:
         key = listed.key
         self._skills[key] = listed
         self._silent[listed.is_hint].discard(key)
-        due = self._next_step(listed)
+        due = self._next_step(listed) if listed.is_hint else states.next_step(listed.health, self._settings)
         if due < self._due.get(key, due + 1):  # otherwise the timer that runs looks when it is time
             self._schedule(key, due)
 
@@ -319,6 +347,8 @@ class Registry:
 
     def _remove(self, known: Listed, what: What) -> None:
         key = known.key
+        if self.held_beats is not None:
+            self.held_beats.forget(key)
         del self._skills[key], self._due[key], self._heard[key]
         self._silent[known.is_hint].discard(key)
         if known.is_hint:

@@ -67,6 +67,10 @@ class ReplayGuard:
         self._newest[stream] = timestamp, hashlib.sha256(data).digest()
         self._changed.add(stream)
 
+    def newest_of(self, stream: Stream) -> int:
+        """Return the newest timestamp of a stream; -1 when nothing came."""
+        return self._newest.get(stream, (-1, b""))[0]
+
     def newest(self) -> Iterator[tuple[Stream, int]]:
         """Return the newest timestamp of each stream, to be kept over a restart."""
         return ((stream, timestamp) for stream, (timestamp, _) in self._newest.items())

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire import limits
-from skillwire.protocols.skill_discovery.agenda import Agenda
+from skillwire.protocols.skill_discovery.agenda import Agenda, Timer
 from skillwire.protocols.skill_discovery.doubts import SILENT_SKILL
 from skillwire.protocols.skill_discovery.events import Acknowledged
 from skillwire.protocols.skill_discovery.messages import (
@@ -101,6 +101,7 @@ class RouteAgent:
         self._offers: dict[str, Offer] = {}
         self._told: dict[tuple[str, str], _Told] = {}
         self._agenda: Agenda[tuple[str, str]] = Agenda()
+        self.timer: Timer = self._agenda.timer
         self._registries: dict[Peer, float] = {}
         self._started: dict[Peer, float] = {}
         self._pauses = {
@@ -173,10 +174,6 @@ class RouteAgent:
         if told is not None:
             self._know(source, now)
             told.acknowledged[source] = message.status
-
-    def timer(self) -> float | None:
-        """Return when there is something to say next."""
-        return self._agenda.timer()
 
     def on_timer(self, now: Moment) -> None:
         """Say what is due."""

@@ -12,7 +12,7 @@ import hashlib
 from typing import TYPE_CHECKING, Final
 
 from skillwire import limits
-from skillwire.protocols.skill_discovery.agenda import Agenda
+from skillwire.protocols.skill_discovery.agenda import Agenda, Timer
 from skillwire.protocols.skill_discovery.events import Discovered, Found
 from skillwire.protocols.skill_discovery.messages import Discover
 from skillwire.protocols.skill_discovery.witnesses import Word
@@ -93,6 +93,7 @@ class Searches:
         self._number = 0
         self._searches: dict[str, _Search] = {}
         self._agenda: Agenda[str] = Agenda()
+        self.timer: Timer = self._agenda.timer
 
     def begin(
         self,
@@ -165,10 +166,6 @@ class Searches:
                 talk.asked[digest] = records, now.steady
                 talk.proofs += 1
                 self._ask(source, data, now)
-
-    def timer(self) -> float | None:
-        """Return when there is something to ask again, or to end."""
-        return self._agenda.timer()
 
     def on_timer(self, now: Moment) -> None:
         """Ask again, or end what has taken long enough."""

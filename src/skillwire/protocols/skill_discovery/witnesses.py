@@ -13,7 +13,7 @@ import hashlib
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire import limits
-from skillwire.protocols.skill_discovery.agenda import Agenda
+from skillwire.protocols.skill_discovery.agenda import Agenda, Timer
 from skillwire.protocols.skill_discovery.challenge import Pending, nonce_about
 from skillwire.protocols.skill_discovery.identity import Standing
 
@@ -80,6 +80,7 @@ class Witnesses:
         self._challenge = challenge
         self._asked: dict[bytes, _Asked] = {}
         self._agenda: Agenda[bytes] = Agenda()
+        self.timer: Timer = self._agenda.timer
 
     def ask(self, peer: Peer, data: bytes, now: Moment) -> bytes:
         """Ask ``peer`` whether it has sent a datagram; return its digest, by which the proof names it."""
@@ -101,10 +102,6 @@ class Witnesses:
         del self._asked[nonce]
         self._agenda.cancel(nonce)
         return Pending(nonce, found.digest, float("inf"), ())
-
-    def timer(self) -> float | None:
-        """Return when somebody is to be asked again."""
-        return self._agenda.timer()
 
     def on_timer(self, now: Moment) -> None:
         """Ask again who has not answered, or give it up."""

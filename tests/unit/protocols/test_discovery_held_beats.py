@@ -1,0 +1,139 @@
+"""Beats that wait to be verified: they count when they are good, from when they came, and never before."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.support.lan import GROUP_KEY, OFFERS, REGISTRY, Lan
+
+from skillwire.protocols.skill_discovery import messages as m
+from skillwire.protocols.skill_discovery.codec import encode, encode_signed
+from skillwire.protocols.skill_discovery.identity import Judgement
+from skillwire.wire.node import Peer
+
+HERE, THERE = "192.168.1.10", "192.168.1.20"
+AGENT = f"agent-{HERE}"
+KEY = AGENT, "skill-a"
+
+
+class CountingKey:
+    """The group's key, which counts how often it is used."""
+
+    def __init__(self):
+        self.verified = 0
+
+    def verifies(self, data, signature):
+        self.verified += 1
+        return GROUP_KEY.verifies(data, signature)
+
+
+class Counting:
+    """An authority whose key counts."""
+
+    def __init__(self):
+        self.key = CountingKey()
+
+    def shared_key(self):
+        return self.key
+
+    def judge(self, agent_id, certificate, now):
+        return Judgement(self.key, *GROUP_KEY.judge(agent_id, certificate, now)[1:])
+
+
+@pytest.fixture
+def lan():
+    """Give an agent with one skill, and a registry that has listed it for a minute."""
+    network: Any = Lan()
+    network.authority = Counting()
+    network.node(THERE, REGISTRY, authority=network.authority)
+    network.node(HERE, OFFERS)
+    network.offer(HERE, "skill-a")
+    network.run(60)
+    return network
+
+
+def beat(lan, ahead=0.0, *, signature=""):
+    """Return a beat of the skill as of now; forged when it is given a signature."""
+    stamp = int((lan.moment(THERE).wall + ahead) * 1000)
+    message = m.Heartbeat(AGENT, "skill-a", m.HealthStatus.HEALTHY, stamp, signature)
+    return encode(message) if signature else encode_signed(message, GROUP_KEY.sign)
+
+
+def inject(lan, data):
+    lan.inject(data, Peer("192.168.1.66", 40_000), THERE)
+
+
+@pytest.mark.spec("SDP-heartbeat-held")
+def test_of_three_beats_one_is_verified(lan):
+    before = lan.authority.key.verified
+
+    lan.run(300)
+
+    assert lan.listed(THERE) == {KEY: "HEALTHY"}
+    beats = 300 / 4.75
+    assert beats / 4 < lan.authority.key.verified - before < beats / 2
+
+
+@pytest.mark.spec("SDP-heartbeat-held")
+def test_who_falls_silent_is_missed_as_soon_as_if_all_were_verified(lan):
+    lan.crash(HERE)
+    lan.run(4)
+    assert lan.listed(THERE) == {KEY: "HEALTHY"}
+
+    lan.run(16)  # the last beat may have come right before; 15 s after it at the latest
+    assert lan.listed(THERE) == {KEY: "UNHEALTHY"}
+
+
+@pytest.mark.spec("SDP-heartbeat-held")
+def test_forged_beats_keep_nobody_alive(lan):
+    lan.crash(HERE)
+
+    for _ in range(40):
+        inject(lan, beat(lan, signature="QUJD"))
+        lan.run(0.5)
+
+    assert lan.listed(THERE) == {KEY: "UNHEALTHY"}
+    assert lan.nodes[THERE].gate.stopped["forged"]
+
+
+@pytest.mark.spec("SDP-heartbeat-held")
+def test_forged_beats_of_the_future_put_no_good_one_aside(lan):
+    for _ in range(40):
+        inject(lan, beat(lan, 25, signature="QUJD"))
+        inject(lan, beat(lan, 26, signature="QUJD"))
+        lan.run(1)
+        assert lan.listed(THERE) == {KEY: "HEALTHY"}
+
+
+@pytest.mark.spec("SDP-heartbeat-held")
+def test_a_held_beat_that_is_sent_again_later_is_no_sign_of_life(lan):
+    lan.crash(HERE)
+    lan.run(4)
+    last = beat(lan)
+    inject(lan, last)
+
+    for _ in range(28):
+        lan.run(0.5)
+        inject(lan, last)
+
+    lan.run(2)
+    assert lan.listed(THERE) == {KEY: "UNHEALTHY"}
+
+
+@pytest.mark.spec("SDP-heartbeat-held")
+def test_what_a_skill_says_of_itself_counts_while_beats_are_held(lan):
+    lan.do(HERE, lambda node, now: node.route_agent.report("skill-a", m.HealthStatus.DEGRADED, "slow", now))
+    lan.run(1)
+    assert lan.listed(THERE) == {KEY: "DEGRADED"}
+    lan.run(60)
+    assert lan.listed(THERE) == {KEY: "DEGRADED"}
+
+
+@pytest.mark.spec("SDP-heartbeat-held")
+def test_what_is_too_large_for_a_datagram_is_never_held(lan):
+    large = beat(lan, 5.0).rpartition(b";")[0] + b";" + b"A" * 1200
+    inject(lan, large)
+    assert lan.nodes[THERE].gate.stopped["malformed"] == 1
+    held = lan.nodes[THERE].gate.held_beats._held.values()
+    assert all(len(one.data) < 1200 for beats in held for one in beats)

@@ -2,7 +2,8 @@
 
 A publisher tells everything of an instance in the packet that names it, so nearly all are resolved from the library's
 cache at once. Where only the name was told, the rest is asked for: of a few at a time, each for a few seconds, so
-that a stranger who makes up names takes neither memory nor the turn of those who tell everything.
+that a stranger who makes up names takes neither memory nor the turn of those who tell everything. When there are more
+names than are followed, those make room that nothing of use was told of, the oldest first.
 
 The library tells of an instance once, however often it is announced. Whoever crashes and comes back with the same
 facts is therefore noticed by the announcement itself, and told again.
@@ -48,7 +49,8 @@ class DnsBrowser:
 
     Args:
         zeroconf: the library's sockets and cache.
-        on_resolved: is told what an instance says, and again when it says something else or is announced again.
+        on_resolved: is told what an instance says, and again when it says something else or is announced again;
+            returns whether that is of any use.
         on_removed: is told the name of an instance that has said goodbye, or that nobody has told of for too long.
         counters: counts what cannot be resolved.
     """
@@ -56,7 +58,7 @@ class DnsBrowser:
     def __init__(
         self,
         zeroconf: Zeroconf,
-        on_resolved: Callable[[Resolved], object],
+        on_resolved: Callable[[Resolved], bool],
         on_removed: Callable[[str], object],
         counters: Counter[str],
     ) -> None:
@@ -67,6 +69,7 @@ class DnsBrowser:
         self._loop = asyncio.get_running_loop()
         self._told: dict[str, float] = {}  # when each instance was told; the names are all that we follow
         self._types: dict[str, str] = {}
+        self._useless: dict[str, None] = {}  # of these, what nothing of use was told of, the oldest first
         self._waiting: dict[str, None] = {}
         self._asking: dict[str, asyncio.Task[None]] = {}
         self._again = _AnnouncedAgain(self._announced)
@@ -100,11 +103,19 @@ class DnsBrowser:
             self._forget(name)
             return
         if name not in self._types:
-            if len(self._types) >= limits.LAN_MDNS_INSTANCES:
-                self._counters["mdns no room"] += 1
+            if len(self._types) >= limits.LAN_MDNS_INSTANCES and not self._make_room():
                 return
             self._types[name] = service_type
+            self._useless[name] = None
         self._look(name)
+
+    def _make_room(self) -> bool:
+        """Forget a name that is of no use; False when there is none."""
+        self._counters["mdns no room"] += 1
+        useless = next(iter(self._useless), None)
+        if useless is not None:
+            self._forget(useless)
+        return useless is not None
 
     def _announced(self, name: str) -> None:
         """Take note that a known instance was announced again."""
@@ -150,11 +161,16 @@ class DnsBrowser:
         self._waiting.pop(info.name, None)
         self._told[info.name] = self._loop.time()
         addresses = tuple(info.parsed_addresses(IPVersion.All))
-        self._on_resolved(Resolved(info.name, info.text, info.server or "", info.port or 0, addresses))
+        found = Resolved(info.name, info.text, info.server or "", info.port or 0, addresses)
+        if self._on_resolved(found):
+            self._useless.pop(info.name, None)
+        elif info.name in self._types:
+            self._useless.setdefault(info.name)
 
     def _forget(self, name: str) -> None:
         self._waiting.pop(name, None)
         self._told.pop(name, None)
+        self._useless.pop(name, None)
         if self._types.pop(name, None) is not None:
             self._on_removed(name)
 

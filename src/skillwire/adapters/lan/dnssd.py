@@ -149,28 +149,27 @@ class DnsSd:
             for reader in self._zeroconf.zeroconf.engine.readers:
                 widen(reader.sock)
 
-    def _resolved(self, found: Resolved) -> None:
+    def _resolved(self, found: Resolved) -> bool:
+        """Tell what an instance hints at; return whether it hints at anything."""
         reached = self._on_link(found.addresses)
+        hint = None
         if reached is None:
             self.counters["mdns off link"] += 1
+        else:
+            try:
+                hint = dnssd.hint_of(found.text, found.server, reached[0], found.port)
+            except DecodeError:
+                self.counters["mdns unreadable"] += 1
+        if reached is None or hint is None or hint.agent_id == self._agent_id:
             self._removed(found.name)
-            return
-        host, ours = reached
-        try:
-            hint = dnssd.hint_of(found.text, found.server, host, found.port)
-        except DecodeError:
-            self.counters["mdns unreadable"] += 1
-            self._removed(found.name)
-            return
-        if hint is None or hint.agent_id == self._agent_id:
-            self._removed(found.name)
-            return
+            return False
         key = hint.agent_id, hint.skill_id
         if self._keys.get(found.name, key) != key:
             self._removed(found.name)
         self._keys[found.name] = key
         self._names.setdefault(key, set()).add(found.name)
-        self._on_found(hint, ours)
+        self._on_found(hint, reached[1])
+        return True
 
     def _removed(self, name: str) -> None:
         key = self._keys.pop(name, None)

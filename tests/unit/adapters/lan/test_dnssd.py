@@ -97,7 +97,7 @@ def offer(skill_id="skill-x", host="", **changes):
 
 
 async def publish_strangely(stranger, agent_id, text, *, label="odd", address="127.0.0.1", ttl=120):
-    """Publish an instance whose TXT record is any bytes."""
+    """Publish an instance whose TXT record is any bytes; return when it was announced for the last time."""
     name = f"{label} @ {agent_id}.{SERVICE_TYPES[0]}"
     info = AsyncServiceInfo(
         SERVICE_TYPES[0],
@@ -108,7 +108,7 @@ async def publish_strangely(stranger, agent_id, text, *, label="odd", address="1
         parsed_addresses=[address],
         host_ttl=ttl,
     )
-    await stranger.async_register_service(info, cooperating_responders=True)
+    await (await stranger.async_register_service(info, cooperating_responders=True))
 
 
 def txt(*strings):
@@ -211,15 +211,33 @@ async def test_invented_names_take_no_turn_of_those_who_tell_everything(seen, st
     await seen.until(lambda seen: seen.hints)
 
 
-async def test_names_are_followed_up_to_a_bound(seen, stranger, publisher, monkeypatch, agent_id):
+async def test_more_names_than_are_followed_are_passed_over_while_all_are_of_use(
+    seen, stranger, publisher, monkeypatch, agent_id
+):
     await publisher.publish([offer()])
     await seen.until(lambda seen: seen.hints)
-    monkeypatch.setattr(limits, "LAN_MDNS_INSTANCES", 1)
+    followed = seen.browser._browser._types
+    for useless in list(seen.browser._browser._useless):
+        seen.browser._browser._forget(useless)
+    monkeypatch.setattr(limits, "LAN_MDNS_INSTANCES", len(followed))
     await publish_strangely(stranger, agent_id, txt("txtvers=1", f"id={agent_id}/b"))
     await publisher.publish([offer(version="2.0.0")])
     await seen.until(lambda seen: seen.hints["skill-x"].version == "2.0.0")
     assert seen.browser.counters["mdns no room"] > 0
     assert seen.hints.keys() == {"skill-x"}
+
+
+async def test_names_of_no_use_make_room_for_others(seen, stranger, publisher, monkeypatch):
+    monkeypatch.setattr(limits, "LAN_MDNS_INSTANCES", 20)
+    out = DNSOutgoing(_RESPONSE)
+    for number in range(60):
+        name = f"invented-{number}-{token_hex(4)}.{SERVICE_TYPES[0]}"
+        out.add_answer_at_time(DNSPointer(SERVICE_TYPES[0], _PTR, _IN, 4500, name), 0)
+    stranger.zeroconf.async_send(out)
+    await publisher.publish([offer()])
+    await seen.until(lambda seen: seen.hints)
+    assert seen.browser.counters["mdns no room"] > 0
+    assert len(seen.browser._browser._types) <= 20
 
 
 async def test_who_crashed_and_comes_back_the_same_is_told_again(seen, agent_id, monkeypatch):

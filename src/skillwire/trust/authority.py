@@ -33,6 +33,8 @@ CENTER_DAYS: Final = 1825
 LEAF_DAYS: Final = 7.0
 LIST_DAYS: Final = 7.0
 _CLOCKS: Final = timedelta(minutes=5)  # that clocks may differ
+#: Of the answer to a challenge, beside the certificate and the agent's identifier: nonce, timestamp, signature.
+_PROOF_BYTES: Final = 180
 _USAGES: Final = (
     "content_commitment",
     "key_encipherment",
@@ -91,8 +93,7 @@ class CertificateAuthority:
             .add_extension(x509.ExtendedKeyUsage(usages), critical=False),
             self._key,
         )
-        if len(leaf) > limits.LAN_CERTIFICATE_BYTES:
-            most = limits.LAN_CERTIFICATE_BYTES
+        if len(leaf) > (most := _room(names)):
             raise refusal(f"with these names it has {len(leaf)} bytes, and a datagram has room for {most}")
         return leaf
 
@@ -130,6 +131,12 @@ class CertificateAuthority:
             raise refusal("it has the name of the authority")
         ends = min(at + timedelta(days=days), ours.not_valid_after_utc)
         return _builder(subject, ours.subject, key, at, ends).add_extension(_issuer_of(self._key), critical=False)
+
+
+def _room(names: Names) -> int:
+    """Return how many bytes a leaf may have, in base64, so that the answer to a challenge fits into a datagram."""
+    longest = max(map(len, names.agents), default=limits.LAN_IDENTIFIER_LENGTH)
+    return min(limits.LAN_CERTIFICATE_BYTES, (limits.DATAGRAM_BYTES - _PROOF_BYTES - longest) // 4 * 3)
 
 
 def new_root(name: str, key: ec.EllipticCurvePrivateKey, now: float, days: float = ROOT_DAYS) -> CertificateAuthority:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -15,7 +17,10 @@ from hypothesis import strategies as st
 from tests.support.authorities import World
 from tests.support.certificates import serial
 
+from skillwire import limits
 from skillwire.errors import TrustError, ValidationError
+from skillwire.protocols.skill_discovery.codec import encode
+from skillwire.protocols.skill_discovery.messages import ChallengeResponse
 from skillwire.testing.virtual_clock import EPOCH
 from skillwire.trust.authority import CertificateAuthority
 from skillwire.trust.certificate_requests import Names, make_request, read_request
@@ -57,6 +62,23 @@ def test_a_leaf_fits_into_a_datagram_and_one_that_does_not_is_not_issued(world):
     assert len(world.identity("agent-001", skills=["skill-org-feishu"]).certificate) < 500
     names = Names(("agent-001",), tuple(f"skill-{number}" * 4 for number in range(9)))
     assert "a datagram has room for 700" in refused(lambda: world.center.issue(names, new_key().public_key(), EPOCH))
+
+
+@pytest.mark.spec("SDP-certificate-size")
+@pytest.mark.parametrize("length", [1, 64, 128])
+def test_the_largest_leaf_that_is_issued_can_be_shown_in_a_datagram(world, length):
+    """For an agent with an identifier of each length."""
+    agent, issued = "a" * length, []
+    for skills in range(12):
+        names = Names((agent,), tuple(f"skill-{number}-{'x' * 20}" for number in range(skills)))
+        with suppress(ValidationError):
+            issued.append(world.center.issue(names, new_key().public_key(), EPOCH))
+    assert 1 <= len(issued) < 12
+    signature = world.identity(agent).sign(b"said")
+    shown = ChallengeResponse(agent, bytes(32), max(issued, key=len), int(EPOCH * 1000), signature)
+    assert len(encode(shown)) <= limits.DATAGRAM_BYTES
+    own = self_signed(agent, new_key(), datetime.fromtimestamp(EPOCH, UTC))
+    assert len(encode(replace(shown, certificate=own.certificate))) <= limits.DATAGRAM_BYTES
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from skillwire.protocols.skill_discovery.configuration import LanSettings
 
 _LOG: Final = logging.getLogger("skillwire.lan")
+_LOG.addHandler(
+    logging.NullHandler()
+)  # a command that is over soon says nothing of it; a server has handlers of its own
 _NOTES: Final = 16
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from itertools import accumulate, groupby
+from itertools import groupby
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire.cli.lan_parts import told_status, told_trust
@@ -40,20 +40,43 @@ _WORDS: Final = {
 
 
 class Block(NamedTuple):
-    """An agent: its own line, those of each skill, and whether one of these is in trouble."""
+    """An agent and its skills; lines are made of those alone that are shown."""
 
-    head: Line
-    rows: list[list[Line]]
-    is_troubled: bool
+    skills: list[LanSkill]
+    is_own: bool
+    now: float
+    name: int
+    columns: int
 
-    def lines(self) -> list[Line]:
-        """Return all its lines."""
-        return [self.head, *(line for row in self.rows for line in row)]
+    @property
+    def is_troubled(self) -> bool:
+        """Whether one of the skills is not well."""
+        return any(skill.status != "HEALTHY" for skill in self.skills)
+
+    @property
+    def height(self) -> int:
+        """How many lines there are."""
+        return 1 + sum(map(self._rows, self.skills))
 
     def fitting(self, room: int) -> int:
         """Return how many of its skills fit into ``room`` lines, below its own."""
-        used = list(accumulate((len(row) for row in self.rows), initial=1))
-        return max(0, sum(lines <= room for lines in used) - 1)
+        for number, skill in enumerate(self.skills):
+            room -= self._rows(skill)
+            if room < 1:
+                return number
+        return len(self.skills)
+
+    def lines(self, skills: int | None = None) -> list[Line]:
+        """Return its lines, with all of its skills or the first of them."""
+        ends = {skill.endpoint for skill in self.skills}
+        where = next(iter(ends)) if len(ends) == 1 else self.skills[0].host
+        own = [faint("  this machine")] if self.is_own else []
+        head = _fit([strong(self.skills[0].agent_id), faint(f"  {where}"), *own], self.columns)
+        rows = (_row(skill, self.now, self.name, self.columns) for skill in self.skills[:skills])
+        return [head, *(line for row in rows for line in row)]
+
+    def _rows(self, skill: LanSkill) -> int:
+        return 1 if self.columns >= _WIDE or not _odd(skill) else 2
 
 
 def picture(snapshot: LanSnapshot, columns: int, *, is_complete: bool = True) -> list[Line]:
@@ -80,12 +103,11 @@ def live_picture(
     blocks = _blocks(snapshot, columns)
     scenes = _scenes(snapshot.scenes, columns)
     room = height - len(head) - len(foot)
+    needed = sum(block.height for block in blocks)
+    if needed > room:
+        return [*head, *_cut(blocks, room, columns), *foot][:height]
     everything = [line for block in blocks for line in block.lines()]
-    if len(everything) + len(scenes) <= room:
-        return [*head, *everything, *scenes, *foot]
-    if len(everything) <= room:
-        return [*head, *everything, *foot]
-    return [*head, *_cut(blocks, room, columns), *foot][:height]
+    return [*head, *everything, *(scenes if needed + len(scenes) <= room else []), *foot]
 
 
 def table(snapshot: LanSnapshot) -> list[Line]:
@@ -183,17 +205,9 @@ def _blocks(snapshot: LanSnapshot, columns: int) -> list[Block]:
     skills = sorted(snapshot.skills, key=lambda skill: (skill.agent_id, skill.skill_id))
     name = _name_width(skills)
     return [
-        _block(list(of_one), snapshot, name, columns) for _, of_one in groupby(skills, key=lambda skill: skill.agent_id)
+        Block(list(of_one), agent_id == snapshot.agent_id, snapshot.at, name, columns)
+        for agent_id, of_one in groupby(skills, key=lambda skill: skill.agent_id)
     ]
-
-
-def _block(skills: list[LanSkill], snapshot: LanSnapshot, name: int, columns: int) -> Block:
-    ends = {skill.endpoint for skill in skills}
-    where = next(iter(ends)) if len(ends) == 1 else skills[0].host
-    own = [faint("  this machine")] if skills[0].agent_id == snapshot.agent_id else []
-    head = _fit([strong(skills[0].agent_id), faint(f"  {where}"), *own], columns)
-    rows = [_row(skill, snapshot.at, name, columns) for skill in skills]
-    return Block(head, rows, any(skill.status != "HEALTHY" for skill in skills))
 
 
 def _titles(name: int, columns: int) -> Line:
@@ -225,9 +239,14 @@ def _row(skill: LanSkill, now: float, name: int, columns: int) -> list[Line]:
         return [_fit([*cells, faint(", ".join(skill.capabilities))], columns)]
     name = _narrow_name(name, columns)
     line: Line = ["  ", _cell(skill.skill_id, name), "  ", _padded(status, _STATUS), f"{age:>6}"]
-    odd = [*([] if skill.is_verified else ["unverified"]), *(["stale"] if skill.is_stale else [])]
-    below: list[Line] = [_fit(["    ", doubtful(", ".join(odd))], columns)] if odd else []
+    odd = _odd(skill)
+    below: list[Line] = [_fit(["    ", doubtful(odd)], columns)] if odd else []
     return [_fit(line, columns), *below]
+
+
+def _odd(skill: LanSkill) -> str:
+    """Return what is not as usual about a skill, beside its health."""
+    return ", ".join([*([] if skill.is_verified else ["unverified"]), *(["stale"] if skill.is_stale else [])])
 
 
 def _scenes(scenes: Sequence[LanScene], columns: int | None) -> list[Line]:
@@ -260,12 +279,12 @@ def _provided(scene: LanScene) -> str:
 def _cut(blocks: Sequence[Block], room: int, columns: int) -> list[Line]:
     """Return as many blocks as fit, those in trouble before the others, and how many skills are left out."""
     lines: list[Line] = []
-    left = sum(len(block.rows) for block in blocks)
+    left = sum(len(block.skills) for block in blocks)
     for block in sorted(blocks, key=lambda block: not block.is_troubled):
         skills = block.fitting(room - 1 - len(lines))
         if not skills:
             break
-        lines += block._replace(rows=block.rows[:skills]).lines()
+        lines += block.lines(skills)
         left -= skills
     return [*lines, _fit([faint(f"and {left:,} more; skillwire lan --once lists all")], columns)]
 

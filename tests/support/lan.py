@@ -59,6 +59,12 @@ class Lan(FakeNetwork):
         """Return the skills that an agent lists, with their status."""
         return {listed.key: str(listed.health.status) for listed in self.nodes[host].registry}
 
+    def heard(self, host, key):
+        """Return when a skill was heard last at a host, by the steady clock, once what is held of it is verified."""
+        node = self.nodes[host]
+        node.gate.held_beats.settle(key)
+        return node.registry.get(key).health.heard
+
     def _tell(self, host, event):
         self.told.append((self.clock.steady, host, event))
         if isinstance(event, Change) and event.what is What.SUSPECTED:

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from skillwire.resolver.settings import Settings
 
 
+_UNUSED_FIX: Final = "Nothing has to be done: the settings count as soon as there is something that uses them."
 _LEAST_PAUSE: Final = 1.0  # seconds between two looks at what ends soon
 
 
@@ -77,6 +78,8 @@ class LanSide:
         self._session = session
         self._leave = leave
         self.memory = LanMemory(self.settings.cache, session.clock)
+        for note in self.settings.notes:
+            session.report(Finding("DISCOVERY_CONFIGURATION", "note", note, Place("discovery"), _UNUSED_FIX))
 
     @property
     def is_offline(self) -> bool:

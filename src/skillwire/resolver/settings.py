@@ -88,7 +88,7 @@ SETTINGS: Final[dict[str, Setting]] = {
     "discovery": Setting(
         "SKILLWIRE_DISCOVERY",
         _table,
-        None,
+        (),
         "how the local network is searched: a table, or in the environment a file with it",
     ),
 }

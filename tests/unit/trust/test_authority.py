@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -75,10 +74,10 @@ def test_the_largest_leaf_that_is_issued_can_be_shown_in_a_datagram(world, lengt
             issued.append(world.center.issue(names, new_key().public_key(), EPOCH))
     assert 1 <= len(issued) < 12
     signature = world.identity(agent).sign(b"said")
-    shown = ChallengeResponse(agent, bytes(32), max(issued, key=len), int(EPOCH * 1000), signature)
-    assert len(encode(shown)) <= limits.DATAGRAM_BYTES
     own = self_signed(agent, new_key(), datetime.fromtimestamp(EPOCH, UTC))
-    assert len(encode(replace(shown, certificate=own.certificate))) <= limits.DATAGRAM_BYTES
+    for certificate in (max(issued, key=len), own.certificate):
+        shown = ChallengeResponse(agent, bytes(32), certificate, int(EPOCH * 1000), signature)
+        assert len(encode(shown)) <= limits.DATAGRAM_BYTES
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.live_server import serving
+from tests.support.loopback_lan import discovery, free_group_port
 from tests.support.provider import Provider
 from tests.support.publishing import write_skill
 from tests.support.raw_server import RawServer, answer
@@ -67,6 +68,8 @@ MARKETPLACE = json.dumps(
         ],
     }
 )
+#: Of the network on which the office offers a skill.
+LAN_PORT = free_group_port()
 CODE = "import urllib.request\n\n\ndef main(args):\n    return args\n"
 
 
@@ -78,6 +81,17 @@ def action(*network):
         write_skill(project / "skills", "rates", {"skill.toml": manifest, "main.py": CODE})
 
     return write_it
+
+
+def network(trust=""):
+    """Return what takes part in the network of the office."""
+
+    def join(project):
+        config = project.parent / ".config/skillwire"
+        config.mkdir(parents=True, exist_ok=True)
+        (config / "skillwire.toml").write_text(discovery(LAN_PORT, trust=trust))
+
+    return join
 
 
 def tasks(project):
@@ -244,6 +258,46 @@ SCENES: dict[str, list[Step]] = {
         Call("logout ORIGIN"),
         Call("logout --all"),
     ],
+    "lan": [
+        network(),
+        Call("lan --once"),
+        Call("find --lan"),
+        Call("call lan:org-data-read --dry-run"),
+        Call("call lan:user-auth --unverified --dry-run --idempotency-key KEY"),
+        Call("call lan:badge-print"),
+        Call("lan --interface nowhere0 --once"),
+        Call("lan --discovery nowhere.yaml"),
+    ],
+    "scene": [
+        network(),
+        Call("scene list"),
+        Call("scene join auth org-data-read"),
+        Call("scene join auth org-data-read --unverified"),
+        Call("scene request auth badge-print"),
+        Call("scene request reception"),
+    ],
+    "ca": [
+        Call("ca init authority --name example --dry-run"),
+        Call("ca init authority --name example"),
+        Call("ca init authority"),
+        Call("ca list authority"),
+        Call("ca issue authority --agent office-1 --skill staff-directory -o office"),
+        Call("ca issue authority --agent 'office 1' -o elsewhere"),
+        Call("ca list authority"),
+        Call("ca revoke authority office-1 --dry-run"),
+        Call("ca revoke authority office-1"),
+        Call("ca revoke authority office-2"),
+        Call("ca list nowhere"),
+    ],
+    "key": [
+        Call("key new --agent office-1 --dry-run"),
+        Call("ca init authority --quiet"),
+        Call("ca issue authority --agent office-1 -o office --quiet"),
+        Call("key install office"),
+        Call("key show"),
+        Call("key install authority"),
+        Call("key new --agent 'office 1'"),
+    ],
     "doctor": [
         Call("doctor --offline"),
         write("skillwire.toml", "sourcse = []\n"),
@@ -301,7 +355,7 @@ SCENES: dict[str, list[Step]] = {
 #: Scenes in which a narrow terminal shows nothing new, or (doctor) whose lines are longer on another machine.
 ONLY_WIDE = {"init", "cat", "doctor", "completion"}
 #: Scenes whose calls wait for a provider and leave nothing there.
-WAITING = {"call_failing"}
+WAITING = {"call_failing", "lan", "scene"}
 
 
 def flawed(peer):
@@ -329,8 +383,14 @@ def servers(tmp_path_factory):
     write_skill(
         folder, "agenda", description="会議の議題をまとめます。🎉 Use it when a meeting is planned in Japanese."
     )
+    office, home = tmp_path_factory.mktemp("office"), tmp_path_factory.mktemp("home")
+    offered = 'capabilities = ["org-data-read", "user-auth"]\nscenes = ["auth"]\n'
+    write_skill(office, "staff-directory", {"skill.toml": offered})
+    (home / "config").mkdir()
+    (home / "config/skillwire.toml").write_text(discovery(LAN_PORT, agent="office-1"))
     with (
         serving(folder, tmp_path_factory.mktemp("server")) as address,
+        serving(office, home, "--lan", "--host", "127.0.0.1") as office_address,
         RawServer(flawed) as other,
         Provider() as provider,
         RpcEndpoint() as endpoint,
@@ -338,6 +398,7 @@ def servers(tmp_path_factory):
         yield {
             "ORIGIN": address,
             "FLAWED": f"127.0.0.1:{other.port}",
+            "OFFICE": office_address,
             "CALLED": provider.address,
             "ENDPOINT": endpoint.address.removesuffix("/rpc"),
         }

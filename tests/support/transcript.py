@@ -34,9 +34,10 @@ PATIENCE = 15.0
 _HOME = "/home/newcomer"  # as long as what mkdtemp makes below
 CTRL_C = "\x03"
 _CTRL_D = "\x04"
-_DIGITS = {"ORIGIN": "8", "FLAWED": "7", "SLOW": "6", "CALLED": "5", "ENDPOINT": "4"}
+_DIGITS = {"ORIGIN": "8", "FLAWED": "7", "SLOW": "6", "CALLED": "5", "ENDPOINT": "4", "OFFICE": "2"}
 _VOLATILE = [
     (re.compile(r"[0-9a-f]{64}"), lambda found: "d" * len(found[0])),
+    (re.compile(r"\b[0-9a-f]{38,40}\b"), lambda _: "c" * 40),  # of a certificate
     (re.compile(r"(?<=sha256:)[0-9a-f]{12}\b"), lambda found: "d" * len(found[0])),
     (re.compile(r"(?<=newcomer, )\d{4}-\d\d-\d\d"), lambda _: "2026-01-01"),
     (re.compile(r"\d{4}-\d\d-\d\d([T ])\d\d:\d\d:\d\d"), lambda found: f"2026-01-01{found[1]}12:00:00"),
@@ -48,6 +49,8 @@ _VOLATILE = [
     (re.compile(r"(?ms)^[^\n]{0,10}Sandbox[^\n]{0,10}\n.*?\n\r?\n"), lambda _: ""),  # each machine has another
     (re.compile(r"(?<=skillwire-)[0-9a-f]{24}"), lambda found: "a" * len(found[0])),
     (re.compile(r"(exec-[a-z]+-)\d{4}\b"), lambda found: f"{found[1]}9999"),
+    (re.compile(r"(?<=  )\d{1,2} s\b"), lambda found: "9 s".rjust(len(found[0]), "9")),
+    (re.compile(r"(port(?:\x1b\[\d*m)? {6})\d{5}\b"), lambda found: f"{found[1]}22222"),
     (re.compile(r"\b\d{1,2} s old"), lambda found: "9 s old".rjust(len(found[0]), "9")),
 ]
 

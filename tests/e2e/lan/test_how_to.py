@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from tests.support.loopback_lan import discovery, free_group_port
 from tests.support.pages import boxes, check, examples
 
 PROJECT = Path(__file__).parents[3]
@@ -24,11 +24,8 @@ pytestmark = pytest.mark.timeout(240)
 
 @pytest.fixture
 def network():
-    """Return the settings of a network of our own on loopback: another port than every other test's."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    return f'\n[discovery.udp]\ninterfaces = ["lo"]\nport = {port}\n\n[discovery.mdns]\nenabled = false\n'
+    """Return the settings of a network of our own on loopback."""
+    return discovery(free_group_port())
 
 
 class Reader:

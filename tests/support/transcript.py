@@ -37,7 +37,7 @@ _CTRL_D = "\x04"
 _DIGITS = {"ORIGIN": "8", "FLAWED": "7", "SLOW": "6", "CALLED": "5", "ENDPOINT": "4", "OFFICE": "2"}
 _VOLATILE = [
     (re.compile(r"[0-9a-f]{64}"), lambda found: "d" * len(found[0])),
-    (re.compile(r"\b[0-9a-f]{38,40}\b"), lambda _: "c" * 40),  # of a certificate
+    (re.compile(r"(?<![0-9a-f])[0-9a-f]{38,40}(?![0-9a-f])"), lambda _: "c" * 40),  # of a certificate
     (re.compile(r"(?<=sha256:)[0-9a-f]{12}\b"), lambda found: "d" * len(found[0])),
     (re.compile(r"(?<=newcomer, )\d{4}-\d\d-\d\d"), lambda _: "2026-01-01"),
     (re.compile(r"\d{4}-\d\d-\d\d([T ])\d\d:\d\d:\d\d"), lambda found: f"2026-01-01{found[1]}12:00:00"),

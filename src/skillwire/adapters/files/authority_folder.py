@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from skillwire.adapters.files.atomic import storage_errors, write_atomically
 from skillwire.adapters.files.locks import release_lock, take_lock
 from skillwire.adapters.files.trust_files import certificate_pem, private_pem, read_certificates, read_private_key
-from skillwire.errors import ConflictError, NotFoundError, Place, StorageError, UsageError
+from skillwire.errors import ConflictError, NotFoundError, Place, StorageError, TrustError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -133,6 +133,17 @@ class AuthorityFolder:
             kept = [one for one in rows if one.ends > now - _KEPT]
             _keep(self._book_file, _encode([*kept, row], number), mode=0o600)
         return leaf
+
+    def certify(self, agent_id: str, names: Names, key: EllipticCurvePublicKey, now: float) -> bytes:
+        """Issue what an agent asks for by itself, on this machine; see :meth:`issue`.
+
+        Raises:
+            TrustError: ``CERTIFICATE_REFUSED`` when its last one was taken back: then a person has to issue another.
+        """
+        rows = [row for row in self.all() if agent_id in row.agents]
+        if rows and rows[-1].revoked:
+            raise TrustError("CERTIFICATE_REFUSED", f"the certificate of {agent_id} was taken back")
+        return self.issue(names, key, now, renews=rows[-1].serial if rows else "")
 
     def all(self) -> Sequence[IssuedRow]:
         """Return what was issued, oldest first."""

@@ -199,7 +199,7 @@ def load_trust(settings: LanSettings, *, folder: Path | None = None, now: float 
     key, certificate = keys.key(), keys.certificate()
     if local and (certificate is None or is_own(certificate) or is_due(certificate, now)):
         try:
-            certificate = local.issue(Names((agent_id,)), key.public_key(), now)
+            certificate = local.certify(agent_id, Names((agent_id,)), key.public_key(), now)
             keys.keep_certificate(certificate)
         except SkillwireError as error:
             notes.append(f"the authority has issued us no certificate: {error}")

@@ -120,7 +120,7 @@ class Renewal:
         if local is not None:
             if is_own(identity.certificate):
                 names = Names((self._trust.agent_id,))
-            issued = await asyncio.to_thread(local.issue, names, identity.key.public_key(), now)
+            issued = await asyncio.to_thread(local.certify, self._trust.agent_id, names, identity.key.public_key(), now)
             return self._good(issued, now)
         if not is_own(identity.certificate):
             if not url:

@@ -97,8 +97,16 @@ class RevocationRefresh:
             return False
         self._told.pop(source, None)
         if is_new:
+            self._tell_own()
             self._on_change()
         return is_new
+
+    def _tell_own(self) -> None:
+        """Say when it is we whose certificate was taken back."""
+        trust = self._trust
+        certificate = trust.identity.certificate
+        if certificate and trust.authority.judge(trust.agent_id, certificate, self._clock()) is None:
+            self._say("own", "our own certificate was taken back: others refuse us until another one is installed")
 
     async def _read(self, source: str) -> bytes | None:
         """Return the lists of a source; None when they are those that were read before."""

@@ -6,6 +6,7 @@ import dataclasses
 import stat
 import threading
 import time
+from typing import Any
 
 import pytest
 from tests.support.authorities import World
@@ -28,6 +29,11 @@ def folder(tmp_path):
     return tmp_path / "lan"
 
 
+def load(settings, **options):
+    """Return what an agent trusts."""
+    return load_trust(settings, **options)
+
+
 def code_of(act):
     with pytest.raises(SkillwireError) as caught:
         act()
@@ -35,8 +41,8 @@ def code_of(act):
 
 
 def test_all_is_made_once_and_for_its_owner_alone(folder):
-    trust = load_trust(OPEN, folder=folder)
-    again = load_trust(OPEN, folder=folder)
+    trust = load(OPEN, folder=folder)
+    again = load(OPEN, folder=folder)
     assert (again.agent_id, again.identity.certificate) == (trust.agent_id, trust.identity.certificate)
     assert {file.name for file in folder.iterdir()} == {"agent-id", "agent.key", "agent.pem"}
     for file in folder.iterdir():
@@ -50,7 +56,7 @@ def test_all_is_made_once_and_for_its_owner_alone(folder):
 
 def test_processes_that_begin_together_agree(folder):
     found = []
-    threads = [threading.Thread(target=lambda: found.append(load_trust(OPEN, folder=folder))) for _ in range(6)]
+    threads = [threading.Thread(target=lambda: found.append(load(OPEN, folder=folder))) for _ in range(6)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -61,28 +67,28 @@ def test_processes_that_begin_together_agree(folder):
 
 def test_an_own_certificate_is_made_anew_after_two_thirds_of_its_life(folder):
     now = time.time()
-    first = load_trust(OPEN, folder=folder, now=now).identity
-    assert load_trust(OPEN, folder=folder, now=now + 4.6 * DAY).identity.certificate == first.certificate
-    second = load_trust(OPEN, folder=folder, now=now + 4.7 * DAY).identity
+    first = load(OPEN, folder=folder, now=now).identity
+    assert load(OPEN, folder=folder, now=now + 4.6 * DAY).identity.certificate == first.certificate
+    second = load(OPEN, folder=folder, now=now + 4.7 * DAY).identity
     assert second.certificate != first.certificate
     assert second.key.public_key() == first.key.public_key()
 
 
 def test_a_name_of_the_settings_is_in_the_certificate(folder):
-    load_trust(OPEN, folder=folder)
-    trust = load_trust(dataclasses.replace(OPEN, agent_id="agent-001"), folder=folder)
+    load(OPEN, folder=folder)
+    trust = load(dataclasses.replace(OPEN, agent_id="agent-001"), folder=folder)
     assert trust.agent_id == "agent-001"
     assert trust.authority.judge("agent-001", trust.identity.certificate, time.time()) is not None
 
 
 def test_a_key_that_others_may_read_or_that_is_none_is_refused(folder):
-    load_trust(OPEN, folder=folder)
+    load(OPEN, folder=folder)
     key = folder / "agent.key"
     key.chmod(0o640)
-    assert code_of(lambda: load_trust(OPEN, folder=folder)) == "LAN_KEYS"
+    assert code_of(lambda: load(OPEN, folder=folder)) == "LAN_KEYS"
     key.chmod(0o600)
     key.write_text("no key")
-    assert code_of(lambda: load_trust(OPEN, folder=folder)) == "LAN_KEYS"
+    assert code_of(lambda: load(OPEN, folder=folder)) == "LAN_KEYS"
 
 
 def test_a_group_key_takes_the_place_of_all_certificates(folder, tmp_path):
@@ -90,15 +96,15 @@ def test_a_group_key_takes_the_place_of_all_certificates(folder, tmp_path):
     secret.write_text("a secret that all of us share\n")
     secret.chmod(0o600)
     settings = dataclasses.replace(OPEN, group_key_file=str(secret))
-    trust = load_trust(settings, folder=folder)
+    trust = load(settings, folder=folder)
     assert isinstance(trust.identity, GroupKey)
     assert trust.identity.sign(b"said") == GroupKey(b"a secret that all of us share").sign(b"said")
     assert not (folder / "agent.key").exists()
     secret.chmod(0o644)
-    assert code_of(lambda: load_trust(settings, folder=folder)) == "LAN_KEYS"
+    assert code_of(lambda: load(settings, folder=folder)) == "LAN_KEYS"
     secret.write_text("short")
     secret.chmod(0o600)
-    assert code_of(lambda: load_trust(settings, folder=folder)) == "LAN_KEYS"
+    assert code_of(lambda: load(settings, folder=folder)) == "LAN_KEYS"
 
 
 class TestCertified:
@@ -106,7 +112,7 @@ class TestCertified:
 
     @pytest.fixture
     def world(self, tmp_path):
-        world = World()
+        world: Any = World()
         (tmp_path / "root.pem").write_bytes(certificate_pem(world.root.certificate))
         (tmp_path / "center.der").write_bytes(world.center.certificate)
         world.settings = LanSettings(roots=(str(tmp_path / "root.pem"),), intermediates=(str(tmp_path / "center.der"),))
@@ -122,7 +128,7 @@ class TestCertified:
 
     def test_it_is_verified_by_the_name_of_its_certificate(self, folder, world):
         self.install(folder, world, "agent-001")
-        trust = load_trust(world.settings, folder=folder)
+        trust = load(world.settings, folder=folder)
         assert trust.agent_id == "agent-001"
         found = trust.authority.judge("agent-001", trust.identity.certificate, world.now)
         assert found is not None
@@ -130,20 +136,20 @@ class TestCertified:
 
     def test_a_certificate_for_skills_alone_leaves_the_name(self, folder, world):
         keys = self.install(folder, world, skills=["skill-org-feishu"])
-        assert load_trust(world.settings, folder=folder).agent_id == keys.agent_id()
+        assert load(world.settings, folder=folder).agent_id == keys.agent_id()
 
     def test_one_for_another_agent_or_another_key_is_refused(self, folder, world):
         keys = self.install(folder, world, "agent-001")
         other = dataclasses.replace(world.settings, agent_id="agent-002")
-        assert code_of(lambda: load_trust(other, folder=folder)) == "LAN_TRUST"
+        assert code_of(lambda: load(other, folder=folder)) == "LAN_TRUST"
         certificate = keys.certificate()
         keys.keep_key(new_key())
         keys.keep_certificate(certificate)
-        assert code_of(lambda: load_trust(world.settings, folder=folder)) == "LAN_TRUST"
+        assert code_of(lambda: load(world.settings, folder=folder)) == "LAN_TRUST"
 
     def test_one_that_has_ended_leaves_the_agent_unverified_and_says_so(self, folder, world):
         keys = self.install(folder, world, "agent-001", days=1)
-        trust = load_trust(world.settings, folder=folder, now=world.now + 2 * DAY)
+        trust = load(world.settings, folder=folder, now=world.now + 2 * DAY)
         assert is_own(trust.identity.certificate)
         assert "has ended" in trust.notes[0]
         assert life_of(keys.certificate())[1] < world.now + 2 * DAY  # what was issued stays until there is another
@@ -155,35 +161,35 @@ class TestCertified:
         root = tmp_path / "root.pem"
         if content is not None:
             root.write_bytes(content)
-        assert code_of(lambda: load_trust(LanSettings(roots=(str(root),)), folder=folder)) == "LAN_TRUST"
+        assert code_of(lambda: load(LanSettings(roots=(str(root),)), folder=folder)) == "LAN_TRUST"
 
     def test_lists_are_kept_and_one_that_has_ended_is_said(self, folder, world, tmp_path):
         listed = tmp_path / "revocations.pem"
         listed.write_bytes(world.revoke(77))
         settings = dataclasses.replace(world.settings, revocations=(str(listed), "https://example.com/list"))
-        trust = load_trust(settings, folder=folder)
+        trust = load(settings, folder=folder)
         assert len(trust.revocations) == 1
         trust.keys.keep_revocations(trust.revocations.pem())
-        again = load_trust(world.settings, folder=folder, now=world.now + 8 * DAY)
+        again = load(world.settings, folder=folder, now=world.now + 8 * DAY)
         assert len(again.revocations) == 1
         assert "has ended" in again.notes[0]
-        elsewhere = load_trust(LanSettings(), folder=folder)
+        elsewhere = load(LanSettings(), folder=folder)
         assert len(elsewhere.revocations) == 0
         assert "passed over" in elsewhere.notes[0]
 
     def test_the_folder_of_an_authority_certifies_and_is_trusted(self, folder, tmp_path):
         authority = AuthorityFolder.create(tmp_path / "authority", "Test", time.time())
         settings = LanSettings(agent_id="agent-001", renew_from=str(authority.folder))
-        trust = load_trust(settings, folder=folder)
+        trust = load(settings, folder=folder)
         found = trust.authority.judge("agent-001", trust.identity.certificate, time.time())
         assert found is not None
         assert found.standing is Standing.CERTIFIED
-        assert load_trust(settings, folder=folder).identity.certificate == trust.identity.certificate
+        assert load(settings, folder=folder).identity.certificate == trust.identity.certificate
         (authority.folder / "center.key").unlink()
-        alone = load_trust(settings, folder=folder, now=time.time() + 6 * DAY)
+        alone = load(settings, folder=folder, now=time.time() + 6 * DAY)
         assert alone.identity.certificate == trust.identity.certificate
         assert "issued us no certificate" in alone.notes[0]
-        assert code_of(lambda: load_trust(LanSettings(renew_from=str(tmp_path)), folder=folder)) == "CA_FOLDER"
+        assert code_of(lambda: load(LanSettings(renew_from=str(tmp_path)), folder=folder)) == "CA_FOLDER"
 
 
 def test_a_key_file_holds_p256_and_nothing_else(folder):

@@ -7,6 +7,7 @@ import base64
 import dataclasses
 import json
 import time
+from typing import Any
 
 import pytest
 
@@ -27,6 +28,11 @@ from skillwire.trust.ecdsa import EcdsaIdentity, new_key
 
 DAY = 86_400.0
 SECONDS = 30
+
+
+def load(settings, **options):
+    """Return what an agent trusts."""
+    return load_trust(settings, **options)
 
 
 class Clock:
@@ -97,7 +103,7 @@ def trust(authority, settings, clock, tmp_path):
     keys = LanKeys(tmp_path / "lan")
     names = Names(("agent-001",), ("skill-a",), ("192.0.2.7",))
     keys.keep_certificate(authority.issue(names, keys.key().public_key(), clock.now))
-    return load_trust(settings, folder=tmp_path / "lan", now=clock.now)
+    return load(settings, folder=tmp_path / "lan", now=clock.now)
 
 
 async def until(condition):
@@ -131,7 +137,7 @@ class TestRenewal:
         assert life_of(second)[1] == pytest.approx(clock.now + 7 * DAY, abs=2)
         assert trust.keys.certificate() == second
         assert [row.renews for row in authority.all()] == ["", serial_of(first)]
-        assert load_trust(settings, folder=trust.keys.folder, now=clock.now).identity.certificate == second
+        assert load(settings, folder=trust.keys.folder, now=clock.now).identity.certificate == second
 
     async def test_what_is_refused_or_unreachable_leaves_the_old_one(self, trust, settings, clock, desk, authority):
         first = trust.identity.certificate
@@ -177,7 +183,7 @@ class TestRenewal:
 
     async def test_an_own_certificate_is_made_anew(self, clock, tmp_path):
         settings = LanSettings(agent_id="agent-001")
-        trust = load_trust(settings, folder=tmp_path / "lan", now=clock.now)
+        trust = load(settings, folder=tmp_path / "lan", now=clock.now)
         first = trust.identity.certificate
         assert not await renewal(trust, settings, clock).renew()
         clock.now += 5 * DAY
@@ -186,7 +192,7 @@ class TestRenewal:
         assert is_own(trust.identity.certificate)
 
     async def test_what_is_installed_is_taken_without_a_restart(self, settings, authority, clock, tmp_path):
-        trust = load_trust(settings, folder=tmp_path / "lan", now=clock.now)
+        trust = load(settings, folder=tmp_path / "lan", now=clock.now)
         assert is_own(trust.identity.certificate)
         issued = authority.issue(Names(("agent-001",)), trust.identity.key.public_key(), clock.now)
         LanKeys(tmp_path / "lan").keep_certificate(issued)
@@ -195,15 +201,29 @@ class TestRenewal:
 
     async def test_the_folder_of_an_authority_renews_too(self, authority, clock, tmp_path):
         settings = LanSettings(agent_id="agent-001", renew_from=str(authority.folder))
-        trust = load_trust(settings, folder=tmp_path / "lan", now=clock.now)
+        trust = load(settings, folder=tmp_path / "lan", now=clock.now)
         first = trust.identity.certificate
         clock.now += 5 * DAY
         assert await renewal(trust, settings, clock).renew()
         assert trust.identity.certificate != first
         assert not is_own(trust.identity.certificate)
 
+    async def test_who_was_revoked_gets_no_other_one_until_a_person_issues_it(self, authority, clock, tmp_path):
+        settings = LanSettings(agent_id="agent-001", renew_from=str(authority.folder))
+        trust = load(settings, folder=tmp_path / "lan", now=clock.now)
+        authority.revoke("agent-001", clock.now)
+        clock.now += 5 * DAY
+        with pytest.raises(TrustError) as caught:
+            await renewal(trust, settings, clock).renew()
+        assert caught.value.code == "CERTIFICATE_REFUSED"
+        again = load(settings, folder=tmp_path / "lan", now=clock.now)
+        assert "was taken back" in again.notes[0]
+        authority.issue(Names(("agent-001",)), trust.identity.key.public_key(), clock.now)
+        assert await renewal(trust, settings, clock).renew()
+
     async def test_it_tries_again_until_it_is_there_and_says_each_trouble_once(self, trust, settings, clock, desk):
-        first, told = trust.identity.certificate, []
+        told: list[str] = []
+        first = trust.identity.certificate
         clock.now += 5 * DAY
         desk.trouble = FetchError("CONNECTION_FAILED", "nobody is there")
         task = asyncio.create_task(renewal(trust, settings, clock, tell=told.append, first_pause=0.01, look=0.01).run())
@@ -292,8 +312,9 @@ class TestRevocations:
     @pytest.fixture
     def learned(self, trust, settings, clock):
         """Give what refreshes, what it has told, and how often something was new."""
-        told, news = [], []
-        refresh = RevocationRefresh(trust, settings, lambda: news.append(1), clock=clock, tell=told.append)
+        told: list[str] = []
+        news: list[int] = []
+        refresh: Any = RevocationRefresh(trust, settings, lambda: news.append(1), clock=clock, tell=told.append)
         refresh.told, refresh.news = told, news
         return refresh
 
@@ -307,6 +328,7 @@ class TestRevocations:
         assert trust.authority.judge("agent-001", leaf, clock.now) is None
         assert not await learned.refresh(url)
         assert learned.news == [1, 1]
+        assert ["our own certificate was taken back" in text for text in learned.told] == [True]
         assert trust.keys.revocations_file.read_bytes() == trust.revocations.pem()
 
     async def test_what_fails_or_is_false_leaves_the_last_good_one(
@@ -322,14 +344,15 @@ class TestRevocations:
         desk.desk = CertificateDesk(AuthorityFolder.create(tmp_path / "other", "Test", clock.now), clock)
         assert not await learned.refresh(url)
         assert len(trust.revocations) == 1
-        assert [text.count("stay in force") for text in learned.told] == [1, 1]
+        assert [text.count("stay in force") for text in learned.told] == [0, 1, 1]
 
     async def test_a_file_is_looked_at_while_the_agent_runs_and_its_end_is_said(
         self, trust, settings, authority, clock, tmp_path
     ):
         copy = tmp_path / "revocations.pem"
         copy.write_bytes(authority.revocations(clock.now))
-        told, has_changed = [], asyncio.Event()
+        told: list[str] = []
+        has_changed = asyncio.Event()
         own = dataclasses.replace(settings, revocations=(str(copy),))
         refresh = RevocationRefresh(trust, own, has_changed.set, clock=clock, tell=told.append, files=0.01)
         task = asyncio.create_task(refresh.run())
@@ -342,10 +365,11 @@ class TestRevocations:
             assert len(trust.revocations) == 1
             copy.unlink()
             clock.now += 8 * DAY
-            await until(lambda: len(told) >= 2)
+            await until(lambda: len(told) >= 3)
         task.cancel()
         assert len(trust.revocations) == 1
-        assert {("cannot be read" in text, "has ended" in text) for text in told} == {(True, False), (False, True)}
+        counts = {words: sum(words in text for text in told) for words in ("our own", "cannot be read", "has ended")}
+        assert counts == dict.fromkeys(counts, 1)
 
     @pytest.mark.usefixtures("desk")
     async def test_the_care_of_an_agent_is_both_and_ends_with_it(self, trust, settings):
@@ -355,4 +379,4 @@ class TestRevocations:
         async with asyncio.timeout(SECONDS):
             await has_changed.wait()
         await upkeep.stop()
-        assert not [task for task in asyncio.all_tasks() if "run" in task.get_coro().__qualname__]
+        assert asyncio.all_tasks() == {asyncio.current_task()}

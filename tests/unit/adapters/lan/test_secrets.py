@@ -11,6 +11,7 @@ import time
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -119,7 +120,7 @@ async def test_a_false_provider_learns_nothing(serve, flaw):
         "revoked": identity,
         "another key": identity,
     }[flaw]
-    asked = []
+    asked: list[SecretRequest] = []
     server = await serve(identity=shown, give=asked.append)
     if flaw == "revoked":
         world.revocations.take(world.revoke(serial(identity)), time.time())
@@ -270,9 +271,10 @@ class Store:
 
 def test_a_key_is_a_token_for_one_skill_and_one_hour_and_not_made_for_each_question():
     now = [time.time()]
-    tokens = Tokens(Store(), bytes(32), lambda: now[0])
+    store: Any = Store()
+    tokens: Any = Tokens(store, bytes(32), lambda: now[0])
     names = {"skill-a": "csv-profile"}
-    give = TokenGiver(tokens, lambda asked: names.get(asked.skill_id), lambda: now[0])
+    give: Any = TokenGiver(tokens, lambda asked: names.get(asked.skill_id), lambda: now[0])
     asked = SecretRequest("auth", "skill-a", "agent-002")
     first = give(asked)
     token = tokens.recognise(first.api_key)

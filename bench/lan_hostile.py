@@ -1,4 +1,4 @@
-"""A registry under attack: ``python bench/lan_hostile.py [SECONDS]``.
+"""A registry under attack: ``python bench/lan_hostile.py [SECONDS [RATE]]``.
 
 Datagrams of random bytes, of words that the protocol has, and of the corpus arrive 20,000 times a second, for a minute
 by default (more than a million), from one address and then from a thousand. Meanwhile agents whom nobody knows yet
@@ -53,12 +53,12 @@ _BETWEEN: Final = 0.25
 _HOST: Final = "127.0.0.1"
 
 
-def main(seconds: float = SECONDS) -> None:
+def main(seconds: float = SECONDS, rate: float = RATE) -> None:
     """Measure and print."""
     for sources in SOURCES:
         port = free_port()
         with agent_process("registry", port=port, roles=[Role.MCP_AGENT]) as registry:
-            command = [sys.executable, __file__, "flood", str(port), str(sources), str(seconds + 1)]
+            command = [sys.executable, __file__, "flood", str(port), str(sources), str(seconds + 1), str(rate)]
             flood = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
             try:
                 waited, first, last = asyncio.run(_register(registry, port, seconds))
@@ -122,13 +122,13 @@ async def _registered(name: str, port: int) -> float:
         driver.end()
 
 
-def flood(port: int, sources: int, seconds: float) -> None:
+def flood(port: int, sources: int, seconds: float, rate: float) -> None:
     """Send, and print how many that were."""
     sockets = [_sender(number) for number in range(sources)]
     datagrams = _datagrams()
     sent, began = 0, time.monotonic()
     while (passed := time.monotonic() - began) < seconds:
-        while sent < passed * RATE:
+        while sent < passed * rate:
             sockets[sent % sources].sendto(datagrams[sent % len(datagrams)], (GROUP, port))
             sent += 1
         time.sleep(_STEP)
@@ -171,6 +171,6 @@ def _well_formed(random: Random) -> bytes:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["flood"]:
-        flood(int(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4]))
+        flood(int(sys.argv[2]), int(sys.argv[3]), *map(float, sys.argv[4:]))
     else:
         main(*map(float, sys.argv[1:]))

@@ -1,0 +1,190 @@
+"""Agents on loopback: found, asked, kept over a restart, and never without an answer to what goes wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+from secrets import token_hex
+
+import pytest
+
+from skillwire.adapters.lan.agent import LanAgent
+from skillwire.errors import FetchError, TrustError
+from skillwire.protocols.skill_discovery.configuration import LanSettings
+from skillwire.protocols.skill_discovery.identity import GroupKey
+from skillwire.protocols.skill_discovery.messages import Endpoint, HealthStatus, SkillType
+from skillwire.protocols.skill_discovery.route_agent import Offer
+from skillwire.protocols.skill_discovery.settings import DiscoverySettings
+
+PATIENCE = 20.0
+KEY = GroupKey(b"a secret that all of us share")
+FIGURES = DiscoverySettings(patience=0.5, heartbeat_interval=0.3)
+
+
+def free_port():
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.bind(("127.0.0.1", 0))
+        return sock.getsockname()[1]
+
+
+def offer(skill_id="skill-a", port=8080, host="", **facts):
+    both = {"capabilities": ("user-auth",), "scenes": ("auth",)} | facts
+    return Offer(skill_id, "1.0.0", SkillType.TOOL, Endpoint(host, port), **both)
+
+
+async def until(condition):
+    """Wait until a condition holds."""
+    async with asyncio.timeout(PATIENCE):
+        while not condition():  # noqa: ASYNC110 - some of it is told by no event
+            await asyncio.sleep(0.02)
+
+
+@pytest.fixture
+async def start():
+    """Give what starts agents that hear each other, and nobody else."""
+    port, running = free_port(), []
+
+    async def started(name="", *, trust=None, keeps_state=False, **settings):
+        chosen = {
+            "agent_id": name or f"agent-{token_hex(4)}",
+            "interfaces": ("127.0.0.1",),
+            "group": "239.255.83.69",
+            "port": port,
+            "mdns": False,
+            "figures": FIGURES,
+        } | settings
+        agent = LanAgent(LanSettings(**chosen), identity=trust, authority=trust, keeps_state=keeps_state)
+        await agent.start()
+        running.append(agent)
+        return agent
+
+    yield started
+    for agent in running:
+        await agent.stop()
+
+
+def listed(agent):
+    return {skill.skill_id: skill.status for skill in agent.snapshot().skills}
+
+
+async def test_agents_find_what_the_others_offer_and_see_it_leave(start):
+    first, second = await start(), await start()
+    first.announce([offer(), offer("skill-b")])
+    await until(lambda: listed(second) == {"skill-a": "HEALTHY", "skill-b": "HEALTHY"})
+    assert {skill.endpoint for skill in second.snapshot().skills} == {"127.0.0.1:8080"}
+
+    first.announce([offer("skill-b")])
+    await until(lambda: listed(second) == {"skill-b": "HEALTHY"})
+    first.report("skill-b", HealthStatus.MAINTENANCE, "new disks")
+    await until(lambda: listed(second) == {"skill-b": "MAINTENANCE"})
+    await first.stop()
+    await until(lambda: listed(second) == {})
+
+
+async def test_who_comes_later_finds_by_asking_what_was_announced_before(start):
+    first = await start("agent-first")
+    first.announce([offer(), offer("skill-b", capabilities=("org-data-read",))])
+    await until(lambda: len(listed(first)) == 2)
+    late = await start()
+
+    found = await late.discover(capabilities=["user-auth"])
+
+    assert [(skill.agent_id, skill.skill_id, skill.status) for skill in found] == [
+        ("agent-first", "skill-a", "HEALTHY")
+    ]
+
+
+async def test_an_offer_elsewhere_is_not_made_here(start):
+    first = await start()
+    first.announce([offer("here", host="127.0.0.1"), offer("any", host="::"), offer("there", host="127.0.0.9")])
+    await until(lambda: len(listed(first)) == 2)
+    await first.discover()
+    assert listed(first) == {"here": "HEALTHY", "any": "HEALTHY"}
+
+
+async def test_a_scene_is_joined_where_somebody_vouches_for_its_provider(start):
+    provider = await start("agent-provider", trust=KEY)
+    provider.announce([offer()])
+    await until(lambda: listed(provider))
+    asking = await start(trust=KEY)
+
+    result = await asking.request_scene("auth", ["user-auth"])
+
+    assert result.is_joined
+    assert (result.skill_id, result.connection_info["endpoint"]) == ("skill-a", "127.0.0.1:8080")
+    assert [(member.agent_id, member.role) for member in result.members] == [("agent-provider", "PRIMARY")]
+    missing = await asking.request_scene("payments")
+    assert not missing.is_joined
+    assert missing.is_missing
+
+
+async def test_a_scene_of_somebody_whom_nobody_vouches_for_is_joined_by_who_says_so(start):
+    provider = await start()
+    provider.announce([offer()])
+    await until(lambda: listed(provider))
+
+    with pytest.raises(TrustError) as caught:
+        await (await start()).request_scene("auth")
+    assert caught.value.code == "DISC_004"
+    assert (await (await start(use_unverified=True)).request_scene("auth")).is_joined
+
+
+async def test_what_was_heard_before_a_restart_is_unknown_after_it(start):
+    provider, listener = await start(), await start("agent-listener", keeps_state=True)
+    provider.announce([offer()])
+    await until(lambda: listed(listener) == {"skill-a": "HEALTHY"})
+    await listener.stop()
+    provider._links.end()  # no goodbye: its power failed
+
+    again = await start("agent-listener", keeps_state=True)
+    assert listed(again) == {"skill-a": "UNKNOWN"}
+
+
+async def test_a_replayed_datagram_is_refused_after_a_restart_too(start):
+    provider, listener = await start(), await start("agent-listener", keeps_state=True)
+    provider.announce([offer()])
+    await until(lambda: listed(listener) == {"skill-a": "HEALTHY"})
+    [link] = listener._links
+    before = dict(link.node.gate.replay.newest())
+    await listener.stop()
+
+    again = await start("agent-listener", keeps_state=True)
+    [link] = again._links
+    after = dict(link.node.gate.replay.newest())
+    assert before
+    assert all(after[stream] >= at for stream, at in before.items())
+
+
+async def test_without_an_interface_there_is_no_local_network(start):
+    with pytest.raises(FetchError) as caught:
+        await start(interfaces=("eth-nowhere",))
+    assert caught.value.code == "LAN_UNAVAILABLE"
+    assert "eth-nowhere" in caught.value.message
+
+
+async def test_a_network_that_fails_is_counted_and_looked_at_again(start, monkeypatch):
+    first, second = await start(), await start()
+    sender = first._links.open_links()[0].driver.sockets
+
+    def fail(*_):
+        raise OSError(errno.ENODEV, "No such device")
+
+    with monkeypatch.context() as failing:
+        failing.setattr(sender, "_sender", type("Failing", (), {"sendto": fail})())
+        first.announce([offer()])
+    assert first.counters["send: No such device"]
+
+    await until(lambda: listed(second) == {"skill-a": "HEALTHY"})
+    assert first._links.open_links()[0].driver.sockets is not sender
+
+
+async def test_who_listens_is_told_until_the_agent_stops(start):
+    first = await start()
+    changes = first.listen()
+    first.announce([offer()])
+    await until(lambda: listed(first))
+    await first.stop()
+    kinds = [change.kind async for change in changes]
+    assert kinds[0] == "registered"
+    assert "left" in kinds

@@ -1,0 +1,90 @@
+"""Probes of endpoints: answered, refused, shared, and bounded."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+
+import pytest
+
+from skillwire.adapters.lan.probe import Prober
+
+
+@pytest.fixture
+def listening():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
+
+
+def test_an_endpoint_that_takes_a_connection_answers(listening):
+    async def main():
+        return await Prober().answers("127.0.0.1", listening)
+
+    assert asyncio.run(main())
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "no such host", "::ffff:0:0:0:1%nowhere"])
+def test_an_endpoint_that_takes_none_does_not(host):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+
+    async def main():
+        return await Prober().answers(host, port)
+
+    assert not asyncio.run(main())
+
+
+def test_who_asks_for_the_same_endpoint_at_once_gets_one_connection(listening, monkeypatch):
+    connected = []
+    connect = asyncio.open_connection
+
+    async def counting(*place):
+        connected.append(place)
+        return await connect(*place)
+
+    monkeypatch.setattr(asyncio, "open_connection", counting)
+
+    async def main():
+        prober = Prober()
+        return await asyncio.gather(*(prober.answers("127.0.0.1", listening) for _ in range(20)))
+
+    assert all(asyncio.run(main()))
+    assert connected == [("127.0.0.1", listening)]
+
+
+def test_a_stranger_cannot_have_more_connections_made_than_a_few_at_once(monkeypatch):
+    running, most = 0, 0
+
+    async def slow(*_):
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0.001)
+        running -= 1
+        raise ConnectionRefusedError
+
+    monkeypatch.setattr(asyncio, "open_connection", slow)
+
+    async def main():
+        prober = Prober()
+        return await asyncio.gather(*(prober.answers("127.0.0.1", port) for port in range(1, 3000)))
+
+    assert not any(asyncio.run(main()))
+    assert most == 32
+
+
+def test_what_is_under_way_ends_with_the_prober(monkeypatch):
+    async def never(*_):
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(asyncio, "open_connection", never)
+
+    async def main():
+        prober = Prober()
+        asking = asyncio.ensure_future(prober.answers("127.0.0.1", 1))
+        await asyncio.sleep(0)
+        await prober.stop()
+        return await asyncio.gather(asking, return_exceptions=True)
+
+    [outcome] = asyncio.run(main())
+    assert isinstance(outcome, asyncio.CancelledError)

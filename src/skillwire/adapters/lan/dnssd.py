@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from skillwire.protocols.skill_discovery.route_agent import Offer
 
 MISSING: Final = 'mDNS is off: pip install "skillwire[lan]"'
+#: What the extra installs.
+_LIBRARIES: Final = frozenset({"zeroconf", "ifaddr"})
 _NOTHING: Final[Mapping[str, HealthStatus]] = {}
 
 
@@ -89,7 +91,9 @@ class DnsSd:
         """Begin to listen and to look; where that cannot be, say why in :attr:`note`."""
         try:
             library, failure, browser, responder = await asyncio.to_thread(_import)
-        except ImportError:
+        except ModuleNotFoundError as error:
+            if (error.name or "").partition(".")[0] not in _LIBRARIES:
+                raise
             self.note = MISSING
             return
         try:

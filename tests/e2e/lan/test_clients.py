@@ -17,6 +17,7 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.support.terminal import Terminal
 
 from skillwire import AsyncClient, Client, TrustError
 
@@ -271,6 +272,31 @@ def test_a_scene_that_nobody_provides_is_found_elsewhere_installed_and_provided(
     process.send_signal(signal.SIGINT)
     assert process.wait(PATIENCE) == 0
     assert "error[DISC_007]" in lan.run("scene", "join", "printer", code=3).stderr
+
+
+def test_on_a_terminal_the_user_chooses_agrees_and_provides(lan, tmp_path):
+    skills = tmp_path / "source"
+    for name in ("page-printer", "page-reader"):
+        write_skill(skills, name, capabilities=("print-page",), scenes=())
+    _, said = lan.start("source", "serve", skills, "--port", 0)
+    source = said(r"at http://([\d.]+:\d+)")[1]
+    command = [sys.executable, "-m", "skillwire", "scene", "request", "page", "--from", source]
+    with Terminal(command, cwd=tmp_path, environment=lan.environment("maker")) as terminal:
+        screen = terminal.until("Which one shall be installed?")
+        wanted = 1 + [f"{source}/page-reader" in line for line in screen.splitlines() if f" {source}/" in line].index(
+            True
+        )
+        terminal.type(f"{wanted}\r").until("Trust it?")
+        terminal.type("y\r").until("Provide page to the local network")
+        assert (tmp_path / ".agents/skills/page-reader/SKILL.md").is_file()
+        terminal.type("y\r").until("on the LAN")
+        assert lan.ask("scene", "request", "page", "--unverified")["skill_id"] == "page-reader"
+        terminal.type("\x03")
+        assert terminal.wait() == 0
+    with Terminal(command, cwd=tmp_path, environment=lan.environment("other")) as terminal:
+        terminal.until("Which one shall be installed?")
+        terminal.type("\r")
+        assert terminal.wait() == 2
 
 
 def test_a_certified_client_uses_certified_skills_without_a_word_and_is_given_a_key(lan, tmp_path):

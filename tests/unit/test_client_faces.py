@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from skillwire import AsyncClient, AsyncRemoteSkill, AsyncRpcSkills, Client, RemoteSkill, RpcSkills
+from skillwire import AsyncClient, AsyncLan, AsyncRemoteSkill, AsyncRpcSkills, Client, Lan, RemoteSkill, RpcSkills
 
 PROJECT = Path(__file__).parents[2]
 PAGE = (PROJECT / "docs" / "how-to" / "use-the-sdk.md").read_text()
@@ -29,7 +29,7 @@ def test_the_synchronous_client_is_written_from_the_other():
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-KINDS = [(Client, AsyncClient), (RemoteSkill, AsyncRemoteSkill), (RpcSkills, AsyncRpcSkills)]
+KINDS = [(Client, AsyncClient), (RemoteSkill, AsyncRemoteSkill), (RpcSkills, AsyncRpcSkills), (Lan, AsyncLan)]
 
 
 @pytest.mark.parametrize(("blocking", "awaited"), KINDS)
@@ -41,7 +41,7 @@ def test_both_have_the_same_verbs_with_the_same_arguments(blocking, awaited):
         assert inspect.isgeneratorfunction(verb) == inspect.isasyncgenfunction(other)
         assert not inspect.iscoroutinefunction(verb)
         is_awaited = inspect.iscoroutinefunction(other) or inspect.isasyncgenfunction(other)
-        assert is_awaited or name in {"set_token", "rpc"}
+        assert is_awaited or name in {"set_token", "rpc", "listen"}
 
 
 @pytest.mark.parametrize(

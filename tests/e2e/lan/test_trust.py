@@ -94,6 +94,7 @@ async def test_who_is_certified_is_verified_and_who_is_not_is_listed_all_the_sam
     assert [row.agents for row in folder.all()] == [("agent-001",)]
 
 
+@pytest.mark.spec("SDP-revocation")
 async def test_who_is_revoked_is_forgotten_and_refused_at_once_without_a_restart(start, tmp_path):
     folder = AuthorityFolder.create(tmp_path / "authority", "Test", time.time())
     files = {

@@ -90,6 +90,7 @@ def test_nobody_takes_the_place_of_who_is_certified(lan, world):
     assert stopped["forged"] > 0
 
 
+@pytest.mark.spec("SDP-revocation")
 @pytest.mark.spec("SDP-certificate-chain")
 def test_who_is_revoked_is_forgotten_when_it_is_known_and_refused_when_it_comes(lan, world):
     identity = world.identity("agent-001")

@@ -119,6 +119,7 @@ def renewal(trust, settings, clock, **options):
 class TestRenewal:
     """The agent's side."""
 
+    @pytest.mark.spec("SDP-renewal")
     async def test_a_certificate_is_renewed_after_two_thirds_of_its_life_for_the_same_names(
         self, trust, settings, clock, desk, authority
     ):

@@ -76,6 +76,7 @@ async def refused(work):
     return caught.value
 
 
+@pytest.mark.spec("SDP-connection-secret")
 async def test_who_is_certified_is_given_a_key_and_nothing_of_it_is_logged(world, serve, caplog):
     caplog.set_level(logging.DEBUG)
     server = await serve()
@@ -269,6 +270,7 @@ class Store:
         return list(self.tokens.values())
 
 
+@pytest.mark.spec("SDP-connection-secret")
 def test_a_key_is_a_token_for_one_skill_and_one_hour_and_not_made_for_each_question():
     now = [time.time()]
     store: Any = Store()

@@ -42,11 +42,12 @@ class Hints:
         self._dnssd = DnsSd(self._hosts(), agent_id, self._found, self._gone, key_id=self._key_id)
         self._has_news = asyncio.Event()
         self._running: asyncio.Task[None] | None = None
+        self._failure = ""
 
     @property
     def note(self) -> str:
         """Why mDNS is off; empty when it is not."""
-        return self._dnssd.note
+        return self._dnssd.note or self._failure
 
     @property
     def counters(self) -> Mapping[str, int]:
@@ -56,6 +57,7 @@ class Hints:
     def start(self) -> None:
         """Begin."""
         self._running = asyncio.get_running_loop().create_task(self._run())
+        self._running.add_done_callback(self._ended)
 
     def announce(self, offers: Iterable[Offer]) -> None:
         """Publish exactly these."""
@@ -87,6 +89,14 @@ class Hints:
             await self._dnssd.use(self._hosts())
             await self._dnssd.publish(self._offers, self._statuses)
             await self._has_news.wait()
+
+    def _ended(self, running: asyncio.Task[None]) -> None:
+        """Say so when mDNS has ended by a fault of ours or of the library; multicast goes on without."""
+        error = None if running.cancelled() else running.exception()
+        if error is not None:
+            self._failure = f"mDNS is off, since it failed: {error!r}"
+            what = {"message": "mDNS has failed", "exception": error, "task": running}
+            running.get_loop().call_exception_handler(what)
 
     def _key_id(self) -> str:
         return key_id_of(public_key_of(self._identity.certificate))

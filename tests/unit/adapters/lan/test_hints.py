@@ -118,3 +118,18 @@ async def test_without_the_extra_the_agent_notes_what_to_install(agents, monkeyp
     async with asyncio.timeout(SECONDS):
         await asyncio.wait([agent._hints._running])
     assert agent.notes == (MISSING,)
+
+
+async def test_a_fault_ends_mdns_alone_and_is_said(agents, monkeypatch):
+    async def fail(*_):
+        raise RuntimeError("broken")
+
+    faults = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, what: faults.append(what["exception"]))
+    monkeypatch.setattr("skillwire.adapters.lan.dnssd.DnsSd.publish", fail)
+    agent = await agents()
+    async with asyncio.timeout(SECONDS):
+        await asyncio.wait([agent._hints._running])
+    assert agent.notes == ("mDNS is off, since it failed: RuntimeError('broken')",)
+    assert [str(fault) for fault in faults] == ["broken"]
+    assert agent.snapshot().agent_id == agent.agent_id

@@ -84,8 +84,10 @@ def test_a_goodbye_that_comes_by_two_ways_is_told_once(seen):
 
     assert seen.kinds == ["left", "scene"]
     left, scene = seen.told
-    assert left.skill and left.skill.host == FOUR
-    assert scene.scene and scene.scene.members == ()
+    assert left.skill
+    assert left.skill.host == FOUR
+    assert scene.scene
+    assert scene.scene.members == ()
 
 
 def test_a_skill_that_leaves_one_address_goes_on_at_the_other(seen):
@@ -142,8 +144,8 @@ def test_the_members_of_a_scene_are_ranked_as_all_agents_rank_them():
     seen.register(FOUR, skill="skill-a")
     seen.view.tell_rest()
 
-    [change] = [change for change in seen.told if change.scene]
-    assert [(member.skill_id, member.role) for member in change.scene.members] == [
+    [scene] = [change.scene for change in seen.told if change.scene]
+    assert [(member.skill_id, member.role) for member in scene.members] == [
         ("skill-c", "PRIMARY"),
         ("skill-a", "BACKUP"),
         ("skill-b", "BACKUP"),

@@ -40,7 +40,7 @@ class Servers(SimulatedPublisher):
 
     @property
     def bodies(self):
-        return [json.loads(request.body)["inputs"] for request in self.requests if request.method == "POST"]
+        return [json.loads(request.body or b"")["inputs"] for request in self.requests if request.method == "POST"]
 
 
 @pytest.fixture

@@ -33,6 +33,18 @@ def _never(_: object = None) -> bool:
     return False
 
 
+class Numbered(NamedTuple):
+    """What tells a certificate from all others: the name of its issuer, DER, and its number there."""
+
+    issuer: bytes
+    serial_number: int
+
+
+def numbered(certificate: x509.Certificate) -> Numbered:
+    """Return what tells a certificate from all others."""
+    return Numbered(certificate.issuer.public_bytes(), certificate.serial_number)
+
+
 class Certified(NamedTuple):
     """What a certificate says, and whether somebody whom we trust says it.
 
@@ -70,7 +82,7 @@ class Chain:
         roots: Sequence[bytes] = (),
         intermediates: Sequence[bytes] = (),
         *,
-        is_revoked: Callable[[x509.Certificate], bool] = _never,
+        is_revoked: Callable[[Numbered], bool] = _never,
         takes_strangers: bool = True,
     ) -> None:
         self._store = Store([x509.load_der_x509_certificate(root) for root in roots]) if roots else None
@@ -103,9 +115,10 @@ class Chain:
                 leaf.verify_directly_issued_by(leaf)
             return Certified(key, False, *_names(leaf), until.timestamp())
         chain = self._way_to_root(leaf, now)
-        if not chain or self._is_any_revoked(chain):
+        numbers = [numbered(one) for one in chain]
+        if not chain or self._is_any_revoked(numbers):
             return None
-        is_revoked = partial(self._is_any_revoked, chain)
+        is_revoked = partial(self._is_any_revoked, numbers)
         return Certified(key, True, *_names(leaf), until.timestamp(), is_revoked)
 
     def _way_to_root(self, leaf: x509.Certificate, now: float) -> Sequence[x509.Certificate]:
@@ -118,8 +131,8 @@ class Chain:
             return ()
         return chain if all(key_of(one) and one.signature_algorithm_oid == _SIGNED for one in chain) else ()
 
-    def _is_any_revoked(self, chain: Sequence[x509.Certificate]) -> bool:
-        return any(self._is_revoked(one) for one in chain)
+    def _is_any_revoked(self, numbers: Sequence[Numbered]) -> bool:
+        return any(self._is_revoked(one) for one in numbers)
 
 
 def names_of(certificate: bytes) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:

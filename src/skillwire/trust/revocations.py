@@ -22,6 +22,8 @@ from skillwire.trust.ecdsa import key_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from skillwire.trust.certificates import Numbered
+
 _SIGNED: Final = SignatureAlgorithmOID.ECDSA_WITH_SHA256
 _BEGIN: Final = b"-----BEGIN X509 CRL-----"
 _CLOCKS: Final = 300.0  # seconds that clocks may differ
@@ -65,9 +67,9 @@ class Revocations:
         self._held |= newer
         return bool(newer)
 
-    def is_revoked(self, certificate: x509.Certificate) -> bool:
+    def is_revoked(self, certificate: Numbered) -> bool:
         """Whether the issuer of a certificate has taken it back."""
-        held = self._held.get(certificate.issuer.public_bytes())
+        held = self._held.get(certificate.issuer)
         return held is not None and certificate.serial_number in held.serials
 
     def ends(self) -> float | None:

@@ -23,7 +23,7 @@ from skillwire.protocols.skill_discovery.messages import ChallengeResponse
 from skillwire.testing.virtual_clock import EPOCH
 from skillwire.trust.authority import CertificateAuthority
 from skillwire.trust.certificate_requests import Names, make_request, read_request
-from skillwire.trust.certificates import Chain
+from skillwire.trust.certificates import Chain, numbered
 from skillwire.trust.ecdsa import AGENT, new_key, self_signed
 from skillwire.trust.revocations import Revocations
 
@@ -249,7 +249,7 @@ class TestRevocations:
         known = Revocations([*world.authorities, other.certificate])
         leaf = world.identity("agent-001")
         assert known.take(other.revocations({serial(leaf): EPOCH}, EPOCH, number=9), EPOCH)
-        assert not known.is_revoked(x509.load_der_x509_certificate(leaf.certificate))
+        assert not known.is_revoked(numbered(x509.load_der_x509_certificate(leaf.certificate)))
 
     def test_the_root_takes_an_authority_back(self):
         world = World(EPOCH)

@@ -32,7 +32,7 @@ class FakeLanAgent:
         self.scenes = []
         self.counters = {"forged": 2}
         self.received = 7
-        self.notes = ()
+        self.notes: tuple[str, ...] = ()
         self.left = None
         self.is_started = asyncio.Event()
         self.was_told = asyncio.Event()

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, cast
+
 import pytest
 
 from skillwire.adapters.lan.agent import LanAgent
+from skillwire.errors import TrustError
 from skillwire.protocols.skill_discovery.configuration import LanSettings
 from skillwire.protocols.skill_discovery.events import Acknowledged
 from skillwire.protocols.skill_discovery.identity import GroupKey
 from skillwire.protocols.skill_discovery.messages import Outcome
 from skillwire.wire.node import Peer
+
+if TYPE_CHECKING:
+    from skillwire.adapters.lan.link import Link
 
 KEY = GroupKey(b"a secret that all of us share")
 
@@ -24,10 +30,12 @@ KEY = GroupKey(b"a secret that all of us share")
     ],
 )
 def test_a_refusal_is_told(status, codes):
-    told = []
+    told: list[TrustError] = []
     settings = LanSettings(agent_id="agent-001")
     agent = LanAgent(settings, identity=KEY, authority=KEY, keeps_state=False, on_refused=told.append)
-    agent._take(None, [Acknowledged("skill-a", Peer("192.0.2.1", 54321), status, "the clock\x1b[2J is wrong")])
+    agent._take(
+        cast("Link", None), [Acknowledged("skill-a", Peer("192.0.2.1", 54321), status, "the clock\x1b[2J is wrong")]
+    )
     assert [error.code for error in told] == codes
     assert all("192.0.2.1 does not register skill-a" in error.message for error in told)
     assert not any("\x1b" in error.message for error in told)

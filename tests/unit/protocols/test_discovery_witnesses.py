@@ -217,7 +217,11 @@ def impostor(lan, source, scene="auth"):
             info = m.ConnectionInfo("http", EVIL, 80, endpoint=f"{EVIL}:80")
             told = m.SceneAnswer(f"{scene}-001", f"group-{scene}-001", info, m.SkillInfo("skill-a", "6.6.6"))
             response = m.SceneJoinResponse("asker", told, int(lan.moment(C).wall * 1000))
-            lan.inject(encode(response), source, C)
+            if source is None:  # it sends the answer itself, and can prove that
+                data, member = encode(response), lan._hosts[C].peer
+                lan.do(EVIL, lambda node, now: node._outbox.send(data, now, member))
+            else:
+                lan.inject(encode(response), source, C)
 
     lan._send = answer
 
@@ -230,9 +234,10 @@ def test_who_is_certified_counts_before_who_is_faster(proves):
     start(lan, EVIL, own("evil"), name="evil", roles=(OFFERS,))
     asker(lan)
     lan.run(2)
-    impostor(lan, lan._hosts[EVIL].peer if proves else Peer(EVIL, 9))
+    impostor(lan, None if proves else Peer(EVIL, 9))
     joined = request_scene(lan)
     assert [(one.answer.connection_info.host, one.is_verified) for one in joined] == [(AGENT, True)]
+    assert (lan.nodes[C].ring.agent_at(lan._hosts[EVIL].peer, lan.clock.steady) == "evil") is proves
 
 
 @pytest.mark.spec("SDP-answer-proof")

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from skillwire.adapters.lan.agent import LanAgent
-from skillwire.errors import TrustError
 from skillwire.protocols.skill_discovery.configuration import LanSettings
 from skillwire.protocols.skill_discovery.events import Acknowledged
 from skillwire.protocols.skill_discovery.identity import GroupKey
@@ -16,6 +15,7 @@ from skillwire.wire.node import Peer
 
 if TYPE_CHECKING:
     from skillwire.adapters.lan.link import Link
+    from skillwire.errors import TrustError
 
 KEY = GroupKey(b"a secret that all of us share")
 

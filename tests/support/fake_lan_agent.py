@@ -61,7 +61,7 @@ class FakeLanAgent:
         return LanSnapshot(self.agent_id, 100.0, tuple(self.skills), tuple(self.scenes))
 
     def listen(self):
-        queue = asyncio.Queue()
+        queue: asyncio.Queue[LanChange | None] = asyncio.Queue()
         self.listeners.append(queue)
 
         async def changes():

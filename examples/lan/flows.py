@@ -1,8 +1,8 @@
 """The six flows of the text's figures, each between processes of its own.
 
-The MCPAgent is ``skillwire lan --json``, which keeps a registry and prints what changes in it; the skill is ``skillwire
-serve --lan``; the consumer is a command, or a program with the SDK. All of them are agents and keep a registry, so more
-is said than a figure draws; what is numbered is what it draws.
+The MCPAgent and the skill are ``skillwire serve --lan``, one of them with no skills; the consumer is a command, or a
+program with the SDK. Beside the MCPAgent ``skillwire lan --json`` prints what is registered: it hears the same, and
+answers nobody. Every server keeps a registry, so more is said than a figure draws; what is numbered is what it draws.
 """
 
 from __future__ import annotations
@@ -55,6 +55,7 @@ class Cast:
     def __init__(self, stage: Stage, machines: list[Machine], beat: int) -> None:
         self.stage = stage
         self.beat = beat
+        self.trust = UNVERIFIED
         self.machines = dict(zip(("MCPAgent", "Skill", "Consumer"), machines, strict=True))
         for name in self.machines:
             self.configure(name)
@@ -72,16 +73,19 @@ class Cast:
         )
         self.stage.home(name, text)
 
-    def watch(self) -> Actor:
-        """Start who keeps the registry, and wait until it does."""
-        actor = self.start("MCPAgent", "lan --json", shows=False)
-        self.stage.wait_for(actor, "{")
-        return actor
+    def watch(self) -> None:
+        """Start who keeps the registry, and who shows it."""
+        (self.stage.workplace("MCPAgent") / "no-skills").mkdir()
+        keeper = self.serve("no-skills", "MCPAgent")
+        self.configure("Observer", self.trust, like="MCPAgent")
+        observer = self.start("Observer", "lan --json", shows=False)
+        self.stage.wait_for(keeper, "on the LAN")
+        self.stage.wait_for(observer, "snapshot")
 
     def serve(self, folder: str, name: str = "Skill", options: str = "") -> Actor:
         """Serve a folder on the network."""
         machine = self.machines[name]
-        port = "0" if machine.host.startswith("127.") else "8000"
+        port = "0" if machine.host.startswith("127.") or name != "Skill" else "8000"
         return self.start(
             name, f"serve {folder} --lan --host {machine.host} --port {port} {options}", shows=False
         )
@@ -149,7 +153,7 @@ def scene_request(cast: Cast) -> None:
     cast.stage.figure(
         box("query elsewhere", "Installer", "looking elsewhere"),
         box("install skill (user choice)", "Installer", "added badge-printing"),
-        box("create scene group", "MCPAgent", '"scene"', "group-reception-001"),
+        box("create scene group", "Observer", '"scene"', "group-reception-001"),
     )
     cast.start("Installer", f"scene request reception badge-print --from {address} --yes --provide")
     cast.stage.play()
@@ -169,7 +173,7 @@ def health(cast: Cast) -> None:
     _wait_until_listed(cast, "guest-directory")
     cast.stage.say("somebody spoils its SKILL.md: what is served goes on, and is DEGRADED")
     cast.stage.figure(
-        box("update health status", "MCPAgent", '"staff-directory"', '"DEGRADED"'),
+        box("update health status", "Observer", '"staff-directory"', '"DEGRADED"'),
         sent("1", "SKILL_HEARTBEAT", "Skill", having=";DEGRADED;"),
     )
     (cast.stage.workplace("Skill") / "office" / "staff-directory" / "SKILL.md").write_text("---\n")
@@ -177,7 +181,7 @@ def health(cast: Cast) -> None:
     member = cast.start("Consumer", "scene join auth --follow")
     cast.stage.wait_for(member, "following")
     cast.stage.figure(
-        box("missed 3 heartbeats: mark UNHEALTHY", "MCPAgent", "staff-directory", '"UNHEALTHY"'),
+        box("missed 3 heartbeats: mark UNHEALTHY", "Observer", "staff-directory", '"UNHEALTHY"'),
         sent("2", "SCENE_EVENT", "MCPAgent", "Consumer", having="staff-directory;UNHEALTHY"),
     )
     cast.stage.say("it is killed: no goodbye")
@@ -195,7 +199,7 @@ def unregistration(cast: Cast) -> None:
     cast.stage.wait_for(member, "following")
     cast.stage.figure(
         sent("1", "SKILL_UNREGISTER", "Skill", having=";SHUTDOWN;"),
-        box("remove from registry", "MCPAgent", '"left"', "staff-directory"),
+        box("remove from registry", "Observer", '"left"', "staff-directory"),
         sent("*", "SCENE_EVENT", "MCPAgent", "Consumer", having="MEMBER_LEFT"),
         sent("2", "SKILL_UNREGISTER_ACK", "MCPAgent", "Skill", having=";SUCCESS;"),
     )
@@ -209,13 +213,14 @@ def authentication(cast: Cast) -> None:
     cast.run("Authority", f"ca init {folder}/ca --name example")
     cast.run("Authority", f"ca issue {folder}/ca --agent skill-1 -o {folder}/for-skill")
     cast.run("Skill", f"key install {folder}/for-skill")
+    cast.trust = CERTIFIED.format(ca=folder / "ca")
     for name in ("MCPAgent", "Consumer"):
-        cast.configure(name, CERTIFIED.format(ca=folder / "ca"))
+        cast.configure(name, cast.trust)
     cast.stage.figure(
         sent("1", "SKILL_REGISTER", "Skill"),
         sent("2", "CHALLENGE", "MCPAgent", "Skill"),
         sent("3", "CHALLENGE_RESPONSE", "Skill", "MCPAgent"),
-        box("verify certificate, verify signature", "MCPAgent", "staff-directory", '"verified": true'),
+        box("verify certificate, verify signature", "Observer", "staff-directory", '"verified": true'),
         sent("4", "SKILL_REGISTER_ACK", "MCPAgent", "Skill", having=";SUCCESS;"),
     )
     cast.watch()
@@ -227,7 +232,7 @@ def authentication(cast: Cast) -> None:
 
 
 def _wait_until_listed(cast: Cast, skill: str) -> None:
-    cast.stage.until(lambda: cast.stage.has_said("MCPAgent", skill), f"MCPAgent lists {skill}")
+    cast.stage.until(lambda: cast.stage.has_said("Observer", skill), f"{skill} is listed")
 
 
 #: Section of the text → title, and what plays it.

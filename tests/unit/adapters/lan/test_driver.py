@@ -1,0 +1,140 @@
+"""What drives a node: everything is read, in few wakes, and the loop has time for other things meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections import Counter
+
+import pytest
+
+from skillwire.adapters.clock import moment
+from skillwire.adapters.lan.driver import Driver
+from skillwire.adapters.lan.interfaces import LinkAddress
+from skillwire.adapters.lan.multicast import LinkSockets
+from skillwire.protocols.skill_discovery.configuration import LanSettings
+from skillwire.wire.node import Datagram, Peer
+
+GROUP = "239.255.83.70"
+PATIENCE = 20.0
+
+
+class Node:
+    """Takes what comes, sends what it is told to, and wants to be told the time when it says so."""
+
+    def __init__(self):
+        self.heard: list[tuple[bytes, Peer]] = []
+        self.to_send: list[Datagram] = []
+        self.asked = 0
+        self.due: float | None = None
+        self.fired: list[float] = []
+
+    def receive(self, data, source, now):  # noqa: ARG002 - the form of a node
+        self.heard.append((data, source))
+
+    def datagrams_to_send(self, now):  # noqa: ARG002 - the form of a node
+        self.asked += 1
+        sends, self.to_send = self.to_send, []
+        return sends
+
+    def events(self, now):  # noqa: ARG002 - the form of a node
+        return []
+
+    def timer(self):
+        return self.due
+
+    def on_timer(self, now):
+        self.fired.append(now.steady)
+        self.due = None
+
+
+@pytest.fixture
+async def driven():
+    """Give a node, its driver, and the port of its group."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.bind(("127.0.0.1", 0))
+        port = sock.getsockname()[1]
+    node = Node()
+    driver = Driver(node, asyncio.get_running_loop(), lambda _: None)  # type: ignore[arg-type]  # as far as it is used
+    settings = LanSettings(group=GROUP, port=port)
+    driver.open(LinkSockets(LinkAddress("lo", 1, "127.0.0.1"), settings, Counter()))
+    yield node, driver, port
+    driver.end()
+
+
+def sender():
+    sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton("127.0.0.1"))
+    return sock
+
+
+async def until(condition):
+    """Wait until a condition holds."""
+    async with asyncio.timeout(PATIENCE):
+        while not condition():  # noqa: ASYNC110 - sockets tell nobody
+            await asyncio.sleep(0.01)
+
+
+async def test_a_burst_is_read_whole_in_few_wakes(driven):
+    node, _, port = driven
+    with sender() as sock:
+        for number in range(1000):
+            sock.sendto(b"%d" % number, (GROUP, port))
+        await until(lambda: len(node.heard) == 1000)
+    assert [data for data, _ in node.heard] == [b"%d" % number for number in range(1000)]
+    assert node.asked < 20
+
+
+async def test_a_steady_stream_wakes_the_loop_less_often_than_it_has_datagrams(driven):
+    node, _, port = driven
+    with sender() as sock:
+        for number in range(200):
+            sock.sendto(b"%d" % number, (GROUP, port))
+            await asyncio.sleep(0.002)
+        await until(lambda: len(node.heard) == 200)
+    assert node.asked < 100
+
+
+async def test_an_answer_goes_to_who_asked_from_a_port_of_its_own(driven):
+    node, driver, port = driven
+    with sender() as sock:
+        sock.sendto(b"question", (GROUP, port))
+        await until(lambda: node.heard)
+        [(_, source)] = node.heard
+        node.to_send.append(Datagram(b"answer", source))
+        driver.tend()
+        sock.settimeout(PATIENCE)
+        data, place = await asyncio.to_thread(sock.recvfrom, 2048)
+        assert data == b"answer"
+        assert place[1] != port
+        sock.sendto(b"thanks", place)
+        await until(lambda: len(node.heard) == 2)
+
+
+async def test_what_goes_to_the_group_is_heard_by_other_processes_of_this_machine(driven):
+    node, driver, _ = driven
+    node.to_send.append(Datagram(b"to all"))
+    driver.tend()
+    await until(lambda: node.heard)
+    assert node.heard[0][0] == b"to all"
+
+
+async def test_a_unicast_to_the_groups_port_does_not_get_in(driven):
+    node, _, port = driven
+    with sender() as sock:
+        sock.sendto(b"from elsewhere", ("127.0.0.1", port))
+        sock.sendto(b"to the group", (GROUP, port))
+        await until(lambda: node.heard)
+        assert [data for data, _ in node.heard] == [b"to the group"]
+
+
+async def test_the_timer_fires_when_it_is_due_and_goes_on_without_sockets(driven):
+    node, driver, _ = driven
+    driver.close()
+    due = node.due = moment().steady + 0.05
+    driver.tend()
+    await until(lambda: node.fired)
+    assert node.fired[0] >= due
+    node.to_send.append(Datagram(b"to nobody"))
+    driver.tend()
+    assert not node.to_send

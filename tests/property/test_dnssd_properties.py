@@ -11,7 +11,7 @@ from skillwire import limits
 from skillwire.errors import DecodeError, ValidationError
 from skillwire.protocols.skill_discovery import dnssd
 from skillwire.protocols.skill_discovery.dnssd import Advertised
-from skillwire.protocols.skill_discovery.messages import HealthStatus, Register, SkillType
+from skillwire.protocols.skill_discovery.messages import Endpoint, HealthStatus, Register, SkillType
 from skillwire.protocols.skill_discovery.route_agent import Offer
 
 LONG = st.from_regex(r"[A-Za-z0-9._-]{1,128}", fullmatch=True)
@@ -23,7 +23,9 @@ SKILLS = st.builds(
     Advertised, identifiers, identifiers, versions, KINDS, names, names, PATHS, told, KEYS, st.just(False)
 )
 AGENTS = st.builds(
-    lambda agent, version, *lists: Advertised(agent, "", version, None, *lists, dnssd.PATH),
+    lambda agent, version, capabilities, scenes: Advertised(
+        agent, version=version, capabilities=capabilities, scenes=scenes, path=dnssd.PATH
+    ),
     identifiers,
     versions,
     names,
@@ -113,13 +115,14 @@ def test_every_offer_is_an_instance_that_hints_at_it_or_is_left_out(agent, offer
     for entry in found[1:]:
         offer = by_skill[entry.skill_id]
         hint = dnssd.hint_of(entry.text, "h.local.", entry.host, entry.port)
-        cut = {"capabilities": hint.capabilities, "scenes": hint.scenes}
-        assert hint == Register(agent, *offer._replace(**cut), timestamp=0)
+        assert hint is not None
+        told = offer._replace(capabilities=hint.capabilities, scenes=hint.scenes)
+        assert hint == Register(agent, *told, 0)  # type: ignore[call-arg]  # mypy does not count the fields of an offer
 
 
 @pytest.mark.spec("SDP-mdns-services")
 def test_of_more_skills_than_two_hundred_the_first_are_published():
-    offers = [Offer(f"skill-{number}", "1.0.0", SkillType.TOOL, dnssd.Endpoint("h", 1)) for number in range(205)]
+    offers = [Offer(f"skill-{number}", "1.0.0", SkillType.TOOL, Endpoint("h", 1)) for number in range(205)]
     found, left_out = dnssd.instances_of("agent-001", offers, {"skill-3": HealthStatus.DEGRADED})
     assert [entry.skill_id for entry in found] == ["", *(f"skill-{number}" for number in range(200))]
     assert left_out == [f"skill-{number}" for number in range(200, 205)]
@@ -159,4 +162,5 @@ def test_a_hint_has_a_port(port):
 
 def test_who_names_no_agent_is_named_by_the_host():
     hint = dnssd.hint_of(b"\x04id=b\x07v=1.2.3", "printer.local.", "192.168.1.9", 8080)
+    assert hint is not None
     assert (hint.agent_id, hint.skill_id, hint.version, hint.skill_type) == ("printer", "b", "1.2.3", SkillType.TOOL)

@@ -8,9 +8,11 @@ from __future__ import annotations
 import asyncio
 import sys
 from secrets import token_hex
+from typing import Any
 
 import pytest
-from zeroconf import DNSOutgoing, DNSPointer
+from zeroconf._dns import DNSPointer
+from zeroconf._protocol.outgoing import DNSOutgoing
 from zeroconf.asyncio import AsyncServiceInfo, AsyncZeroconf
 
 from skillwire import limits
@@ -43,6 +45,7 @@ class Seen:
 
     def __init__(self, agent_id):
         self.agent_id = agent_id
+        self.browser: Any = None
         self.hints = {}
         self.told = []
         self._news = asyncio.Event()

@@ -6,6 +6,7 @@ import asyncio
 import dataclasses
 import sys
 from secrets import token_hex
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -17,9 +18,20 @@ from skillwire.protocols.skill_discovery.identity import GroupKey
 from skillwire.protocols.skill_discovery.messages import Endpoint, HealthStatus, SkillType
 from skillwire.protocols.skill_discovery.route_agent import Offer
 
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from skillwire.model.lan import LanChange
+
 KEY = GroupKey(b"a secret that all of us share")
 MDNS_ONLY = LanSettings(interfaces=("127.0.0.1",), multicast=False)
 SECONDS = 20
+
+
+class Agent(LanAgent):
+    """An agent that is listened to from its start."""
+
+    changes: AsyncIterator[LanChange]
 
 
 @pytest.fixture(autouse=True)
@@ -35,7 +47,7 @@ async def agents():
 
     async def start(settings=MDNS_ONLY, **changes):
         settings = dataclasses.replace(settings, **{"agent_id": f"agent-{token_hex(6)}"} | changes)
-        agent = LanAgent(settings, identity=KEY, authority=KEY, keeps_state=False)
+        agent = Agent(settings, identity=KEY, authority=KEY, keeps_state=False)
         agent.changes = agent.listen()
         await agent.start()
         started.append(agent)

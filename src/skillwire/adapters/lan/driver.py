@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 #: Seconds in which what comes is one wake of the loop: a thousand skills have hundreds of beats and timers a second.
 #: Whatever comes after a quiet moment is taken at once, and so is every answer.
-_GRAIN: Final = 0.025
+_GRAIN: Final = 0.05
 _DATAGRAMS: Final = logging.getLogger("skillwire.lan.datagrams")
 
 

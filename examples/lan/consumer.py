@@ -1,6 +1,6 @@
 """A consumer, with the SDK: finds who can read the organisation's data, and joins the scene of what it chose.
 
-    SKILLWIRE_HOME=... python consumer.py
+``SKILLWIRE_HOME=... python consumer.py`` is one more agent, with a home of its own.
 """
 
 import skillwire
@@ -8,7 +8,8 @@ import skillwire
 with skillwire.Client() as client:
     found = client.lan.discover(capabilities=["org-data-read"])
     for skill in found:
-        print(f"found {skill.skill_id} {skill.version} of {skill.agent_id or 'somebody'} at {skill.endpoint}, {skill.status}")
+        owner = skill.agent_id or "somebody"
+        print(f"found {skill.skill_id} {skill.version} of {owner} at {skill.endpoint}, {skill.status}")
     scene = found[0].scenes[0]
     result = client.lan.request_scene(scene, ["org-data-read"], join=True)
     if result.is_joined:

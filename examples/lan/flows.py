@@ -86,13 +86,13 @@ class Cast:
         """Serve a folder on the network."""
         machine = self.machines[name]
         port = "0" if machine.host.startswith("127.") or name != "Skill" else "8000"
-        return self.start(
-            name, f"serve {folder} --lan --host {machine.host} --port {port} {options}", shows=False
-        )
+        return self.start(name, f"serve {folder} --lan --host {machine.host} --port {port} {options}", shows=False)
 
     def start(self, name: str, command: str, *, shows: bool = True) -> Actor:
         """Start a command of an agent."""
-        return self.stage.start(name, self.machines[name], command.replace("HOST", self.machines[name].host), shows=shows)
+        return self.stage.start(
+            name, self.machines[name], command.replace("HOST", self.machines[name].host), shows=shows
+        )
 
     def run(self, name: str, command: str, *, expect: int = 0) -> str:
         """Run a command of an agent to its end."""
@@ -200,7 +200,7 @@ def unregistration(cast: Cast) -> None:
     cast.stage.figure(
         sent("1", "SKILL_UNREGISTER", "Skill", having=";SHUTDOWN;"),
         box("remove from registry", "Observer", '"left"', "staff-directory"),
-        sent("*", "SCENE_EVENT", "MCPAgent", "Consumer", having="MEMBER_LEFT"),
+        sent("*", "SCENE_EVENT", "MCPAgent", "Consumer", having="MEMBER_LEFT")._replace(is_box=True),
         sent("2", "SKILL_UNREGISTER_ACK", "MCPAgent", "Skill", having=";SUCCESS;"),
     )
     cast.stage.stop(skill, signal.SIGTERM)

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from _pytest.terminal import TerminalReporter
 
-# Two cores that other work shares make a slow example no finding. In CI examples are the same each time, so that a change
-# is refused for what it does; what luck finds is found before.
+# Two cores that other work shares make a slow example no finding. In CI examples are the same each time, so that a
+# change is refused for what it does; what luck finds is found before.
 settings.register_profile("skillwire", deadline=None, print_blob=True, derandomize="CI" in os.environ)
 settings.load_profile("skillwire")
 

@@ -62,8 +62,11 @@ class Lan(FakeNetwork):
     def heard(self, host, key):
         """Return when a skill was heard last at a host, by the steady clock, once what is held of it is verified."""
         node = self.nodes[host]
+        assert node.gate.held_beats is not None
         node.gate.held_beats.settle(key)
-        return node.registry.get(key).health.heard
+        listed = node.registry.get(key)
+        assert listed is not None
+        return listed.health.heard
 
     def _tell(self, host, event):
         self.told.append((self.clock.steady, host, event))

@@ -4,6 +4,7 @@ import re
 import tomllib
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -105,7 +106,7 @@ LATER = {
 
 def nested(values):
     """Return a document with values at their paths."""
-    document = {}
+    document: dict[str, Any] = {}
     for path, value in values.items():
         *tables, name = path.split(".")
         table = document

@@ -23,7 +23,7 @@ class Watched(Lan):
 
     def __init__(self, **options):
         self.loses = lambda host, message: False  # noqa: ARG005 - a stand-in
-        self.traffic = []
+        self.traffic: list[tuple[float, str, m.Message]] = []
         super().__init__(**options)
         self.node(R, REGISTRY)
         self.node(A, OFFERS)
@@ -51,6 +51,7 @@ def test_a_skill_whose_beats_are_lost_is_asked_and_beats_at_once():
     lan.loses = lambda _, message: isinstance(message, m.Heartbeat) and lan.clock.steady < heard + 11
     lan.run(heard + 11.9 - lan.clock.steady)
     listed = lan.nodes[R].registry.get(KEY)
+    assert listed is not None
     assert listed.health.heard > heard
     assert not listed.health.is_suspect
     assert What.STATUS not in [change.what for change in lan.events(Change)]

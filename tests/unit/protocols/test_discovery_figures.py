@@ -24,7 +24,7 @@ class Watch:
     """A registry with figures, which keeps what it tells and when."""
 
     def __init__(self, figures, count=1):
-        self.told = []
+        self.told: list[tuple[float, Change]] = []
         self.now = 0.0
         self.registry = Registry(figures, lambda change: self.told.append((self.now, change)))
         for number in range(count):
@@ -41,13 +41,20 @@ class Watch:
         self.run(at)
         self.registry.told(key, status, AT + int(at * 1000), at)
 
+    def status(self):
+        """Return how the skill is."""
+        listed = self.registry.get(KEY)
+        assert listed is not None
+        return listed.health.status
+
     def first(self, what, status=None):
         """Return when something was told first; None when it was not."""
         return next(
             (
                 at
                 for at, change in self.told
-                if change.what is what and (status is None or change.after.health.status is status)
+                if change.what is what
+                and (status is None or (change.after is not None and change.after.health.status is status))
             ),
             None,
         )
@@ -88,7 +95,7 @@ def held_down(figures, pause=2.0, falls=6):
         for _ in range(figures.good_beats):
             watch.beat(now := now + pause)
     since = now
-    while watch.registry.get(KEY).health.status is not HEALTHY:
+    while watch.status() is not HEALTHY:
         watch.beat(now := now + 1)
     return now - since
 
@@ -117,28 +124,33 @@ def probed(figures):
     return watch.first(What.SUSPECTED)
 
 
+def sent_in_a_minute(lan):
+    """Return what everybody sends in the next minute; nothing of it arrives."""
+    found: list[m.Message] = []
+    lan._send = lambda sender, datagram: found.append(decode(datagram.data))  # noqa: ARG005 - the form of a network
+    lan.run(60)
+    return found
+
+
 def asked(figures):
     """Return how often a dead skill is asked whether it is there."""
-    lan, sent = Lan(), []
+    lan = Lan()
     lan.node("10.0.0.1", REGISTRY, settings=figures)
     lan.node("10.0.0.2", OFFERS)
     lan.offer("10.0.0.2", "skill")
     lan.run(3)
     lan.crash("10.0.0.2")
-    lan._send = lambda sender, datagram: sent.append(decode(datagram.data))  # noqa: ARG005 - the form of a network
-    lan.run(60)
-    return len([one for one in sent if isinstance(one, m.RegisterAck) and one.message.endswith(SILENT_SKILL)])
+    answers = [one for one in sent_in_a_minute(lan) if isinstance(one, m.RegisterAck)]
+    return len([one for one in answers if one.message.endswith(SILENT_SKILL)])
 
 
 def beats(figures):
     """Return how many heartbeats a skill sends in a minute."""
-    lan, sent = Lan(), []
+    lan = Lan()
     lan.node("10.0.0.2", OFFERS, settings=figures)
     lan.offer("10.0.0.2", "skill")
     lan.run(10)
-    lan._send = lambda sender, datagram: sent.append(decode(datagram.data))  # noqa: ARG005 - the form of a network
-    lan.run(60)
-    return len([one for one in sent if isinstance(one, m.Heartbeat)])
+    return len([one for one in sent_in_a_minute(lan) if isinstance(one, m.Heartbeat)])
 
 
 @pytest.mark.spec("SDP-configuration-figures")

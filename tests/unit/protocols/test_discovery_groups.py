@@ -1,6 +1,7 @@
 """What members of a scene's group are told when little changes, and when much does."""
 
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -154,9 +155,10 @@ ACTS = st.tuples(
 @given(st.lists(ACTS, max_size=60))
 @settings(max_examples=25)
 def test_whatever_changes_a_member_knows_in_the_end_how_it_is(acts):
-    told, known, at = Told(), {}, AT
+    told, at = Told(), AT
+    known: dict[str, HealthStatus] = {}
     primary = None
-    sent = []
+    sent: list[tuple[float, Any]] = []
     for act, number, pause in acts:
         at += 1
         key = f"agent-{number:03}", "skill-org-feishu"

@@ -172,7 +172,7 @@ def test_whatever_comes_a_registration_outlasts_hints_and_the_books_are_right(ac
             for known in registered:
                 registry.told(known, HealthStatus.HEALTHY, AT + number, now)
         elif act == "unhint":
-            was_hint = (known := registry.get(key)) is not None and known.is_hint
+            was_hint = (found := registry.get(key)) is not None and found.is_hint
             assert registry.unhint(key) is was_hint
         else:
             version = "2.0.0" if act == "other hint" else "1.0.0"

@@ -10,7 +10,7 @@ from tests.support.lan import OFFERS, REGISTRY, Lan
 
 from skillwire.protocols.skill_discovery import messages as m
 from skillwire.protocols.skill_discovery.certified import ChainAuthority
-from skillwire.protocols.skill_discovery.codec import decode, encode_signed
+from skillwire.protocols.skill_discovery.codec import encode_signed
 from skillwire.protocols.skill_discovery.events import Acknowledged
 from skillwire.protocols.skill_discovery.identity import GroupKey
 from skillwire.protocols.skill_discovery.messages import Endpoint, HealthStatus, Outcome, Profile, Reason
@@ -28,11 +28,11 @@ PROFILES = pytest.mark.parametrize("profile", Profile)
 
 
 class World(Lan):
-    """A registry that takes whom the authority certifies, and nobody else; ``heard`` is what it heard of others."""
+    """A registry that takes whom the authority certifies, and nobody else; ``arrived`` is what it heard of others."""
 
     def __init__(self, *, strangers=False, profile=Profile.OPEN):
-        self.revoked = set()
-        self.heard = []
+        self.revoked: set[int] = set()
+        self.arrived: list[bytes] = []
         self.profile = profile
         chain = Chain(
             [root().certificate],
@@ -51,7 +51,7 @@ class World(Lan):
 
     def _deliver(self, receiver, data, source):
         if receiver.peer.host == R:
-            self.heard.append(data)
+            self.arrived.append(data)
         super()._deliver(receiver, data, source)
 
     @property
@@ -68,6 +68,12 @@ class World(Lan):
 
     def is_listed(self, key=KEY):
         return key in self.listed(R)
+
+    def taken(self):
+        """Return the skill as the registry lists it."""
+        listed = self.nodes[R].registry.get(KEY)
+        assert listed is not None
+        return listed
 
     def forge(self, data, host=EVIL):
         """Let a datagram arrive; return why it was stopped."""
@@ -94,7 +100,7 @@ def test_a_forged_registration_of_a_known_agent_is_refused(profile):
     at = int(world.moment(R).wall * 1000)
     forged = registration(at=at, version="6.6.6", endpoint=Endpoint(EVIL, 80))
     assert world.forge(encode_signed(forged, self_signed(AGENT, new_key(), NOW).sign, profile)) == {"forged"}
-    assert world.nodes[R].registry.get(KEY).registration.version == "0.7.0"
+    assert world.taken().registration.version == "0.7.0"
 
 
 @pytest.mark.spec("SDP-signature")
@@ -102,10 +108,11 @@ def test_a_registration_that_was_changed_on_its_way_is_refused():
     world = World()
     identity = certified()
     world.offers(identity)
-    data = encode_signed(registration(at=int(world.moment(R).wall * 1000)), identity.sign)
+    at = int(world.moment(R).wall * 1000)
+    data = encode_signed(registration(at=at), identity.sign)
     assert world.forge(data.replace(b";0.7.0;", b";0.7.1;"), A) == {"forged"}
     assert world.forge(data, A) == set()
-    assert world.nodes[R].registry.get(KEY).registration.timestamp == decode(data).timestamp
+    assert world.taken().registration.timestamp == at
 
 
 @pytest.mark.spec("SDP-signature")
@@ -130,7 +137,7 @@ def test_a_registration_by_hmac_is_refused_where_policy_says_ecdsa():
 def test_a_registration_that_is_replayed_after_the_goodbye_is_refused(profile):
     world = World(profile=profile)
     world.offers(certified())
-    taken = next(data for data in world.heard if data.startswith(b"SKILL_REGISTER:"))
+    taken = next(data for data in world.arrived if data.startswith(b"SKILL_REGISTER:"))
     world.do(A, lambda node, now: node.route_agent.withdraw(SKILL, Reason.SHUTDOWN, now))
     world.run(1)
     assert not world.is_listed()
@@ -145,7 +152,7 @@ def test_a_registration_that_is_replayed_after_the_goodbye_is_refused(profile):
 def test_a_registration_that_is_replayed_after_a_restart_of_the_registry_is_refused():
     world = World()
     world.offers(certified())
-    taken = next(data for data in world.heard if data.startswith(b"SKILL_REGISTER:"))
+    taken = next(data for data in world.arrived if data.startswith(b"SKILL_REGISTER:"))
     kept = dict(world.nodes[R].gate.replay.newest())
     world.crash(A)
     world.crash(R)
@@ -162,7 +169,7 @@ def test_an_older_registration_than_the_newest_is_refused():
     world.offers(identity)
     old = encode_signed(registration(at=AT - 20_000, version="0.6.0"), identity.sign)
     assert world.forge(old, A) == {"replayed"}
-    assert world.nodes[R].registry.get(KEY).registration.version == "0.7.0"
+    assert world.taken().registration.version == "0.7.0"
 
 
 @pytest.mark.spec("SDP-certificate-chain")
@@ -189,10 +196,10 @@ def test_a_registration_after_the_certificate_has_expired_is_refused():
     world.offers(certified(start=-7, days=7 + seconds / 86_400))
     assert world.is_listed()
     world.run(seconds)
-    before = world.nodes[R].registry.get(KEY)
+    before = world.taken()
     world.offer(A, SKILL, version="0.8.0")
     world.run(3)
-    after = world.nodes[R].registry.get(KEY)
+    after = world.taken()
     assert after.registration.version == before.registration.version == "0.7.0"
     assert not after.is_verified
     world.run(60)  # its endpoint answers probes, which puts off each step of its silence once
@@ -218,7 +225,7 @@ def test_what_was_registered_before_the_certificate_was_revoked_is_forgotten():
     assert world.listed(R) == {KEY: "HEALTHY"}
     world.revoked.add(serial(identity))
     world.run(6)
-    assert not world.nodes[R].registry.get(KEY).is_verified
+    assert not world.taken().is_verified
     world.run(22)  # its endpoint answers probes, which puts off each step of its silence once
     assert world.listed(R) == {KEY: str(HealthStatus.UNHEALTHY)}
     world.run(35)
@@ -254,10 +261,10 @@ def test_a_registration_by_whom_nobody_certified_is_refused_where_strangers_are(
 def test_a_registration_in_the_name_of_another_agent_is_refused():
     world = World()
     world.offers(certified())
-    before = world.nodes[R].registry.get(KEY)
+    before = world.taken()
     assert world.offers(center().issue(agents=["agent-666"]), EVIL, AGENT) == set()
-    assert world.nodes[R].registry.get(KEY).registration == before.registration
-    assert world.nodes[R].registry.get(KEY).host == A
+    assert world.taken().registration == before.registration
+    assert world.taken().host == A
 
 
 @pytest.mark.spec("SDP-certificate-name")
@@ -294,7 +301,7 @@ def test_a_registration_by_a_key_that_nobody_certified_does_not_replace_a_certif
     world = World(strangers=True)
     world.offers(certified())
     assert world.offers(self_signed(AGENT, new_key(), NOW), EVIL) <= {Outcome.UNAUTHORIZED}
-    listed = world.nodes[R].registry.get(KEY)
+    listed = world.taken()
     assert (listed.host, listed.is_verified) == (A, True)
 
 

@@ -94,6 +94,7 @@ def test_a_certificate_of_a_skill_vouches_for_that_skill():
     lan.offer(AGENT, "skill-b")  # which no registry takes, its own neither
     record = SkillRecord("skill-b", "1.0.0", Endpoint(AGENT, 8080), (), ())
     judgement = AUTHORITY.judge("x", center().issue(skills=["skill-a"]).certificate, EPOCH)
+    assert judgement is not None
     word = Word(Peer(AGENT, 5), "x", judgement)
     assert not word.vouches(record.skill_id, AGENT)
     assert word.vouches("skill-a", "192.168.9.9"), "it names the skill, wherever that is"
@@ -102,6 +103,7 @@ def test_a_certificate_of_a_skill_vouches_for_that_skill():
 @pytest.mark.spec("SDP-answer-proof")
 def test_a_certified_agent_vouches_for_hosts_that_it_is_certified_for():
     judgement = AUTHORITY.judge("a", certified("a", hosts=[OTHER]).certificate, EPOCH)
+    assert judgement is not None
     word = Word(Peer(AGENT, 5), "a", judgement)
     assert [word.vouches("skill", host) for host in (AGENT, OTHER, EVIL)] == [True, True, False]
     assert not word._replace(agent_id="b").vouches("skill", AGENT)

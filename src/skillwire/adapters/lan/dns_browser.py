@@ -141,20 +141,25 @@ class DnsBrowser:
         while self._waiting and len(self._asking) < limits.LAN_MDNS_RESOLVING:
             name = next(iter(self._waiting))
             del self._waiting[name]
-            self._asking[name] = self._loop.create_task(self._ask(name))
+            # What is asked for may be forgotten before its task takes its first step.
+            asking = self._loop.create_task(self._ask(self._types[name], name))
+            self._asking[name] = asking
+            asking.add_done_callback(lambda _, name=name: self._asked(name))
 
-    async def _ask(self, name: str) -> None:
-        info = AsyncServiceInfo(self._types[name], name)
+    async def _ask(self, service_type: str, name: str) -> None:
+        info = AsyncServiceInfo(service_type, name)
         try:
             is_told = await info.async_request(self._zeroconf, 1000 * limits.LAN_MDNS_SECONDS)
         except Error:  # the library was closed meanwhile, or cannot write such a name
             is_told = False
-        finally:
-            del self._asking[name]
         if not is_told:
             self._counters["mdns unresolved"] += 1
         elif name in self._types:
             self._tell(info)
+
+    def _asked(self, name: str) -> None:
+        """Give a turn to the next, however asking has ended."""
+        del self._asking[name]
         self._ask_next()
 
     def _tell(self, info: AsyncServiceInfo) -> None:

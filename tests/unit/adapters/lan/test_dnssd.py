@@ -11,6 +11,7 @@ from secrets import token_hex
 from typing import Any
 
 import pytest
+from zeroconf import ServiceStateChange
 from zeroconf._dns import DNSPointer
 from zeroconf._protocol.outgoing import DNSOutgoing
 from zeroconf.asyncio import AsyncServiceInfo, AsyncZeroconf
@@ -305,3 +306,39 @@ async def test_a_port_that_cannot_be_had_turns_mdns_off_with_the_reason(monkeypa
     await dnssd.start()
     await dnssd.stop()
     assert dnssd.note == "mDNS is off: Permission denied"
+
+
+@pytest.mark.parametrize("way", ["goodbye", "makes room", "fails"])
+async def test_a_turn_that_is_not_taken_to_its_end_is_free_again(seen, monkeypatch, way):
+    """A name is forgotten before its question takes the first step, or the question fails."""
+    monkeypatch.setattr(limits, "LAN_MDNS_RESOLVING", 1)
+    browser = seen.browser._browser
+    browser._waiting.clear()
+    while browser._asking:
+        await asyncio.wait(browser._asking.values())
+    asked, is_second_asked = [], asyncio.Event()
+
+    async def request(info, *_):
+        asked.append(info.name)
+        if info.name == second:
+            is_second_asked.set()
+        if way == "fails" and len(asked) == 1:
+            raise RuntimeError("a fault of the library")
+        return False
+
+    monkeypatch.setattr(AsyncServiceInfo, "async_request", request)
+    monkeypatch.setattr(browser._loop, "call_exception_handler", lambda _: None)
+    first, second = (f"{word}-{token_hex(4)}.{SERVICE_TYPES[0]}" for word in ("first", "second"))
+    browser._changed(None, SERVICE_TYPES[0], first, ServiceStateChange.Added)
+    assert first in browser._asking
+    if way == "goodbye":
+        browser._changed(None, SERVICE_TYPES[0], first, ServiceStateChange.Removed)
+    elif way == "makes room":
+        browser._useless = {first: None}
+        assert browser._make_room()
+    browser._changed(None, SERVICE_TYPES[0], second, ServiceStateChange.Added)
+    async with asyncio.timeout(SECONDS):
+        await is_second_asked.wait()
+        while browser._asking:
+            await asyncio.wait(browser._asking.values())
+    assert asked.count(second) == 1

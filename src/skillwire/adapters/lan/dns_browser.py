@@ -15,6 +15,7 @@ This module imports ``zeroconf``, and is itself imported when mDNS is used. Trus
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from zeroconf import Error, IPVersion, RecordUpdateListener, ServiceStateChange
@@ -144,7 +145,7 @@ class DnsBrowser:
             # What is asked for may be forgotten before its task takes its first step.
             asking = self._loop.create_task(self._ask(self._types[name], name))
             self._asking[name] = asking
-            asking.add_done_callback(lambda _, name=name: self._asked(name))
+            asking.add_done_callback(partial(self._asked, name))
 
     async def _ask(self, service_type: str, name: str) -> None:
         info = AsyncServiceInfo(service_type, name)
@@ -157,7 +158,7 @@ class DnsBrowser:
         elif name in self._types:
             self._tell(info)
 
-    def _asked(self, name: str) -> None:
+    def _asked(self, name: str, _: object) -> None:
         """Give a turn to the next, however asking has ended."""
         del self._asking[name]
         self._ask_next()

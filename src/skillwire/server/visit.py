@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from skillwire.server.audience import Audience, Audiences
     from skillwire.server.authentication import Authentication
     from skillwire.server.headers import Fields
+    from skillwire.server.problems import Problem
     from skillwire.server.publication import Publication
     from skillwire.server.revision import Revision
 
@@ -116,6 +117,21 @@ class Visit:
         """
         if len(self.scope.get("raw_path") or self.path) + len(self.scope["query_string"]) > limits.URL_LENGTH:
             raise Refusal(URL_TOO_LONG)
+
+    async def body(self, max_bytes: int, too_large: Problem) -> bytes:
+        """Return what was sent.
+
+        Raises:
+            Refusal: ``too_large``, it has more than ``max_bytes``.
+        """
+        body = bytearray()
+        while True:
+            message = await self.receive()
+            body += message.get("body", b"")
+            if len(body) > max_bytes:
+                raise Refusal(too_large)
+            if not message.get("more_body", False):
+                return bytes(body)
 
     async def identify(self, body: bytes = b"", *, scope: Scope | None = None) -> Asker:
         """Return who asks; call it once. ``scope`` when what they show stands elsewhere than in the request's own.

@@ -53,7 +53,7 @@ class CertificateDoors:
             return "service"
         if visit.method != "POST":
             raise Refusal(method_not_allowed(visit.method, _ALLOWED))
-        body = await _body(visit)
+        body = await visit.body(limits.LAN_RENEWAL_BYTES, _TOO_LARGE)
         if self._waiting >= _WAITING:
             raise Refusal(_CROWDED)
         self._waiting += 1
@@ -73,17 +73,6 @@ class CertificateDoors:
             return "service"
         await _send(visit, await asyncio.to_thread(self._desk.revocations))
         return "service"
-
-
-async def _body(visit: Visit) -> bytes:
-    body = bytearray()
-    while True:
-        message = await visit.receive()
-        body += message.get("body", b"")
-        if len(body) > limits.LAN_RENEWAL_BYTES:
-            raise Refusal(_TOO_LARGE)
-        if not message.get("more_body", False):
-            return bytes(body)
 
 
 async def _send(visit: Visit, answer: DeskAnswer) -> None:

@@ -159,7 +159,7 @@ class SearchDoor:
 
     async def _search(self, visit: Visit) -> bytes:
         try:
-            asked = read_search(await _body(visit))
+            asked = read_search(await visit.body(limits.CATALOG_SEARCH_BYTES, _TOO_LARGE))
             revision = await visit.revision()
             # It may take 20 ms, in which others wait for nothing.
             page = await asyncio.to_thread(revision.search.search, asked.query)
@@ -167,17 +167,6 @@ class SearchDoor:
             raise Refusal(Problem(400, error.code, error.message, written=encode_refusal(error))) from error
         skills = [revision.catalog.skills[name] for name in page.names]
         return encode_hits(asked, skills, page.next, site_of(visit.scope, self._base_url))
-
-
-async def _body(visit: Visit) -> bytes:
-    body = bytearray()
-    while True:
-        message = await visit.receive()
-        body += message.get("body", b"")
-        if len(body) > limits.CATALOG_SEARCH_BYTES:
-            raise Refusal(_TOO_LARGE)
-        if not message.get("more_body", False):
-            return bytes(body)
 
 
 async def _answer(visit: Visit, body: bytes) -> None:

@@ -13,7 +13,7 @@ from tests.support.publishing import Asgi
 
 from skillwire.model.lan import FoundVia, LanMember, LanScene
 from skillwire.server import app
-from skillwire.server.lan import service
+from skillwire.server.lan import service, stream
 
 SECRETS = ("omega-plan", "staff-guide")
 PATHS = ("/lan.json", "/lan/events")
@@ -188,6 +188,31 @@ async def test_the_stream_ends_with_the_agent(serve, operator):
     await reader.next()
     await site.application.leave()
     await reader.ended()
+
+
+async def test_who_may_look_no_more_is_told_nothing_however_much_happens(serve, monkeypatch):
+    monkeypatch.setattr(stream, "_BELIEVED", 0.0)
+    site = await serve()
+    parts: asyncio.Queue[Any] = asyncio.Queue()
+    answers = [True, False]
+
+    async def may_look():
+        return answers.pop(0)
+
+    async def stay():
+        await asyncio.Event().wait()
+        return {"type": "http.disconnect"}
+
+    streams = stream.LanStreams(site.lan, heartbeat=3600.0)
+    task = asyncio.create_task(streams.serve(may_look, stay, parts.put))
+    async with asyncio.timeout(20):
+        assert (await parts.get())["status"] == 200
+        assert (await parts.get())["body"].startswith(b"event: snapshot\n")
+        for number in range(3):
+            site.agent.tell("status", lan_skill(f"skill-{number}"))
+        await task
+    assert b"skill-0" in parts.get_nowait()["body"]
+    assert parts.get_nowait() == {"type": "http.response.body", "body": b""}
 
 
 async def test_nothing_of_a_closed_skill_is_told_to_anybody(serve, operator):

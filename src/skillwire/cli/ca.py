@@ -157,8 +157,8 @@ def issue(
 def revoke(*, output: Output, folder: Path, which: str, dry_run: bool) -> None:
     """Take certificates back: WHICH is a serial number, or an agent or skill whose certificates are all meant.
 
-    revocations.pem is signed anew. Agents that are told of it refuse the certificate within seconds, whatever they
-    knew before.
+    Those that were renewed from them go with them. revocations.pem is signed anew. Agents that are told of it refuse
+    the certificate within seconds, whatever they knew before.
     """
     folder_ = _open(folder)
     rows = folder_.find(which, time.time()) if dry_run else folder_.revoke(which, time.time())

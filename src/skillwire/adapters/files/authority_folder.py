@@ -120,6 +120,7 @@ class AuthorityFolder:
         Raises:
             NotFoundError: ``CA_FOLDER`` when the key was put away. TrustError: ``CA_PASSPHRASE``.
             StorageError: ``LAN_KEYS``, ``STORAGE``.
+            TrustError: ``CERTIFICATE_REFUSED`` when the certificate that asks was taken back meanwhile.
             ValidationError: ``CERTIFICATE_REQUEST``.
         """
         from skillwire.adapters.files.lan_keys import life_of  # noqa: PLC0415 - only to issue
@@ -130,6 +131,8 @@ class AuthorityFolder:
         row = IssuedRow(serial_of(leaf), *names, now, life_of(leaf)[1], renews=renews)
         with _alone(self.folder):
             rows, number = self._read()
+            if any(one.serial == renews and one.revoked for one in rows):
+                raise TrustError("CERTIFICATE_REFUSED", "the certificate that asks for it was taken back")
             kept = [one for one in rows if one.ends > now - _KEPT]
             _keep(self._book_file, _encode([*kept, row], number), mode=0o600)
         return leaf
@@ -152,18 +155,22 @@ class AuthorityFolder:
     def find(self, which: str, now: float) -> list[IssuedRow]:
         """Return the certificates with a serial number, or those of an agent or a skill that are good at ``now``.
 
+        Those that are good and were renewed from them are among them: whoever held the one has them, too.
+
         Raises:
             NotFoundError: ``CERTIFICATE_NOT_FOUND``.
         """
+        return self._find(self.all(), which, now)
+
+    def _find(self, rows: Sequence[IssuedRow], which: str, now: float) -> list[IssuedRow]:
         wanted = which.lower().replace(":", "")
-        rows = self.all()
         found = [row for row in rows if row.serial == wanted]
         if not found:
             found = [row for row in rows if which in (*row.agents, *row.skills) and row.ends > now and not row.revoked]
         if not found:
             message = f"none that is good has the serial number or name {ascii(which)[:80]}"
             raise NotFoundError("CERTIFICATE_NOT_FOUND", message, place=Place(str(self.folder)))
-        return found
+        return _with_renewed(rows, found, now)
 
     def revoke(self, which: str, now: float) -> list[IssuedRow]:
         """Take certificates back, see :meth:`find`, and sign the list that says so.
@@ -172,10 +179,11 @@ class AuthorityFolder:
             NotFoundError: ``CERTIFICATE_NOT_FOUND``, ``CA_FOLDER``. TrustError: ``CA_PASSPHRASE``.
             StorageError: ``LAN_KEYS``, ``STORAGE``.
         """
-        serials = {row.serial for row in self.find(which, now)}
+        self.find(which, now)
         self._signer()
         with _alone(self.folder):
             rows, number = self._read()
+            serials = {row.serial for row in self._find(rows, which, now)}  # with what was renewed a moment ago
             rows = [row._replace(revoked=now) if row.serial in serials and not row.revoked else row for row in rows]
             self._sign_list(rows, number + 1, now)
         return [row for row in rows if row.serial in serials]
@@ -261,6 +269,18 @@ def passphrase() -> bytes | None:
         fix = f"Give at least {_SHORTEST_PASSPHRASE} characters, or unset it."
         raise UsageError("USAGE", f"{PASSPHRASE} is too short for a passphrase", fix=fix)
     return text.encode() or None
+
+
+def _with_renewed(rows: Sequence[IssuedRow], found: Sequence[IssuedRow], now: float) -> list[IssuedRow]:
+    """Return what was found, and what is good at ``now`` of all that was renewed from it, oldest first."""
+    wanted = {row.serial for row in found}
+    line = set(wanted)
+    for row in rows:  # what renews stands behind what it renews
+        if row.renews in line:
+            line.add(row.serial)
+            if row.ends > now and not row.revoked:
+                wanted.add(row.serial)
+    return [row for row in rows if row.serial in wanted]
 
 
 def _missing(path: Path) -> NotFoundError:

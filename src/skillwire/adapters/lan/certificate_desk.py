@@ -11,6 +11,7 @@ import time
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire.adapters.files.authority_folder import serial_of
+from skillwire.adapters.files.lan_keys import life_of
 from skillwire.errors import DecodeError, SkillwireError, TrustError, ValidationError
 from skillwire.protocols.skill_discovery.renewal import judge_renewal, write_issued
 
@@ -21,7 +22,10 @@ if TYPE_CHECKING:
 
 _JSON: Final = "application/json"
 _PEM: Final = "application/x-pem-file"
-#: Certificates that one is renewed by within an hour: an answer may be lost, and the book does not grow without end.
+#: Of its life, that must be over before a certificate is renewed: agents ask after two thirds, and clocks differ. A
+#: fresh one renews nothing, or whoever has one could fill the book with it.
+_RENEWED_FROM: Final = 1 / 2
+#: Renewals within an hour for the same names, whatever certificate asks: an answer may be lost.
 _RENEWALS: Final = 4
 _HOUR: Final = 3600.0
 
@@ -50,11 +54,13 @@ class CertificateDesk:
         """Answer a question for a new certificate. It reads and writes files. Trust: the question is a stranger's."""
         now = self._clock()
         try:
-            asked = judge_renewal(body, self._folder.chain(), now)
-            serial = serial_of(asked.certificate)
-            if sum(row.renews == serial and row.issued > now - _HOUR for row in self._folder.all()) >= _RENEWALS:
+            asked = judge_renewal(body, self._folder.chain, now)
+            if not _may_be_renewed(asked.certificate, now):
+                return _problem(429, TrustError("CERTIFICATE_REFUSED", "it is good for long; ask when it ends soon"))
+            lately = [row for row in self._folder.all() if row.renews and row.issued > now - _HOUR]
+            if sum((row.agents, row.skills, row.hosts) == asked.names.check() for row in lately) >= _RENEWALS:
                 return _problem(429, TrustError("CERTIFICATE_REFUSED", "it was renewed often enough; try in an hour"))
-            issued = self._folder.issue(asked.names, asked.key, now, renews=serial)
+            issued = self._folder.issue(asked.names, asked.key, now, renews=serial_of(asked.certificate))
         except (DecodeError, ValidationError) as error:
             return _problem(400, error)
         except TrustError as error:
@@ -69,6 +75,11 @@ class CertificateDesk:
             return DeskAnswer(200, _PEM, self._folder.revocations(self._clock()))
         except SkillwireError as error:
             return _problem(503, error)
+
+
+def _may_be_renewed(certificate: bytes, now: float) -> bool:
+    begins, ends = life_of(certificate)
+    return now >= begins + (ends - begins) * _RENEWED_FROM
 
 
 def _problem(status: int, error: SkillwireError) -> DeskAnswer:

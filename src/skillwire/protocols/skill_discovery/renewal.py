@@ -23,6 +23,8 @@ from skillwire.trust.certificate_requests import Names, make_request, read_reque
 from skillwire.trust.guarded_json import load_json
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey, EllipticCurvePublicKey
 
     from skillwire.protocols.skill_discovery.identity import Identity
@@ -66,10 +68,11 @@ def write_renewal(identity: Identity, key: EllipticCurvePrivateKey, names: Names
     return json.dumps(document).encode()
 
 
-def judge_renewal(body: bytes, chain: Chain, now: float) -> Renewal:
+def judge_renewal(body: bytes, chain: Callable[[], Chain], now: float) -> Renewal:
     """Return what may be issued on a question that came at ``now``, seconds since the epoch.
 
-    Trust: it is a stranger's.
+    Trust: it is a stranger's. So ``chain``, which may read files, is first called for a question that has its form, and
+    a request in it that is signed.
 
     Raises:
         DecodeError: it is no JSON.
@@ -78,11 +81,11 @@ def judge_renewal(body: bytes, chain: Chain, now: float) -> Renewal:
     """
     document = _document(body)
     request, timestamp = _text(document, "request").encode("utf-8", "replace"), document.get("timestamp")
-    if not isinstance(timestamp, int) or abs(timestamp - now * 1000) > _CLOCKS_MS:
+    if type(timestamp) is not int or abs(timestamp - now * 1000) > _CLOCKS_MS:
         raise TrustError("CERTIFICATE_REFUSED", "its timestamp is not of now; our clocks differ")
     asked = read_request(request)
     certificate = _bytes(document, "certificate")
-    found = chain.judge(certificate, now)
+    found = chain().judge(certificate, now)
     if found is None or not found.is_certified:
         raise TrustError("CERTIFICATE_REFUSED", "the certificate that it comes with is not good here, or not any more")
     if not found.key.verifies(renewal_text(timestamp, request), _text(document, "signature")):

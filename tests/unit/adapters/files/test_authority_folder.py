@@ -73,6 +73,41 @@ def test_what_is_issued_stands_in_the_book_and_what_is_revoked_in_the_list(folde
     assert [again.chain().judge(leaf, NOW) for leaf in (first, second, other)] == [None, None, None]
 
 
+def test_what_was_renewed_from_a_certificate_is_taken_back_with_it(folder):
+    def renewed(leaf, now, *agents):
+        return issue(folder, *(agents or ("agent-001",)), now=now, renews=serial_of(leaf))
+
+    first = issue(folder, "agent-001")
+    second = renewed(first, NOW + 5 * DAY)
+    third, other = renewed(second, NOW + 10 * DAY), issue(folder, "agent-001", now=NOW + 10 * DAY)
+    now = NOW + 10 * DAY
+    assert folder.chain().judge(third, now) is not None
+    planned = folder.find(serial_of(first), now)
+    assert [row.serial for row in planned] == [serial_of(first), serial_of(second), serial_of(third)]
+    assert [row.serial for row in folder.revoke(serial_of(first), now)] == [row.serial for row in planned]
+    assert folder.chain().judge(third, now) is None
+    assert folder.chain().judge(other, now) is not None
+    assert code_of(lambda: renewed(third, now)) == "CERTIFICATE_REFUSED"
+    known = Revocations([folder.root, folder.center])
+    assert known.take(folder.revocations(now), now)
+    assert len(known) == 3
+
+
+def test_what_was_renewed_while_it_is_taken_back_goes_too(folder, monkeypatch):
+    first, late = issue(folder, "agent-001"), []
+    sign = folder._signer
+
+    def renew_meanwhile():
+        if not late:
+            late.append(b"")
+            late[0] = issue(folder, "agent-001", renews=serial_of(first))
+        return sign()
+
+    monkeypatch.setattr(folder, "_signer", renew_meanwhile)
+    folder.revoke(serial_of(first), NOW)
+    assert folder.chain().judge(late[0], NOW) is None
+
+
 def test_the_list_is_signed_anew_each_day(folder):
     known = Revocations([folder.root, folder.center])
     assert known.take(folder.revocations(NOW), NOW)

@@ -242,6 +242,7 @@ class TestDesk:
 
     @pytest.fixture
     def question(self, trust, clock):
+        clock.now += 4 * DAY
         names = Names(("agent-001",))
         return json.loads(write_renewal(trust.identity, trust.identity.key, names, clock.now))
 
@@ -275,7 +276,7 @@ class TestDesk:
         elif flaw == "revoked":
             authority.revoke("agent-001", now)
         elif flaw == "ended":
-            clock.now += 8 * DAY
+            clock.now += 4 * DAY
             question = json.loads(write_renewal(trust.identity, key, Names(("agent-001",)), clock.now))
         else:
             other = json.loads(write_renewal(trust.identity, new_key(), Names(("agent-001",)), now))
@@ -299,6 +300,49 @@ class TestDesk:
     def test_nobody_fills_the_book(self, authority, clock, question):
         statuses = [self.answer(authority, clock, question)[0] for _ in range(6)]
         assert statuses == [200] * 4 + [429] * 2
+        clock.now += 3601
+        assert self.answer(authority, clock, question)[0] == 403  # an old question is none any more
+
+    def test_what_is_fresh_renews_nothing(self, authority, clock, question, trust):
+        key, names = trust.identity.key, Names(("agent-001",))
+        answer = self.answer(authority, clock, question)[1]
+        for days in (0, 3):
+            clock.now += days * DAY
+            fresh = EcdsaIdentity(key, base64.b64decode(answer["certificate"]))
+            asked = json.loads(write_renewal(fresh, key, names, clock.now))
+            assert self.answer(authority, clock, asked)[0] == 429
+        assert len(authority.all()) == 2
+
+    def test_renewals_are_counted_by_names_whichever_certificate_asks(self, authority, clock, question, trust):
+        key, names = trust.identity.key, Names(("agent-001",), ("skill-a",), ("192.0.2.7",))
+        statuses = [self.answer(authority, clock, question)[0]]
+        for _ in range(4):
+            other = EcdsaIdentity(key, authority.issue(names, key.public_key(), clock.now - 4 * DAY))
+            asked = json.loads(write_renewal(other, key, names, clock.now))
+            statuses.append(self.answer(authority, clock, asked)[0])
+        assert statuses == [200] * 4 + [429]
+        stranger = authority.issue(Names(("agent-002",)), key.public_key(), clock.now - 4 * DAY)
+        asked = json.loads(write_renewal(EcdsaIdentity(key, stranger), key, Names(("agent-002",)), clock.now))
+        assert self.answer(authority, clock, asked)[0] == 200
+
+    def test_what_has_no_form_costs_no_look_at_the_book(self, authority, clock, question, monkeypatch):
+        looks = []
+        monkeypatch.setattr(authority, "chain", lambda: looks.append(1))
+        for asked in ({}, question | {"request": "x"}, question | {"timestamp": 7}, question | {"certificate": "é"}):
+            assert self.answer(authority, clock, asked)[0] in {400, 403}
+        assert not looks
+
+    @pytest.mark.parametrize("timestamp", [True, 10**400, -(10**400), 1e400, None, "7"])
+    def test_a_timestamp_is_a_whole_number_of_now(self, authority, clock, question, timestamp):
+        assert self.answer(authority, clock, question | {"timestamp": timestamp})[0] in {400, 403}
+
+    def test_what_is_taken_back_while_it_is_renewed_is_not_renewed(self, authority, clock, question, monkeypatch):
+        chain = authority.chain()
+        authority.revoke("agent-001", clock.now)
+        monkeypatch.setattr(authority, "chain", lambda: chain)  # which was read before
+        status, answer = self.answer(authority, clock, question)
+        assert (status, answer["error"]["code"]) == (403, "CERTIFICATE_REFUSED")
+        assert len(authority.all()) == 1
 
     def test_an_authority_that_cannot_sign_says_nothing_of_itself(self, authority, clock, question):
         (authority.folder / "center.key").unlink()

@@ -97,13 +97,12 @@ class LanAgent:
             self._keeping = Keeping(state, self.agent_id, settings.profile, settings.figures.window, self._counters)
         self._listeners = Listeners()
         self._view = View(self._listeners.tell, moment)
-        self._prober = Prober()
+        self._probers = Prober(), Prober()  # of suspects, and of what others tell, which must not make those wait
         self._links: Links | None = None
         self._hints: Hints | None = None
-        self._questions = Questions(self.agent_id, settings, self._view, self._prober)
-        self._questions.secrets = SecretsClient(
-            self.agent_id, identity, authority, use_unverified=settings.use_unverified
-        )
+        self._questions = Questions(self.agent_id, settings, self._view, self._probers[1])
+        # Of a provider whom nobody vouches for, a key is asked only where `request_scene` lets it be used.
+        self._questions.secrets = SecretsClient(self.agent_id, identity, authority, use_unverified=True)
         self._offers: dict[str, Offer] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._rest_timer: asyncio.TimerHandle | None = None
@@ -155,7 +154,7 @@ class LanAgent:
         self._questions.end()
         if self._rest_timer is not None:
             self._rest_timer.cancel()
-        await self._prober.stop()
+        await asyncio.gather(*(prober.stop() for prober in self._probers))
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._listeners.end()
 
@@ -206,14 +205,30 @@ class LanAgent:
         return await self._questions.discover(tuple(capabilities), tuple(scenes), tuple(types), patience)
 
     async def request_scene(
-        self, scene: str, capabilities: Sequence[str] = (), *, is_join: bool = False
+        self,
+        scene: str,
+        capabilities: Sequence[str] = (),
+        *,
+        is_join: bool = False,
+        use_unverified: bool | None = None,
     ) -> SceneResult:
         """Ask for a scene, or join one that is known to be there, and stay in its group. Spec: SDP §4.
+
+        Args:
+            scene: such as ``auth``.
+            capabilities: that its provider has to have.
+            is_join: only join it, rather than ask for it.
+            use_unverified: let the provider be one whom nobody vouches for; as the settings say unless given.
 
         Raises:
             TrustError: ``DISC_004`` when nobody vouches for the provider, and unverified ones are not used.
         """
-        return await self._questions.request_scene(scene, tuple(capabilities), is_join=is_join)
+        return await self._questions.request_scene(
+            scene,
+            tuple(capabilities),
+            is_join=is_join,
+            use_unverified=self.settings.use_unverified if use_unverified is None else use_unverified,
+        )
 
     def leave_scene(self, scene: str) -> None:
         """Leave the group of a scene."""
@@ -305,7 +320,7 @@ class LanAgent:
     async def _probe(self, link: Link, change: Change) -> None:
         """Connect to the endpoint of a suspect; an answer is a sign of life."""
         place = change.listed.registration.endpoint
-        if await self._prober.answers(link.reached(place.host), place.port):
+        if await self._probers[0].answers(link.reached(place.host), place.port):
             link.node.answered_probe(change.listed.key, moment())
             link.driver.tend()
 

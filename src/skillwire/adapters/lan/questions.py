@@ -2,7 +2,7 @@
 
 The answers to a discovery name no agent, and anybody may answer; what we have heard of a skill ourselves, signed,
 stands before what others say of it. So the skills that are found are those that are listed here, and those of the
-answers that are not: of these the endpoint is probed, and nobody vouches for them. Spec: SDP §3.3, §4.2; specs §3.
+answers that are not (:mod:`skillwire.adapters.lan.told`). Spec: SDP §3.3, §4.2; specs §3.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import logging
 from typing import TYPE_CHECKING, Any, Final
 
 from skillwire.adapters.clock import moment
+from skillwire.adapters.lan.told import told_skills
 from skillwire.errors import SkillwireError, TrustError
 from skillwire.model.lan import FoundVia, LanMember, LanSkill, SceneResult
 from skillwire.protocols.skill_discovery.events import Discovered, SceneJoined, SceneMissing
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from skillwire.adapters.lan.secrets_client import SecretsClient
     from skillwire.adapters.lan.view import View
     from skillwire.protocols.skill_discovery.configuration import LanSettings
-    from skillwire.protocols.skill_discovery.events import Found, NodeEvent
+    from skillwire.protocols.skill_discovery.events import NodeEvent
     from skillwire.protocols.skill_discovery.messages import SceneAnswer, SkillRecord
 
 _LOG: Final = logging.getLogger("skillwire.lan")
@@ -43,7 +44,7 @@ class Questions:
         agent_id: who asks.
         settings: patience, and who is trusted.
         view: what is listed here.
-        prober: connects to endpoints.
+        prober: connects to the endpoints that others tell of.
     """
 
     def __init__(self, agent_id: str, settings: LanSettings, view: View, prober: Prober) -> None:
@@ -105,10 +106,12 @@ class Questions:
             for one in future.result().skills
             if _place(one.record) not in listed
         }
-        found += await asyncio.gather(*(self._heard_of(*one) for one in told.values()))
+        found += await told_skills(told.values(), self._prober)
         return tuple(sorted(found, key=_order))
 
-    async def request_scene(self, scene: str, capabilities: tuple[str, ...], *, is_join: bool) -> SceneResult:
+    async def request_scene(
+        self, scene: str, capabilities: tuple[str, ...], *, is_join: bool, use_unverified: bool
+    ) -> SceneResult:
         """Ask for a scene on all links; the first that lets us in counts."""
         loop = asyncio.get_running_loop()
         asked: set[asyncio.Future[SceneAnswer | bool]] = set()
@@ -126,7 +129,7 @@ class Questions:
                 if one.cancelled():
                     continue
                 if (answer := one.result()) and not isinstance(answer, bool):
-                    return await self._joined(scene, answer)
+                    return await self._joined(scene, answer, use_unverified=use_unverified)
                 is_certain = is_certain or answer is True
         return SceneResult(scene, is_missing=is_certain)
 
@@ -135,12 +138,12 @@ class Questions:
         for link in self.links or ():
             link.node.end_agent.leave_scene(scene)
 
-    async def _joined(self, scene: str, answer: SceneAnswer) -> SceneResult:
+    async def _joined(self, scene: str, answer: SceneAnswer, *, use_unverified: bool) -> SceneResult:
         provider = self._provider(answer)
         if provider is None:  # we have heard of nobody yet, and have them register with us
             await self.discover((), (scene,), (), _GET_TO_KNOW)
             provider = self._provider(answer)
-        if not self._settings.use_unverified and (provider is None or not provider.is_verified):
+        if not use_unverified and (provider is None or not provider.is_verified):
             self.leave_scene(scene)
             message = f"nobody vouches for {answer.skill_info.skill_id}, which provides {scene}"
             raise TrustError("DISC_004", message)
@@ -191,25 +194,6 @@ class Questions:
 
     def _open(self) -> Iterable[Link]:
         return self.links.open_links() if self.links is not None else ()
-
-    async def _heard_of(self, link: Link, found: Found) -> LanSkill:
-        """Return a skill that somebody told of, and that is not listed here."""
-        record = found.record
-        host, now = link.reached(record.endpoint.host), moment()
-        is_there = await self._prober.answers(host, record.endpoint.port)
-        return LanSkill(
-            found.agent_id,
-            record.skill_id,
-            record.version,
-            found.skill_type,
-            host,
-            record.endpoint.port,
-            record.capabilities,
-            record.scenes,
-            "UNKNOWN" if is_there else "UNHEALTHY",
-            found.is_verified,
-            heard=now.wall,
-        )
 
 
 def _answer(future: asyncio.Future[Any] | None, value: object) -> None:

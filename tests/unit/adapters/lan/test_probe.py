@@ -52,13 +52,14 @@ def test_who_asks_for_the_same_endpoint_at_once_gets_one_connection(listening, m
     assert connected == [("127.0.0.1", listening)]
 
 
-def test_a_stranger_cannot_have_more_connections_made_than_a_few_at_once(monkeypatch):
-    running, most = 0, 0
+@pytest.mark.parametrize(("hosts", "most"), [(1, 4), (100, 32)])
+def test_a_stranger_cannot_have_more_connections_made_than_a_few_at_once(monkeypatch, hosts, most):
+    running, seen = 0, 0
 
     async def slow(*_):
-        nonlocal running, most
+        nonlocal running, seen
         running += 1
-        most = max(most, running)
+        seen = max(seen, running)
         await asyncio.sleep(0.001)
         running -= 1
         raise ConnectionRefusedError
@@ -67,10 +68,55 @@ def test_a_stranger_cannot_have_more_connections_made_than_a_few_at_once(monkeyp
 
     async def main():
         prober = Prober()
-        return await asyncio.gather(*(prober.answers("127.0.0.1", port) for port in range(1, 3000)))
+        places = [(f"192.0.2.{port % hosts}", port) for port in range(1, 3000)]
+        return await asyncio.gather(*(prober.answers(*place) for place in places))
 
     assert not any(asyncio.run(main()))
-    assert most == 32
+    assert seen == most
+
+
+async def test_a_suspect_does_not_wait_behind_what_another_host_announces(listening, monkeypatch):
+    connect, asked = asyncio.open_connection, []
+
+    async def black_hole(host, port):
+        asked.append(host)
+        if host != "127.0.0.1":
+            await asyncio.Event().wait()
+        return await connect(host, port)
+
+    monkeypatch.setattr(asyncio, "open_connection", black_hole)
+    prober = Prober()
+    others = [asyncio.ensure_future(prober.answers("192.0.2.1", port)) for port in range(1, 5000)]
+    await asyncio.sleep(0)
+
+    assert await prober.answers("127.0.0.1", listening)
+    assert asked.count("192.0.2.1") == 4
+
+    await prober.stop()
+    await asyncio.gather(*others, return_exceptions=True)
+
+
+async def test_a_probe_ends_when_nobody_waits_for_its_answer_and_may_be_asked_for_again(listening, monkeypatch):
+    connect, ended = asyncio.open_connection, asyncio.Event()
+
+    async def never(*_):
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    monkeypatch.setattr(asyncio, "open_connection", never)
+    prober = Prober()
+    asking = [asyncio.ensure_future(prober.answers("127.0.0.1", listening)) for _ in range(2)]
+    await asyncio.sleep(0)
+    asking[0].cancel()
+    await asyncio.wait(asking[:1])
+    assert not ended.is_set()
+    monkeypatch.setattr(asyncio, "open_connection", connect)
+    asking[1].cancel()
+    await asyncio.wait(asking[1:])
+
+    assert await prober.answers("127.0.0.1", listening)
 
 
 def test_what_is_under_way_ends_with_the_prober(monkeypatch):

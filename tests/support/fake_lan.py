@@ -24,13 +24,16 @@ def lan_skill(skill_id="staff-directory", host="192.168.1.5", **facts):
 
 
 class FakeLanAgent:
-    """Finds ``skills``, and lets into ``scenes``; ``asked`` holds what was asked, in order."""
+    """Finds ``skills``, and lets into ``scenes``; ``asked`` holds what was asked, in order, and
+    ``trusted`` whether the provider of a scene might be unverified.
+    """
 
     def __init__(self, *skills, scenes=(), error=None):
         self.skills = list(skills)
         self.scenes = {scene.scene: scene for scene in scenes}
         self.error = error
         self.asked = []
+        self.trusted = []
         self.loop: Any = None
         self.changes: asyncio.Queue = asyncio.Queue()
 
@@ -51,7 +54,8 @@ class FakeLanAgent:
             if set(capabilities) <= set(skill.capabilities) and (not scenes or set(scenes) & set(skill.scenes))
         )
 
-    async def request_scene(self, scene, capabilities=(), *, is_join=False):
+    async def request_scene(self, scene, capabilities=(), *, is_join=False, use_unverified=None):
+        self.trusted.append(use_unverified)
         self.asked.append(("join" if is_join else "request", scene, tuple(capabilities)))
         return self.scenes.get(scene, SceneResult(scene, is_missing=True))
 

@@ -385,6 +385,7 @@ class TestScenes:
         assert caught.value.code == "DISC_004"
         assert network.agent.asked[-1] == ("leave", "auth")
         assert network.client.request_scene("auth", use_unverified=True).is_joined
+        assert network.agent.trusted == [False, True]
 
     def test_scenes_are_listed_with_who_provides_them(self, network):
         network.agent.skills = [FIRST._replace(is_verified=False), SECOND, lan_skill("printer", scenes=("print",))]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -95,9 +94,7 @@ class LanSide:
         from skillwire.adapters.lan.agent import LanAgent  # noqa: PLC0415  # sockets and cryptography are heavy
         from skillwire.protocols.skill_discovery.node import Role  # noqa: PLC0415  # same
 
-        # Whether an unverified provider may be used is asked here, since each question may say otherwise.
-        settings = replace(self.settings, use_unverified=True)
-        return LanAgent(settings, roles=frozenset({Role.END_AGENT, Role.OBSERVER}), keeps_state=False)
+        return LanAgent(self.settings, roles=frozenset({Role.END_AGENT, Role.OBSERVER}), keeps_state=False)
 
     async def live(self, agent: LanAgent) -> None:
         """Keep what was found as good as it can be, as long as the agent is there. Spec: SDP §11.1, §11.2."""
@@ -192,8 +189,9 @@ class LanSide:
         self, agent: LanAgent, scene: str, capabilities: Sequence[str], *, is_join: bool, use_unverified: bool | None
     ) -> SceneResult:
         """Ask for a scene, and leave it again where its provider must not be used."""
-        result = await agent.request_scene(scene, capabilities, is_join=is_join)
-        if result.is_joined and not self.uses_unverified(wanted=use_unverified):
+        may_be_unverified = self.uses_unverified(wanted=use_unverified)
+        result = await agent.request_scene(scene, capabilities, is_join=is_join, use_unverified=may_be_unverified)
+        if result.is_joined and not may_be_unverified:
             provider = provider_of(result, agent.snapshot().skills)
             if provider is None or not provider.is_verified:
                 agent.leave_scene(scene)

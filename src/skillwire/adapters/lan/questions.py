@@ -1,0 +1,217 @@
+"""What an agent asks of the network: skills, and scenes, on all links at once.
+
+The answers to a discovery name no agent, and anybody may answer; what we have heard of a skill ourselves, signed,
+stands before what others say of it. So the skills that are found are those that are listed here, and those of the
+answers that are not (:mod:`skillwire.adapters.lan.told`). Spec: SDP §3.3, §4.2; specs §3.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any, Final
+
+from skillwire.adapters.clock import moment
+from skillwire.adapters.lan.told import told_skills
+from skillwire.errors import SkillwireError, TrustError
+from skillwire.model.lan import FoundVia, LanMember, LanSkill, SceneResult
+from skillwire.protocols.skill_discovery.events import Discovered, SceneJoined, SceneMissing
+from skillwire.protocols.skill_discovery.messages import SkillType
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from skillwire.adapters.lan.link import Link
+    from skillwire.adapters.lan.links import Links
+    from skillwire.adapters.lan.probe import Prober
+    from skillwire.adapters.lan.secrets_client import SecretsClient
+    from skillwire.adapters.lan.view import View
+    from skillwire.protocols.skill_discovery.configuration import LanSettings
+    from skillwire.protocols.skill_discovery.events import NodeEvent
+    from skillwire.protocols.skill_discovery.messages import SceneAnswer, SkillRecord
+
+_LOG: Final = logging.getLogger("skillwire.lan")
+#: Seconds beyond its patience that a question may take, on a machine that does something else.
+_SLACK: Final = 5.0
+#: In which the providers of a scene register with an agent that has just started.
+_GET_TO_KNOW: Final = 0.6
+
+
+class Questions:
+    """The questions of one agent that are under way.
+
+    Args:
+        agent_id: who asks.
+        settings: patience, and who is trusted.
+        view: what is listed here.
+        prober: connects to the endpoints that others tell of.
+    """
+
+    def __init__(self, agent_id: str, settings: LanSettings, view: View, prober: Prober) -> None:
+        self.links: Links | None = None
+        self.secrets: SecretsClient | None = None
+        self._agent_id = agent_id
+        self._settings = settings
+        self._view = view
+        self._prober = prober
+        self._searches: dict[tuple[str, str], asyncio.Future[Discovered]] = {}
+        self._wishes: dict[tuple[str, str], asyncio.Future[SceneAnswer | bool]] = {}
+
+    def take(self, link: Link, event: NodeEvent) -> None:
+        """Take what a link's node tells of a question."""
+        if isinstance(event, Discovered):
+            _answer(self._searches.pop((link.name, event.request), None), event)
+        elif isinstance(event, SceneJoined):
+            _answer(self._wishes.pop((link.name, event.scene), None), event.answer)
+        elif isinstance(event, SceneMissing):
+            _answer(self._wishes.pop((link.name, event.scene), None), event.is_certain)
+
+    def end(self) -> None:
+        """Give up all."""
+        waiting: list[asyncio.Future[Any]] = [*self._searches.values(), *self._wishes.values()]
+        for future in waiting:
+            future.cancel()
+
+    async def discover(
+        self,
+        capabilities: tuple[str, ...],
+        scenes: tuple[str, ...],
+        types: tuple[str, ...],
+        patience: float | None,
+    ) -> tuple[LanSkill, ...]:
+        """Ask for skills; return what was found or is listed, those that may be called first."""
+        patience = self._settings.figures.patience if patience is None else patience
+        kinds = tuple(SkillType(name) for name in types)
+        asked = []
+        for link in self._open():
+            future: asyncio.Future[Discovered] = asyncio.get_running_loop().create_future()
+            request = link.node.end_agent.discover(
+                moment(), capabilities=capabilities, scenes=scenes, skill_types=kinds, patience=patience
+            )
+            self._searches[link.name, request] = future
+            link.act()
+            asked.append((link, request, future))
+        try:
+            if asked:
+                await asyncio.wait([future for _, _, future in asked], timeout=patience + _SLACK)
+        finally:
+            for link, request, _ in asked:
+                self._searches.pop((link.name, request), None)
+        found = [skill for skill in self._view.skills() if _passes(skill, capabilities, scenes, types)]
+        listed = self._view.places()
+        told = {
+            _place(one.record): (link, one)
+            for link, _, future in asked
+            if future.done() and not future.cancelled()
+            for one in future.result().skills
+            if _place(one.record) not in listed
+        }
+        found += await told_skills(told.values(), self._prober)
+        return tuple(sorted(found, key=_order))
+
+    async def request_scene(
+        self, scene: str, capabilities: tuple[str, ...], *, is_join: bool, use_unverified: bool
+    ) -> SceneResult:
+        """Ask for a scene on all links; the first that lets us in counts."""
+        loop = asyncio.get_running_loop()
+        asked: set[asyncio.Future[SceneAnswer | bool]] = set()
+        for link in self._open():
+            future: asyncio.Future[SceneAnswer | bool] = loop.create_future()
+            _answer(self._wishes.pop((link.name, scene), None), False)
+            self._wishes[link.name, scene] = future
+            link.node.end_agent.want_scene(scene, capabilities, moment(), is_request=not is_join)
+            link.act()
+            asked.add(future)
+        is_certain, ends = False, loop.time() + self._settings.figures.patience + _SLACK
+        while asked and loop.time() < ends:
+            done, asked = await asyncio.wait(asked, timeout=ends - loop.time(), return_when=asyncio.FIRST_COMPLETED)
+            for one in done:
+                if one.cancelled():
+                    continue
+                if (answer := one.result()) and not isinstance(answer, bool):
+                    return await self._joined(scene, answer, use_unverified=use_unverified)
+                is_certain = is_certain or answer is True
+        return SceneResult(scene, is_missing=is_certain)
+
+    def leave_scene(self, scene: str) -> None:
+        """Leave a group, wherever we are in it."""
+        for link in self.links or ():
+            link.node.end_agent.leave_scene(scene)
+
+    async def _joined(self, scene: str, answer: SceneAnswer, *, use_unverified: bool) -> SceneResult:
+        provider = self._provider(answer)
+        if provider is None:  # we have heard of nobody yet, and have them register with us
+            await self.discover((), (scene,), (), _GET_TO_KNOW)
+            provider = self._provider(answer)
+        if not use_unverified and (provider is None or not provider.is_verified):
+            self.leave_scene(scene)
+            message = f"nobody vouches for {answer.skill_info.skill_id}, which provides {scene}"
+            raise TrustError("DISC_004", message)
+        info = answer.connection_info
+        host, port = (info.host, info.port) if provider is None else (provider.host, provider.port)
+        told: dict[str, str | int] = {
+            "protocol": info.protocol,
+            "host": host,
+            "port": port,
+            "basePath": info.base_path,
+            "authType": info.auth_type,
+            "authHeader": info.auth_header,
+            "endpoint": f"[{host}]:{port}" if ":" in host else f"{host}:{port}",
+        }
+        told |= await self._key_of(provider, scene)
+        return SceneResult(
+            scene,
+            answer.group_id,
+            told,
+            answer.skill_info.skill_id,
+            answer.skill_info.version,
+            answer.skill_info.capabilities,
+            tuple(LanMember(one.agent_id, one.skill_id, one.role) for one in answer.members),
+        )
+
+    async def _key_of(self, provider: LanSkill | None, scene: str) -> dict[str, str | int]:
+        """Return the short-lived key that a provider hands out to us, and when it ends; nothing when it does not."""
+        if provider is None or self.secrets is None:
+            return {}
+        try:
+            secret = await self.secrets.ask_provider(provider, scene)
+        except SkillwireError as error:  # what is public is there without a key
+            _LOG.info("no key for %s: %s", scene, error)
+            return {}
+        return {} if secret is None else {"apiKey": secret.api_key, "expiresAt": secret.expires_at}
+
+    def _provider(self, answer: SceneAnswer) -> LanSkill | None:
+        """Return the member that an answer leads to, as it has registered with us.
+
+        Anybody may have answered; where the member is, it has signed, and that counts.
+        """
+        for member in answer.members:
+            if member.skill_id == answer.skill_info.skill_id:
+                skill = self._view.skill((member.agent_id, member.skill_id))
+                if skill is not None and skill.found_via is not FoundVia.MDNS:
+                    return skill
+        return None
+
+    def _open(self) -> Iterable[Link]:
+        return self.links.open_links() if self.links is not None else ()
+
+
+def _answer(future: asyncio.Future[Any] | None, value: object) -> None:
+    if future is not None and not future.done():
+        future.set_result(value)
+
+
+def _place(record: SkillRecord) -> tuple[str, str, int]:
+    return record.skill_id, record.endpoint.host, record.endpoint.port
+
+
+def _passes(skill: LanSkill, capabilities: tuple[str, ...], scenes: tuple[str, ...], types: tuple[str, ...]) -> bool:
+    return (
+        set(capabilities) <= set(skill.capabilities)
+        and (not scenes or bool(set(scenes) & set(skill.scenes)))
+        and (not types or skill.skill_type in types)
+    )
+
+
+def _order(skill: LanSkill) -> tuple[bool, bool, bool, str, str]:
+    return not skill.is_usable, skill.status != "HEALTHY", not skill.is_verified, skill.skill_id, skill.agent_id

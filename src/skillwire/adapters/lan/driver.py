@@ -1,8 +1,9 @@
 """What drives a node on an event loop: datagrams in and out, its timer, its events.
 
 The sockets are read as soon as something is there, a bounded number at once, so that a flood leaves the loop time for
-everything else; what the node wants to send is sent after each batch. A node outlives its sockets: when an interface is
-gone its timer goes on, skills there fall silent, and it takes new sockets when the interface is back.
+everything else; what the node wants to send is sent after each batch. An error of a node, or of who is told what has
+happened, goes to the loop's handler, and neither reading nor the timer stops for it. A node outlives its sockets: when
+an interface is gone its timer goes on, skills there fall silent, and it takes new sockets when the interface is back.
 
 Who wants to see what goes over the network sets the logger ``skillwire.lan.datagrams`` to DEBUG: each record has the
 arguments ``sent`` or ``heard``, the peer (None for the group), and the datagram.
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from skillwire.model.ledger import Moment
     from skillwire.protocols.skill_discovery.events import NodeEvent
     from skillwire.protocols.skill_discovery.node import DiscoveryNode
+    from skillwire.wire.node import Datagram
 
 #: Seconds in which what comes is one wake of the loop: a thousand skills have hundreds of beats and timers a second.
 #: Whatever comes after a quiet moment is taken at once, and so is every answer.
@@ -86,16 +88,21 @@ class Driver:
     def tend(self, now: Moment | None = None) -> None:
         """Take up what the node wants, after something was done with it."""
         now = now or moment()
-        sends = self.node.datagrams_to_send(now)
-        if self.sockets is not None:
-            is_told = bool(sends) and _DATAGRAMS.isEnabledFor(logging.DEBUG)
-            for datagram in sends:
-                if is_told:
-                    _DATAGRAMS.debug("%s %s %s", "sent", datagram.to, datagram.data)
-                self.sockets.send(datagram.data, datagram.to)
-        if events := self.node.events(now):
-            self._on_events(events)
-        self._arm(now)
+        try:
+            self._send(self.node.datagrams_to_send(now))
+            if events := self.node.events(now):
+                self._on_events(events)
+        finally:
+            self._arm(now)
+
+    def _send(self, sends: Sequence[Datagram]) -> None:
+        if self.sockets is None:
+            return
+        is_told = bool(sends) and _DATAGRAMS.isEnabledFor(logging.DEBUG)
+        for datagram in sends:
+            if is_told:
+                _DATAGRAMS.debug("%s %s %s", "sent", datagram.to, datagram.data)
+            self.sockets.send(datagram.data, datagram.to)
 
     def _hear(self, sock: socket.socket) -> None:
         """Read what the group says, and then not before a pause is over, unless there is more than is read at once."""
@@ -106,10 +113,15 @@ class Driver:
     def _hear_more(self, sock: socket.socket) -> None:
         """Read what came in the pause; another one follows while anything comes."""
         self._pause = None
-        if 0 < self._read(sock) < BATCH:
-            self._pause = self._loop.call_later(_GRAIN, self._hear_more, sock)
-        elif self.sockets is not None:
-            self._loop.add_reader(sock, self._hear, sock)
+        count = 0
+        try:
+            count = self._read(sock)
+        finally:  # an error is reported by the loop, and the next datagram is read all the same
+            if self.sockets is not None and sock is self.sockets.group:
+                if 0 < count < BATCH:
+                    self._pause = self._loop.call_later(_GRAIN, self._hear_more, sock)
+                else:
+                    self._loop.add_reader(sock, self._hear, sock)
 
     def _read(self, sock: socket.socket) -> int:
         """Have the node take what is there; return how many datagrams that were."""
@@ -119,17 +131,25 @@ class Driver:
         receive = self.node.receive
         is_told = _DATAGRAMS.isEnabledFor(logging.DEBUG)
         count = 0
-        for data, source in self.sockets.read(sock):
-            if is_told:
-                _DATAGRAMS.debug("%s %s %s", "heard", source, data)
-            receive(data, source, now)
-            count += 1
-        self.received += count
-        if count:
+        try:
+            for data, source in self.sockets.read(sock):
+                count += 1
+                if is_told:
+                    _DATAGRAMS.debug("%s %s %s", "heard", source, data)
+                receive(data, source, now)
+        finally:
+            self.received += count
+            if count:
+                self._take_up(now)
+        return count
+
+    def _take_up(self, now: Moment) -> None:
+        """Do what is due after something came."""
+        try:
             if self._timer is not None and self._due <= now.steady:
                 self.node.on_timer(now)
+        finally:
             self.tend(now)
-        return count
 
     def _arm(self, now: Moment) -> None:
         due = self.node.timer()
@@ -144,5 +164,7 @@ class Driver:
         self._timer = None
         now = moment()
         self._fired = now.steady
-        self.node.on_timer(now)
-        self.tend(now)
+        try:
+            self.node.on_timer(now)
+        finally:
+            self.tend(now)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import Any
 
 from skillwire.model.lan import LanSkill, LanSnapshot, SceneResult
+
+PATIENCE = 20.0
 
 
 def lan_skill(skill_id="staff-directory", host="192.168.1.5", **facts):
@@ -35,7 +38,8 @@ class FakeLanAgent:
         self.asked = []
         self.trusted = []
         self.loop: Any = None
-        self.changes: asyncio.Queue = asyncio.Queue()
+        self._listeners: list[asyncio.Queue] = []
+        self._listening = threading.Condition()
 
     async def start(self):
         self.loop = asyncio.get_running_loop()
@@ -66,9 +70,16 @@ class FakeLanAgent:
         return LanSnapshot("agent-client", 0.0, tuple(self.skills), ())
 
     async def listen(self):
-        while (change := await self.changes.get()) is not None:
+        queue: asyncio.Queue = asyncio.Queue()
+        with self._listening:
+            self._listeners.append(queue)
+            self._listening.notify_all()
+        while (change := await queue.get()) is not None:
             yield change
 
-    def tell(self, change):
-        """Have something happen on the network."""
-        self.loop.call_soon_threadsafe(self.changes.put_nowait, change)
+    def tell(self, change, listeners=1):
+        """Have something happen on the network, once so many listen: the client is the first of them."""
+        with self._listening:
+            assert self._listening.wait_for(lambda: len(self._listeners) >= listeners, PATIENCE)
+            for queue in self._listeners:
+                self.loop.call_soon_threadsafe(queue.put_nowait, change)

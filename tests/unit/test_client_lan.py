@@ -57,6 +57,7 @@ class Network:
         self.findings = []
         self.folder = folder
         self.agents = []
+        self.clients = []
         monkeypatch.setattr(LanSide, "make_agent", lambda _: self._made())
         self.client = self.open()
 
@@ -68,6 +69,7 @@ class Network:
         client = Client(self.folder, report=self.findings.append, **options)
         client.driver = self.publisher
         client._steps.pause = lambda _: None
+        self.clients.append(client)
         return client
 
     def serves(self, skill, *outcomes, method="POST"):
@@ -105,7 +107,8 @@ def network(tmp_path, monkeypatch):
     project.mkdir()
     made = Network(project, monkeypatch)
     yield made
-    made.client.close()
+    for client in made.clients:
+        client.close()
 
 
 def lost(code="CONNECT_FAILED"):
@@ -435,8 +438,7 @@ class TestThread:
 
         listener = threading.Thread(target=hear)
         listener.start()
-        network.agent.tell(LanChange("registered", 1.0, FIRST))
-        network.agent.tell(LanChange("registered", 1.0, FIRST))  # one is the client's own
+        network.agent.tell(LanChange("registered", 1.0, FIRST), listeners=2)
         assert heard.wait(PATIENCE)
         listener.join(PATIENCE)
 

@@ -142,7 +142,7 @@ def _ended(command: list[str], home: Path) -> Iterator[subprocess.Popen[str]]:
 def _line(process: subprocess.Popen[str]) -> str:
     assert process.stdout
     line = process.stdout.readline()
-    assert line, f"ended: {process.args}"
+    assert line, f"ended: {process.args!r}"
     return line
 
 

@@ -110,6 +110,9 @@ class TokenStore(Protocol):
     def all(self) -> Sequence[Token]:
         """Return every token, oldest first."""
 
+    def forget(self, beginning: str, *, before: float) -> int:
+        """Forget API keys whose name begins so and that ended ``before`` this time; return how many there were."""
+
 
 class ExecutionLedger(Protocol):
     """The truth about executions: whatever it returned from is on the disk.

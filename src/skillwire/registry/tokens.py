@@ -135,6 +135,10 @@ class Tokens:
         """Return every token, oldest first."""
         return self._store.all()
 
+    def forget_ended(self, beginning: str, *, kept: float) -> int:
+        """Forget API keys whose name begins so, ``kept`` seconds after their end; return how many there were."""
+        return self._store.forget(beginning, before=self._clock() - kept)
+
     def recognise(self, text: str) -> Token | None:
         """Return the token that ``text`` is the secret of, if it is good now. Trust: ``text`` is a stranger's."""
         form = _FORM.fullmatch(text)

@@ -14,6 +14,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from tests.support.authorities import World
 from tests.support.certificates import serial
+from tests.support.loopback_lan import own_lan
 
 from skillwire.adapters.files.authority_folder import AuthorityFolder
 from skillwire.adapters.lan import secrets_client
@@ -36,11 +37,8 @@ pytestmark = pytest.mark.timeout(180)
 
 @pytest.fixture
 def settings():
-    """Give settings of agents on loopback, on a port that nobody else has."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    return LanSettings(interfaces=("127.0.0.1",), mdns=False, port=port, figures=FIGURES)
+    """Give settings of agents on loopback, on a network that nobody else has."""
+    return LanSettings(interfaces=("127.0.0.1",), mdns=False, **own_lan()._asdict(), figures=FIGURES)
 
 
 @pytest.fixture
@@ -228,7 +226,7 @@ async def test_a_member_of_a_scene_is_handed_a_key_that_nobody_else_could_read(s
     identity = world.identity("agent-001")
     asked = []
 
-    def give(request):
+    def give(request, _):
         asked.append(request)
         return ConnectionSecret(key, time.time() + 3600)
 

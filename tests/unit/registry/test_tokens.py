@@ -95,6 +95,18 @@ def test_token_is_taken_back_at_once_and_for_good(tokens, clock):
     assert tokens.revoke(issued.token.token_id) == revoked
 
 
+def test_what_ended_long_ago_is_forgotten_by_its_name(tokens, clock):
+    short = tokens.issue("LAN agent x", expires_in=10).token
+    kept = [tokens.issue(name, expires_in=ends).token for name, ends in (("LAN agent y", None), ("lan agent z", 10))]
+    kept.append(tokens.issue("LAN agent signs", expires_in=10, kind="signing_key").token)
+    clock.now += 20
+    assert tokens.forget_ended("LAN agent ", kept=10) == 0
+    clock.now += 1
+    assert tokens.forget_ended("LAN agent ", kept=10) == 1
+    assert short not in tokens.all()
+    assert {token.token_id for token in tokens.all()} == {token.token_id for token in kept}
+
+
 def test_successor_has_the_same_rights_and_both_work_for_a_while(tokens, clock):
     old = tokens.issue("robot", skills=["a"], scopes=["s"], expires_in=100)
     clock.now += 10

@@ -10,13 +10,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+import threading
 import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 from skillwire import limits
 from skillwire.adapters.lan.secrets_tls import load_identity, server_context
-from skillwire.errors import SkillwireError
+from skillwire.errors import SkillwireError, TrustError
 from skillwire.protocols.skill_discovery.connection_secrets import (
     ConnectionSecret,
     read_request,
@@ -39,6 +40,9 @@ _BACKLOG: Final = 64
 #: Seconds that a key is good for; one that is asked for again in its first half is the same.
 KEY_SECONDS: Final = 3600.0
 _KEPT: Final = 1024
+#: What the names of these keys begin with, and seconds that they stay in the list of tokens after their end.
+_NAMED: Final = "LAN agent "
+_LISTED: Final = 86_400.0
 _REFUSED: Final = "DISC_004"
 
 
@@ -49,7 +53,8 @@ class SecretsServer:
         identity: of the provider; a certificate that is renewed is shown from then on.
         authority: judges who asks.
         authorities: certificates that a client's leads to, roots and those below them, DER.
-        give: returns the key for a request whose sender is proven, None for a skill that is not here; in a thread.
+        give: returns the key for a request whose sender is proven and that comes from a host, None for a skill that is
+            not here; it is called in several threads, and raises TrustError to refuse.
         use_unverified: whether agents are given keys that nobody certified.
         clock: seconds since the epoch.
     """
@@ -59,7 +64,7 @@ class SecretsServer:
         identity: EcdsaIdentity,
         authority: Authority,
         authorities: Sequence[bytes],
-        give: Callable[[SecretRequest], ConnectionSecret | None],
+        give: Callable[[SecretRequest, str], ConnectionSecret | None],
         *,
         use_unverified: bool = False,
         clock: Callable[[], float] = time.time,
@@ -180,7 +185,13 @@ class SecretsServer:
             self.counters["refused"] += 1
             _LOG.info("no connection secret for %s: %s", asked.agent_id, refused)
             return write_refusal(_REFUSED, refused)
-        secret = await asyncio.to_thread(self._give, asked)
+        host = str(writer.get_extra_info("peername")[0])
+        try:
+            secret = await asyncio.to_thread(self._give, asked, host)
+        except TrustError as error:
+            self.counters["refused"] += 1
+            _LOG.info("no connection secret for %s at %s: %s", asked.agent_id, host, error.message)
+            return write_refusal(error.code, error.message)
         if secret is None:
             self.counters["unknown skill"] += 1
             return write_refusal("DISC_006", "no such skill is offered here, in this scene")
@@ -209,6 +220,9 @@ class SecretsServer:
 class TokenGiver:
     """Makes the keys that are handed out: tokens of the store, for one skill and one hour.
 
+    Of new ones there are so many within an hour, in all and for each host, and they leave the store a day after their
+    end. It may be called in several threads.
+
     Args:
         tokens: of the publisher.
         skill_name: returns the name of the skill that a request is about; None when it is not offered.
@@ -222,9 +236,24 @@ class TokenGiver:
         self._skill_name = skill_name
         self._clock = clock
         self._given: dict[tuple[str, str], ConnectionSecret] = {}
+        self._alone = threading.Lock()
+        self._new: Counter[str] = Counter()
+        self._counted_since = float("-inf")
 
-    def __call__(self, asked: SecretRequest) -> ConnectionSecret | None:
-        """Return a key; the one that was given before while most of its time is to come, and nobody took it back."""
+    def __call__(self, asked: SecretRequest, host: str) -> ConnectionSecret | None:
+        """Return a key; the one that was given before while most of its time is to come, and nobody took it back.
+
+        Args:
+            asked: whose sender is proven.
+            host: that it comes from.
+
+        Raises:
+            TrustError: ``DISC_004`` when enough new keys were made within an hour.
+        """
+        with self._alone:
+            return self._give(asked, host)
+
+    def _give(self, asked: SecretRequest, host: str) -> ConnectionSecret | None:
         name = self._skill_name(asked)
         if name is None:
             return None
@@ -233,12 +262,23 @@ class TokenGiver:
         if known is not None and known.expires - now > KEY_SECONDS / 2 and self._tokens.recognise(known.api_key):
             self._given[whose] = known
             return known
-        issued = self._tokens.issue(f"LAN agent {asked.agent_id}"[:128], skills=[name], expires_in=KEY_SECONDS)
+        self._count(host, now)
+        issued = self._tokens.issue(f"{_NAMED}{asked.agent_id}"[:128], skills=[name], expires_in=KEY_SECONDS)
         secret = ConnectionSecret(issued.secret, now + KEY_SECONDS)
         self._given[whose] = secret
         if len(self._given) > _KEPT:
             del self._given[next(iter(self._given))]
         return secret
+
+    def _count(self, host: str, now: float) -> None:
+        """Count one more new key."""
+        if not 0 <= now - self._counted_since < KEY_SECONDS:
+            self._counted_since = now
+            self._new.clear()
+            self._tokens.forget_ended(_NAMED, kept=_LISTED)
+        if self._new[host] >= limits.LAN_SECRET_KEYS_PER_HOST or self._new.total() >= limits.LAN_SECRET_KEYS:
+            raise TrustError(_REFUSED, "enough keys were made for now; ask in an hour")
+        self._new[host] += 1
 
 
 def _listen(family: socket.AddressFamily, host: str, port: int) -> socket.socket:

@@ -55,6 +55,12 @@ class SqliteTokens:
             query = f"SELECT {_COLUMNS} FROM tokens ORDER BY created, token_id"  # noqa: S608  # a constant
             return [_token(row) for row in connection.execute(query)]
 
+    def forget(self, beginning: str, *, before: float) -> int:
+        """Forget API keys that ended long ago."""
+        with self._database.writing() as connection:
+            query = "DELETE FROM tokens WHERE kind = 'api_key' AND expires < ?1 AND substr(name, 1, length(?2)) = ?2"
+            return connection.execute(query, (before, beginning)).rowcount
+
 
 def _insert(connection: Connection, token: Token) -> None:
     connection.execute(f"INSERT INTO tokens ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", _row(token))  # noqa: S608  # a constant

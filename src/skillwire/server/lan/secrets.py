@@ -7,6 +7,7 @@ certificate to show, and there is no such port. Spec: SDP §4.3; docs/decisions/
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING
 
 import structlog
@@ -39,6 +40,7 @@ class SceneSecrets:
         self._tokens = tokens
         self._skill_name = skill_name
         self._giver: TokenGiver | None = None
+        self._beginning = threading.Lock()  # keys are asked for in several threads, and one giver makes them all
         self._server: SecretsServer | None = None
         self._log = structlog.get_logger("skillwire.lan")
 
@@ -72,7 +74,8 @@ class SceneSecrets:
         if server is not None:
             await server.stop()
 
-    def _give(self, asked: SecretRequest) -> ConnectionSecret | None:
-        if self._giver is None:
-            self._giver = TokenGiver(self._tokens(), lambda one: self._skill_name(one.skill_id, one.scene))
-        return self._giver(asked)
+    def _give(self, asked: SecretRequest, host: str) -> ConnectionSecret | None:
+        with self._beginning:
+            if self._giver is None:
+                self._giver = TokenGiver(self._tokens(), lambda one: self._skill_name(one.skill_id, one.scene))
+        return self._giver(asked, host)

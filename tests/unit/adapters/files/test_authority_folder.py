@@ -94,7 +94,7 @@ def test_what_was_renewed_from_a_certificate_is_taken_back_with_it(folder):
 
 
 def test_what_was_renewed_while_it_is_taken_back_goes_too(folder, monkeypatch):
-    first, late = issue(folder, "agent-001"), []
+    first, late = issue(folder, "agent-001"), list[bytes]()
     sign = folder._signer
 
     def renew_meanwhile():

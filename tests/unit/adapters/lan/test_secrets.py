@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 import logging
 import socket
 import ssl
+import threading
 import time
-from contextlib import suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -48,7 +51,7 @@ async def serve(world):
     started = []
 
     async def serve(*, identity=None, give=None, **options):
-        def known(asked):
+        def known(asked, _):
             return ConnectionSecret(KEY, time.time() + 3600) if asked.skill_id == "skill-a" else None
 
         own = identity or world.identity("agent-001")
@@ -92,7 +95,7 @@ async def test_who_is_certified_is_given_a_key_and_nothing_of_it_is_logged(world
 @pytest.mark.parametrize("flaw", ["another agent", "own certificate", "revoked", "other root", "unknown skill"])
 async def test_who_is_not_is_given_none(flaw):
     world = World()
-    server = SecretsServer(world.identity("agent-001"), world.authority(), world.authorities, lambda _: None)
+    server = SecretsServer(world.identity("agent-001"), world.authority(), world.authorities, lambda *_: None)
     await server.start("127.0.0.1")
     identity = world.identity("agent-002")
     asking = client(world, "agent-002", identity=identity, use_unverified=True)
@@ -122,7 +125,7 @@ async def test_a_false_provider_learns_nothing(serve, flaw):
         "another key": identity,
     }[flaw]
     asked: list[SecretRequest] = []
-    server = await serve(identity=shown, give=asked.append)
+    server = await serve(identity=shown, give=lambda one, _: asked.append(one))
     if flaw == "revoked":
         world.revocations.take(world.revoke(serial(identity)), time.time())
     known = world.chain().judge(world.identity("agent-001").certificate, time.time())
@@ -269,6 +272,12 @@ class Store:
     def all(self):
         return list(self.tokens.values())
 
+    def forget(self, beginning, *, before):
+        ended = [one for one in self.all() if one.name.startswith(beginning) and one.expires < before]
+        for one in ended:
+            del self.tokens[one.token_id]
+        return len(ended)
+
 
 @pytest.mark.spec("SDP-connection-secret")
 def test_a_key_is_a_token_for_one_skill_and_one_hour_and_not_made_for_each_question():
@@ -276,7 +285,8 @@ def test_a_key_is_a_token_for_one_skill_and_one_hour_and_not_made_for_each_quest
     store: Any = Store()
     tokens: Any = Tokens(store, bytes(32), lambda: now[0])
     names = {"skill-a": "csv-profile"}
-    give: Any = TokenGiver(tokens, lambda asked: names.get(asked.skill_id), lambda: now[0])
+    giver: Any = TokenGiver(tokens, lambda asked: names.get(asked.skill_id), lambda: now[0])
+    give = functools.partial(giver, host="192.0.2.7")
     asked = SecretRequest("auth", "skill-a", "agent-002")
     first = give(asked)
     token = tokens.recognise(first.api_key)
@@ -291,6 +301,82 @@ def test_a_key_is_a_token_for_one_skill_and_one_hour_and_not_made_for_each_quest
     tokens.revoke(tokens.recognise(second.api_key).token_id)
     assert give(asked) != second
     assert len(tokens.all()) == 4
+
+
+class TestTokenGiver:
+    """Keys are made, bounded, and forgotten."""
+
+    @pytest.fixture
+    def now(self):
+        return [time.time()]
+
+    @pytest.fixture
+    def store(self):
+        return Store()
+
+    @pytest.fixture
+    def tokens(self, store, now):
+        return Tokens(store, bytes(32), lambda: now[0])
+
+    @pytest.fixture
+    def give(self, tokens, now):
+        return TokenGiver(tokens, lambda _: "csv-profile", lambda: now[0])
+
+    def test_what_ended_a_day_ago_is_forgotten_and_nothing_else(self, give, tokens, now):
+        kept = tokens.issue("build robot", expires_in=1).token
+        for number in range(3):
+            give(SecretRequest("auth", "skill-a", f"agent-{number}"), "192.0.2.7")
+        now[0] += KEY_SECONDS + 1
+        give(SecretRequest("auth", "skill-a", "agent-001"), "192.0.2.7")
+        assert len(tokens.all()) == 5
+        now[0] += 86_400
+        last = give(SecretRequest("auth", "skill-a", "agent-001"), "192.0.2.7")
+        now[0] += KEY_SECONDS + 1
+        give(SecretRequest("auth", "skill-a", "agent-002"), "192.0.2.7")
+        names = sorted(token.name for token in tokens.all())
+        assert names == ["LAN agent agent-001", "LAN agent agent-002", "build robot"]
+        assert kept in tokens.all()
+        assert last.expires == now[0] - 1
+
+    def test_new_ones_are_bounded_for_each_host_and_in_all(self, give, tokens, now, monkeypatch):
+        monkeypatch.setattr(limits, "LAN_SECRET_KEYS", limits.LAN_SECRET_KEYS_PER_HOST + 1)
+        first = None
+        for number in range(limits.LAN_SECRET_KEYS_PER_HOST):
+            first = first or give(SecretRequest("auth", "skill-a", f"agent-{number}"), "192.0.2.7")
+            give(SecretRequest("auth", "skill-a", f"agent-{number}"), "192.0.2.7")
+        more = SecretRequest("auth", "skill-a", "agent-more")
+        for host, is_refused in (("192.0.2.7", True), ("192.0.2.8", False), ("192.0.2.9", True)):
+            with pytest.raises(TrustError) if is_refused else nullcontext():
+                give(more._replace(agent_id=host), host)
+        assert len(tokens.all()) == limits.LAN_SECRET_KEYS_PER_HOST + 1
+        assert give(SecretRequest("auth", "skill-a", "agent-0"), "192.0.2.7") == first
+        now[0] += KEY_SECONDS
+        assert give(more, "192.0.2.7")
+
+    def test_several_threads_are_given_the_same_key(self, give, tokens, store, monkeypatch):
+        add, both = store.add, threading.Barrier(2)
+
+        def slow(token):
+            with suppress(threading.BrokenBarrierError):
+                both.wait(1)  # the other thread comes here too, unless it has to wait for its turn
+            add(token)
+
+        monkeypatch.setattr(store, "add", slow)
+        asked = SecretRequest("auth", "skill-a", "agent-002")
+        with ThreadPoolExecutor(2) as threads:
+            found = [one.result(SECONDS) for one in [threads.submit(give, asked, "192.0.2.7") for _ in range(2)]]
+        assert found[0] == found[1]
+        assert len(tokens.all()) == 1
+
+
+async def test_who_has_had_enough_keys_is_told_so(world, serve):
+    def enough(*_):
+        raise TrustError("DISC_004", "enough keys were made for now")
+
+    server = await serve(give=enough)
+    error = await refused(client(world, "agent-002").fetch(SKILL, server.port, "auth"))
+    assert "enough keys" in error.message
+    assert server.counters == {"refused": 1}
 
 
 @given(st.binary(max_size=200))

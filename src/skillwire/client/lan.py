@@ -16,7 +16,7 @@ from skillwire.adapters.files.settings_file import read_discovery_file
 from skillwire.client.lan_memory import LanMemory
 from skillwire.errors import FetchError, Place, SkillwireError, StorageError, TrustError
 from skillwire.model.finding import Finding
-from skillwire.model.lan import LanScene
+from skillwire.model.lan import LanScene, members_of
 from skillwire.resolver.document import noted
 from skillwire.resolver.flow import work
 from skillwire.resolver.lan import UNVERIFIED_FIX, Providers, http_url, in_order, matching, unverified
@@ -48,12 +48,6 @@ class Filters(NamedTuple):
     scenes: tuple[str, ...]
     types: tuple[str, ...]
     refresh: bool = False
-
-    def let_pass(self, skill: LanSkill) -> bool:
-        """Whether a skill has all the capabilities, is in one of the scenes, and of one of the types."""
-        is_able = set(self.capabilities) <= set(skill.capabilities)
-        is_there = not self.scenes or bool(set(self.scenes) & set(skill.scenes))
-        return is_able and is_there and (not self.types or skill.skill_type in self.types)
 
 
 class Heard(NamedTuple):
@@ -158,7 +152,9 @@ class LanSide:
     def kept(self, query: str, filters: Filters) -> Flow[list[LanSkill]]:
         """Return what was found before, as long as it is good."""
         kept = yield from work(self.memory.skills)
-        return ranked(query, [skill for skill in kept if filters.let_pass(skill)])
+        return ranked(
+            query, [skill for skill in kept if skill.fits(filters.capabilities, filters.scenes, filters.types)]
+        )
 
     def silence(self) -> FetchError:
         """Return that nobody has answered."""
@@ -212,8 +208,7 @@ class LanSide:
 
     def scenes(self, found: Sequence[LanSkill]) -> list[LanScene]:
         """Return the scenes of what was found, with who provides each, by name."""
-        from skillwire.adapters.lan.view import members_of  # noqa: PLC0415  # only scenes need it
-        from skillwire.protocols.skill_discovery.scenes import group_id  # noqa: PLC0415  # same
+        from skillwire.protocols.skill_discovery.scenes import group_id  # noqa: PLC0415  # only scenes need it
 
         names = sorted({name for skill in found for name in skill.scenes})
         return [

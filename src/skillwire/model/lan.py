@@ -10,10 +10,11 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
+_RANKS: Final = {"HEALTHY": 0, "DEGRADED": 1, "UNKNOWN": 2}
 #: A skill with one of these may be called.
-USABLE_STATUSES: Final = frozenset({"HEALTHY", "DEGRADED", "UNKNOWN"})
+USABLE_STATUSES: Final = frozenset(_RANKS)
 
 
 class FoundVia(StrEnum):
@@ -67,6 +68,23 @@ class LanSkill(NamedTuple):
         """Whether it may be called now."""
         return self.status in USABLE_STATUSES
 
+    @property
+    def call_order(self) -> tuple[int, bool, str, str, str]:
+        """What skills are sorted by, so that who is called first stands first: by health, then certified, then name."""
+        rank = _RANKS.get(self.status, len(_RANKS))
+        return rank, not self.is_verified, self.skill_id, self.agent_id, self.endpoint
+
+    def fits(self, capabilities: Iterable[str], scenes: Collection[str], types: Collection[str]) -> bool:
+        """Whether it has all the capabilities, is in one of the scenes, and of one of the types; empty lets all pass.
+
+        Spec: SDP §3.1.
+        """
+        return (
+            set(capabilities) <= set(self.capabilities)
+            and (not scenes or not set(scenes).isdisjoint(self.scenes))
+            and (not types or self.skill_type in types)
+        )
+
 
 class LanMember(NamedTuple):
     """A provider in a scene's group; ``role`` is ``PRIMARY`` or ``BACKUP``."""
@@ -74,6 +92,21 @@ class LanMember(NamedTuple):
     agent_id: str
     skill_id: str
     role: str
+
+
+def members_of(providers: Iterable[LanSkill]) -> tuple[LanMember, ...]:
+    """Return the members of a group, the PRIMARY first: certified before not, well before unknown, then by name.
+
+    All agents rank them so, by what they list: it is the order of :mod:`skillwire.protocols.skill_discovery.scenes`.
+    """
+    ranked = sorted(
+        (skill for skill in providers if skill.is_usable),
+        key=lambda skill: (not skill.is_verified, skill.status == "UNKNOWN", skill.agent_id, skill.skill_id),
+    )
+    return tuple(
+        LanMember(skill.agent_id, skill.skill_id, "BACKUP" if place else "PRIMARY")
+        for place, skill in enumerate(ranked)
+    )
 
 
 class LanScene(NamedTuple):

@@ -29,8 +29,6 @@ Stage = Literal["reading", "checking", "calling"]
 LAN: Final = "lan:"
 #: A capability as datagrams carry it; digits alone would be the port of a host that is named lan. Spec: specs §3.
 _CAPABILITY: Final = re.compile(r"(?!\d+\Z)[A-Za-z0-9._-]{1,128}", re.ASCII)
-_RANKS: Final = {"HEALTHY": 0, "DEGRADED": 1, "UNKNOWN": 2}
-_LAST: Final = 3
 _NAMED: Final = 5  # reasons that are told in one sentence
 #: What to do about a skill whose key nobody certified.
 UNVERIFIED_FIX: Final = (
@@ -83,7 +81,7 @@ def told_facts(skill: LanSkill) -> str:
 
 def in_order(skills: Iterable[LanSkill]) -> list[LanSkill]:
     """Return skills in the order in which they are tried: by health, then verified first, then by name."""
-    return sorted(skills, key=lambda one: (_rank(one), not one.is_verified, one.skill_id, one.agent_id, one.endpoint))
+    return sorted(skills, key=lambda one: one.call_order)
 
 
 def matching(skill: LanSkill, found: Sequence[LocatedSkill]) -> LocatedSkill:
@@ -196,7 +194,3 @@ def _flaw(skill: LanSkill, *, use_unverified: bool) -> SkillwireError | None:
         message = f"{skill.skill_id} is {skill.status}"
         return FetchError("DISC_006", message, place=Place(http_url(skill)))
     return None if skill.is_verified or use_unverified else unverified(skill)
-
-
-def _rank(skill: LanSkill) -> int:
-    return _RANKS.get(skill.status, _LAST)

@@ -170,11 +170,9 @@ def _key(skill: LanSkill) -> Key:
     return skill.agent_id, skill.skill_id, "" if skill.agent_id else skill.endpoint
 
 
-def _rank(entry: Entry) -> tuple[str, bool, bool, bool, str, str]:
+def _rank(entry: Entry) -> tuple[str, tuple[int, bool, str, str, str]]:
     """Return the order of entries: by skill, and of one skill's providers as they are called."""
-    skill = entry.skill
-    order = not skill.is_usable, not skill.is_verified, skill.status != HealthStatus.HEALTHY
-    return skill.skill_id, *order, skill.agent_id, skill.endpoint
+    return entry.skill.skill_id, entry.skill.call_order
 
 
 def _read(data: bytes, source: str) -> list[Entry]:

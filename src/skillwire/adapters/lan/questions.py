@@ -97,7 +97,7 @@ class Questions:
         finally:
             for link, request, _ in asked:
                 self._searches.pop((link.name, request), None)
-        found = [skill for skill in self._view.skills() if _passes(skill, capabilities, scenes, types)]
+        found = [skill for skill in self._view.skills() if skill.fits(capabilities, scenes, types)]
         listed = self._view.places()
         told = {
             _place(one.record): (link, one)
@@ -107,7 +107,7 @@ class Questions:
             if _place(one.record) not in listed
         }
         found += await told_skills(told.values(), self._prober)
-        return tuple(sorted(found, key=_order))
+        return tuple(sorted(found, key=lambda skill: skill.call_order))
 
     async def request_scene(
         self, scene: str, capabilities: tuple[str, ...], *, is_join: bool, use_unverified: bool
@@ -203,15 +203,3 @@ def _answer(future: asyncio.Future[Any] | None, value: object) -> None:
 
 def _place(record: SkillRecord) -> tuple[str, str, int]:
     return record.skill_id, record.endpoint.host, record.endpoint.port
-
-
-def _passes(skill: LanSkill, capabilities: tuple[str, ...], scenes: tuple[str, ...], types: tuple[str, ...]) -> bool:
-    return (
-        set(capabilities) <= set(skill.capabilities)
-        and (not scenes or bool(set(scenes) & set(skill.scenes)))
-        and (not types or skill.skill_type in types)
-    )
-
-
-def _order(skill: LanSkill) -> tuple[bool, bool, bool, str, str]:
-    return not skill.is_usable, skill.status != "HEALTHY", not skill.is_verified, skill.skill_id, skill.agent_id

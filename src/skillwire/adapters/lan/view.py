@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skillwire.model.lan import FoundVia, LanChange, LanMember, LanScene, LanSkill
+from skillwire.model.lan import FoundVia, LanChange, LanScene, LanSkill, members_of
 from skillwire.protocols.skill_discovery import scenes
 from skillwire.protocols.skill_discovery.listing import Change, What
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from skillwire.model.ledger import Moment
     from skillwire.protocols.skill_discovery.listing import Key, Listed
@@ -136,18 +136,6 @@ class View:
     def has_more(self) -> bool:
         """Whether there is anything to tell yet, in a moment."""
         return bool(self._dirty or self._moved)
-
-
-def members_of(providers: Iterable[LanSkill]) -> tuple[LanMember, ...]:
-    """Return the members of a group, the PRIMARY first: certified before not, well before unknown, then by name."""
-    ranked = sorted(
-        (skill for skill in providers if skill.is_usable),
-        key=lambda skill: (not skill.is_verified, skill.status == "UNKNOWN", skill.agent_id, skill.skill_id),
-    )
-    return tuple(
-        LanMember(skill.agent_id, skill.skill_id, "BACKUP" if place else "PRIMARY")
-        for place, skill in enumerate(ranked)
-    )
 
 
 def _best(found: Sequence[tuple[Listed, str]]) -> tuple[Listed, str]:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.live_server import serving
-from tests.support.loopback_lan import discovery, free_group_port
+from tests.support.loopback_lan import discovery, own_lan
 from tests.support.provider import Provider
 from tests.support.publishing import write_skill
 from tests.support.raw_server import RawServer, answer
@@ -68,8 +68,8 @@ MARKETPLACE = json.dumps(
         ],
     }
 )
-#: Of the network on which the office offers a skill.
-LAN_PORT = free_group_port()
+#: The network on which the office offers a skill.
+LAN = own_lan()
 CODE = "import urllib.request\n\n\ndef main(args):\n    return args\n"
 
 
@@ -89,7 +89,7 @@ def network(trust=""):
     def join(project):
         config = project.parent / ".config/skillwire"
         config.mkdir(parents=True, exist_ok=True)
-        (config / "skillwire.toml").write_text(discovery(LAN_PORT, trust=trust))
+        (config / "skillwire.toml").write_text(discovery(LAN, trust=trust))
 
     return join
 
@@ -387,7 +387,7 @@ def servers(tmp_path_factory):
     offered = 'capabilities = ["org-data-read", "user-auth"]\nscenes = ["auth"]\n'
     write_skill(office, "staff-directory", {"skill.toml": offered})
     (home / "config").mkdir()
-    (home / "config/skillwire.toml").write_text(discovery(LAN_PORT, agent="office-1"))
+    (home / "config/skillwire.toml").write_text(discovery(LAN, agent="office-1"))
     with (
         serving(folder, tmp_path_factory.mktemp("server")) as address,
         serving(office, home, "--lan", "--host", "127.0.0.1") as office_address,

@@ -30,13 +30,15 @@ class LanServer:
         home: its state, settings and cache.
         arguments: more of ``serve``'s.
         start: starts a process, as ``subprocess.Popen`` does; a network's, for one of its hosts.
-        discovery: keys of ``udp``, and tables beside it.
+        lan: group and port that it speaks at, in place of the usual ones.
+        discovery: tables beside ``udp``.
     """
 
-    def __init__(self, folder, home, *arguments, start=subprocess.Popen, port=54321, **discovery):
+    def __init__(self, folder, home, *arguments, start=subprocess.Popen, lan=None, **discovery):
         home.mkdir(parents=True, exist_ok=True)
         self.home = home
-        tables = {"udp": {"port": port}, "mdns": {"enabled": False}, "healthCheck": FIGURES}
+        udp = {"multicastGroup": lan.group, "port": lan.port} if lan else {}
+        tables = {"udp": udp, "mdns": {"enabled": False}, "healthCheck": FIGURES}
         for table, values in discovery.items():
             tables[table] = tables.get(table, {}) | values
         configuration = home / "lan.yaml"

@@ -1,24 +1,50 @@
-"""A local network of one test's own: on loopback, at a port of the group that nobody else has."""
+"""A local network of one test's own: on loopback, with a group and a port that no other process has.
+
+Sockets of a group share its port, so that the system gives no error when two tests take one: each would hear the other.
+A port is therefore held for as long as this process lives, by a socket that shares with nobody; the system gives it to
+no one else who asks for a free one. The group has the number of the process in its address.
+"""
 
 from __future__ import annotations
 
+import atexit
+import os
 import socket
+from typing import NamedTuple
+
+_held: list[socket.socket] = []
 
 
-def free_group_port():
-    """Return a UDP port that the system has free."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+class OwnLan(NamedTuple):
+    """A group on IPv4, and its port."""
+
+    group: str
+    port: int
 
 
-def discovery(port, *, agent="", trust=""):
+def own_lan():
+    """Return a network that no test has had, in this process or another one that runs."""
+    holder = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    holder.bind(("127.0.0.1", 0))
+    _held.append(holder)
+    high, low = (os.getpid() & 0xFFFF).to_bytes(2, "big")
+    return OwnLan(f"239.255.{high}.{low}", holder.getsockname()[1])
+
+
+@atexit.register
+def _release():
+    for holder in _held:
+        holder.close()
+
+
+def discovery(lan, *, agent="", trust=""):
     """Return a ``skillwire.toml`` that speaks there: a beat each second, and answers collected for a little more."""
     name = f'[discovery]\nagentId = "{agent}"\n' if agent else ""
     return f"""{name}
 [discovery.udp]
 interfaces = ["lo"]
-port = {port}
+multicastGroup = "{lan.group}"
+port = {lan.port}
 patience = 1500
 datagramsPerSecond = 1000
 

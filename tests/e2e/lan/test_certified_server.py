@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 
 import pytest
 from tests.support.lan_server import LanServer
-from tests.support.live_server import free_port
+from tests.support.loopback_lan import own_lan
 from tests.support.publishing import write_skill
 
 from skillwire.adapters.files.authority_folder import AuthorityFolder, serial_of
@@ -30,7 +29,13 @@ def authority(tmp_path):
 
 
 @pytest.fixture
-def server(tmp_path, authority):
+def lan():
+    """Return the network that the server and the member are on."""
+    return own_lan()
+
+
+@pytest.fixture
+def server(tmp_path, authority, lan):
     """Give a server that holds it, with a skill of the scene auth for those who are let in."""
     write_skill(
         tmp_path / "skills",
@@ -39,26 +44,23 @@ def server(tmp_path, authority):
     )
     write_skill(tmp_path / "skills", "open-door", {"skill.toml": 'scenes = ["auth"]\n'})
     trust = {"authority": str(authority.folder)}
-    server = LanServer(
-        tmp_path / "skills", tmp_path / "server", "--interface", "127.0.0.1", port=free_port(), trust=trust
-    )
+    server = LanServer(tmp_path / "skills", tmp_path / "server", "--interface", "127.0.0.1", lan=lan, trust=trust)
     yield server.started()
     server.end()
 
 
 @pytest.fixture
-async def member(tmp_path, authority, server, monkeypatch):
+async def member(tmp_path, authority, lan, server, monkeypatch):
     """Give an agent with a certificate of five days ago, which it is time to renew."""
     monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "member"))
     monkeypatch.setitem(RevocationRefresh.__init__.__kwdefaults__, "urls", 0.3)
     keys = LanKeys()
     names = Names(("agent-002",))
     keys.keep_certificate(authority.issue(names, keys.key().public_key(), time.time() - 5 * DAY))
-    port = json.loads((server.home / "lan.yaml").read_text().split("port: ")[1].split("\n")[0])
     settings = LanSettings(
         interfaces=("127.0.0.1",),
         mdns=False,
-        port=port,
+        **lan._asdict(),
         roots=(str(authority.root_file),),
         intermediates=(str(authority.center_file),),
         renew_from=f"http://127.0.0.1:{server.port}",

@@ -5,11 +5,9 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import random
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -17,6 +15,7 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.support.loopback_lan import own_lan
 from tests.support.terminal import Terminal
 
 from skillwire import AsyncClient, Client, TrustError
@@ -33,8 +32,9 @@ class Place:
         self.folder = folder
         self.processes: list[subprocess.Popen] = []
         self.readers: list[threading.Thread] = []
+        lan = own_lan()
         (folder / "discovery.toml").write_text(
-            f"[udp]\ninterfaces = ['lo']\nport = {_free_group_port()}\n[mdns]\nenabled = false\n"
+            f"[udp]\ninterfaces = ['lo']\nmulticastGroup = '{lan.group}'\nport = {lan.port}\n[mdns]\nenabled = false\n"
         )
 
     def environment(self, home):
@@ -104,15 +104,6 @@ class Place:
 def _read(stream, lines):
     for line in stream:
         lines.append(line)
-
-
-def _free_group_port():
-    """Return a port that nobody on this machine listens at for datagrams now."""
-    while True:
-        port = random.randint(20_000, 60_000)  # noqa: S311 - any will do
-        with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-            probe.bind(("0.0.0.0", port))  # noqa: S104 - for a moment
-            return port
 
 
 def write_skill(folder, name, *, capabilities=("org-data-read",), scenes=("auth",)):

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tests.support.loopback_lan import discovery, free_group_port
+from tests.support.loopback_lan import discovery, own_lan
 from tests.support.pages import boxes, check, examples
 
 PROJECT = Path(__file__).parents[3]
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.timeout(240)
 @pytest.fixture
 def network():
     """Return the settings of a network of our own on loopback."""
-    return discovery(free_group_port())
+    return discovery(own_lan())
 
 
 class Reader:

@@ -16,7 +16,7 @@ import time
 import pytest
 from tests.support.lan_agents import FAST, on_loopback
 from tests.support.lan_server import LanServer
-from tests.support.live_server import free_port
+from tests.support.loopback_lan import own_lan
 from tests.support.publishing import write_skill
 
 PATIENCE = 30.0
@@ -46,18 +46,17 @@ def place(tmp_path):
     """Give what starts servers and agents on one network of their own, which all end with the test."""
 
     class Place:
-        port = free_port()
-
         def __init__(self, stack):
             self._stack = stack
+            self.lan = own_lan()
 
         def serve(self, folder, name="first", **options):
-            server = LanServer(folder, tmp_path / name, *options.pop("arguments", LOOPBACK), port=self.port, **options)
+            server = LanServer(folder, tmp_path / name, *options.pop("arguments", LOOPBACK), lan=self.lan, **options)
             self._stack.callback(server.end)
             return server
 
         def agent(self, name="observer", skills=()):
-            agent = on_loopback(name, skills, home=tmp_path / name, settings={"port": self.port}, figures=FAST)
+            agent = on_loopback(name, skills, home=tmp_path / name, settings=self.lan._asdict(), figures=FAST)
             self._stack.callback(self._end, agent.process)
             return agent.started()
 
@@ -115,13 +114,13 @@ def test_the_well_known_document_names_the_agent_and_the_port_of_its_secrets(pla
 class Eavesdropper:
     """Hears every datagram of a group on loopback."""
 
-    def __init__(self, port):
+    def __init__(self, lan):
         self.datagrams = []
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        self._socket.bind(("", port))
-        joined = struct.pack("4s4s", socket.inet_aton("224.0.0.1"), socket.inet_aton("127.0.0.1"))
+        self._socket.bind((lan.group, lan.port))
+        joined = struct.pack("4s4s", socket.inet_aton(lan.group), socket.inet_aton("127.0.0.1"))
         self._socket.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, joined)
         self._socket.settimeout(0.1)
         self._is_done = threading.Event()
@@ -150,7 +149,7 @@ class Eavesdropper:
 
 
 def test_no_datagram_names_a_skill_that_is_not_everybodys(place, skills):
-    with Eavesdropper(place.port) as heard:
+    with Eavesdropper(place.lan) as heard:
         server = place.serve(skills).started()
         observer = place.agent()
         observer.wait_for(lambda found: "leads-sync" in found, "the public skill was not found")
@@ -213,6 +212,7 @@ def test_a_network_that_is_not_there_is_said_and_skills_are_served(place, skills
 
 
 SERVICE = """
+import json
 import pathlib
 import skillwire
 from skillwire.protocols.skill_discovery.configuration import LanSettings
@@ -225,7 +225,8 @@ def add(a: int, b: int = 1) -> int:
     '''Add two numbers. Use when a sum is asked for.'''
     return a + b
 
-settings = LanSettings(port=int(pathlib.Path("port").read_text()), figures=DiscoverySettings(heartbeat_interval=0.5))
+place = json.loads(pathlib.Path("lan.json").read_text())
+settings = LanSettings(**place, figures=DiscoverySettings(heartbeat_interval=0.5))
 publisher.serve(port=0, lan=settings)
 """
 
@@ -233,7 +234,7 @@ publisher.serve(port=0, lan=settings)
 def test_a_function_says_how_its_skill_is(place, tmp_path):
     observer = place.agent()
     (tmp_path / "service.py").write_text(SERVICE)
-    (tmp_path / "port").write_text(str(place.port))
+    (tmp_path / "lan.json").write_text(json.dumps(place.lan._asdict()))
     (tmp_path / "health").write_text("HEALTHY")
     environment = {**os.environ, "SKILLWIRE_HOME": str(tmp_path / "program")}
     process = subprocess.Popen(

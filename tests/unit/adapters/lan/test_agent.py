@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import socket
 from secrets import token_hex
 
 import pytest
+from tests.support.loopback_lan import own_lan
 
 from skillwire.adapters.lan.agent import LanAgent
+from skillwire.adapters.lan.secrets_client import SecretsClient
 from skillwire.errors import FetchError, TrustError
 from skillwire.protocols.skill_discovery.configuration import LanSettings
+from skillwire.protocols.skill_discovery.connection_secrets import ConnectionSecret
 from skillwire.protocols.skill_discovery.identity import GroupKey
 from skillwire.protocols.skill_discovery.messages import Endpoint, HealthStatus, SkillType
 from skillwire.protocols.skill_discovery.route_agent import Offer
@@ -20,12 +22,6 @@ from skillwire.protocols.skill_discovery.settings import DiscoverySettings
 PATIENCE = 20.0
 KEY = GroupKey(b"a secret that all of us share")
 FIGURES = DiscoverySettings(patience=0.5, heartbeat_interval=0.3)
-
-
-def free_port():
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-        sock.bind(("127.0.0.1", 0))
-        return sock.getsockname()[1]
 
 
 def offer(skill_id="skill-a", port=8080, host="", **facts):
@@ -43,14 +39,14 @@ async def until(condition):
 @pytest.fixture
 async def start():
     """Give what starts agents that hear each other, and nobody else."""
-    port, running = free_port(), []
+    lan, running = own_lan(), []
 
     async def started(name="", *, trust=None, keeps_state=False, **settings):
         chosen = {
             "agent_id": name or f"agent-{token_hex(4)}",
             "interfaces": ("127.0.0.1",),
-            "group": "239.255.83.69",
-            "port": port,
+            "group": lan.group,
+            "port": lan.port,
             "mdns": False,
             "figures": FIGURES,
         } | settings
@@ -128,6 +124,27 @@ async def test_a_scene_of_somebody_whom_nobody_vouches_for_is_joined_by_who_says
         await (await start()).request_scene("auth")
     assert caught.value.code == "DISC_004"
     assert (await (await start(use_unverified=True)).request_scene("auth")).is_joined
+
+
+async def test_no_key_is_asked_of_somebody_whom_nobody_vouches_for_unless_each_question_says_so(start, monkeypatch):
+    asked = []
+
+    async def ask(_, skill, scene, **__):
+        asked.append((skill.agent_id, scene))
+        return ConnectionSecret("sw_key", 2e9)
+
+    monkeypatch.setattr(SecretsClient, "ask_provider", ask)
+    provider, careful, careless = await start("agent-provider"), await start(), await start(use_unverified=True)
+    provider.announce([offer()])
+    await until(lambda: listed(careful) and listed(careless))
+
+    for asking, says in ((careful, {}), (careful, {"use_unverified": False}), (careless, {"use_unverified": False})):
+        with pytest.raises(TrustError):
+            await asking.request_scene("auth", **says)
+    assert asked == []
+    result = await careful.request_scene("auth", use_unverified=True)
+    assert result.connection_info["apiKey"] == "sw_key"
+    assert asked == [("agent-provider", "auth")]
 
 
 async def test_what_was_heard_before_a_restart_is_unknown_after_it(start):

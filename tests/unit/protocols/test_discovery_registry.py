@@ -211,3 +211,46 @@ def test_a_search_ends_when_there_are_enough_that_may_be_called(registry):
             registry.told((f"agent-{number:02}", KEY[1]), HealthStatus.OFFLINE, AT + 1, 0.0)
     assert [one.key[0] for one in registry.find(wanted(), 3)] == ["agent-45", "agent-46", "agent-47"]
     assert [one.health.is_usable for one in registry.find(wanted(), 7)] == [True] * 5 + [False] * 2
+
+
+@pytest.mark.spec("SDP-places")
+def test_a_bound_stands_for_what_nobody_certified_on_one_host(registry, monkeypatch):
+    monkeypatch.setattr(limits, "LAN_SKILLS_PER_HOST", 2)
+    taken = [registry.take(registration(f"agent-{number}"), host="::66") for number in range(4)]
+    assert taken == [Outcome.SUCCESS] * 2 + [Outcome.INVALID] * 2
+    assert registry.take(registration("agent-7"), host="::66", is_verified=True) is Outcome.SUCCESS
+    assert registry.take(registration("agent-8"), host="::7") is Outcome.SUCCESS
+    assert registry.take(registration("agent-8", at=AT + 1), host="::66") is Outcome.INVALID, "nor may it move there"
+    assert registry.take(registration("agent-0", at=AT + 1), host="::66", is_verified=True) is Outcome.SUCCESS
+    assert registry.take(registration("agent-8", at=AT + 1), host="::66") is Outcome.SUCCESS, "a place was left"
+    registry.distrust(("agent-7", KEY[1]))
+    registry.unregister(("agent-8", KEY[1]), AT + 2, 0.0)
+    assert registry.take(registration("agent-9"), host="::66") is Outcome.INVALID, "who is certified no more counts"
+    assert registry.owed_from("::66") == 3
+
+
+@pytest.mark.spec("SDP-places")
+def test_when_all_places_are_taken_who_is_certified_has_that_of_one_who_is_not(registry, monkeypatch):
+    monkeypatch.setattr(limits, "LAN_SKILLS", 5)
+    registry.take(registration("honest"), host="::1")
+    registry.take(registration("certified"), host="::2", is_verified=True)
+    for number in range(3):
+        registry.take(registration(f"made-up-{number}"), host="::66")
+    assert registry.take(registration("late"), host="::3") is Outcome.INVALID
+    for number in range(4):
+        assert registry.take(registration(f"new-{number}"), host="::4", is_verified=True) is Outcome.SUCCESS
+    gone = [change.listed.key[0] for change in registry.changes if change.what is What.EVICTED]
+    assert gone[:2] == ["made-up-2", "made-up-1"], "first of the host that has the most"
+    assert sorted(gone[2:]) == ["honest", "made-up-0"]
+    assert registry.take(registration("more"), host="::4", is_verified=True) is Outcome.INVALID, "all are certified"
+    assert len(registry) == 5
+
+
+@pytest.mark.spec("SDP-places")
+def test_who_has_as_many_as_one_agent_may_have_displaces_nobody(registry, monkeypatch):
+    monkeypatch.setattr(limits, "LAN_SKILLS", 2)
+    monkeypatch.setattr(limits, "LAN_SKILLS_PER_AGENT", 1)
+    registry.take(registration("a", "one"), is_verified=True)
+    registry.take(registration("b", "one"))
+    assert registry.take(registration("a", "two"), is_verified=True) is Outcome.INVALID
+    assert len(registry) == 2

@@ -9,12 +9,11 @@ forgotten is kept and marked *stale*. It is forgotten when it stays silent long 
 
 A *hint* is what an unsigned source, mDNS, says of a skill: it stands until a registration takes its place, is kept by
 answered probes alone, and is told to nobody else. Bounds stand for what strangers can make large: skills in all and of
-one agent, and hints. Spec: SDP §2, §8, §9; specs §3.
+one agent, unverified ones of one host, and hints. Spec: SDP §2, §8, §9; specs §3.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
@@ -24,6 +23,7 @@ from skillwire.protocols.skill_discovery.health import Health, Silence
 from skillwire.protocols.skill_discovery.listing import Change, Index, Listed, What, has_facts_of, passes
 from skillwire.protocols.skill_discovery.mass_silence import MassSilence
 from skillwire.protocols.skill_discovery.messages import HealthStatus, Outcome
+from skillwire.protocols.skill_discovery.places import Places
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -50,8 +50,7 @@ class Registry:
         self._timers: list[tuple[float, Key]] = []
         self._heard: dict[Key, int] = {}  # the newest timestamp of each skill, of any kind of message
         self._tombstones: dict[Key, tuple[int, float]] = {}
-        self._per_agent: Counter[str] = Counter()
-        self._per_host: Counter[str] = Counter()
+        self._places = Places()
         self._index = Index()
         self._hints: set[Key] = set()
         self.held_beats: HeldBeats | None = None
@@ -69,11 +68,11 @@ class Registry:
 
     def owed_by(self, agent_id: str) -> int:
         """Return how many skills an agent has registered, and owes heartbeats for."""
-        return self._per_agent[agent_id]
+        return self._places.of_agent(agent_id)
 
     def owed_from(self, host: str) -> int:
         """Return how many skills were registered from a host."""
-        return self._per_host[host]
+        return self._places.of_host(host)
 
     def network_is_suspected(self, now: float) -> bool:
         """Whether so many skills fell silent that it is the network."""
@@ -83,9 +82,11 @@ class Registry:
         """Take a registration whose signature is good; return what became of it, and why. Spec: SDP §2.3."""
         key = message.agent_id, message.skill_id
         known = self._skills.get(key)
-        if refused := self._refusal(message, known, is_verified=is_verified):
+        if refused := self._refusal(message, known, host, is_verified=is_verified):
             return refused
         if known is None or known.is_hint:
+            if (least := self._places.gives_way()) is not None:  # who was not refused is certified then
+                self._remove(self._skills[least], What.EVICTED)
             self._add(Listed(message, Health(HealthStatus.HEALTHY, now), is_verified, host))
             return Outcome.SUCCESS, "registered"
         self._heard[key] = max(message.timestamp, self._heard[key])
@@ -93,31 +94,32 @@ class Registry:
         if (is_verified, host) == (known.is_verified, known.host) and has_facts_of(message, known.registration):
             self._put(changed)
             return Outcome.DUPLICATE, "already registered"
-        self._count(known, -1)
-        self._count(changed, 1)
+        self._places.leave(known)
+        self._places.take(changed)
         self._index.remove(known)
         self._index.add(changed)
         self._put(changed)
         self._on_change(Change(What.UPDATED, known, changed))
         return Outcome.SUCCESS, "registered anew"
 
-    def _refusal(self, message: Register, known: Listed | None, *, is_verified: bool) -> tuple[Outcome, str] | None:
+    def _refusal(
+        self, message: Register, known: Listed | None, host: str, *, is_verified: bool
+    ) -> tuple[Outcome, str] | None:
         if message.timestamp <= self._buried(message.agent_id, message.skill_id):
             return Outcome.INVALID, "older than the goodbye"
         if known is None or known.is_hint:
-            return (Outcome.INVALID, "no room") if self.is_full_for(message.agent_id) else None
+            has_room = self._places.has_one(message.agent_id, host, is_verified=is_verified)
+            return None if has_room else (Outcome.INVALID, "no room")
         if known.is_verified and not is_verified:
             return Outcome.UNAUTHORIZED, "another key is certified"
         is_older = message.timestamp < known.registration.timestamp
-        return (Outcome.INVALID, "older than the last one") if is_older else None
+        if is_older:
+            return Outcome.INVALID, "older than the last one"
+        is_crowded = not is_verified and host != known.host and self._places.is_full_from(host)
+        return (Outcome.INVALID, "no room") if is_crowded else None
 
     def _buried(self, agent_id: str, skill_id: str) -> int:
         return self._tombstones.get((agent_id, skill_id), (-1, 0.0))[0]
-
-    def is_full_for(self, agent_id: str) -> bool:
-        """Whether there is no room for one more skill of this agent."""
-        registered = len(self._skills) - len(self._hints)
-        return registered >= limits.LAN_SKILLS or self.owed_by(agent_id) >= limits.LAN_SKILLS_PER_AGENT
 
     def hint(self, message: Register, now: float, *, host: str) -> bool:
         """Take what an unsigned source says of a skill; False when it counts for nothing.
@@ -157,7 +159,9 @@ class Registry:
     def restore(self, messages: Iterable[Register], now: float, *, host: str = "") -> None:
         """Take what was kept from before a restart: it is UNKNOWN, and unverified, until a sign of life comes."""
         for message in messages:
-            if (message.agent_id, message.skill_id) not in self._skills and not self.is_full_for(message.agent_id):
+            if (message.agent_id, message.skill_id) not in self._skills and not self._places.is_full_for(
+                message.agent_id
+            ):
                 self._add(Listed(message, Health(HealthStatus.UNKNOWN, now), is_verified=False, host=host))
 
     def is_well(self, key: Key) -> bool:
@@ -183,6 +187,8 @@ class Registry:
         known = self._skills.get(key)
         if known is not None and known.is_verified:
             changed = self._skills[key] = known._replace(is_verified=False)
+            self._places.leave(known)
+            self._places.take(changed)
             self._on_change(Change(What.UPDATED, known, changed))
 
     def unregister(self, key: Key, timestamp: int, now: float) -> Outcome:
@@ -321,7 +327,7 @@ class Registry:
             self._hints.discard(key)
             self._silent[True].discard(key)
         self._heard[key] = listed.registration.timestamp
-        self._count(listed, 1)
+        self._places.take(listed)
         self._index.add(listed)
         self._put(listed)
         self._on_change(Change(What.REGISTERED, hint, listed))
@@ -354,12 +360,6 @@ class Registry:
         if known.is_hint:
             self._hints.discard(key)
         else:
-            self._count(known, -1)
+            self._places.leave(known)
             self._index.remove(known)
         self._on_change(Change(what, known, None))
-
-    def _count(self, listed: Listed, step: int) -> None:
-        for counts, name in ((self._per_agent, listed.registration.agent_id), (self._per_host, listed.host)):
-            counts[name] += step
-            if not counts[name]:
-                del counts[name]

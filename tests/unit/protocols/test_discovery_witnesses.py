@@ -291,7 +291,13 @@ def test_so_many_proofs_are_waited_for_and_no_more(monkeypatch):
     sent = []
     lan = Lan()
     lan.node(C, ASKS)
-    witnesses = Witnesses(Random(1), DiscoverySettings(), lambda *told: sent.append(told))  # noqa: S311 - repeatable
+
+    def challenge(*told):
+        sent.append(told)
+        return 80
+
+    random = Random(1)  # noqa: S311 - a simulation has to be repeatable
+    witnesses = Witnesses(random, DiscoverySettings(), challenge, lambda *_: False)
     peers = [Peer(f"10.0.0.{number}", 1) for number in range(3)]
     for peer in peers:
         assert witnesses.ask(peer, b"answer", lan.moment(C)) == hashlib.sha256(b"answer").digest()

@@ -79,7 +79,7 @@ class Gate:
         settings: its figures.
         ring: whose key is whose.
         owed: how many skills a host owes heartbeats for.
-        challenge: sends a nonce to somebody.
+        challenge: sends a nonce to somebody; returns how many bytes that takes.
         random: where nonces come from.
         replay: what keeps a message from counting twice.
     """
@@ -92,7 +92,7 @@ class Gate:
         settings: DiscoverySettings,
         ring: KeyRing,
         owed: Callable[[str], int],
-        challenge: Callable[[Peer, bytes, Moment], object],
+        challenge: Callable[[Peer, bytes, Moment], int],
         random: Random,
         replay: ReplayGuard | None = None,
     ) -> None:
@@ -104,7 +104,9 @@ class Gate:
         self._owed = owed
         self._challenge = challenge
         self._challenger = Challenger(random, settings.challenge)
-        self.witnesses = Witnesses(random, settings, challenge)
+        self.witnesses = Witnesses(
+            random, settings, challenge, lambda peer, now: ring.agent_at(peer, now.steady) is not None
+        )
         self._rates = Rates(settings)
         self.held_beats: HeldBeats | None = None
 

@@ -2,8 +2,8 @@
 
 An agent has one or several of the text's roles: an MCPAgent keeps the registry and the scenes, a RouteAgent offers
 skills, an EndAgent asks. What arrives passes the gate and goes to the role that it is for; what the roles say goes to
-the outbox. Nobody is answered with more than three times what they sent before they have proven to be where they say.
-Spec: SDP §2 to §5, §8 to §10; specs §3.
+the outbox. Nobody is answered with more than three times what they sent before they have proven to be where they say;
+the proof of our own key alone is larger, and bounded by its rate. Spec: SDP §2 to §5, §8 to §10; specs §3.
 """
 
 from __future__ import annotations
@@ -243,12 +243,14 @@ class DiscoveryNode:
     def _hold(self, question: Admitted, now: Moment) -> None:
         self.gate.hold(question, now)
 
-    def _challenge(self, peer: Peer, nonce: bytes, now: Moment) -> None:
-        self._outbox.send(self._outbox.write(m.Challenge(self.agent_id, nonce, self._outbox.stamp(now))), now, peer)
+    def _challenge(self, peer: Peer, nonce: bytes, now: Moment) -> int:
+        data = self._outbox.write(m.Challenge(self.agent_id, nonce, self._outbox.stamp(now)))
+        self._outbox.send(data, now, peer)
+        return len(data)
 
     def _prove(self, message: m.Challenge, source: Peer, now: Moment) -> bool:
         """Answer a challenge of something that we sent; nobody learns anything by it but who we are."""
-        digest = self._outbox.challenged(message.nonce, now)
+        digest = self._outbox.challenged(message.nonce, source.host, now)
         if digest is None:
             return False
         identity = self._outbox.identity

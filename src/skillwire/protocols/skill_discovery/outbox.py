@@ -2,7 +2,8 @@
 
 Answers wait a short random time, so that those of many agents do not meet. What was sent in the last seconds is
 remembered by its digest: a challenge is about one datagram, and is answered only when we sent it, and not too often,
-since its answer is larger than the challenge and may go to somebody else. Spec: specs §3.
+since its answer is larger than the challenge and may go to somebody else. Who names the datagram has heard it; for a
+nonce of another form, that of another implementation, a host is answered a few times and no more. Spec: specs §3.
 """
 
 from __future__ import annotations
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
 _UNCHALLENGED: Final = (b"SKILL_HEARTBEAT:", b"SKILL_STATUS:", b"CHALLENGE")
 #: Challenges that are answered at once; as many as there may be registries.
 _MOST_PROOFS: Final = int(limits.LAN_REGISTRIES)
+#: Of them for nonces that name no datagram of ours; the others are left for those that do.
+_MOST_GUESSES: Final = _MOST_PROOFS // 2
+#: Of these for one host, in the time of a challenge: the first, and two more since datagrams are lost.
+_GUESSES_OF_HOST: Final = 3
 
 
 class Outbox:
@@ -45,6 +50,7 @@ class Outbox:
         self._stamp = 0
         self._sent: dict[bytes, float] = {}
         self._proofs = 0.0
+        self._guesses: dict[str, float] = {}
 
     def stamp(self, now: Moment) -> int:
         """Return a timestamp that is newer than every one before, in milliseconds since the epoch.
@@ -88,17 +94,33 @@ class Outbox:
         """Return when something is to be sent next."""
         return self._waiting[0][0] if self._waiting else None
 
-    def challenged(self, nonce: bytes, now: Moment) -> bytes | None:
+    def challenged(self, nonce: bytes, host: str, now: Moment) -> bytes | None:
         """Return the digest of the datagram that a nonce is about: by another's rule, that of the last one.
 
-        None when there is none, or when too many were answered lately.
+        ``host`` is where the nonce came from. None when there is none, or when too many were answered lately.
         """
         edge = now.steady - self._settings.challenge
         lately = [digest for digest, at in reversed(self._sent.items()) if at > edge]
-        if not lately or self._proofs > now.steady + _MOST_PROOFS / self._settings.rate:
+        named = next((digest for digest in lately if is_about(nonce, digest)), None)
+        most = _MOST_PROOFS if named else _MOST_GUESSES
+        if not lately or self._proofs > now.steady + most / self._settings.rate:
+            return None
+        if named is None and not self._may_guess(host, now.steady):
             return None
         self._proofs = max(self._proofs, now.steady) + 1 / self._settings.rate
-        return next((digest for digest in lately if is_about(nonce, digest)), lately[0])
+        return named or lately[0]
+
+    def _may_guess(self, host: str, now: float) -> bool:
+        """Whether a host may have one more proof without naming what it is about, and take note of that."""
+        pause = self._settings.challenge / _GUESSES_OF_HOST
+        free = max(self._guesses.get(host, now), now)
+        if free > now + self._settings.challenge - pause / 2:
+            return False
+        self._guesses.pop(host, None)
+        self._guesses[host] = free + pause
+        if len(self._guesses) > limits.LAN_SOURCES:
+            del self._guesses[next(iter(self._guesses))]
+        return True
 
     def _remember(self, digest: bytes, now: Moment) -> None:
         self._sent.pop(digest, None)

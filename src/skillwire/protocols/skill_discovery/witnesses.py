@@ -4,6 +4,8 @@ An answer to a discovery or about a scene is signed by nobody in the profile *op
 up. So who asked challenges who answered, as a registry challenges who registers: the nonce names the answer by its
 digest, and the proof tells the agent, its key, and how it stands. What such an agent says is its own word where it is
 certified for the skill, or is the certified agent at the skill's own host; what it says of others stays hearsay.
+
+Since the address can be made up, all that is sent there for one answer is no more than the answer's size permits.
 Spec: SDP §10.3; specs §3.
 """
 
@@ -57,10 +59,14 @@ class Word(NamedTuple):
 
 
 class _Asked(NamedTuple):
+    """What somebody is asked for, how many bytes may still go there unproven, and how many one question has."""
+
     nonce: bytes
     digest: bytes
     peer: Peer
-    sends: int = 0
+    room: float
+    size: int = 0
+    tries: int = 0
 
 
 class Witnesses:
@@ -69,15 +75,21 @@ class Witnesses:
     Args:
         random: where nonces come from.
         settings: figures.
-        challenge: sends a nonce to somebody.
+        challenge: sends a nonce to somebody; returns how many bytes that takes.
+        is_proven: whether somebody has proven to be at an address.
     """
 
     def __init__(
-        self, random: Random, settings: DiscoverySettings, challenge: Callable[[Peer, bytes, Moment], object]
+        self,
+        random: Random,
+        settings: DiscoverySettings,
+        challenge: Callable[[Peer, bytes, Moment], int],
+        is_proven: Callable[[Peer, Moment], bool],
     ) -> None:
         self._random = random
         self._settings = settings
         self._challenge = challenge
+        self._is_proven = is_proven
         self._asked: dict[bytes, _Asked] = {}
         self._agenda: Agenda[bytes] = Agenda()
         self.timer: Timer = self._agenda.timer
@@ -86,7 +98,7 @@ class Witnesses:
         """Ask ``peer`` whether it has sent a datagram; return its digest, by which the proof names it."""
         digest = hashlib.sha256(data).digest()
         nonce = nonce_about(digest, self._random)
-        self._asked[nonce] = _Asked(nonce, digest, peer)
+        self._asked[nonce] = _Asked(nonce, digest, peer, self._settings.amplification * len(data))
         if len(self._asked) > limits.LAN_CHALLENGES:
             oldest = next(iter(self._asked))
             del self._asked[oldest]
@@ -110,9 +122,11 @@ class Witnesses:
 
     def _say(self, nonce: bytes, now: Moment) -> None:
         asked = self._asked[nonce]
-        if asked.sends > len(_PAUSES):
+        if asked.tries > len(_PAUSES):
             del self._asked[nonce]
             return
-        self._challenge(asked.peer, nonce, now)
-        self._asked[nonce] = asked._replace(sends=asked.sends + 1)
-        self._agenda.set(nonce, now.steady + [*_PAUSES, _PAUSES[-1]][asked.sends])
+        if asked.size <= asked.room or self._is_proven(asked.peer, now):
+            size = self._challenge(asked.peer, nonce, now)
+            asked = asked._replace(room=asked.room - size, size=size)
+        self._asked[nonce] = asked._replace(tries=asked.tries + 1)
+        self._agenda.set(nonce, now.steady + [*_PAUSES, _PAUSES[-1]][asked.tries])

@@ -173,6 +173,22 @@ def test_what_a_heartbeat_says_is_decided_by_the_health_of_the_skill():
     assert set(lan.listed(R1).values()) == {"DEGRADED"}
 
 
+@pytest.mark.spec("SDP-heartbeat-callback")
+def test_a_skill_whose_health_cannot_be_told_is_not_well_and_goes_on_beating():
+    lan, health = Lan(), {"skill": HealthStatus.HEALTHY}
+    lan.node(R1, REGISTRY)
+    lan.node(A, OFFERS, health=health.__getitem__)
+    lan.offer(A, "skill")
+    lan.run(2)
+    del health["skill"]
+    lan.run(40)
+    assert set(lan.listed(R1).values()) == {"UNHEALTHY"}
+    assert lan.clock.steady - lan.heard(R1, (f"agent-{A}", "skill")) <= 6
+    health["skill"] = HealthStatus.HEALTHY
+    lan.run(12)
+    assert set(lan.listed(R1).values()) == {"HEALTHY"}
+
+
 @pytest.mark.spec("SDP-heartbeat-unknown")
 def test_an_agent_that_starts_late_asks_for_what_it_hears_beating(lan):
     lan.offer(A, "skill-org-feishu")
@@ -418,3 +434,50 @@ def test_every_goodbye_is_acknowledged_with_what_became_of_it(lan):
         lan.inject(encode_signed(goodbye, GROUP_KEY.sign), source, R1)
         acks += [message.status for to, message in sent(lan, R1, seconds=0.3) if to == source]
     assert acks == [Outcome.SUCCESS, Outcome.DUPLICATE]
+
+
+@pytest.mark.spec("SDP-scene-request")
+@pytest.mark.parametrize("order", [("auth", "auth-admin"), ("auth-admin", "auth")])
+def test_scenes_whose_names_begin_alike_are_not_mixed_up(order):
+    lan = Lan()
+    lan.node(R1, REGISTRY)
+    lan.node(C, ASKS)
+    for host, scene in ((A, "auth"), (B, "auth-admin")):
+        lan.node(host, OFFERS)
+        lan.offer(host, f"skill-{scene}", scenes=(scene,))
+    lan.run(2)
+    for scene in order:
+        lan.do(C, lambda node, now, scene=scene: node.end_agent.want_scene(scene, (), now, is_request=True))
+    lan.run(4)
+    joined = {one.scene: one.answer.skill_info.skill_id for one in lan.events(SceneJoined, C)}
+    assert joined == {"auth": "skill-auth", "auth-admin": "skill-auth-admin"}
+
+
+@pytest.mark.spec("SDP-scene-request")
+def test_what_is_told_of_another_scene_than_was_asked_for_counts_for_nothing():
+    lan = Lan()
+    lan.node(C, ASKS)
+    lan.do(C, lambda node, now: node.end_agent.want_scene("auth", (), now, is_request=True))
+    other, stamp, node = Peer(B, 5), int(lan.moment(C).wall * 1000), lan.nodes[C]
+    info, skill = m.ConnectionInfo("http", B, 80, endpoint=f"{B}:80"), m.SkillInfo("skill", "1.0.0")
+
+    def tell(scene, group):
+        lan.inject(encode(m.SceneJoinResponse(f"agent-{C}", m.SceneAnswer(scene, group, info, skill), stamp)), other, C)
+
+    def change(group, at):
+        facts = GroupEvent.MEMBER_JOINED, "agent", f"skill-{at}", HealthStatus.HEALTHY
+        lan.inject(encode(m.SceneEvent(group, *facts, stamp + at)), other, C)
+
+    tell("auth-admin-001", "group-auth-admin-001")
+    change("group-auth-admin-001", 1)
+    lan.run(0.5)
+    assert node.gate.stopped["not for us"] == 2
+    tell("auth-7", "group-7")  # by another's rule
+    lan.run(2)
+    assert [one.answer.scene_id for one in lan.events(SceneJoined, C)] == ["auth-7"]
+    change("group-7", 2)
+    change("group-auth-001", 3)
+    assert [one.group_id for one in lan.events(GroupChanged, C)] == ["group-7", "group-auth-001"]
+    node.end_agent.leave_scene("auth")
+    change("group-7", 4)
+    assert node.gate.stopped["not for us"] == 3

@@ -11,6 +11,7 @@ import hashlib
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire.protocols.skill_discovery import messages as m
+from skillwire.protocols.skill_discovery import scenes
 from skillwire.protocols.skill_discovery.agenda import Agenda, Timer
 from skillwire.protocols.skill_discovery.events import GroupChanged, SceneJoined, SceneMissing
 from skillwire.protocols.skill_discovery.messages import GroupEvent
@@ -85,6 +86,7 @@ class EndAgent:
         self._searches = Searches(agent_id, outbox, settings, ask, on_event)
         self._wishes: dict[str, _Wish] = {}
         self._heard: dict[str, _Heard] = {}
+        self._groups: dict[str, str] = {}  # of the scenes that we are in, as they are told
         self._states: dict[tuple[str, ...], object] = {}
         self._notices: dict[bytes, None] = {}
         self._agenda: Agenda[tuple[str, str]] = Agenda()
@@ -115,6 +117,7 @@ class EndAgent:
         """Join no more; who tells the group forgets us by and by."""
         self._forget_answers(scene)
         self._wishes.pop(scene, None)
+        self._groups.pop(scene, None)
         self._agenda.cancel(("scene", scene))
 
     def found(self, admitted: Admitted, message: m.DiscoverResponse, now: Moment) -> bool:
@@ -170,7 +173,7 @@ class EndAgent:
 
     def group_changed(self, message: m.SceneEvent, data: bytes) -> bool:
         """Take what has changed in a group; False when we are not in it, or it was told before."""
-        is_ours = any(message.group_id.startswith(f"group-{scene}-") for scene in self._wishes)
+        is_ours = any(message.group_id in (scenes.group_id(scene), self._groups.get(scene)) for scene in self._wishes)
         digest = hashlib.sha256(data).digest()
         if not is_ours or digest in self._notices:
             return False
@@ -237,6 +240,7 @@ class EndAgent:
         self._forget_answers(scene)
         answer = joined.answer
         self._stay(scene, now)
+        self._groups[scene] = answer.group_id
         primary = next((one for one in answer.members if one.role == "PRIMARY"), None)
         if primary is not None:
             self._states[answer.group_id, GroupEvent.PRIMARY_CHANGED] = primary.agent_id, primary.skill_id
@@ -278,5 +282,11 @@ class EndAgent:
         self._on_event(SceneMissing(scene, is_certain=wish.is_missing))
 
     def _scene_of(self, message: m.JoinSceneResponse | m.SceneJoinResponse) -> str | None:
+        """Return which scene that we want an answer is about; None for none.
+
+        Ours name the one instance of a scene. Of another rule's instances the name has no hyphen, since
+        ``auth-admin-1`` is one of ``auth-admin``, and none of ``auth``.
+        """
         told = message.answer.scene_id
-        return next((scene for scene in self._wishes if told == scene or told.startswith(f"{scene}-")), None)
+        exact = next((scene for scene in self._wishes if told in (scene, scenes.scene_id(scene))), None)
+        return exact or next((scene for scene in self._wishes if scene == told.rpartition("-")[0]), None)

@@ -81,7 +81,7 @@ class RouteAgent:
         outbox: takes what is sent.
         settings: figures.
         on_event: is told what registries say.
-        health: says how a skill is, whenever it beats.
+        health: says how a skill is, whenever it beats; UNHEALTHY when it raises.
     """
 
     def __init__(
@@ -198,12 +198,15 @@ class RouteAgent:
         self._agenda.cancel(what)
 
     def _beat(self, skill_id: str, now: Moment) -> bytes:
-        stamp = self._outbox.stamp(now)
-        beat = Heartbeat(self._agent_id, skill_id, self._health(skill_id), stamp)
-        data = self._outbox.write(beat)
-        self._outbox.send(data, now)
+        """Say that a skill is alive, and how; the next beat is set first, so that nothing keeps it from coming."""
         pause = self._settings.heartbeat_interval * self._outbox.random.uniform(1 - _BEAT_JITTER, 1)
         self._agenda.set(("beat", skill_id), now.steady + pause)
+        try:
+            status = self._health(skill_id)
+        except Exception:  # noqa: BLE001 - the callback is the application's; a skill that cannot say how it is, is not well
+            status = HealthStatus.UNHEALTHY
+        data = self._outbox.write(Heartbeat(self._agent_id, skill_id, status, self._outbox.stamp(now)))
+        self._outbox.send(data, now)
         return data
 
     def _say_alive(self, skill_id: str, now: Moment) -> None:

@@ -91,6 +91,7 @@ class LanAgent:
         self._health = health
         self._on_refused = on_refused
         self._counters: Counter[str] = Counter()
+        self._received = 0
         self._keeping: Keeping | None = None
         if keeps_state:
             state = LanState(state_directory() / "lan", settings.profile)
@@ -116,25 +117,31 @@ class LanAgent:
         loop = asyncio.get_running_loop()
         if self._keeping is not None:
             await self._keeping.load()
-        self._links = Links(self.settings, self._make_link, self._forget_link, loop, self._counters)
-        self._questions.links = self._links
-        self._links.look()
-        if not self._links.open_links():
-            self._links.end()
-            self._links = None
-            why = ", ".join(sorted(self._counters)) or "no interface is up that takes multicast"
+        links = Links(self.settings, self._make_link, self._forget_link, loop, self._counters)
+        try:
+            self._begin(links)
+        except BaseException:
+            links.end()
+            self._links = self._questions.links = None
+            raise
+
+    def _begin(self, links: Links) -> None:
+        self._links = self._questions.links = links
+        links.look()
+        if not links.open_links():
+            why = ", ".join(sorted(links.troubles)) or "no interface is up that takes multicast"
             wanted = ", ".join(self.settings.interfaces)
             raise FetchError("LAN_UNAVAILABLE", f"{wanted}: {why}" if wanted else why)
-        self._links.offer(self._offers.values())
+        links.offer(self._offers.values())
+        if self.settings.mdns:
+            self._hints = Hints(self.agent_id, self._identity, links)
+            links.on_change = self._hints.follow_links
+            self._hints.announce(self._offers.values())
+            self._hints.start()
         if self._keeping is not None:
             self._keeping.start(lambda: self._links or ())
         if self._upkeep is not None:
             self._upkeep.start()
-        if self.settings.mdns:
-            self._hints = Hints(self.agent_id, self._identity, self._links)
-            self._links.on_change = self._hints.follow_links
-            self._hints.announce(self._offers.values())
-            self._hints.start()
 
     async def stop(self, reason: Reason = Reason.SHUTDOWN) -> None:
         """Say goodbye for every skill, and end. What listens ends too."""
@@ -255,8 +262,8 @@ class LanAgent:
 
     @property
     def received(self) -> int:
-        """How many datagrams came, on the links that there are."""
-        return sum(link.driver.received for link in self._links or ())
+        """How many datagrams came."""
+        return self._received + sum(link.driver.received for link in self._links or ())
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -290,6 +297,8 @@ class LanAgent:
 
     def _forget_link(self, link: Link) -> None:
         self._view.remove(link.name)
+        self._counters.update(link.node.gate.stopped)  # what is counted does not become less
+        self._received += link.driver.received
 
     def _take(self, link: Link, events: Sequence[NodeEvent]) -> None:
         """Take what has happened on a link."""

@@ -58,6 +58,7 @@ class Driver:
         self._due = 0.0
         self._fired = 0.0
         self._pause: asyncio.TimerHandle | None = None
+        self._has_ended = False
 
     def open(self, sockets: LinkSockets) -> None:
         """Take sockets, in place of those that there are."""
@@ -79,7 +80,8 @@ class Driver:
             self._pause = None
 
     def end(self) -> None:
-        """Stop."""
+        """Stop for good, whatever the node is told yet."""
+        self._has_ended = True
         self.close()
         if self._timer is not None:
             self._timer.cancel()
@@ -153,7 +155,7 @@ class Driver:
 
     def _arm(self, now: Moment) -> None:
         due = self.node.timer()
-        if due is None or (self._timer is not None and self._due <= due):
+        if due is None or self._has_ended or (self._timer is not None and self._due <= due):
             return  # a timer that fires too early looks when it is time
         if self._timer is not None:
             self._timer.cancel()

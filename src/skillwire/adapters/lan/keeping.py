@@ -48,6 +48,8 @@ class Keeping:
         self._counters = counters
         self._kept = Kept()
         self._changed: dict[tuple[str, Key], Change] = {}
+        #: Newest timestamps that are not written yet: who forgets one lets a replay count after a restart.
+        self._timestamps: dict[Stream, int] = {}
         self._running: asyncio.Task[None] | None = None
         self._ends = asyncio.Event()
         self._links: Callable[[], Iterable[Link]] = tuple
@@ -99,8 +101,10 @@ class Keeping:
         try:
             await asyncio.to_thread(self._state.write, changes)
         except (OSError, sqlite3.Error) as error:
-            self._counters[f"state: {error}"] += 1
+            self._counters[f"state: {type(error).__name__}"] += 1
             self._changed = {**changed, **self._changed}
+        else:
+            self._timestamps.clear()
 
     def _collect(self, changed: dict[tuple[str, Key], Change]) -> Changes:
         heard = [
@@ -110,9 +114,11 @@ class Keeping:
         ]
         gone = [named for named, change in changed.items() if change.after is None]
         edge = int((moment().wall - 2 * self._window) * 1000)
-        newest: dict[Stream, int] = {}
-        for link in self._links():
+        newest = self._timestamps
+        links = tuple(self._links())
+        for link in links:
             for stream, at in link.node.gate.replay.changed():
-                if at >= edge:
-                    newest[stream] = max(at, newest.get(stream, at))
-        return Changes(tuple(heard), tuple(gone), tuple(newest.items()), edge)
+                newest[stream] = max(at, newest.get(stream, at))
+        newest = self._timestamps = {stream: at for stream, at in newest.items() if at >= edge}
+        here = tuple(link.name for link in links if link.is_open)
+        return Changes(tuple(heard), tuple(gone), tuple(newest.items()), edge, here)

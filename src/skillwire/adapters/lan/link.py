@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 
     from skillwire.adapters.lan.interfaces import LinkAddress
     from skillwire.adapters.lan.multicast import LinkSockets
+    from skillwire.model.lan import LanSkill
     from skillwire.protocols.skill_discovery.events import NodeEvent
+    from skillwire.protocols.skill_discovery.identity import Key
     from skillwire.protocols.skill_discovery.messages import HealthStatus
     from skillwire.protocols.skill_discovery.node import DiscoveryNode
     from skillwire.protocols.skill_discovery.route_agent import Offer
@@ -88,6 +90,12 @@ class Link:
         self.driver.close()
         self.gone_since = moment().steady
 
+    def end(self) -> None:
+        """Stop, without a goodbye."""
+        if self._join_timer is not None:
+            self._join_timer.cancel()
+        self.driver.end()
+
     def offer(self, offers: Iterable[Offer], elsewhere: Collection[str]) -> None:
         """Offer exactly these.
 
@@ -124,6 +132,14 @@ class Link:
     def reached(self, host: str) -> str:
         """Return an address as this machine reaches it: with the interface where it means nothing without."""
         return f"{host}%{self.address.interface}" if self.address and host.lower().startswith("fe80:") else host
+
+    def key_of(self, skill: LanSkill) -> Key | None:
+        """Return the key with which a skill was registered here, at its address; None when there is none."""
+        listed = self.node.registry.get((skill.agent_id, skill.skill_id))
+        if listed is None or listed.is_hint or self.reached(listed.registration.endpoint.host) != skill.host:
+            return None
+        judgement = self.node.ring.judgement_of(skill.agent_id, moment().wall)
+        return None if judgement is None else judgement.key
 
     def act(self) -> None:
         """Do at once what is due, after the node was told something."""

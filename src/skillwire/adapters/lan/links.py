@@ -56,6 +56,8 @@ class Links:
         self._links: dict[str, Link] = {}
         self._offers: tuple[Offer, ...] = ()
         self._timer: asyncio.TimerHandle | None = None
+        #: Why links could not be opened, for people.
+        self.troubles: set[str] = set()
         #: Called when a link has come or gone.
         self.on_change: Callable[[], object] = lambda: None
 
@@ -74,7 +76,7 @@ class Links:
         try:
             present = interfaces.present()
         except OSError as error:
-            self._counters[f"interfaces: {error.strerror}"] += 1
+            self._trouble("interfaces", error)
             return
         settings = self._settings
         found = {
@@ -106,7 +108,7 @@ class Links:
             self._timer.cancel()
             self._timer = None
         for link in self:
-            link.driver.end()
+            link.end()
 
     def _let_go(self, link: Link) -> bool:
         """Close a link whose interface is gone; forget it after long. Return whether anything changed."""
@@ -114,7 +116,7 @@ class Links:
             link.close()
             return True
         if moment().steady - link.gone_since > self._settings.figures.stale:
-            link.driver.end()
+            link.end()
             del self._links[link.name]
             self._on_gone(link)
         return False
@@ -126,8 +128,7 @@ class Links:
         try:
             sockets = LinkSockets(address, self._settings, self._counters, self.look_soon)
         except OSError as error:
-            reason = errno.errorcode.get(error.errno or 0, "error")
-            self._counters[f"open {address.name}: {reason}"] += 1
+            self._trouble("open", error, address.name)
             if link is not None:
                 link.close()
             return False
@@ -135,3 +136,9 @@ class Links:
             link = self._links[address.name] = self._make(address)
         link.open(address, sockets)
         return True
+
+    def _trouble(self, what: str, error: OSError, where: str = "") -> None:
+        """Count what went wrong by its kind, and tell where it did."""
+        reason = errno.errorcode.get(error.errno or 0, "error")
+        self._counters[f"{what}: {reason}"] += 1
+        self.troubles.add(f"{what} {where}: {reason}" if where else f"{what}: {reason}")

@@ -10,10 +10,12 @@ Several agents of one user may keep the same file; what they hear is the same.
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from skillwire.adapters.clock import moment
 from skillwire.adapters.files.directories import make_folder
 from skillwire.errors import DecodeError
 from skillwire.protocols.skill_discovery.codec import decode
@@ -28,11 +30,14 @@ if TYPE_CHECKING:
 FILE: Final = "lan.db"
 _PATIENCE: Final = 2.0
 #: A file that was made by another version of ours is made anew.
-_VERSION: Final = 1
+_VERSION: Final = 2
+#: Milliseconds that a link may be gone before what was heard there is forgotten: a month.
+_GONE_MS: Final = 30 * 86_400_000
 _SCHEMA: Final = """
 CREATE TABLE registrations (
   link TEXT NOT NULL, agent TEXT NOT NULL, skill TEXT NOT NULL, host TEXT NOT NULL, datagram BLOB NOT NULL,
   PRIMARY KEY (link, agent, skill)) STRICT, WITHOUT ROWID;
+CREATE TABLE links (link TEXT PRIMARY KEY, seen INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 CREATE TABLE timestamps (
   kind TEXT NOT NULL, agent TEXT NOT NULL, about TEXT NOT NULL, at INTEGER NOT NULL,
   PRIMARY KEY (kind, agent, about)) STRICT, WITHOUT ROWID;
@@ -62,12 +67,14 @@ class Changes(NamedTuple):
         gone: of each that is not listed any more.
         timestamps: of each stream with a message lately.
         edge: milliseconds since the epoch; older timestamps need not be kept.
+        links: that are there.
     """
 
     heard: tuple[tuple[str, str, str, str, bytes], ...] = ()
     gone: tuple[tuple[str, Key], ...] = ()
     timestamps: tuple[tuple[Stream, int], ...] = ()
     edge: int = 0
+    links: tuple[str, ...] = ()
 
 
 class LanState:
@@ -113,6 +120,7 @@ class LanState:
                 [(*stream, at) for stream, at in changes.timestamps],
             )
             connection.execute("DELETE FROM timestamps WHERE at < ?", (changes.edge,))
+            _forget_links(connection, changes)
 
     def _heard(self, link: str, host: str, datagram: bytes) -> Heard | None:
         try:
@@ -134,6 +142,7 @@ class LanState:
             return self._open()
 
     def _open(self) -> sqlite3.Connection:
+        os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))  # SQLite would make it for all to read
         connection = sqlite3.connect(self.path, timeout=_PATIENCE)
         try:
             connection.execute("PRAGMA synchronous = NORMAL")  # whole after a crash; the last moments may be missing
@@ -148,5 +157,14 @@ class LanState:
     def _make(self, connection: sqlite3.Connection) -> None:
         self.path.chmod(0o600)
         connection.execute("PRAGMA journal_mode = WAL")
-        drops = "DROP TABLE IF EXISTS registrations; DROP TABLE IF EXISTS timestamps;"
-        connection.executescript(f"BEGIN IMMEDIATE; {drops} {_SCHEMA} PRAGMA user_version = {_VERSION}; COMMIT;")
+        drops = "".join(f"DROP TABLE IF EXISTS {name}; " for name in ("registrations", "links", "timestamps"))
+        connection.executescript(f"BEGIN IMMEDIATE; {drops}{_SCHEMA} PRAGMA user_version = {_VERSION}; COMMIT;")
+
+
+def _forget_links(connection: sqlite3.Connection, changes: Changes) -> None:
+    """Take note which links are there, and forget what was heard on those that are gone for long."""
+    here = {*changes.links, *(row[0] for row in changes.heard)}
+    now = int(moment().wall * 1000)
+    connection.executemany("INSERT OR REPLACE INTO links VALUES (?, ?)", [(link, now) for link in sorted(here)])
+    connection.execute("DELETE FROM links WHERE seen < ?", (now - _GONE_MS,))
+    connection.execute("DELETE FROM registrations WHERE link NOT IN (SELECT link FROM links)")

@@ -197,3 +197,11 @@ async def test_the_timer_fires_when_it_is_due_and_goes_on_without_sockets(driven
     node.to_send.append(Datagram(b"to nobody"))
     driver.tend()
     assert not node.to_send
+
+
+async def test_after_its_end_no_timer_is_left_whatever_is_told_yet(driven):
+    node, driver, _ = driven
+    driver.end()
+    node.due = moment().steady + 0.01
+    driver.tend()
+    assert driver._timer is None

@@ -6,6 +6,8 @@ import sqlite3
 
 import pytest
 
+from skillwire.adapters.clock import moment
+from skillwire.adapters.lan import state as state_module
 from skillwire.adapters.lan.state import Changes, Heard, Kept, LanState
 from skillwire.protocols.skill_discovery.codec import encode
 from skillwire.protocols.skill_discovery.messages import Endpoint, Profile, Register, SkillType
@@ -45,6 +47,31 @@ def test_what_was_written_is_read_by_the_next_one(state, tmp_path):
 def test_only_the_owner_may_read_it(state):
     state.write(Changes(timestamps=((STREAM, 7),)))
     assert state.path.stat().st_mode & 0o077 == 0
+
+
+def test_it_is_never_there_for_others_to_read(state, monkeypatch):
+    connect, modes = sqlite3.connect, []
+
+    def looking(path, **named):
+        modes.append(path.stat().st_mode & 0o777)
+        return connect(path, **named)
+
+    monkeypatch.setattr(sqlite3, "connect", looking)
+    state.write(Changes(timestamps=((STREAM, 7),)))
+    assert set(modes) == {0o600}
+
+
+def test_what_was_heard_on_a_link_that_is_gone_for_a_month_is_forgotten(state, monkeypatch):
+    on_other = ("wlan0/4", *row(registration("skill-b"))[1:])
+    state.write(Changes(heard=(row(registration()), on_other)))
+    later = moment()._replace(wall=moment().wall + 20 * 86_400)
+    monkeypatch.setattr(state_module, "moment", lambda: later)
+    state.write(Changes(timestamps=((STREAM, 7),), links=("eth0/4",)))
+    assert {heard.link for heard in state.load().heard} == {"eth0/4", "wlan0/4"}
+
+    later = later._replace(wall=later.wall + 20 * 86_400)
+    state.write(Changes(timestamps=((STREAM, 8),)))
+    assert {heard.link for heard in state.load().heard} == {"eth0/4"}
 
 
 def test_of_two_timestamps_the_newest_is_kept_and_old_ones_are_not(state):

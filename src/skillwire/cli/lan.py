@@ -170,6 +170,9 @@ class _View:
                         waiting = asyncio.create_task(woken.wait())
                         await asyncio.wait({waiting, ending}, timeout=_TICK, return_when=asyncio.FIRST_COMPLETED)
                         waiting.cancel()
+                        for task in (told, asked):
+                            if task.done():
+                                task.result()  # what went wrong ends the picture, which would stand still
                         if not ending.done():
                             await asyncio.wait({ending}, timeout=_PAUSE)
             finally:

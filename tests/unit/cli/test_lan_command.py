@@ -17,6 +17,7 @@ from skillwire.cli.lan_events import print_event
 from skillwire.cli.lan_picture import heard, live_picture, picture, told_change
 from skillwire.cli.main import run
 from skillwire.cli.output import Styled
+from skillwire.cli.screen import Screen
 from skillwire.errors import FetchError
 from skillwire.model.lan import FoundVia, LanSnapshot
 
@@ -104,6 +105,29 @@ def test_in_a_pipe_each_skill_is_a_line_with_all_that_is_known(on, told):
     assert result.err == "11 skills of 4 agents, 3 scenes\n"
     assert agent.has_left
     assert agent.patience == pytest.approx(2.0)
+
+
+class Failing:
+    """Changes of a network that is down."""
+
+    def __aiter__(self):
+        return self
+
+    async def __anext__(self):
+        raise FetchError("DISC_005", "the network is down")
+
+
+@pytest.mark.parametrize("part", ["discover", "listen"])
+def test_what_goes_wrong_behind_a_live_picture_ends_it_and_is_told(on, told, monkeypatch, part):
+    monkeypatch.setattr(Screen, "is_possible", lambda: True)
+    agent = on(*home())
+
+    async def discover(**_):
+        await anext(Failing())
+
+    setattr(agent, part, discover if part == "discover" else Failing)
+    assert "error[DISC_005]: the network is down" in told("--for", "60", status=FetchError.exit_code).err
+    assert agent.has_left
 
 
 def test_an_empty_network_says_what_to_do(on, told):

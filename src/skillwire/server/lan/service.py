@@ -218,8 +218,16 @@ class LanService:
         return self._statuses.get(skill_id, HealthStatus.HEALTHY)
 
     async def _hear(self, agent: Agent) -> None:
-        async for _ in agent.listen():
-            self._changes.tell()
+        while True:
+            try:
+                async for _ in agent.listen():
+                    self._changes.tell()
+            except Exception:  # noqa: BLE001  # as above; pages would stand still
+                self._log.exception("changes of the LAN could not be heard")
+                await asyncio.sleep(_AGAIN)
+                self._changes.tell()  # what happened meanwhile
+            else:
+                return  # the agent has ended
 
     async def _tend(self, agent: Agent) -> None:
         """Announce what is published now, and report which skills are otherwise than they were."""

@@ -6,7 +6,7 @@ import asyncio
 import shutil
 
 import pytest
-from tests.support.fake_lan_agent import no_network
+from tests.support.fake_lan_agent import FakeLanAgent, no_network
 from tests.support.publishing import write_skill
 
 from skillwire.protocols.skill_discovery.messages import Endpoint, HealthStatus, Reason, SkillType
@@ -20,6 +20,27 @@ async def test_what_everybody_may_see_is_announced_and_nothing_else(serve):
     assert list(site.agent.offers) == ["leads-sync"]
     offer = site.agent.offers["leads-sync"]
     assert (offer.endpoint, offer.skill_type, offer.scenes) == (Endpoint("", 8000), SkillType.TOOL, ("auth",))
+
+
+class Failing:
+    """Changes that cannot be heard."""
+
+    def __aiter__(self):
+        return self
+
+    async def __anext__(self):
+        raise RuntimeError("no memory")
+
+
+async def test_hearing_that_fails_is_told_and_begun_again(serve, monkeypatch, capsys):
+    listen, failures = FakeLanAgent.listen, [Failing()]
+    monkeypatch.setattr(FakeLanAgent, "listen", lambda self: failures.pop() if failures else listen(self))
+    site = await serve()
+    await site.until(lambda agent: agent.listeners)
+    assert "changes of the LAN could not be heard" in capsys.readouterr().out
+    number = await site.lan.changed(-1, 0.0)
+    site.agent.tell()
+    assert await site.lan.changed(number, 20.0) > number
 
 
 async def test_changes_of_the_folders_are_followed(serve, skills):

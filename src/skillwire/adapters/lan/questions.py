@@ -16,7 +16,7 @@ from skillwire.adapters.lan.told import told_skills
 from skillwire.errors import SkillwireError, TrustError
 from skillwire.model.lan import FoundVia, LanMember, LanSkill, SceneResult
 from skillwire.protocols.skill_discovery.events import Discovered, SceneJoined, SceneMissing
-from skillwire.protocols.skill_discovery.messages import SkillType
+from skillwire.protocols.skill_discovery.messages import ConnectionInfo, SkillType
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -55,14 +55,14 @@ class Questions:
         self._view = view
         self._prober = prober
         self._searches: dict[tuple[str, str], asyncio.Future[Discovered]] = {}
-        self._wishes: dict[tuple[str, str], asyncio.Future[SceneAnswer | bool]] = {}
+        self._wishes: dict[tuple[str, str], asyncio.Future[SceneJoined | bool]] = {}
 
     def take(self, link: Link, event: NodeEvent) -> None:
         """Take what a link's node tells of a question."""
         if isinstance(event, Discovered):
             _answer(self._searches.pop((link.name, event.request), None), event)
         elif isinstance(event, SceneJoined):
-            _answer(self._wishes.pop((link.name, event.scene), None), event.answer)
+            _answer(self._wishes.pop((link.name, event.scene), None), event)
         elif isinstance(event, SceneMissing):
             _answer(self._wishes.pop((link.name, event.scene), None), event.is_certain)
 
@@ -114,23 +114,26 @@ class Questions:
     ) -> SceneResult:
         """Ask for a scene on all links; the first that lets us in counts."""
         loop = asyncio.get_running_loop()
-        asked: set[asyncio.Future[SceneAnswer | bool]] = set()
+        asked: set[asyncio.Future[SceneJoined | bool]] = set()
         for link in self._open():
-            future: asyncio.Future[SceneAnswer | bool] = loop.create_future()
+            future: asyncio.Future[SceneJoined | bool] = loop.create_future()
             _answer(self._wishes.pop((link.name, scene), None), False)
             self._wishes[link.name, scene] = future
             link.node.end_agent.want_scene(scene, capabilities, moment(), is_request=not is_join)
             link.act()
             asked.add(future)
-        is_certain, ends = False, loop.time() + self._settings.figures.patience + _SLACK
-        while asked and loop.time() < ends:
-            done, asked = await asyncio.wait(asked, timeout=ends - loop.time(), return_when=asyncio.FIRST_COMPLETED)
-            for one in done:
-                if one.cancelled():
-                    continue
-                if (answer := one.result()) and not isinstance(answer, bool):
-                    return await self._joined(scene, answer, use_unverified=use_unverified)
-                is_certain = is_certain or answer is True
+        ours, is_certain, ends = asked, False, loop.time() + self._settings.figures.patience + _SLACK
+        try:
+            while asked and loop.time() < ends:
+                done, asked = await asyncio.wait(asked, timeout=ends - loop.time(), return_when=asyncio.FIRST_COMPLETED)
+                for one in done:
+                    if one.cancelled():
+                        continue
+                    if (joined := one.result()) and not isinstance(joined, bool):
+                        return await self._joined(scene, joined, use_unverified=use_unverified)
+                    is_certain = is_certain or joined is True
+        finally:
+            self._wishes = {key: future for key, future in self._wishes.items() if future not in ours}
         return SceneResult(scene, is_missing=is_certain)
 
     def leave_scene(self, scene: str) -> None:
@@ -138,7 +141,8 @@ class Questions:
         for link in self.links or ():
             link.node.end_agent.leave_scene(scene)
 
-    async def _joined(self, scene: str, answer: SceneAnswer, *, use_unverified: bool) -> SceneResult:
+    async def _joined(self, scene: str, joined: SceneJoined, *, use_unverified: bool) -> SceneResult:
+        answer = joined.answer
         provider = self._provider(answer)
         if provider is None:  # we have heard of nobody yet, and have them register with us
             await self.discover((), (scene,), (), _GET_TO_KNOW)
@@ -149,6 +153,8 @@ class Questions:
             raise TrustError("DISC_004", message)
         info = answer.connection_info
         host, port = (info.host, info.port) if provider is None else (provider.host, provider.port)
+        if provider is not None and provider.is_verified and not joined.is_verified:
+            info = ConnectionInfo("http", host, port)  # somebody else's word of how a certified one is called
         told: dict[str, str | int] = {
             "protocol": info.protocol,
             "host": host,
@@ -174,7 +180,8 @@ class Questions:
         if provider is None or self.secrets is None:
             return {}
         try:
-            secret = await self.secrets.ask_provider(provider, scene)
+            key = next((found for link in self._open() if (found := link.key_of(provider)) is not None), None)
+            secret = await self.secrets.ask_provider(provider, scene, key=key)
         except SkillwireError as error:  # what is public is there without a key
             _LOG.info("no key for %s: %s", scene, error)
             return {}

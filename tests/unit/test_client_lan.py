@@ -14,7 +14,7 @@ from tests.unit.protocols.sharing_samples import DESCRIPTOR, ENTRY
 from skillwire import AsyncClient, Client
 from skillwire.adapters.files.credential_store import open_store
 from skillwire.adapters.files.directories import cache_directory
-from skillwire.client.lan import LanSide
+from skillwire.client.lan import LanAccess
 from skillwire.errors import FetchError, SkillwireError, TrustError, ValidationError
 from skillwire.model.credential import Credential
 from skillwire.model.lan import FoundVia, LanChange, LanMember, SceneResult
@@ -58,7 +58,7 @@ class Network:
         self.folder = folder
         self.agents = []
         self.clients = []
-        monkeypatch.setattr(LanSide, "make_agent", lambda _: self._made())
+        monkeypatch.setattr(LanAccess, "make_agent", lambda _: self._made())
         self.client = self.open()
 
     def _made(self):
@@ -324,7 +324,7 @@ class TestCache:
         network.serves(FIRST, done(1))
         network.call()
         network.agent.tell(LanChange("left", time.time(), FIRST))
-        memory, ends = network.client.lan._side.memory, time.monotonic() + PATIENCE
+        memory, ends = network.client.lan._access.memory, time.monotonic() + PATIENCE
         while memory.skills():
             assert time.monotonic() < ends
             time.sleep(0.01)

@@ -57,7 +57,7 @@ class Heard(NamedTuple):
     is_anybody_there: bool
 
 
-class LanSide:
+class LanAccess:
     """Asks, with what one client holds.
 
     Args:

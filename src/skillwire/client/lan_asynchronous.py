@@ -31,14 +31,14 @@ class AsyncLan:
 
     def __init__(self, workplace: Workplace, steps: AwaitedSteps, thread: AwaitedLanThread | None = None) -> None:
         self._workplace, self._steps = workplace, steps
-        self._side = workplace.lan
+        self._access = workplace.lan
         self._is_silent = False
-        self._thread = thread or AwaitedLanThread(self._side.make_agent, self._side.live)
+        self._thread = thread or AwaitedLanThread(self._access.make_agent, self._access.live)
 
     @property
     def settings(self) -> LanSettings:
         """The settings in force: the tables ``[discovery]``, or the file that ``SKILLWIRE_DISCOVERY`` names."""
-        return self._side.settings
+        return self._access.settings
 
     async def discover(
         self,
@@ -63,14 +63,14 @@ class AsyncLan:
             refresh: do without what was found before.
         """
         filters = Filters(tuple(capabilities), tuple(scenes), tuple(types), refresh)
-        if self._side.is_offline:
-            return await self._steps.run(self._side.kept(query, filters))
+        if self._access.is_offline:
+            return await self._steps.run(self._access.kept(query, filters))
         try:
-            heard = await self._thread.run(lambda agent: self._side.ask(agent, filters, patience))
+            heard = await self._thread.run(lambda agent: self._access.ask(agent, filters, patience))
         except FetchError as error:
-            return await self._steps.run(self._side.failed(query, filters, error))
+            return await self._steps.run(self._access.failed(query, filters, error))
         self._is_silent = not heard.is_anybody_there
-        return await self._steps.run(self._side.answer(query, filters, heard))
+        return await self._steps.run(self._access.answer(query, filters, heard))
 
     async def skill(self, skill: LanSkill, *, use_unverified: bool | None = None) -> AsyncRemoteSkill:
         """Return a skill of the network, read at its server: to look at it, to install it, or to call it.
@@ -84,7 +84,7 @@ class AsyncLan:
         """
         from skillwire.client.asynchronous import AsyncRemoteSkill  # noqa: PLC0415  # it imports this module
 
-        located = await self._steps.run(self._side.locate(skill, use_unverified=use_unverified))
+        located = await self._steps.run(self._access.locate(skill, use_unverified=use_unverified))
         return AsyncRemoteSkill(located, self._workplace, self._steps)
 
     async def providers(self, capability: str, *, use_unverified: bool | None = None) -> Providers:
@@ -95,8 +95,8 @@ class AsyncLan:
         """
         found = await self.discover(capabilities=(capability,))
         if not found and self._is_silent:
-            raise self._side.silence()
-        return self._side.providers(capability, found, use_unverified=use_unverified)
+            raise self._access.silence()
+        return self._access.providers(capability, found, use_unverified=use_unverified)
 
     async def call(
         self,
@@ -130,7 +130,7 @@ class AsyncLan:
             except SkillwireError as error:
                 providers.failed(one, error, stage, is_safe=is_safe)
             else:
-                self._side.tell(providers)
+                self._access.tell(providers)
                 return execution
 
     async def request_scene(
@@ -157,28 +157,28 @@ class AsyncLan:
         Raises:
             TrustError: ``DISC_004``. Spec: SDP §2.2, §4.2, §4.3.
         """
-        self._side.check_online()
+        self._access.check_online()
         return await self._thread.run(
-            lambda agent: self._side.request(agent, scene, capabilities, is_join=join, use_unverified=use_unverified)
+            lambda agent: self._access.request(agent, scene, capabilities, is_join=join, use_unverified=use_unverified)
         )
 
     async def leave_scene(self, scene: str) -> None:
         """Leave the group of a scene; those who tell of it forget us by and by."""
-        await self._thread.run(lambda agent: self._side.leave(agent, scene))
+        await self._thread.run(lambda agent: self._access.leave(agent, scene))
 
     async def scenes(self) -> list[LanScene]:
         """Ask which scenes there are; return them with who provides each, by name."""
-        return self._side.scenes(await self.discover())
+        return self._access.scenes(await self.discover())
 
     async def snapshot(self) -> LanSnapshot:
         """Return the network as the agent knows it by now; it may have been there for a moment only."""
-        return await self._thread.run(self._side.snapshot)
+        return await self._thread.run(self._access.snapshot)
 
     def listen(self) -> AsyncIterator[LanChange]:
         """Return what happens on the network, one change after the other; a slow reader is told ``missed``."""
-        return self._thread.each(self._side.listen)
+        return self._thread.each(self._access.listen)
 
     async def close(self) -> None:
         """Say goodbye. What is asked afterwards begins anew."""
         await self._thread.close()
-        await self._steps.run(self._side.keep())
+        await self._steps.run(self._access.keep())

@@ -34,14 +34,14 @@ class Lan:
 
     def __init__(self, workplace: Workplace, steps: BlockingSteps, thread: BlockingLanThread | None = None) -> None:
         self._workplace, self._steps = workplace, steps
-        self._side = workplace.lan
+        self._access = workplace.lan
         self._is_silent = False
-        self._thread = thread or BlockingLanThread(self._side.make_agent, self._side.live)
+        self._thread = thread or BlockingLanThread(self._access.make_agent, self._access.live)
 
     @property
     def settings(self) -> LanSettings:
         """The settings in force: the tables ``[discovery]``, or the file that ``SKILLWIRE_DISCOVERY`` names."""
-        return self._side.settings
+        return self._access.settings
 
     def discover(
         self,
@@ -66,14 +66,14 @@ class Lan:
             refresh: do without what was found before.
         """
         filters = Filters(tuple(capabilities), tuple(scenes), tuple(types), refresh)
-        if self._side.is_offline:
-            return self._steps.run(self._side.kept(query, filters))
+        if self._access.is_offline:
+            return self._steps.run(self._access.kept(query, filters))
         try:
-            heard = self._thread.run(lambda agent: self._side.ask(agent, filters, patience))
+            heard = self._thread.run(lambda agent: self._access.ask(agent, filters, patience))
         except FetchError as error:
-            return self._steps.run(self._side.failed(query, filters, error))
+            return self._steps.run(self._access.failed(query, filters, error))
         self._is_silent = not heard.is_anybody_there
-        return self._steps.run(self._side.answer(query, filters, heard))
+        return self._steps.run(self._access.answer(query, filters, heard))
 
     def skill(self, skill: LanSkill, *, use_unverified: bool | None = None) -> RemoteSkill:
         """Return a skill of the network, read at its server: to look at it, to install it, or to call it.
@@ -87,7 +87,7 @@ class Lan:
         """
         from skillwire.client.synchronous import RemoteSkill  # noqa: PLC0415  # it imports this module
 
-        located = self._steps.run(self._side.locate(skill, use_unverified=use_unverified))
+        located = self._steps.run(self._access.locate(skill, use_unverified=use_unverified))
         return RemoteSkill(located, self._workplace, self._steps)
 
     def providers(self, capability: str, *, use_unverified: bool | None = None) -> Providers:
@@ -98,8 +98,8 @@ class Lan:
         """
         found = self.discover(capabilities=(capability,))
         if not found and self._is_silent:
-            raise self._side.silence()
-        return self._side.providers(capability, found, use_unverified=use_unverified)
+            raise self._access.silence()
+        return self._access.providers(capability, found, use_unverified=use_unverified)
 
     def call(
         self,
@@ -133,7 +133,7 @@ class Lan:
             except SkillwireError as error:
                 providers.failed(one, error, stage, is_safe=is_safe)
             else:
-                self._side.tell(providers)
+                self._access.tell(providers)
                 return execution
 
     def request_scene(
@@ -160,28 +160,28 @@ class Lan:
         Raises:
             TrustError: ``DISC_004``. Spec: SDP §2.2, §4.2, §4.3.
         """
-        self._side.check_online()
+        self._access.check_online()
         return self._thread.run(
-            lambda agent: self._side.request(agent, scene, capabilities, is_join=join, use_unverified=use_unverified)
+            lambda agent: self._access.request(agent, scene, capabilities, is_join=join, use_unverified=use_unverified)
         )
 
     def leave_scene(self, scene: str) -> None:
         """Leave the group of a scene; those who tell of it forget us by and by."""
-        self._thread.run(lambda agent: self._side.leave(agent, scene))
+        self._thread.run(lambda agent: self._access.leave(agent, scene))
 
     def scenes(self) -> list[LanScene]:
         """Ask which scenes there are; return them with who provides each, by name."""
-        return self._side.scenes(self.discover())
+        return self._access.scenes(self.discover())
 
     def snapshot(self) -> LanSnapshot:
         """Return the network as the agent knows it by now; it may have been there for a moment only."""
-        return self._thread.run(self._side.snapshot)
+        return self._thread.run(self._access.snapshot)
 
     def listen(self) -> Iterator[LanChange]:
         """Return what happens on the network, one change after the other; a slow reader is told ``missed``."""
-        return self._thread.each(self._side.listen)
+        return self._thread.each(self._access.listen)
 
     def close(self) -> None:
         """Say goodbye. What is asked afterwards begins anew."""
         self._thread.close()
-        self._steps.run(self._side.keep())
+        self._steps.run(self._access.keep())

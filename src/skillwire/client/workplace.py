@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from skillwire.client.calling import Calls
     from skillwire.client.endpoints import Endpoints
-    from skillwire.client.lan import LanSide
+    from skillwire.client.lan import LanAccess
     from skillwire.model.install import LockedSkill
     from skillwire.model.origin_record import OriginRecord
     from skillwire.protocols.skill_sharing.messages import SkillDescriptor
@@ -97,7 +97,7 @@ class Workplace:
         for source in self.settings.own_sources if settings is None else settings.sources:
             self.leave.name(parse_reference(source))
         self._calls: Calls | None = None
-        self._lan: LanSide | None = None
+        self._lan: LanAccess | None = None
 
     @property
     def calls(self) -> Calls:
@@ -120,16 +120,16 @@ class Workplace:
         return Endpoints(self.session)
 
     @property
-    def lan(self) -> LanSide:
+    def lan(self) -> LanAccess:
         """What asks the local network.
 
         Raises:
             ValidationError: ``DISCOVERY_CONFIGURATION``.
         """
         if self._lan is None:
-            from skillwire.client.lan import LanSide  # noqa: PLC0415  # installing does without
+            from skillwire.client.lan import LanAccess  # noqa: PLC0415  # installing does without
 
-            self._lan = LanSide(self.settings, self.session, self.leave)
+            self._lan = LanAccess(self.settings, self.session, self.leave)
         return self._lan
 
     def locate(self, text: str, *, refresh: bool = False) -> Flow[list[LocatedSkill]]:

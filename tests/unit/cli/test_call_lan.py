@@ -11,7 +11,7 @@ from tests.support.fake_lan import FakeLanAgent, lan_skill
 from tests.unit.protocols.sharing_samples import DESCRIPTOR, ENTRY
 
 from skillwire.cli.main import run
-from skillwire.client.lan import LanSide
+from skillwire.client.lan import LanAccess
 from skillwire.client.steps import BlockingSteps
 from skillwire.errors import FetchError
 from skillwire.testing.publisher import SimulatedPublisher
@@ -48,7 +48,7 @@ def servers(tmp_path, monkeypatch):
     monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)
     made = Servers()
-    monkeypatch.setattr(LanSide, "make_agent", lambda _: FakeLanAgent(FIRST, SECOND))
+    monkeypatch.setattr(LanAccess, "make_agent", lambda _: FakeLanAgent(FIRST, SECOND))
     monkeypatch.setattr(BlockingSteps, "_http", lambda _: made)
     monkeypatch.setattr(BlockingSteps, "close", lambda _: None)
     monkeypatch.setattr("time.sleep", lambda _: None)

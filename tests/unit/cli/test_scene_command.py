@@ -8,7 +8,7 @@ import pytest
 from tests.support.fake_lan import FakeLanAgent, lan_skill
 
 from skillwire.cli.main import run
-from skillwire.client.lan import LanSide
+from skillwire.client.lan import LanAccess
 from skillwire.errors import FetchError
 from skillwire.model.lan import LanChange, LanMember, LanScene, SceneResult
 
@@ -31,7 +31,7 @@ def agent(tmp_path, monkeypatch):
     (tmp_path / "project").mkdir()
     monkeypatch.chdir(tmp_path / "project")
     made = FakeLanAgent(SKILL, scenes=[RESULT])
-    monkeypatch.setattr(LanSide, "make_agent", lambda _: made)
+    monkeypatch.setattr(LanAccess, "make_agent", lambda _: made)
     return made
 
 

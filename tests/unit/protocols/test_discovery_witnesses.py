@@ -15,7 +15,7 @@ from skillwire.protocols.skill_discovery.events import Discovered, SceneJoined
 from skillwire.protocols.skill_discovery.identity import Judgement, Standing
 from skillwire.protocols.skill_discovery.messages import Endpoint, Profile, SkillRecord, SkillType
 from skillwire.protocols.skill_discovery.settings import DiscoverySettings
-from skillwire.protocols.skill_discovery.witnesses import Witnesses, Word
+from skillwire.protocols.skill_discovery.witnesses import Author, Witnesses
 from skillwire.testing.virtual_clock import EPOCH
 from skillwire.trust.certificates import Chain
 from skillwire.trust.ecdsa import new_key, self_signed
@@ -95,20 +95,20 @@ def test_a_certificate_of_a_skill_vouches_for_that_skill():
     record = SkillRecord("skill-b", "1.0.0", Endpoint(AGENT, 8080), (), ())
     judgement = AUTHORITY.judge("x", center().issue(skills=["skill-a"]).certificate, EPOCH)
     assert judgement is not None
-    word = Word(Peer(AGENT, 5), "x", judgement)
-    assert not word.vouches(record.skill_id, AGENT)
-    assert word.vouches("skill-a", "192.168.9.9"), "it names the skill, wherever that is"
+    author = Author(Peer(AGENT, 5), "x", judgement)
+    assert not author.vouches(record.skill_id, AGENT)
+    assert author.vouches("skill-a", "192.168.9.9"), "it names the skill, wherever that is"
 
 
 @pytest.mark.spec("SDP-answer-proof")
 def test_a_certified_agent_vouches_for_hosts_that_it_is_certified_for():
     judgement = AUTHORITY.judge("a", certified("a", hosts=[OTHER]).certificate, EPOCH)
     assert judgement is not None
-    word = Word(Peer(AGENT, 5), "a", judgement)
-    assert [word.vouches("skill", host) for host in (AGENT, OTHER, EVIL)] == [True, True, False]
-    assert not word._replace(agent_id="b").vouches("skill", AGENT)
-    assert not word._replace(judgement=judgement._replace(is_revoked=lambda: True)).vouches("skill", AGENT)
-    stranger = Word(Peer("fe80::1%eth0", 5), "b", Judgement(judgement.key, Standing.UNVERIFIED, hosts=frozenset({C})))
+    author = Author(Peer(AGENT, 5), "a", judgement)
+    assert [author.vouches("skill", host) for host in (AGENT, OTHER, EVIL)] == [True, True, False]
+    assert not author._replace(agent_id="b").vouches("skill", AGENT)
+    assert not author._replace(judgement=judgement._replace(is_revoked=lambda: True)).vouches("skill", AGENT)
+    stranger = Author(Peer("fe80::1%eth0", 5), "b", Judgement(judgement.key, Standing.UNVERIFIED, hosts=frozenset({C})))
     assert (stranger.is_own("fe80::1"), stranger.is_own(C)) == (True, False)
 
 

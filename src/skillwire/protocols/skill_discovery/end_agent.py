@@ -16,7 +16,7 @@ from skillwire.protocols.skill_discovery.agenda import Agenda, Timer
 from skillwire.protocols.skill_discovery.events import GroupChanged, SceneJoined, SceneMissing
 from skillwire.protocols.skill_discovery.messages import GroupEvent
 from skillwire.protocols.skill_discovery.searches import Searches
-from skillwire.protocols.skill_discovery.witnesses import Word
+from skillwire.protocols.skill_discovery.witnesses import Author
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -139,7 +139,7 @@ class EndAgent:
             return True
         heard.answers[digest] = answer
         if admitted.judgement is not None:
-            self._know(scene, digest, Word(admitted.source, admitted.signer, admitted.judgement), now)
+            self._know(scene, digest, Author(admitted.source, admitted.signer, admitted.judgement), now)
         else:
             heard.unproven.add(digest)
             self._agenda.set(("answers", scene), heard.since + _ANSWERS_COME)
@@ -153,13 +153,13 @@ class EndAgent:
         """
         if admitted.judgement is None or not admitted.proves:
             return None
-        word = Word(admitted.source, admitted.signer, admitted.judgement)
+        author = Author(admitted.source, admitted.signer, admitted.judgement)
         for scene, heard in self._heard.items():
             if admitted.proves in heard.unproven:
                 info = heard.answers[admitted.proves].answer
-                self._know(scene, admitted.proves, word, now)
-                return info.skill_info.skill_id if word.is_own(info.connection_info.host) else ""
-        return self._searches.proven(word, admitted.proves, now)
+                self._know(scene, admitted.proves, author, now)
+                return info.skill_info.skill_id if author.is_own(info.connection_info.host) else ""
+        return self._searches.proven(author, admitted.proves, now)
 
     def missing(self, message: m.SceneNotFound, now: Moment) -> bool:
         """Take note that one agent does not know a scene; others may. False when it was not asked for."""
@@ -211,14 +211,14 @@ class EndAgent:
         pauses = self._settings.searches
         return min(ends, now.steady + pauses[sends]) if sends < len(pauses) else ends
 
-    def _know(self, scene: str, digest: bytes, word: Word, now: Moment) -> None:
+    def _know(self, scene: str, digest: bytes, author: Author, now: Moment) -> None:
         """Take note of who sent an answer about a scene; who is certified is waited for no longer."""
         heard = self._heard[scene]
         heard.unproven.discard(digest)
         answer = heard.answers[digest]
         skill, host = answer.answer.skill_info.skill_id, answer.answer.connection_info.host
         known = answer._replace(
-            agent_id=word.agent_id, standing=word.judgement.standing, is_verified=word.vouches(skill, host)
+            agent_id=author.agent_id, standing=author.judgement.standing, is_verified=author.vouches(skill, host)
         )
         heard.answers[digest] = known
         if known.is_verified:

@@ -15,7 +15,7 @@ from skillwire import limits
 from skillwire.protocols.skill_discovery.agenda import Agenda, Timer
 from skillwire.protocols.skill_discovery.events import Discovered, Found
 from skillwire.protocols.skill_discovery.messages import Discover
-from skillwire.protocols.skill_discovery.witnesses import Word
+from skillwire.protocols.skill_discovery.witnesses import Author
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -35,13 +35,13 @@ _AT_ONCE: Final = 2
 _PROOF_TAKES: Final = 0.25
 
 
-class _Talk:
+class _Answerer:
     """What one source has answered: who it is, what it was asked to prove, and what waits until it is known."""
 
-    __slots__ = ("asked", "judged", "proofs", "waiting", "word")
+    __slots__ = ("asked", "author", "judged", "proofs", "waiting")
 
     def __init__(self) -> None:
-        self.word: Word | None = None
+        self.author: Author | None = None
         self.asked: dict[bytes, tuple[Records, float]] = {}
         self.waiting: list[tuple[bytes, Records]] = []
         self.judged: set[tuple[str, Endpoint]] = set()
@@ -51,14 +51,14 @@ class _Talk:
 class _Search:
     """One discovery under way."""
 
-    __slots__ = ("ends", "found", "message", "sends", "talks")
+    __slots__ = ("answerers", "ends", "found", "message", "sends")
 
     def __init__(self, message: Discover, ends: float) -> None:
         self.message = message
         self.ends = ends
         self.sends = 0
         self.found: dict[tuple[str, Endpoint], Found] = {}
-        self.talks: dict[Peer, _Talk] = {}
+        self.answerers: dict[Peer, _Answerer] = {}
 
     @property
     def skill_type(self) -> str:
@@ -119,52 +119,52 @@ class Searches:
             key = record.skill_id, record.endpoint
             if key not in search.found and len(search.found) < limits.LAN_FOUND:
                 search.found[key] = Found(record, admitted.source, skill_type=search.skill_type)
-        if len(search.talks) < limits.LAN_ANSWERERS or admitted.source in search.talks:
-            talk = search.talks.setdefault(admitted.source, _Talk())
-            self._go_on(talk, admitted.source, now)
+        if len(search.answerers) < limits.LAN_ANSWERERS or admitted.source in search.answerers:
+            answerer = search.answerers.setdefault(admitted.source, _Answerer())
+            self._go_on(answerer, admitted.source, now)
             if admitted.judgement is not None:
-                word = Word(admitted.source, admitted.signer, admitted.judgement)
-                _believe(search, talk, word, message.skills)
+                author = Author(admitted.source, admitted.signer, admitted.judgement)
+                _believe(search, answerer, author, message.skills)
             else:
-                self._doubt(talk, admitted.source, admitted.data, message.skills, now)
+                self._doubt(answerer, admitted.source, admitted.data, message.skills, now)
         return True
 
-    def proven(self, word: Word, digest: bytes, now: Moment) -> str | None:
+    def proven(self, author: Author, digest: bytes, now: Moment) -> str | None:
         """Take note that somebody has proven to have sent an answer; None when it is none to a discovery.
 
         Returns a skill that it has told of as its own, empty when there is none.
         """
         for search in self._searches.values():
-            talk = search.talks.get(word.source)
-            if talk is None or digest not in talk.asked:
+            answerer = search.answerers.get(author.source)
+            if answerer is None or digest not in answerer.asked:
                 continue
-            talk.word = word
-            records, _ = talk.asked.pop(digest)
-            _believe(search, talk, word, records)
-            self._go_on(talk, word.source, now)
-            return next((one.skill_id for one in records if word.is_own(one.endpoint.host)), "")
+            answerer.author = author
+            records, _ = answerer.asked.pop(digest)
+            _believe(search, answerer, author, records)
+            self._go_on(answerer, author.source, now)
+            return next((one.skill_id for one in records if author.is_own(one.endpoint.host)), "")
         return None
 
-    def _go_on(self, talk: _Talk, source: Peer, now: Moment) -> None:
+    def _go_on(self, answerer: _Answerer, source: Peer, now: Moment) -> None:
         """Look at what waits."""
-        waiting, talk.waiting = talk.waiting, []
+        waiting, answerer.waiting = answerer.waiting, []
         for data, records in waiting:
-            self._doubt(talk, source, data, records, now)
+            self._doubt(answerer, source, data, records, now)
 
-    def _doubt(self, talk: _Talk, source: Peer, data: bytes, records: Records, now: Moment) -> None:
+    def _doubt(self, answerer: _Answerer, source: Peer, data: bytes, records: Records, now: Moment) -> None:
         """Ask who sent an answer, when that is not known yet, or when it matters for what is in it."""
-        fresh = [record for record in records if (record.skill_id, record.endpoint) not in talk.judged]
-        if not fresh or talk.proofs >= limits.LAN_ANSWER_PROOFS:
+        fresh = [record for record in records if (record.skill_id, record.endpoint) not in answerer.judged]
+        if not fresh or answerer.proofs >= limits.LAN_ANSWER_PROOFS:
             return
-        asked = sum(now.steady - at < _PROOF_TAKES for _, at in talk.asked.values())
-        if talk.word is None and asked >= _AT_ONCE:
-            if len(talk.waiting) < limits.LAN_ANSWER_PROOFS:
-                talk.waiting.append((data, records))
-        elif talk.word is None or any(_matters(talk.word, record) for record in fresh):
+        asked = sum(now.steady - at < _PROOF_TAKES for _, at in answerer.asked.values())
+        if answerer.author is None and asked >= _AT_ONCE:
+            if len(answerer.waiting) < limits.LAN_ANSWER_PROOFS:
+                answerer.waiting.append((data, records))
+        elif answerer.author is None or any(_matters(answerer.author, record) for record in fresh):
             digest = hashlib.sha256(data).digest()
-            if digest not in talk.asked:
-                talk.asked[digest] = records, now.steady
-                talk.proofs += 1
+            if digest not in answerer.asked:
+                answerer.asked[digest] = records, now.steady
+                answerer.proofs += 1
                 self._ask(source, data, now)
 
     def on_timer(self, now: Moment) -> None:
@@ -183,19 +183,19 @@ class Searches:
             self._agenda.set(request, due)
 
 
-def _matters(word: Word, record: SkillRecord) -> bool:
+def _matters(author: Author, record: SkillRecord) -> bool:
     host = record.endpoint.host
-    return word.is_own(host) or word.vouches(record.skill_id, host)
+    return author.is_own(host) or author.vouches(record.skill_id, host)
 
 
-def _believe(search: _Search, talk: _Talk, word: Word, records: Sequence[SkillRecord]) -> None:
+def _believe(search: _Search, answerer: _Answerer, author: Author, records: Sequence[SkillRecord]) -> None:
     """Take an answer for what it is worth from who has sent it: who is certified counts before who is not."""
     for record in records:
         key = record.skill_id, record.endpoint
-        talk.judged.add(key)
+        answerer.judged.add(key)
         old = search.found.get(key)
-        if old is None or old.is_verified or not _matters(word, record):
+        if old is None or old.is_verified or not _matters(author, record):
             continue
-        is_verified = word.vouches(record.skill_id, record.endpoint.host)
+        is_verified = author.vouches(record.skill_id, record.endpoint.host)
         if is_verified or not old.agent_id:
-            search.found[key] = Found(record, word.source, word.agent_id, is_verified, search.skill_type)
+            search.found[key] = Found(record, author.source, author.agent_id, is_verified, search.skill_type)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _PAUSES: Final = (0.15, 0.2, 0.25, 0.3)
 
 
-class Word(NamedTuple):
+class Author(NamedTuple):
     """What is known of who sent a datagram.
 
     Args:

@@ -133,3 +133,20 @@ def test_a_registry_by_another_rule_is_answered_when_it_first_asks():
     judgement = AUTHORITY.judge("agent-a", proof.certificate, EPOCH)
     assert judgement is not None
     assert judgement.key.verifies(text, proof.signature)
+
+
+@pytest.mark.spec("SDP-amplification")
+@pytest.mark.parametrize("length", [1, 40, 128])
+def test_however_long_our_name_is_a_question_is_answered_and_challenged_within_three_times_its_size(length):
+    lan = Lan()
+    lan.node(A, REGISTRY, OFFERS, agent_id="a" * length)
+    for number in range(30):
+        lan.offer(A, f"skill-{number}")
+    lan.run(5)
+    sent = sent_from(lan, A)
+    question = encode(m.Discover("x", (), (), (), AT))
+    lan.inject(question, VICTIM, A)
+    lan.run(2)
+    told = [data for to, data in sent if to == VICTIM]
+    assert bool(told) is (length == 1)
+    assert sum(map(len, told)) <= 3 * len(question)

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from skillwire.wire.node import Datagram, Peer
 
 
-#: Of a challenge at most, but for long identifiers: type, identifier, nonce, timestamp, signature.
-_CHALLENGE_BYTES: Final = 110
+#: A time as long as those of today, in milliseconds since the epoch.
+_SOME_TIME: Final = 1_707_868_800_000
 
 
 class Role(StrEnum):
@@ -90,6 +90,7 @@ class DiscoveryNode:
         self._keeps_registry = bool(roles & {Role.MCP_AGENT, Role.OBSERVER})
         self._events: list[NodeEvent] = []
         self._outbox = Outbox(identity, profile, settings, random)
+        self._challenge_bytes = len(self._outbox.write(m.Challenge(agent_id, bytes(32), _SOME_TIME)))
         self.mcp_agent = McpAgent(self._outbox, settings, self._answer, self._hold, self._events.append)
         self.route_agent = RouteAgent(agent_id, self._outbox, settings, self._events.append, health)
         self.ring = KeyRing(authority, settings.proof, lambda agent: self.registry.owed_by(agent) > 0)
@@ -266,8 +267,8 @@ class DiscoveryNode:
         if not question.is_proven:
             room = self.settings.amplification * len(question.data)
         is_too_large = sum(map(len, answers)) > room
-        if is_too_large:
-            room -= _CHALLENGE_BYTES
+        if is_too_large and self._challenge_bytes <= room:
+            room -= self._challenge_bytes
             self.gate.hold(question, now)
         pause = self._outbox.soon()
         for data in answers:

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire.adapters.files.settings_file import read_discovery_file
 from skillwire.client.lan_memory import LanMemory
-from skillwire.errors import FetchError, Place, SkillwireError, StorageError, TrustError
+from skillwire.errors import FetchError, Place, SkillwireError, StorageError
 from skillwire.model.finding import Finding
 from skillwire.model.lan import LanScene, members_of
 from skillwire.resolver.document import noted
 from skillwire.resolver.flow import work
-from skillwire.resolver.lan import UNVERIFIED_FIX, Providers, http_url, in_order, matching, unverified
+from skillwire.resolver.lan import Providers, http_url, in_order, matching, unverified, unverified_scene
 from skillwire.resolver.lan_settings import join_discovery
 from skillwire.resolver.rank import rank
 from skillwire.resolver.reference import source_location
@@ -191,7 +191,7 @@ class LanAccess:
             provider = provider_of(result, agent.snapshot().skills)
             if provider is None or not provider.is_verified:
                 agent.leave_scene(scene)
-                raise _unverified_scene(result)
+                raise unverified_scene(scene, result.skill_id, str(result.connection_info.get("endpoint", "")))
         return result
 
     async def leave(self, agent: LanAgent, scene: str) -> None:
@@ -245,10 +245,3 @@ def provider_of(result: SceneResult, skills: Sequence[LanSkill]) -> LanSkill | N
     endpoint = result.connection_info.get("endpoint")
     named = (one for one in skills if one.skill_id == result.skill_id and one.agent_id in agents)
     return next((one for one in named if one.endpoint == endpoint), None)
-
-
-def _unverified_scene(result: SceneResult) -> TrustError:
-    message = f"nobody has certified {result.skill_id}, which provides the scene {result.scene}"
-    return TrustError(
-        "DISC_004", message, place=Place(str(result.connection_info.get("endpoint", ""))), fix=UNVERIFIED_FIX
-    )

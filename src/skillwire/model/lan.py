@@ -15,6 +15,13 @@ if TYPE_CHECKING:
 _RANKS: Final = {"HEALTHY": 0, "DEGRADED": 1, "UNKNOWN": 2}
 #: A skill with one of these may be called.
 USABLE_STATUSES: Final = frozenset(_RANKS)
+#: Keys of a connection that are shown on demand only. Spec: SDP §4.3.
+SECRET_KEYS: Final = frozenset({"apiKey"})
+
+
+def host_and_port(host: str, port: int) -> str:
+    """Return ``host:port``, an IPv6 address in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 class FoundVia(StrEnum):
@@ -61,7 +68,19 @@ class LanSkill(NamedTuple):
     @property
     def endpoint(self) -> str:
         """``host:port``, an IPv6 address in brackets."""
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        return host_and_port(self.host, self.port)
+
+    @property
+    def whose(self) -> str:
+        """``of AGENT at HOST:PORT``, for a sentence; without the agent where none has said that it is its own."""
+        return f"of {self.agent_id} at {self.endpoint}" if self.agent_id else f"at {self.endpoint}"
+
+    @property
+    def is_trust_known(self) -> bool:
+        """Whether it was seen who vouches for it, or nobody: not of what mDNS or other agents merely told."""
+        is_hearsay = not self.agent_id or self.found_via is FoundVia.MDNS
+        is_old_hearsay = self.found_via is FoundVia.CACHE and self.status == "UNKNOWN"
+        return self.is_verified or not (is_hearsay or is_old_hearsay)
 
     @property
     def is_usable(self) -> bool:
@@ -127,12 +146,14 @@ class LanChange(NamedTuple):
         at: seconds since the epoch.
         skill: as it is, or as it last was.
         scene: as it is.
+        reason: why a skill was forgotten, where it was not for its silence: ``revoked``, its certificate.
     """
 
     kind: str
     at: float
     skill: LanSkill | None = None
     scene: LanScene | None = None
+    reason: str = ""
 
 
 class LanSnapshot(NamedTuple):
@@ -158,6 +179,9 @@ class SceneResult(NamedTuple):
         capabilities: of it.
         members: of the group, the PRIMARY first.
         is_missing: whether somebody said that the scene is not here, rather than nobody answering.
+        no_key: why the provider gave us no key that it could have given; empty when there is nothing to say.
+
+    Its ``repr`` shows no key, so that none gets into logs.
     """
 
     scene: str
@@ -168,6 +192,12 @@ class SceneResult(NamedTuple):
     capabilities: tuple[str, ...] = ()
     members: tuple[LanMember, ...] = ()
     is_missing: bool = False
+    no_key: str = ""
+
+    def __repr__(self) -> str:
+        info = {key: "..." if key in SECRET_KEYS else value for key, value in self.connection_info.items()}
+        shown = self._asdict() | {"connection_info": info}
+        return f"SceneResult({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
 
     @property
     def is_joined(self) -> bool:

@@ -109,8 +109,7 @@ class PassedOver(NamedTuple):
     @property
     def told(self) -> str:
         """The skill, where it is, and why it was passed over, in a sentence."""
-        skill = self.skill
-        return f"{skill.skill_id} of {skill.agent_id} at {skill.endpoint} was passed over: {self.error.message}"
+        return f"{self.skill.skill_id} {self.skill.whose} was passed over: {self.error.message}"
 
 
 class Providers:
@@ -185,8 +184,15 @@ class Providers:
 
 def unverified(skill: LanSkill) -> TrustError:
     """Return the refusal to use a skill whose key nobody certified."""
-    message = f"nobody has certified {skill.agent_id}, which offers {skill.skill_id}"
+    who = f"{skill.agent_id}, which offers" if skill.agent_id else "who offers"
+    message = f"nobody has certified {who} {skill.skill_id}"
     return TrustError("DISC_004", message, place=Place(http_url(skill)), fix=UNVERIFIED_FIX)
+
+
+def unverified_scene(scene: str, skill_id: str, endpoint: str) -> TrustError:
+    """Return the refusal to join a scene whose provider's key nobody certified."""
+    message = f"nobody has certified {skill_id}, which provides the scene {scene}"
+    return TrustError("DISC_004", message, place=Place(endpoint), fix=UNVERIFIED_FIX)
 
 
 def _flaw(skill: LanSkill, *, use_unverified: bool) -> SkillwireError | None:

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from skillwire.adapters.clock import moment
 from skillwire.adapters.lan.told import told_skills
-from skillwire.errors import SkillwireError, TrustError
-from skillwire.model.lan import FoundVia, LanMember, LanSkill, SceneResult
+from skillwire.errors import SkillwireError
+from skillwire.model.lan import FoundVia, LanMember, LanSkill, SceneResult, host_and_port
 from skillwire.protocols.skill_discovery.events import Discovered, SceneJoined, SceneMissing
 from skillwire.protocols.skill_discovery.messages import ConnectionInfo, SkillType
+from skillwire.resolver.lan import unverified_scene
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -147,12 +148,12 @@ class Questions:
         if provider is None:  # we have heard of nobody yet, and have them register with us
             await self.discover((), (scene,), (), _GET_TO_KNOW)
             provider = self._provider(answer)
-        if not use_unverified and (provider is None or not provider.is_verified):
-            self.leave_scene(scene)
-            message = f"nobody vouches for {answer.skill_info.skill_id}, which provides {scene}"
-            raise TrustError("DISC_004", message)
         info = answer.connection_info
         host, port = (info.host, info.port) if provider is None else (provider.host, provider.port)
+        endpoint = host_and_port(host, port)
+        if not use_unverified and (provider is None or not provider.is_verified):
+            self.leave_scene(scene)
+            raise unverified_scene(scene, answer.skill_info.skill_id, endpoint)
         if provider is not None and provider.is_verified and not joined.is_verified:
             info = ConnectionInfo("http", host, port)  # somebody else's word of how a certified one is called
         told: dict[str, str | int] = {
@@ -162,7 +163,7 @@ class Questions:
             "basePath": info.base_path,
             "authType": info.auth_type,
             "authHeader": info.auth_header,
-            "endpoint": f"[{host}]:{port}" if ":" in host else f"{host}:{port}",
+            "endpoint": endpoint,
         }
         told |= await self._key_of(provider, scene)
         return SceneResult(

@@ -11,7 +11,7 @@ from tests.support.loopback_lan import own_lan
 
 from skillwire.adapters.lan.agent import LanAgent
 from skillwire.adapters.lan.secrets_client import SecretsClient
-from skillwire.errors import FetchError, TrustError
+from skillwire.errors import FetchError, Place, TrustError
 from skillwire.protocols.skill_discovery.configuration import LanSettings
 from skillwire.protocols.skill_discovery.connection_secrets import ConnectionSecret
 from skillwire.protocols.skill_discovery.identity import GroupKey
@@ -139,8 +139,9 @@ async def test_no_key_is_asked_of_somebody_whom_nobody_vouches_for_unless_each_q
     await until(lambda: listed(careful) and listed(careless))
 
     for asking, says in ((careful, {}), (careful, {"use_unverified": False}), (careless, {"use_unverified": False})):
-        with pytest.raises(TrustError):
+        with pytest.raises(TrustError) as caught:
             await asking.request_scene("auth", **says)
+        assert caught.value.place == Place("127.0.0.1:8080")
     assert asked == []
     result = await careful.request_scene("auth", use_unverified=True)
     assert result.connection_info["apiKey"] == "sw_key"

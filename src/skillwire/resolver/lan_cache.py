@@ -4,54 +4,32 @@ An entry is good for its lifetime, and is forgotten earlier when its skill says 
 refreshed by hand. When there are too many, those go that were updated longest ago. Before an entry ends it wants to be
 asked for again. Times are seconds since the epoch.
 
-On disk it has the form of SDP 11.3, byte for byte. That form knows one provider of a skill, no agent and no trust;
-where there is more to say, ``providers`` says it beside ``skills`` **[ours]**, and whoever knows the text's form alone
-reads the provider that would be called first. Spec: SDP §11.
-
-Trust: the file is our own, and may be broken or somebody else's all the same: it is read as a stranger's, and one that
-is no cache is an empty one, which :attr:`LanCache.fault` says.
+A file that is no cache is an empty one, which :attr:`LanCache.fault` says. Spec: SDP §11.
 """
 
 from __future__ import annotations
 
-import json
-import re
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
-from skillwire import limits
-from skillwire.errors import DecodeError, Place
-from skillwire.model.lan import FoundVia, LanSkill
-from skillwire.protocols.skill_discovery import fields as kinds
+from skillwire.errors import DecodeError
+from skillwire.model.lan import FoundVia
 from skillwire.protocols.skill_discovery.configuration import CacheSettings
-from skillwire.protocols.skill_discovery.messages import HealthStatus, SkillType
-from skillwire.trust.guarded_json import load_json
+from skillwire.resolver.lan_cache_form import Entry, is_writable, read, write
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable
     from typing import Self
 
-    from skillwire.model.lan import LanChange
+    from skillwire.model.lan import LanChange, LanSkill
 
 #: Agent and skill; and the endpoint where the agent is not known.
 Key = tuple[str, str, str]
 
-_ZONE: Final = re.compile(r"%([A-Za-z0-9._-]{1,15})\](?=:[0-9]+\Z)", re.ASCII)
-_STATUSES: Final = frozenset(HealthStatus)
-_TYPES: Final = frozenset(SkillType) | {""}
-_LATEST: Final = 10**14
 #: Seconds that a clock may have been set back by without the cache being of another time.
 _CLOCK: Final = 60.0
 #: What a change leaves of an entry: nothing, but for a skill that has registered.
 _KEPT_BY: Final = frozenset({"registered", "updated"})
 _IGNORED: Final = frozenset({"scene", "missed"})
-
-
-class Entry(NamedTuple):
-    """One skill that was found; ``updated`` and ``expires`` in milliseconds since the epoch, as the file has them."""
-
-    skill: LanSkill
-    updated: int
-    expires: int
 
 
 class LanCache:
@@ -79,7 +57,7 @@ class LanCache:
         """
         cache = cls(settings)
         try:
-            entries = _read(data, source)
+            entries = read(data, source)
         except DecodeError as error:
             cache.fault, cache.is_changed = error, True
             return cache
@@ -92,20 +70,24 @@ class LanCache:
     def write(self) -> bytes:
         """Return the file, UTF-8. Spec: SDP §11.3."""
         self.is_changed = False
-        return _write(sorted(self._entries.values(), key=_rank))
+        return write(sorted(self._entries.values(), key=_rank))
 
     def put(self, skills: Iterable[LanSkill], now: float) -> None:
-        """Keep what was found; what cannot be written is not kept."""
+        """Keep what was found; what cannot be written is not kept.
+
+        What was merely told of a skill, by mDNS or another agent, takes nothing from who was seen to vouch for it.
+        """
         if not self._settings.enabled:
             return
-        for skill in skills:
+        for told in skills:
+            skill = self._with_trust(told)
             updated = int(now * 1000)
             entry = Entry(
                 skill._replace(found_via=FoundVia.CACHE, heard=updated / 1000, is_stale=False),
                 updated,
                 updated + int(self._settings.ttl * 1000),
             )
-            if _is_writable(entry):
+            if is_writable(entry):
                 self._entries.pop(_key(skill), None)
                 self._entries[_key(skill)] = entry
                 self.is_changed = True
@@ -154,6 +136,17 @@ class LanCache:
         if known is None or known.updated < entry.updated:
             self._entries[_key(entry.skill)] = entry._replace(expires=expires)
 
+    def _with_trust(self, told: LanSkill) -> LanSkill:
+        """Return a skill with the agent and the trust that is kept, where it is told of by hearsay."""
+        if told.is_trust_known:
+            return told
+        for entry in self._entries.values():
+            known = entry.skill
+            is_it = known.skill_id == told.skill_id and known.endpoint == told.endpoint
+            if is_it and known.is_trust_known and told.agent_id in {"", known.agent_id}:
+                return told._replace(agent_id=known.agent_id, is_verified=known.is_verified)
+        return told
+
     def _make_room(self) -> None:
         more = len(self._entries) - self._settings.max_size
         if more > 0:
@@ -173,165 +166,3 @@ def _key(skill: LanSkill) -> Key:
 def _rank(entry: Entry) -> tuple[str, tuple[int, bool, str, str, str]]:
     """Return the order of entries: by skill, and of one skill's providers as they are called."""
     return entry.skill.skill_id, entry.skill.call_order
-
-
-def _read(data: bytes, source: str) -> list[Entry]:
-    """Return the entries of a file.
-
-    Raises:
-        DecodeError: with its place, whatever is wrong.
-    """
-    document = load_json(data, max_bytes=limits.LAN_CACHE_BYTES, source=source)
-    reading = _Reading(source)
-    skills = reading.mapping(reading.mapping(document, "the cache").get("skills"), "skills")
-    providers = reading.mapping(reading.mapping(document, "the cache").get("providers", {}), "providers")
-    entries: list[Entry] = []
-    for skill_id, one in skills.items():
-        told = providers.get(skill_id, [])
-        if not isinstance(told, list):
-            reading.refuse(f"providers of {ascii(skill_id)[:60]} are no list")
-        own = [reading.entry(skill_id, provider) for provider in told]
-        first = reading.entry(skill_id, one)
-        places = {(entry.skill.endpoint, entry.skill.version, entry.updated) for entry in own}
-        if (first.skill.endpoint, first.skill.version, first.updated) not in places:
-            own.insert(0, first._replace(skill=first.skill._replace(agent_id="", is_verified=False, skill_type="")))
-        entries += own
-    return entries
-
-
-class _Reading:
-    """Reads a document, and says what is wrong with it."""
-
-    def __init__(self, source: str) -> None:
-        self._source = source
-
-    def refuse(self, message: str) -> Any:
-        raise DecodeError("LAN_CACHE", message, place=Place(self._source))
-
-    def mapping(self, value: object, what: str) -> Mapping[str, Any]:
-        return value if isinstance(value, dict) else self.refuse(f"{what} is no object")
-
-    def entry(self, skill_id: str, value: object) -> Entry:
-        """Return one provider of a skill."""
-        found = self.mapping(value, ascii(skill_id)[:60])
-
-        def get(name: str, read: Callable[[Any], Any], default: Any = None) -> Any:
-            try:
-                return read(found.get(name, default))
-            except (DecodeError, TypeError, ValueError, AttributeError):
-                return self.refuse(f"{ascii(skill_id)[:60]} has no good {name}")
-
-        try:
-            kinds.read_identifier(skill_id)
-        except DecodeError:
-            self.refuse(f"{ascii(skill_id)[:60]} is no identifier")
-        host, port = get("endpoint", _endpoint)
-        updated, expires = get("lastUpdated", _time), get("expiresAt", _time)
-        skill = LanSkill(
-            get("agentId", lambda text: kinds.read_identifier(text) if text != "" else "", ""),
-            skill_id,
-            get("version", kinds.VERSION.read),
-            get("skillType", _one_of(_TYPES), ""),
-            host,
-            port,
-            get("capabilities", _names),
-            get("scenes", _names),
-            get("status", _one_of(_STATUSES)),
-            get("isVerified", _flag, default=False),
-            FoundVia.CACHE,
-            updated / 1000,
-        )
-        return Entry(skill, updated, expires)
-
-
-def _endpoint(text: str) -> tuple[str, int]:
-    """Return host and port; an address that means something on one link alone keeps the name of the interface."""
-    zone = _ZONE.search(text)
-    place = kinds.read_endpoint(text[: zone.start()] + "]" + text[zone.end() :] if zone else text)
-    return (f"{place.host}%{zone[1]}" if zone else place.host), place.port
-
-
-def _time(value: object) -> int:
-    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _LATEST:
-        return value
-    raise ValueError
-
-
-def _flag(value: object) -> bool:
-    if isinstance(value, bool):
-        return value
-    raise ValueError
-
-
-def _names(value: object) -> tuple[str, ...]:
-    if isinstance(value, list) and len(value) <= limits.LAN_LIST_ENTRIES:
-        return tuple([kinds.read_identifier(name) for name in value])
-    raise ValueError
-
-
-def _one_of(values: frozenset[str]) -> Callable[[object], str]:
-    def read(value: object) -> str:
-        if isinstance(value, str) and value in values:
-            return str(value)
-        raise ValueError
-
-    return read
-
-
-def _is_writable(entry: Entry) -> bool:
-    try:
-        return _read(_write([entry]), "") == [entry]
-    except (DecodeError, UnicodeEncodeError):
-        return False
-
-
-def _write(entries: Iterable[Entry]) -> bytes:
-    """Return the file with these entries, of which those of one skill stand together."""
-    by_skill: dict[str, list[Entry]] = {}
-    for entry in entries:
-        by_skill.setdefault(entry.skill.skill_id, []).append(entry)
-    skills = {name: _object(_told(providers[0]), 2) for name, providers in by_skill.items()}
-    more = {
-        name: "[\n" + ",\n".join(f"      {_object(_own(one) | _told(one), 3)}" for one in providers) + "\n    ]"
-        for name, providers in by_skill.items()
-        if len(providers) > 1 or _own(providers[0]) != _NOTHING
-    }
-    document = {"skills": _object(skills, 1)} | ({"providers": _object(more, 1)} if more else {})
-    return f"{_object(document, 0)}\n".encode()
-
-
-def _object(members: Mapping[str, str], depth: int) -> str:
-    """Return an object as SDP 11.3 sets it: a member a line, indented by two."""
-    if not members:
-        return "{}"
-    inner = "  " * (depth + 1)
-    lines = ",\n".join(f"{inner}{json.dumps(name)}: {value}" for name, value in members.items())
-    return f"{{\n{lines}\n{'  ' * depth}}}"
-
-
-def _told(entry: Entry) -> dict[str, str]:
-    """Return the members of SDP 11.3."""
-    skill = entry.skill
-    values: dict[str, object] = {
-        "endpoint": skill.endpoint,
-        "version": skill.version,
-        "capabilities": skill.capabilities,
-        "scenes": skill.scenes,
-        "status": str(skill.status),
-        "lastUpdated": entry.updated,
-        "expiresAt": entry.expires,
-    }
-    return {name: json.dumps(value) for name, value in values.items()}
-
-
-def _own(entry: Entry) -> dict[str, str]:
-    """Return what that form does not say."""
-    values = {
-        "agentId": entry.skill.agent_id,
-        "skillType": str(entry.skill.skill_type),
-        "isVerified": entry.skill.is_verified,
-    }
-    return {name: json.dumps(value) for name, value in values.items()}
-
-
-_NOTHING: Final = {"agentId": '""', "skillType": '""', "isVerified": "false"}

@@ -9,6 +9,7 @@ import struct
 import time
 from datetime import UTC, datetime
 from secrets import token_hex
+from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -46,10 +47,10 @@ async def start(settings, tmp_path, monkeypatch):
     """Give what starts agents, each with a home of its own; they are stopped afterwards."""
     started = []
 
-    async def start(name, *skills, identity=None, authority=None, host="", **changes):
+    async def start(name, *skills, identity=None, authority=None, host="", on_refused=lambda _: None, **changes):
         monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / name))
         own = dataclasses.replace(settings, agent_id=name, **changes)
-        agent = LanAgent(own, identity=identity, authority=authority, keeps_state=False)
+        agent = LanAgent(own, identity=identity, authority=authority, keeps_state=False, on_refused=on_refused)
         agent.announce(offer(skill, host) for skill in skills)
         await agent.start()
         started.append(agent)
@@ -166,11 +167,14 @@ async def test_an_endpoint_of_somebody_else_is_refused_unless_it_is_certified(st
     world = World()
     registry = await start("registry", identity=world.identity("registry"), authority=world.authority())
     thief = world.identity("agent-001")
-    await start("agent-001", "skill-a", identity=thief, authority=world.authority(), host="192.0.2.7")
+    told: list[Any] = []
+    place = {"authority": world.authority(), "host": "192.0.2.7", "on_refused": told.append}
+    await start("agent-001", "skill-a", identity=thief, **place)
     allowed = world.identity("agent-002", hosts=["192.0.2.8"])
     await start("agent-002", "skill-b", identity=allowed, authority=world.authority(), host="192.0.2.8")
     await until(lambda: verified(registry) == {"skill-b": True}, "who is certified for the host is not listed")
-    await asyncio.sleep(FIGURES.announce_interval)  # in which the other one is told no, and tries again
+    await until(lambda: told, "the other one was not told no")
+    assert {error.code for error in told} == {"DISC_003"}
     assert verified(registry) == {"skill-b": True}
     (skill,) = registry.snapshot().skills
     assert skill.host == "192.0.2.8"
@@ -249,4 +253,33 @@ async def test_a_member_of_a_scene_is_handed_a_key_that_nobody_else_could_read(s
         assert [(one.scene, one.skill_id, one.agent_id) for one in asked] == [("auth", "skill-a", "agent-002")]
     finally:
         patch.undo()
+        await doors.stop()
+
+
+@pytest.mark.parametrize("is_same_key", [True, False])
+async def test_of_who_nobody_certified_a_key_comes_from_the_one_that_has_registered(start, *, is_same_key, monkeypatch):
+    world = World()
+    identity = _own("agent-001", new_key(), world)
+    other = identity if is_same_key else _own("agent-001", new_key(), world)  # who got between, with the same name
+    asked = []
+
+    def give(request, _):
+        asked.append(request)
+        return ConnectionSecret("sw_key", time.time() + 3600)
+
+    doors = SecretsServer(other, world.authority(), world.authorities, give, use_unverified=True)
+    port = await doors.start("127.0.0.1")
+
+    async def find_port(_):
+        return port
+
+    monkeypatch.setattr(secrets_client, "find_port", find_port)
+    try:
+        await start("agent-001", "skill-a", identity=identity, authority=world.authority())
+        member = await start("agent-002", identity=world.identity("agent-002"), authority=world.authority())
+        await until(lambda: verified(member) == {"skill-a": False}, "the provider is not listed")
+        result = await member.request_scene("auth", use_unverified=True)
+        assert result.is_joined
+        assert ("apiKey" in result.connection_info, len(asked)) == (is_same_key, int(is_same_key))
+    finally:
         await doors.stop()

@@ -165,7 +165,8 @@ class Questions:
             "authHeader": info.auth_header,
             "endpoint": endpoint,
         }
-        told |= await self._key_of(provider, scene)
+        secret, no_key = await self._key_of(provider, scene)
+        told |= secret
         return SceneResult(
             scene,
             answer.group_id,
@@ -174,19 +175,20 @@ class Questions:
             answer.skill_info.version,
             answer.skill_info.capabilities,
             tuple(LanMember(one.agent_id, one.skill_id, one.role) for one in answer.members),
+            no_key=no_key,
         )
 
-    async def _key_of(self, provider: LanSkill | None, scene: str) -> dict[str, str | int]:
-        """Return the short-lived key that a provider hands out to us, and when it ends; nothing when it does not."""
+    async def _key_of(self, provider: LanSkill | None, scene: str) -> tuple[dict[str, str | int], str]:
+        """Return the short-lived key that a provider hands out to us, and when it ends; or why it does not."""
         if provider is None or self.secrets is None:
-            return {}
+            return {}, ""
         try:
             key = next((found for link in self._open() if (found := link.key_of(provider)) is not None), None)
             secret = await self.secrets.ask_provider(provider, scene, key=key)
         except SkillwireError as error:  # what is public is there without a key
             _LOG.info("no key for %s: %s", scene, error)
-            return {}
-        return {} if secret is None else {"apiKey": secret.api_key, "expiresAt": secret.expires_at}
+            return {}, error.message
+        return ({} if secret is None else {"apiKey": secret.api_key, "expiresAt": secret.expires_at}), ""
 
     def _provider(self, answer: SceneAnswer) -> LanSkill | None:
         """Return the member that an answer leads to, as it has registered with us.

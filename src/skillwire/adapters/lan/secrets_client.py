@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from skillwire import limits
@@ -67,7 +68,7 @@ class SecretsClient:
         Args:
             skill: of the provider.
             scene: that was joined.
-            key: with which the provider signs, where it is known.
+            key: with which the provider has registered, where it is known; no other one may answer.
 
         Raises:
             TrustError: ``DISC_004`` when the provider is not who it says, or refuses us.
@@ -83,30 +84,19 @@ class SecretsClient:
         identity = self._identity
         if not isinstance(identity, EcdsaIdentity):
             raise TrustError("DISC_004", "with a group key there are no certificates, and no keys by them")
+        asked = SecretRequest(scene, skill.skill_id, self._agent_id)
         is_certified = not is_own(identity.certificate)
-        context = client_context(identity, shows_certificate=is_certified)
-        writer: asyncio.StreamWriter | None = None
         try:
             async with asyncio.timeout(limits.LAN_SECRET_SECONDS):
-                reader, writer = await asyncio.open_connection(
-                    skill.host, port, ssl=context, limit=limits.LAN_SECRET_BYTES
-                )
-                shown = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
-                self._judge(skill, shown, key)
-                asked = SecretRequest(scene, skill.skill_id, self._agent_id)
-                # TLS takes ours only where our authority is known; the proof stands where it is not.
-                writer.write(write_request(asked.signed(identity, shown, self._clock())))
-                await writer.drain()
-                line = await reader.readline()
+                line = await self._talk(skill, port, asked, key, shows_certificate=is_certified)
+                if is_certified and not line:  # by an authority of which TLS there knows nothing: the proof may do
+                    line = await self._talk(skill, port, asked, key, shows_certificate=False)
         except TimeoutError:
             raise FetchError("DISC_005", f"{skill.agent_id} does not answer on port {port}") from None
         except (OSError, ValueError, EOFError) as error:
             reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or type(error).__name__
             raise FetchError("DISC_005", f"no TLS with {skill.agent_id} on port {port}: {reason}") from None
-        finally:
-            if writer is not None:
-                writer.transport.abort()
-        if not line.endswith(b"\n"):
+        if not line:
             raise FetchError("DISC_005", f"{skill.agent_id} broke off on port {port}")
         try:
             return read_answer(line)
@@ -114,6 +104,27 @@ class SecretsClient:
             if error.code == "DISC_004":
                 raise
             raise FetchError("DISC_005", f"{skill.agent_id} answers what cannot be read: {error.message}") from None
+
+    async def _talk(
+        self, skill: LanSkill, port: int, asked: SecretRequest, key: Key | None, *, shows_certificate: bool
+    ) -> bytes:
+        """Return the line that is answered to who TLS has shown to be the provider; nothing when it breaks off."""
+        identity = self._identity
+        assert isinstance(identity, EcdsaIdentity)  # noqa: S101 - for the type checker; without one nobody asks
+        context = client_context(identity, shows_certificate=shows_certificate)
+        reader, writer = await asyncio.open_connection(skill.host, port, ssl=context, limit=limits.LAN_SECRET_BYTES)
+        try:
+            shown = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+            self._judge(skill, shown, key)
+            with suppress(OSError):  # how it looks when TLS 1.3 does not take our certificate, which it says afterwards
+                # TLS takes ours only where our authority is known; the proof stands where it is not.
+                writer.write(write_request(asked.signed(identity, shown, self._clock())))
+                await writer.drain()
+                line = await reader.readline()
+                return line if line.endswith(b"\n") else b""
+            return b""
+        finally:
+            writer.transport.abort()
 
     def _judge(self, skill: LanSkill, shown: bytes | None, key: Key | None) -> None:
         """Refuse who is not the provider that we heard of.
@@ -142,4 +153,4 @@ async def find_port(skill: LanSkill) -> int | None:
     except SkillwireError:
         return None
     port = document.get("tlsPort") if isinstance(document, dict) and response.status == _OK else None
-    return port if isinstance(port, int) and 0 < port <= _LAST_PORT else None
+    return port if type(port) is int and 0 < port <= _LAST_PORT else None

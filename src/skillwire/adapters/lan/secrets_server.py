@@ -81,6 +81,7 @@ class SecretsServer:
         self._shown = b""
         self._listeners: list[socket.socket] = []
         self._tasks: set[asyncio.Task[None]] = set()
+        self._accepting: asyncio.Task[None] | None = None
         self._per_host: Counter[str] = Counter()
 
     async def start(self, host: str = "", port: int = 0) -> int:
@@ -100,11 +101,15 @@ class SecretsServer:
             listener = _listen(socket.AF_INET, "", port)  # a machine without IPv6
         self._listeners.append(listener)
         self.port = int(listener.getsockname()[1])
-        self._spawn(self._accept(listener))
+        self._accepting = self._spawn(self._accept(listener))
         return self.port
 
     async def stop(self) -> None:
         """End, with the connections that there are."""
+        if self._accepting is not None:
+            self._accepting.cancel()
+        for _ in range(2):  # asyncio leaves open what is cancelled before it has begun with TLS: accepted, then told of
+            await asyncio.sleep(0)
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
@@ -131,10 +136,11 @@ class SecretsServer:
             self._per_host[host] += 1
             self._spawn(self._serve(connection, host))
 
-    def _spawn(self, work: Any) -> None:
+    def _spawn(self, work: Any) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     async def _serve(self, connection: socket.socket, host: str) -> None:
         writer: asyncio.StreamWriter | None = None

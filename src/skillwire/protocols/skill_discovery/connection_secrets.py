@@ -102,7 +102,7 @@ def read_request(line: bytes) -> SecretRequest:
         certificate = binascii.a2b_base64(_text(document, "certificate"), strict_mode=True)
     except ValueError as error:
         raise _malformed("certificate") from error
-    if not isinstance(timestamp, int):
+    if type(timestamp) is not int:
         raise _malformed("timestamp")
     return SecretRequest(scene, skill_id, agent_id, certificate, timestamp, _text(document, "signature"))
 

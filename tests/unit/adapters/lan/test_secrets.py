@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import gc
 import json
 import logging
 import socket
 import ssl
 import threading
 import time
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext, suppress
 from dataclasses import replace
@@ -23,6 +25,7 @@ from tests.support.authorities import World
 from tests.support.certificates import serial
 
 from skillwire import limits
+from skillwire.adapters.lan import secrets_client
 from skillwire.adapters.lan.secrets_client import SecretsClient, find_port
 from skillwire.adapters.lan.secrets_server import KEY_SECONDS, SecretsServer, TokenGiver
 from skillwire.adapters.lan.secrets_tls import client_context
@@ -34,6 +37,7 @@ from skillwire.protocols.skill_discovery.identity import GroupKey
 from skillwire.registry.tokens import Tokens
 from skillwire.trust.certificate_requests import Names
 from skillwire.trust.ecdsa import EcdsaIdentity, new_key, self_signed
+from skillwire.wire.exchange import HttpResponse
 
 KEY = "sw_secret_that_nobody_may_see"
 SKILL = LanSkill("agent-001", "skill-a", "1.0.0", "tool-skill", "127.0.0.1", 8080)
@@ -109,7 +113,7 @@ async def test_who_is_not_is_given_none(flaw):
         asking = client(world, "agent-002", identity=World().identity("agent-002"))
     error = await refused(asking.fetch(SKILL, server.port, "auth"))
     await server.stop()
-    assert error.code == ("DISC_005" if flaw == "other root" else "DISC_004")  # TLS takes no stranger's authority
+    assert error.code == "DISC_004"
     assert server.counters["handed out"] == 0
 
 
@@ -229,6 +233,20 @@ async def test_connections_are_bounded_for_each_host_and_time_runs_out(world, se
     assert found.api_key == KEY
 
 
+@pytest.mark.parametrize("turns", range(5))
+async def test_a_connection_that_has_just_come_is_closed_with_the_server(world, turns):
+    server = SecretsServer(world.identity("agent-001"), world.authority(), world.authorities, lambda *_: None)
+    await server.start("127.0.0.1")
+    with socket.create_connection(("127.0.0.1", server.port)), warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        await server.stop()
+        await asyncio.sleep(0)
+        gc.collect()
+        assert [str(one.message) for one in told] == []
+
+
 async def test_a_renewed_certificate_is_shown_from_then_on(world, serve):
     identity = world.identity("agent-001", days=1)
     server = await serve(identity=identity)
@@ -246,6 +264,22 @@ async def test_who_has_no_certificates_asks_for_no_key():
     group = GroupKey(b"a secret that all of us share")
     assert await SecretsClient("x", group, group).ask_provider(SKILL, "auth") is None
     assert await find_port(SKILL._replace(port=1)) is None  # nobody listens there
+
+
+@pytest.mark.parametrize(("told", "port"), [(8443, 8443), (True, None), (0, None), (65_536, None), ("8443", None)])
+async def test_a_port_is_a_whole_number(told, port, monkeypatch):
+    async def ask(_):
+        return HttpResponse("", 200, {}, json.dumps({"tlsPort": told}).encode())
+
+    monkeypatch.setattr(secrets_client, "ask", ask)
+    assert await find_port(SKILL) == port
+
+
+def test_a_timestamp_is_a_whole_number():
+    asked = json.loads(messages.write_request(SecretRequest("auth", "x", "y", b"1", 7, "z")))
+    for flaw in (True, 7.0, "7"):
+        with pytest.raises(SkillwireError, match="timestamp"):
+            messages.read_request(json.dumps(asked | {"timestamp": flaw}).encode())
 
 
 async def test_an_address_where_nobody_is_is_a_failure_of_the_network(world):

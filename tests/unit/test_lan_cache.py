@@ -136,6 +136,20 @@ def test_what_has_registered_is_kept_as_it_is_now():
 
 
 @pytest.mark.spec("SDP-cache-invalidation")
+@pytest.mark.parametrize(
+    "told", [FEISHU, CERTIFIED._replace(is_verified=False, found_via=FoundVia.MDNS)], ids=["another agent", "mDNS"]
+)
+def test_what_is_merely_told_of_a_skill_takes_its_trust_from_nobody(told):
+    cache = cached(CERTIFIED)
+    cache.put([told._replace(status="UNKNOWN", capabilities=("evil",))], NOW + 100)
+    (skill,) = cache.skills(NOW + 100)
+    assert skill == CERTIFIED._replace(found_via=FoundVia.CACHE, heard=NOW)
+    cache.put([told._replace(status="UNHEALTHY")], NOW + 100)
+    (skill,) = LanCache.read(cache.write(), None, NOW + 101).skills(NOW + 101)
+    assert (skill.status, skill.is_verified, skill.agent_id) == ("UNHEALTHY", True, "agent-001")
+    assert not cache.skills(NOW + 301)  # as long as what was seen is good for
+
+
 def test_it_is_forgotten_by_hand():
     cache = cached(CERTIFIED, FEISHU._replace(skill_id="skill-mail"))
     cache.forget("skill-mail")

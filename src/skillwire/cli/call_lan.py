@@ -58,5 +58,5 @@ def call_lan(
         via = ", remembered from before, since nobody has answered now" if one.found_via is FoundVia.CACHE else ""
         if execution is None:
             return None, {}
-        output.note(faint("answered by "), strong(one.skill_id), faint(f" of {one.agent_id} at {one.endpoint}{via}"))
+        output.note(faint("answered by "), strong(one.skill_id), faint(f" {one.whose}{via}"))
         return execution, {"lan": provider_object(one, providers.passed)}

@@ -107,6 +107,7 @@ _JOINED: Final = {
         "additionalProperties": {"type": ["string", "integer"]},
         "description": "How it is reached: the keys of SDP 4.3 and endpoint; apiKey and expiresAt if it gave a key",
     },
+    "no_key": text("Why the provider gave no key that it could have given; empty when there is nothing to say"),
 }
 _EXECUTION: Final = {
     "execution_id": or_null(text("What the provider calls it"), "when the output came at once, without one"),
@@ -740,8 +741,16 @@ _LAN_CHANGES: Final = {
     "suspected": "A skill is silent, and is being asked whether it lives.",
     "stale": "A skill fell silent together with so many others that the network is suspected.",
     "left": "A skill said goodbye.",
-    "evicted": "A skill was silent for so long that it is forgotten.",
 }
+_EVICTED: Final = may_lack(
+    fields(
+        "A skill was silent for so long that it is forgotten, or for a reason.",
+        at=_AT,
+        skill=fields("It, as it last was", **_LISTED),
+        reason=text("Its certificate was taken back; not there when it was silent", "revoked"),
+    ),
+    "reason",
+)
 _LAN_EVENTS: Final = {
     "snapshot": fields(
         "All that is known: the first line, and once more after missed",
@@ -755,6 +764,7 @@ _LAN_EVENTS: Final = {
         event: fields(meaning, at=_AT, skill=fields("It, as it is or last was", **_LISTED))
         for event, meaning in _LAN_CHANGES.items()
     },
+    "evicted": _EVICTED,
     "scene": fields(
         "A scene has another PRIMARY, or other members.", at=_AT, scene=fields("The scene, as it is", **_SCENE)
     ),

@@ -41,7 +41,7 @@ def find_lan(output: Output, words: str, limit: int, *, offline: bool | None, re
     output.hint("look at one:", f"skillwire show {reference_to(ref_of(shown[0]))}")
     able = next((skill for skill in shown if skill.capabilities and skill.is_usable), None)
     if able is not None:
-        flag = "" if able.is_verified or may_use else " --unverified"
+        flag = "" if able.is_verified or may_use or not able.is_trust_known else " --unverified"
         output.hint("call one:   ", f"skillwire call lan:{able.capabilities[0]}{flag}")
 
 

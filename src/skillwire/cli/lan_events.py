@@ -33,6 +33,8 @@ def change_document(change: LanChange) -> dict[str, Any]:
     document: dict[str, Any] = {"schema": _SCHEMA, "event": change.kind, "at": change.at}
     if change.skill is not None:
         document["skill"] = {**lan_object(change.skill), "version": change.skill.version}
+    if change.reason:
+        document["reason"] = change.reason
     if change.scene is not None:
         document["scene"] = scene_object(change.scene)
     return document

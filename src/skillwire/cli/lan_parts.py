@@ -70,6 +70,8 @@ def told_status(skill: LanSkill) -> Styled:
 
 def told_trust(skill: LanSkill) -> Styled:
     """Return whether somebody vouches for a skill, in a word."""
+    if not skill.is_trust_known:
+        return faint("not known")
     return good("verified") if skill.is_verified else doubtful("unverified")
 
 

@@ -36,6 +36,7 @@ _WORDS: Final = {
     "stale": "is silent, as many are",
     "left": "said goodbye",
     "evicted": "was silent for too long",
+    "revoked": "is forgotten: its certificate was taken back",
 }
 
 
@@ -142,13 +143,16 @@ def counted(snapshot: LanSnapshot) -> str:
 
 
 def told_change(change: LanChange, columns: int) -> Line:
-    """Return what has happened, in a line; a narrow one does without whose skill it is."""
+    """Return what has happened, in a line; one that is too narrow does without whose skill it is."""
     at = faint(time.strftime("%H:%M:%S", time.localtime(change.at)))
     if change.skill is not None:
-        what: Part = told_status(change.skill) if change.kind == "status" else _WORDS.get(change.kind, change.kind)
-        owner = f" of {change.skill.agent_id}" if columns >= _WIDE else ""
+        word = _WORDS.get(change.reason or change.kind, change.kind)
+        what: Part = told_status(change.skill) if change.kind == "status" else word
         sign = _SIGNS.get(change.kind, " ")
-        return _fit([at, f" {sign} ", f"{change.skill.skill_id}{owner}", " ", what], columns)
+        line: Line = [at, f" {sign} ", f"{change.skill.skill_id} of {change.skill.agent_id}", " ", what]
+        if _width(line) > columns:
+            line[2] = change.skill.skill_id
+        return _fit(line, columns)
     if change.scene is not None:
         return _fit([at, "   scene ", change.scene.name, ": ", _provided(change.scene)], columns)
     return _fit([at, "   more than can be told has happened"], columns)
@@ -246,7 +250,11 @@ def _row(skill: LanSkill, now: float, name: int, columns: int) -> list[Line]:
 
 def _odd(skill: LanSkill) -> str:
     """Return what is not as usual about a skill, beside its health."""
-    return ", ".join([*([] if skill.is_verified else ["unverified"]), *(["stale"] if skill.is_stale else [])])
+    return ", ".join([*([] if skill.is_verified else [_trust(skill)]), *(["stale"] if skill.is_stale else [])])
+
+
+def _trust(skill: LanSkill) -> str:
+    return "unverified" if skill.is_trust_known else "trust not known"
 
 
 def _scenes(scenes: Sequence[LanScene], columns: int | None) -> list[Line]:
@@ -272,8 +280,9 @@ def _provided_parts(scene: LanScene, columns: int | None) -> Line:
 def _provided(scene: LanScene) -> str:
     if not scene.members:
         return "nobody provides it"
-    first = scene.members[0]
-    return f"{first.skill_id} of {first.agent_id} provides it"
+    first, *others = scene.members
+    then = f", and {len(others)} more could" if others else ""
+    return f"{first.skill_id} of {first.agent_id} provides it{then}"
 
 
 def _cut(blocks: Sequence[Block], room: int, columns: int) -> list[Line]:
@@ -294,7 +303,7 @@ def _fit(line: Line, columns: int) -> Line:
     parts: Line = []
     room = columns
     for part in line:
-        text = part if isinstance(part, str) else part.text
+        text = _text(part)
         if len(text) > room:
             cut = f"{text[: room - 1]}…" if room else ""
             parts.append(cut if isinstance(part, str) else part._replace(text=cut))
@@ -302,6 +311,14 @@ def _fit(line: Line, columns: int) -> Line:
         parts.append(part)
         room -= len(text)
     return parts
+
+
+def _text(part: Part) -> str:
+    return part if isinstance(part, str) else part.text
+
+
+def _width(line: Line) -> int:
+    return sum(len(_text(part)) for part in line)
 
 
 def _cell(text: str, width: int) -> str:

@@ -91,7 +91,7 @@ def join(
         with progress.waiting("joining"):
             result = client.lan.request_scene(name, capabilities, join=True, use_unverified=use_unverified)
         if not result.is_joined:
-            raise not_there(result, client.lan.settings.figures.patience)
+            raise not_there(result, capabilities, client.lan.settings.figures.patience)
         Joined(output, client, result, show_secrets=show_secrets).tell(follow=follow)
 
 
@@ -136,7 +136,7 @@ def request(
         if result.is_joined:
             Joined(output, client, result, show_secrets=show_secrets).tell(follow=follow)
             return
-        missing = not_there(result, client.lan.settings.figures.patience)
+        missing = not_there(result, capabilities, client.lan.settings.figures.patience)
         output.note(faint("not there: "), missing.message)
         elsewhere = Elsewhere(output, progress, client, name, capabilities)
         chosen = elsewhere.choose(elsewhere.find(origins, missing), wanted, agreed=yes)

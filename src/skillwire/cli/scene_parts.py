@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from skillwire.cli.lan_parts import lan_object, members_object, scene_object
 from skillwire.cli.output import bad, doubtful, encode_document, faint, good, strong, tell_end
 from skillwire.errors import FetchError, NotFoundError
+from skillwire.model.lan import SECRET_KEYS
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from skillwire.cli.output import Output
     from skillwire.client.synchronous import Client
     from skillwire.errors import SkillwireError
     from skillwire.model.lan import LanChange, SceneResult
 
-#: Keys of a connection that are shown on demand only. Spec: SDP §4.3.
-_SECRETS: Final = frozenset({"apiKey"})
 
-
-def not_there(result: SceneResult, patience: float) -> SkillwireError:
-    """Return why a scene was not joined: nobody has it, or nobody is there."""
+def not_there(result: SceneResult, capabilities: Sequence[str], patience: float) -> SkillwireError:
+    """Return why a scene was not joined: nobody has it with these capabilities, or nobody is there."""
     if result.is_missing:
-        return NotFoundError("DISC_007", f"nobody on the local network provides the scene {result.scene}")
+        what = "capability" if len(capabilities) == 1 else "capabilities"
+        able = f" with the {what} {' and '.join(capabilities)}" if capabilities else ""
+        return NotFoundError("DISC_007", f"nobody on the local network provides the scene {result.scene}{able}")
     return FetchError("DISC_001", f"nobody on the local network has answered within {patience:g} seconds")
 
 
@@ -52,6 +54,7 @@ class Joined:
             "capabilities": list(result.capabilities),
             "connection_info": dict(result.connection_info),
             "members": members_object(result.members),
+            "no_key": result.no_key,
         }
         if follow and self._output.as_json:
             _print_event({"event": "joined", **document})
@@ -69,11 +72,16 @@ class Joined:
         rows = [("provider", f"{result.skill_id} {result.version}"), ("can do", ", ".join(result.capabilities))]
         rows += [(key, self._shown(key, value)) for key, value in result.connection_info.items() if value != ""]
         output.table([faint(label), value] for label, value in rows if value)
-        if any(key in _SECRETS for key in result.connection_info) and not self._show_secrets:
-            output.hint("with its key:", f"skillwire scene join {result.scene} --show-secrets")
+        if not SECRET_KEYS.isdisjoint(result.connection_info):
+            if not self._show_secrets:
+                output.hint("with its key:", f"skillwire scene join {result.scene} --show-secrets")
+        elif result.no_key:
+            output.note(doubtful("no key: "), result.no_key)
+        elif self._show_secrets:
+            output.note(faint("no key: the provider hands out none"))
 
     def _shown(self, key: str, value: str | int) -> str:
-        return "..." if key in _SECRETS and not self._show_secrets else str(value)
+        return "..." if key in SECRET_KEYS and not self._show_secrets else str(value)
 
     def _follow(self) -> None:
         self._output.note(faint("following what changes; Ctrl-C leaves the group"))

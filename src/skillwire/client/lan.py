@@ -234,8 +234,9 @@ class LanAccess:
 
 
 def ranked(query: str, skills: Sequence[LanSkill]) -> list[LanSkill]:
-    """Return skills that match ``query``, the best first; of those that match alike, as they are tried."""
-    found = rank(query, in_order(skills), lambda one: (one.skill_id, " ".join((*one.capabilities, *one.scenes))))
+    """Return skills that match all words of ``query``, the best first; those that match alike, as they are tried."""
+    ordered = in_order(skills)
+    found = rank(query, ordered, lambda one: (one.skill_id, " ".join((*one.capabilities, *one.scenes))), needs_all=True)
     return [skill for skill, _ in found]
 
 

@@ -75,12 +75,19 @@ class LanCache:
     def put(self, skills: Iterable[LanSkill], now: float) -> None:
         """Keep what was found; what cannot be written is not kept.
 
-        What was merely told of a skill, by mDNS or another agent, takes nothing from who was seen to vouch for it.
+        What was merely told of a skill, by mDNS or another agent, neither takes the place of what was seen of who
+        vouches for it, nor makes it last longer; only that nothing answers there is taken from it.
         """
         if not self._settings.enabled:
             return
-        for told in skills:
-            skill = self._with_trust(told)
+        for skill in skills:
+            if not skill.is_trust_known and (known := self._seen(skill)) is not None:
+                if not skill.is_usable:
+                    self._entries[known] = self._entries[known]._replace(
+                        skill=self._entries[known].skill._replace(status=skill.status)
+                    )
+                    self.is_changed = True
+                continue
             updated = int(now * 1000)
             entry = Entry(
                 skill._replace(found_via=FoundVia.CACHE, heard=updated / 1000, is_stale=False),
@@ -136,16 +143,14 @@ class LanCache:
         if known is None or known.updated < entry.updated:
             self._entries[_key(entry.skill)] = entry._replace(expires=expires)
 
-    def _with_trust(self, told: LanSkill) -> LanSkill:
-        """Return a skill with the agent and the trust that is kept, where it is told of by hearsay."""
-        if told.is_trust_known:
-            return told
-        for entry in self._entries.values():
+    def _seen(self, told: LanSkill) -> Key | None:
+        """Return what is kept of a skill at its endpoint, if it was seen who vouches for it."""
+        for key, entry in self._entries.items():
             known = entry.skill
             is_it = known.skill_id == told.skill_id and known.endpoint == told.endpoint
             if is_it and known.is_trust_known and told.agent_id in {"", known.agent_id}:
-                return told._replace(agent_id=known.agent_id, is_verified=known.is_verified)
-        return told
+                return key
+        return None
 
     def _make_room(self) -> None:
         more = len(self._entries) - self._settings.max_size

@@ -46,13 +46,16 @@ def words(text: str) -> list[str]:
     return [_stem(word) for word in _WORD.findall(text.lower()) if word not in _EMPTY]
 
 
-def rank(query: str, items: Sequence[T], text: Callable[[T], tuple[str, str]]) -> list[tuple[T, float]]:
+def rank(
+    query: str, items: Sequence[T], text: Callable[[T], tuple[str, str]], *, needs_all: bool = False
+) -> list[tuple[T, float]]:
     """Return the items that match ``query`` with their scores, best first; all of them for an empty query.
 
     Args:
         query: words, in any order; a hit has at least one of them, or one that looks like it.
         items: what is searched.
         text: gives an item's name and description.
+        needs_all: whether a hit has every word, or one that looks like it, so that more words find less.
     """
     plain = _WORD.findall(query.lower())
     wanted = list(dict.fromkeys(words(query) or map(_stem, plain)))
@@ -62,9 +65,10 @@ def rank(query: str, items: Sequence[T], text: Callable[[T], tuple[str, str]]) -
     fields = [(words(name), words(description)) for name, description in texts]
     forms = _forms(wanted, Counter(word for name, description in fields for word in {*name, *description}), len(items))
     lengths = [max(sum(map(len, column)) / len(column), 1.0) for column in zip(*fields, strict=True)]
+    least = len(wanted) if needs_all else 1
     exact = "-".join(plain)
     scored = [
-        (item, _score(both, forms, lengths) + (_EXACT if name == exact else 0.0))
+        (item, _score(both, forms, lengths, least) + (_EXACT if name == exact else 0.0))
         for item, (name, _), both in zip(items, texts, fields, strict=True)
     ]
     return sorted(((item, score) for item, score in scored if score > 0), key=lambda hit: -hit[1])
@@ -84,8 +88,10 @@ def _forms(wanted: Sequence[str], having: Counter[str], total: int) -> dict[str,
     return forms
 
 
-def _score(fields: tuple[list[str], list[str]], forms: dict[str, list[_Form]], lengths: Sequence[float]) -> float:
-    """Return how well a text matches: for each word of the query what its best form gives."""
+def _score(
+    fields: tuple[list[str], list[str]], forms: dict[str, list[_Form]], lengths: Sequence[float], least: int
+) -> float:
+    """Return how well a text matches: for each word of the query what its best form gives, if there are enough."""
     found: dict[int, float] = {}
     for word in forms.keys() & {*fields[0], *fields[1]}:
         count = sum(
@@ -95,7 +101,7 @@ def _score(fields: tuple[list[str], list[str]], forms: dict[str, list[_Form]], l
         for form in forms[word]:
             score = form.weight * count * (_SATURATION + 1) / (count + _SATURATION)
             found[form.wanted] = max(score, found.get(form.wanted, 0.0))
-    return sum(found.values())
+    return sum(found.values()) if len(found) >= least else 0.0
 
 
 def _begins_alike(word: str, other: str) -> bool:

@@ -63,6 +63,17 @@ def test_who_answers_is_told_beside_the_result(servers, capsys):
     assert told.err == "answered by forecast of agent-1 at 192.168.1.1:8000\n"
 
 
+def test_who_has_no_name_is_told_by_its_endpoint(servers, capsys, monkeypatch):
+    others = [one._replace(agent_id="") for one in (FIRST, SECOND)]
+    monkeypatch.setattr(LanAccess, "make_agent", lambda _: FakeLanAgent(*others))
+    servers.serve(FIRST, LOST)
+    servers.serve(SECOND, answer({"high": 29}))
+    assert run(["call", "lan:org-data-read", "city=Bern"]) == 0
+    told = capsys.readouterr().err
+    assert "passed over forecast at 192.168.1.1:8000: " in told
+    assert "answered by forecast at 192.168.1.2:8000\n" in told
+
+
 def test_inputs_of_standard_input_are_there_for_the_next(servers, capsys, monkeypatch):
     servers.serve(FIRST, LOST)
     servers.serve(SECOND, answer({"high": 29}))

@@ -13,7 +13,7 @@ import pytest
 from tests.support.lan_site import OWN, change, home, scene, skill, town
 
 from skillwire.cli import lan as lan_command
-from skillwire.cli.lan_events import print_event
+from skillwire.cli.lan_events import change_document, print_event
 from skillwire.cli.lan_picture import heard, live_picture, picture, told_change
 from skillwire.cli.main import run
 from skillwire.cli.output import Styled
@@ -289,9 +289,31 @@ def test_what_has_happened_is_said_in_a_line():
         " - telescope of attic was silent for too long",
         "   telescope of attic DEGRADED",
     ]
+    taken_back = change("evicted", NOW, one)._replace(reason="revoked")
+    assert "".join(lines_of([told_change(taken_back, 80)]))[8:].endswith("forgotten: its certificate was taken back")
+    assert change_document(taken_back)["reason"] == "revoked"
+    assert "reason" not in change_document(change("evicted", NOW, one))
     about = change("scene", NOW, scene=scene("auth", ("a", "x")))
     assert "".join(lines_of([told_change(about, 80)]))[8:] == "   scene auth: x of a provides it"
     assert "nobody provides it" in "".join(lines_of([told_change(change("scene", NOW, scene=scene("auth")), 80)]))
+    more = change("scene", NOW, scene=scene("auth", ("a", "x"), ("b", "y"), ("b", "z")))
+    assert "x of a provides it, and 2 more could" in "".join(lines_of([told_change(more, 80)]))
+
+
+def test_whose_skill_it_is_is_said_wherever_there_is_room():
+    one = skill("attic", "telescope", status="DEGRADED")
+    (line,) = lines_of([told_change(change("left", NOW, one), 45)])
+    assert line.endswith(" - telescope of attic said goodbye")
+    (line,) = lines_of([told_change(change("evicted", NOW, one), 45)])
+    assert line.endswith(" - telescope was silent for too long")
+
+
+def test_trust_that_nobody_has_looked_at_is_not_known():
+    hint = skill("attic", "telescope", is_verified=False, found_via=FoundVia.MDNS)
+    assert "trust not known" in "".join(seen(([hint], ()), 40))
+    assert " not known " in "".join(seen(([hint], ()), 100))
+    other = hint._replace(found_via=FoundVia.MULTICAST)
+    assert "unverified" in "".join(seen(([other], ()), 40))
 
 
 def test_what_strangers_say_commands_no_terminal(on, told):

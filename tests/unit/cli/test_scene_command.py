@@ -51,6 +51,23 @@ def test_words_are_looked_for_in_names_capabilities_and_scenes(agent, capsys):
         assert (hit["lan"]["skill_id"], hit["reference"]) == ("printer", "192.168.1.5:8000/printer")
 
 
+def test_each_word_that_is_looked_for_narrows(agent, capsys):
+    names = ("directory-days", "working-days", "thing-299", "thing-1")
+    agent.skills = [lan_skill(name) for name in names]
+    for words, one in (("directory days", "directory-days"), ("thing-299", "thing-299")):
+        assert run(["find", words, "--lan", "--json"]) == 0
+        hits = json.loads(capsys.readouterr().out)["hits"]
+        assert [hit["lan"]["skill_id"] for hit in hits] == [one]
+
+
+def test_trust_that_nobody_has_looked_at_is_not_said_to_be_none(agent, capsys):
+    agent.skills = [SKILL._replace(agent_id="", is_verified=False)]
+    assert run(["find", "--lan"]) == 0
+    told = capsys.readouterr()
+    assert "not known" in told.out
+    assert "unverified" not in told.out + told.err
+
+
 def test_nothing_found_is_no_error(agent, capsys):
     agent.skills = []
     assert run(["find", "--lan"]) == 0
@@ -97,6 +114,34 @@ def test_a_scene_that_is_not_there_is_told_from_nobody_being_there(agent, capsys
     agent.scenes = {"auth": SceneResult("auth", is_missing=is_missing)}
     assert run(["scene", "join", "auth"]) == exit_code
     assert f"error[{code}]" in capsys.readouterr().err
+
+
+def test_a_scene_that_is_not_there_is_told_with_what_its_provider_has_to_do(agent, capsys):
+    agent.scenes = {}
+    assert run(["scene", "join", "auth", "fly"]) == 3
+    assert "the scene auth with the capability fly" in capsys.readouterr().err
+    assert run(["scene", "join", "auth", "fly", "swim"]) == 3
+    assert "the scene auth with the capabilities fly and swim" in capsys.readouterr().err
+
+
+def test_why_there_is_no_key_is_told(agent, capsys):
+    without = RESULT._replace(connection_info={"host": SKILL.host, "endpoint": SKILL.endpoint})
+    agent.scenes = {"auth": without._replace(no_key="your certificate is by nobody whom we trust")}
+    assert run(["scene", "join", "auth"]) == 0
+    assert "no key: your certificate is by nobody whom we trust" in capsys.readouterr().err
+    assert run(["scene", "join", "auth", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["no_key"] == "your certificate is by nobody whom we trust"
+    agent.scenes = {"auth": without}
+    assert run(["scene", "join", "auth", "--show-secrets"]) == 0
+    assert "no key: the provider hands out none" in capsys.readouterr().err
+    assert run(["scene", "join", "auth"]) == 0
+    assert "no key" not in capsys.readouterr().err
+
+
+def test_what_shows_a_result_shows_no_key():
+    assert "sk-of-an-hour" not in f"{RESULT!r} {RESULT} {[RESULT]}"
+    assert "'apiKey': '...'" in repr(RESULT)
+    assert RESULT.group_id in repr(RESULT)
 
 
 def test_an_unverified_provider_is_refused_without_the_option(agent, capsys):

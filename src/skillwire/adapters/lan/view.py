@@ -114,7 +114,8 @@ class View:
             kind = str(change.what) if before is not None else ""
             after = self._told.pop(listed.key, before)
         if kind:
-            self._on_change(LanChange(kind, self._now().wall, skill=after))
+            reason = "revoked" if change.is_revoked and kind == What.EVICTED else ""
+            self._on_change(LanChange(kind, self._now().wall, skill=after, reason=reason))
 
     def tell_rest(self) -> None:
         """Tell what has become of scenes, and of skills that left one of their addresses; many changes are one."""
@@ -182,4 +183,5 @@ def _kind(before: LanSkill | None, after: LanSkill, change: Change) -> str:
     if after.is_stale and not before.is_stale:
         return "stale"
     is_of_this = change.listed.registration.endpoint.host == after.host.partition("%")[0]
-    return "suspected" if change.what is What.SUSPECTED and is_of_this else ""
+    is_news = change.what is What.SUSPECTED and is_of_this and after.is_usable  # of what is not well, it is said
+    return "suspected" if is_news else ""

@@ -56,12 +56,14 @@ class Listed(NamedTuple):
 class Change(NamedTuple):
     """One change, and the skill as it was and is; None for before it was there, and after it is gone.
 
-    A skill that is registered after it was a hint was one before.
+    A skill that is registered after it was a hint was one before. ``is_revoked`` says that it is forgotten because the
+    certificate of its agent was taken back.
     """
 
     what: What
     before: Listed | None
     after: Listed | None
+    is_revoked: bool = False
 
     @property
     def listed(self) -> Listed:

@@ -205,9 +205,9 @@ class Registry:
         return Outcome.SUCCESS
 
     def evict(self, agent_id: str) -> None:
-        """Forget what an agent has registered, because it is not to be believed any more."""
+        """Forget what an agent has registered, because its certificate was taken back."""
         for known in [one for key, one in self._skills.items() if key[0] == agent_id]:
-            self._remove(known, What.EVICTED)
+            self._remove(known, What.EVICTED, is_revoked=True)
 
     def answered_probe(self, key: Key, now: float) -> None:
         """Take note that the endpoint of a skill answered a probe."""
@@ -351,7 +351,7 @@ class Registry:
         if health.status is not known.health.status:
             self._on_change(Change(What.STATUS, known, changed))
 
-    def _remove(self, known: Listed, what: What) -> None:
+    def _remove(self, known: Listed, what: What, *, is_revoked: bool = False) -> None:
         key = known.key
         if self.held_beats is not None:
             self.held_beats.forget(key)
@@ -362,4 +362,4 @@ class Registry:
         else:
             self._places.leave(known)
             self._index.remove(known)
-        self._on_change(Change(what, known, None))
+        self._on_change(Change(what, known, None, is_revoked))

@@ -108,9 +108,18 @@ def test_silence_on_all_links_is_one_silence(seen):
     assert told == [
         ("suspected", "HEALTHY"),
         ("status", "UNHEALTHY"),
-        ("suspected", "UNHEALTHY"),
         ("evicted", "UNHEALTHY"),
     ]
+    assert not seen.told[-1].reason
+
+
+def test_that_a_certificate_was_taken_back_is_told(seen):
+    seen.told.clear()
+    for registry in seen.links.values():
+        registry.evict("agent-001")
+    seen.view.tell_rest()
+    (gone,) = [change for change in seen.told if change.skill]
+    assert (gone.kind, gone.reason) == ("evicted", "revoked")
 
 
 def test_a_skill_that_is_heard_on_another_link_only_is_reached_there(seen):

@@ -44,6 +44,7 @@ async def status_of(*one, **named):
     return skill.status, prober.asked
 
 
+@pytest.mark.spec("SDP-found-probe")
 @pytest.mark.parametrize("host", ["192.168.1.99", "8.8.8.8", "::1", "127.0.0.1", "files.example.com"])
 async def test_nobody_sends_us_elsewhere(host):
     assert await status_of(host) == ("UNKNOWN", [])

@@ -33,6 +33,8 @@ CENTER_DAYS: Final = 1825
 LEAF_DAYS: Final = 7.0
 LIST_DAYS: Final = 7.0
 _CLOCKS: Final = timedelta(minutes=5)  # that clocks may differ
+#: Makes a serial number the longest that there is, 40 hexadecimal digits, so that tables of them stand in order.
+_LONG: Final = 1 << 158
 #: Of the answer to a challenge, beside the certificate and the agent's identifier: nonce, timestamp, signature.
 _PROOF_BYTES: Final = 180
 _USAGES: Final = (
@@ -158,7 +160,7 @@ def _builder(
         .subject_name(subject)
         .issuer_name(issuer)
         .public_key(key)
-        .serial_number(x509.random_serial_number())
+        .serial_number(x509.random_serial_number() | _LONG)
         .not_valid_before(begins - _CLOCKS)
         .not_valid_after(ends)
     )

@@ -56,6 +56,12 @@ def test_a_leaf_names_whom_it_is_for_and_is_good_for_seven_days(world):
     assert found.key.verifies(b"said", leaf.sign(b"said"))
 
 
+def test_all_serial_numbers_are_of_one_length(world, monkeypatch):
+    monkeypatch.setattr(x509, "random_serial_number", lambda: 5)
+    leaf = world.center.issue(Names(("agent-001",)), new_key().public_key(), EPOCH)
+    assert len(f"{x509.load_der_x509_certificate(leaf).serial_number:x}") == 40
+
+
 @pytest.mark.spec("SDP-certificate-size")
 def test_a_leaf_fits_into_a_datagram_and_one_that_does_not_is_not_issued(world):
     assert len(world.identity("agent-001", skills=["skill-org-feishu"]).certificate) < 500

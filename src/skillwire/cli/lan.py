@@ -13,7 +13,7 @@ import click
 
 from skillwire.cli.lan_events import change_document, print_event, snapshot_document
 from skillwire.cli.lan_picture import counted, live_picture, picture, scene_lines, table
-from skillwire.cli.output import output_options, tell_end, terminal_columns
+from skillwire.cli.output import faint, output_options, tell_end, terminal_columns
 from skillwire.cli.progress import Progress
 from skillwire.cli.screen import Screen
 
@@ -78,6 +78,8 @@ def command(
 
     settings = read_lan(None, lan=True, interfaces=interfaces, discovery=discovery)
     assert settings is not None  # noqa: S101  # only without a network it is
+    for note in settings.notes:
+        output.note(faint("note: "), note)
     view = _View(output, make_agent(settings), settings.figures.patience, seconds)
     if output.as_json:
         run = view.stream(is_once=once)

@@ -89,8 +89,12 @@ class Joined:
             for change in self._client.lan.listen():
                 if self._is_ours(change):
                     self._tell_change(change)
-        except KeyboardInterrupt:
+        except BaseException as end:
+            if isinstance(end, Exception):
+                raise
             tell_end(f"left {self._result.scene}")
+            if not isinstance(end, KeyboardInterrupt):  # another signal ends the command, which says so
+                raise
 
     def _is_ours(self, change: LanChange) -> bool:
         if change.kind == "missed":

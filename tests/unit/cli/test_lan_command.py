@@ -146,6 +146,15 @@ def test_options_decide_where_and_how_long_is_listened(on, told, tmp_path):
     assert agent.patience == pytest.approx(0.5)
 
 
+def test_what_is_configured_and_not_used_yet_is_said(on, told, tmp_path):
+    on(*home())
+    (tmp_path / "lan.yaml").write_text("discovery:\n  dht:\n    enabled: true\n")
+    result = told("--discovery", str(tmp_path / "lan.yaml"))
+    assert "dht" in result.err
+    assert "dht" not in result.out
+    assert "dht" not in told().err
+
+
 def test_a_network_that_cannot_be_used_is_an_error_with_its_code(on, told):
     on(error=FetchError("LAN_UNAVAILABLE", "no interface is up that takes multicast"))
     assert "error[LAN_UNAVAILABLE]" in told(status=FetchError.exit_code).err

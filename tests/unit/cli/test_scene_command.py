@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
+import signal
 
 import pytest
 from tests.support.fake_lan import FakeLanAgent, lan_skill
@@ -122,6 +125,33 @@ def test_a_scene_that_is_not_there_is_told_with_what_its_provider_has_to_do(agen
     assert "the scene auth with the capability fly" in capsys.readouterr().err
     assert run(["scene", "join", "auth", "fly", "swim"]) == 3
     assert "the scene auth with the capabilities fly and swim" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("act", ["join", "request"])
+@pytest.mark.parametrize(("words", "name"), [(["a b"], "SCENE 'a b'"), (["auth", "é"], "CAPABILITY '\\xe9'")])
+def test_what_can_be_no_name_is_refused_before_anybody_is_asked(agent, capsys, act, words, name):
+    assert run(["scene", act, *words]) == 2
+    told = capsys.readouterr().err
+    assert "error[USAGE]" in told
+    assert f"{name} is no name" in told
+    assert agent.asked == []
+
+
+def test_a_signal_leaves_the_scene_and_says_so(agent, capsys):
+    listeners = []
+
+    class Ended(FakeLanAgent):
+        async def listen(self):
+            listeners.append(self)
+            if len(listeners) > 1:  # the first is the client, for its cache
+                os.kill(os.getpid(), signal.SIGTERM)
+            await asyncio.Event().wait()
+            yield None
+
+    agent.listen = Ended.listen.__get__(agent)
+    assert run(["scene", "join", "auth", "--follow"]) == 128 + signal.SIGTERM
+    assert "left auth\nended by a signal" in capsys.readouterr().err
+    assert agent.asked[-1] == "stop"
 
 
 def test_why_there_is_no_key_is_told(agent, capsys):

@@ -131,7 +131,8 @@ class LanAgent:
         if not links.open_links():
             why = ", ".join(sorted(links.troubles)) or "no interface is up that takes multicast"
             wanted = ", ".join(self.settings.interfaces)
-            raise FetchError("LAN_UNAVAILABLE", f"{wanted}: {why}" if wanted else why)
+            fix = "Connect the machine, or name an interface that is up: --interface, or [discovery.udp] interfaces."
+            raise FetchError("LAN_UNAVAILABLE", f"{wanted}: {why}" if wanted else why, fix=fix)
         links.offer(self._offers.values())
         if self.settings.mdns:
             self._hints = Hints(self.agent_id, self._identity, links)

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 MakeSecrets = Callable[["LanSettings", Callable[[str, str], "str | None"]], "KeyServer"]
 #: Seconds until a network that could not be used is tried again.
 _AGAIN: Final = 5.0
-#: Seconds that goodbyes may take; three are sent within a quarter of one.
-_GOODBYE: Final = 3.0
+#: Seconds that leaving may take: three goodbyes of a skill take a quarter of one, those of very many 2.5.
+_GOODBYE: Final = 6.0
 _NAMED: Final = 5
 
 
@@ -201,7 +201,8 @@ class LanService:
             self.trouble, self._agent = "", agent
             self._log.info("on the LAN", agent=agent.agent_id)
             for note in agent.notes:
-                self._log.warning("on the LAN, but", note=note)
+                tell = self._log.info if note in self.settings.notes else self._log.warning
+                tell("on the LAN, but", note=note)
             return agent
 
     def _tell_trouble(self, error: Exception) -> None:

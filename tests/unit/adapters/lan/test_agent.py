@@ -179,6 +179,7 @@ async def test_without_an_interface_there_is_no_local_network(start):
         await start(interfaces=("eth-nowhere",))
     assert caught.value.code == "LAN_UNAVAILABLE"
     assert "eth-nowhere" in caught.value.message
+    assert "--interface" in caught.value.diagnostics().fix
 
 
 async def test_a_network_that_fails_is_counted_and_looked_at_again(start, monkeypatch):

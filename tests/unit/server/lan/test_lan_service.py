@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import shutil
 
 import pytest
@@ -30,6 +31,23 @@ class Failing:
 
     async def __anext__(self):
         raise RuntimeError("no memory")
+
+
+async def test_what_is_configured_and_not_used_yet_is_no_warning(serve, capsys):
+    site = await serve(begin=False)
+    site.lan.settings = dataclasses.replace(site.lan.settings, notes=("the DHT is not used yet",))
+    make = site.make_agent
+
+    def make_agent(*given):
+        agent = make(*given)
+        agent.notes = ("the DHT is not used yet", "a certificate ends soon")
+        return agent
+
+    site.lan._make_agent = make_agent
+    await site.application.startup()
+    await site.until(lambda agent: agent.announced)
+    lines = [line for line in capsys.readouterr().out.splitlines() if "but" in line]
+    assert ["warning" in line for line in lines] == ["ends soon" in line for line in lines] == [False, True]
 
 
 async def test_hearing_that_fails_is_told_and_begun_again(serve, monkeypatch, capsys):

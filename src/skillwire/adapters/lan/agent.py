@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from contextlib import suppress
 from random import SystemRandom
 from typing import TYPE_CHECKING, Final, Self
 
@@ -45,7 +46,9 @@ if TYPE_CHECKING:
 
 #: Seconds in which changes of a scene are collected, so that a hundred members that start together are one change.
 _REST_PAUSE: Final = 0.05
-_GOODBYE_MARGIN: Final = 0.05
+#: Seconds that goodbyes may take: three of each of 500 skills, one of each of a thousand.
+_GOODBYES_TAKE: Final = 2.5
+_GOODBYE_LOOK: Final = 0.05
 
 
 class LanAgent:
@@ -154,7 +157,7 @@ class LanAgent:
         if self._hints is not None:
             await self._hints.stop()
         if has_left:
-            await asyncio.sleep(sum(self.settings.figures.goodbyes) + _GOODBYE_MARGIN)
+            await self._let_leave(self._links)
         if self._keeping is not None:
             await self._keeping.stop()
         self._links.end()
@@ -165,6 +168,14 @@ class LanAgent:
         await asyncio.gather(*(prober.stop() for prober in self._probers))
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._listeners.end()
+
+    async def _let_leave(self, links: Links) -> None:
+        """Wait until goodbyes were said as often as they are said; so many that this takes long are said once."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_GOODBYES_TAKE):
+                while any(link.is_open and link.node.route_agent.is_leaving for link in links):  # noqa: ASYNC110 - no event
+                    await asyncio.sleep(_GOODBYE_LOOK)
+                await asyncio.sleep(_GOODBYE_LOOK)
 
     async def __aenter__(self) -> Self:
         await self.start()

@@ -94,3 +94,8 @@ class Challenger:
             return None
         del self._pending[peer]
         return found if found.expires > now else None
+
+    def awaits(self, peer: Peer, now: float) -> bool:
+        """Whether a challenge of an address is under way."""
+        found = self._pending.get(peer)
+        return found is not None and found.expires > now

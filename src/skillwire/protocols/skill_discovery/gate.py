@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 _NAMES_SIGNER: Final = (m.Register, m.Unregister, m.Heartbeat, m.StatusUpdate, m.JoinScene, m.RequestScene)
 #: Of these, what a stranger is challenged for. For the others it is enough to ask for a registration.
 _CHALLENGED: Final = (m.Register, m.JoinScene, m.RequestScene)
+_PROOF: Final = b"CHALLENGE_RESPONSE:"
+_ACKS: Final = b"SKILL_REGISTER_ACK:", b"SKILL_UNREGISTER_ACK:"
 _STALE: Final = {Freshness.OUTSIDE: "outside the window", Freshness.OLD: "replayed"}
 
 
@@ -82,6 +84,7 @@ class Gate:
         challenge: sends a nonce to somebody; returns how many bytes that takes.
         random: where nonces come from.
         replay: what keeps a message from counting twice.
+        awaited: how many acknowledgments a host owes us.
     """
 
     def __init__(
@@ -95,6 +98,7 @@ class Gate:
         challenge: Callable[[Peer, bytes, Moment], int],
         random: Random,
         replay: ReplayGuard | None = None,
+        awaited: Callable[[str], int] = lambda _: 0,
     ) -> None:
         self.stopped: Counter[str] = Counter()
         self.replay = replay or ReplayGuard(settings.window)
@@ -108,11 +112,14 @@ class Gate:
             random, settings, challenge, lambda peer, now: ring.agent_at(peer, now.steady) is not None
         )
         self._rates = Rates(settings)
+        self._awaited = awaited
+        self._answer_rates = Rates(settings)  # of what we asked for, from hosts that send too much else
         self.held_beats: HeldBeats | None = None
 
     def admit(self, data: bytes, source: Peer, now: Moment) -> list[Admitted]:
         """Return what may be acted on now that a datagram came: nothing, it, or what it proved the sender of."""
-        if not self._rates.allows(source.host, self._owed(source.host), now.steady):
+        is_read = self._rates.allows(source.host, self._owed(source.host), now.steady)
+        if not is_read and not self._is_asked_for(data, source, now):
             return self._stop("rate")
         if self.held_beats is not None and self.held_beats.takes(data, now):
             return []
@@ -129,6 +136,16 @@ class Gate:
     def hold(self, admitted: Admitted, now: Moment) -> None:
         """Hold a question whose answer is too large for an address that is not proven, and challenge it."""
         self._challenge(admitted.source, self._challenger.ask(admitted.source, admitted.data, now.steady), now)
+
+    def _is_asked_for(self, data: bytes, source: Peer, now: Moment) -> bool:
+        """Whether a datagram answers a challenge or registration of ours; it is read beside what its host may send."""
+        owed = 0
+        if data.startswith(_ACKS):
+            owed = self._awaited(source.host)
+            is_asked_for = owed > 0
+        else:
+            is_asked_for = data.startswith(_PROOF) and self._challenger.awaits(source, now.steady)
+        return is_asked_for and self._answer_rates.allows(source.host, owed, now.steady)
 
     def _stop(self, reason: str) -> list[Admitted]:
         self.stopped[reason] += 1
@@ -159,6 +176,7 @@ class Gate:
             return self._stop("forged")
         if freshness is Freshness.FRESH:
             self.replay.keep(stream, message.timestamp, data, now.wall)
+            self._rates.know(source.host, now.steady)
             if self.held_beats is not None and isinstance(message, m.Heartbeat):
                 self.held_beats.forget((signer, message.skill_id))
         standing = judgement.standing_of(signer, getattr(message, "skill_id", None)) or Standing.STRANGER
@@ -185,6 +203,7 @@ class Gate:
             return self._stop("forged")
         if not self._ring.learn(message.agent_id, judgement, source, now.steady):
             return self._stop("another key")
+        self._rates.know(source.host, now.steady)
         if answer is not None:
             known = message.agent_id, answer.digest
             return [Admitted(message, data, source, judgement.standing, judgement, False, True, *known)]

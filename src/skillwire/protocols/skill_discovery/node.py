@@ -103,6 +103,7 @@ class DiscoveryNode:
             challenge=self._challenge,
             random=random,
             replay=replay,
+            awaited=self.route_agent.awaits_from,
         )
         if self._keeps_registry:
             self.gate.held_beats = self.registry.held_beats = HeldBeats(

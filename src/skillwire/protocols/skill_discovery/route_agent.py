@@ -4,7 +4,8 @@ A registration is sent again after short pauses until every agent that is known 
 and a few times at least, since there may be more of them. After that heartbeats say the same: whoever hears one of a
 skill that it does not list asks for the registration. What nobody acknowledges, such as a change of status, is sent as
 often as loss demands. Registrations are paced, so that a hundred skills that start together stay within what others
-read from one source. Spec: SDP §2.2, §8, §9; specs §3.
+read from one source; toward who asked for them, or while all take them, they go as fast as they are acknowledged.
+Goodbyes are paced, too. Spec: SDP §2.2, §8, §9; specs §3.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from skillwire.protocols.skill_discovery.messages import (
     StatusUpdate,
     Unregister,
 )
+from skillwire.protocols.skill_discovery.pacing import Line
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,6 +42,13 @@ if TYPE_CHECKING:
 UNKNOWN_SKILL: Final = "unknown, register again"
 _LEAST_SENDS: Final = 2
 _FULL_PACE: Final = 0.8
+#: Registrations a second that leave one agent at most, however fast they are acknowledged: a host that has shown its
+#: key is read 420 times, and the beats of a thousand skills are half of that.
+_MOST_REGISTRATIONS: Final = 200.0
+#: Goodbyes a second: a thousand within two, which others read of a host that registered as many.
+_GOODBYES: Final = 600.0
+#: Of the time that a timestamp may differ from others' clocks, after which what waited in line gets a new one.
+_IS_OLD: Final = 1 / 3
 #: In which a registry that has started anew is given everything once.
 _START_SECONDS: Final = 10.0
 _BEAT_JITTER: Final = 0.1
@@ -63,13 +72,13 @@ class Offer(NamedTuple):
 class _Told:
     """Something that is said again and again: its datagram, how often it was sent, and who has acknowledged it."""
 
-    __slots__ = ("acknowledged", "at", "data", "has_slot", "sends")
+    __slots__ = ("acknowledged", "at", "data", "is_awaited", "sends")
 
     def __init__(self, data: bytes, at: float) -> None:
         self.data = data
         self.at = at
         self.sends = 0
-        self.has_slot = False
+        self.is_awaited = False  # sent, and no acknowledgment of that has let others go
         self.acknowledged: dict[Peer, Outcome] = {}
 
 
@@ -103,6 +112,7 @@ class RouteAgent:
         self._agenda: Agenda[tuple[str, str]] = Agenda()
         self.timer: Timer = self._agenda.timer
         self._registries: dict[Peer, float] = {}
+        self._hosts: set[str] = set()  # of the registries
         self._started: dict[Peer, float] = {}
         self._pauses = {
             "register": settings.retries,
@@ -111,7 +121,10 @@ class RouteAgent:
         }
         self._is_settled = False
         self._pace = settings.rate * _FULL_PACE
-        self._next_slot = 0.0
+        self._lines = {
+            "register": Line(self._pace, max(_MOST_REGISTRATIONS, self._pace), settings.burst / 2),
+            "leave": Line(_GOODBYES, _GOODBYES, settings.burst),
+        }
         self._doubted = 0.0
 
     def offer(self, offer: Offer, now: Moment) -> None:
@@ -146,6 +159,16 @@ class RouteAgent:
         for skill_id in tuple(self._offers):
             self.withdraw(skill_id, reason, now)
 
+    @property
+    def is_leaving(self) -> bool:
+        """Whether goodbyes are still to be said for the first time, or again."""
+        least = 1 + len(self._settings.goodbyes)
+        return any(kind == "leave" and told.sends < least for (kind, _), told in self._told.items())
+
+    def awaits_from(self, host: str) -> int:
+        """Return how many acknowledgments a host owes us, as one where a registry is."""
+        return len(self._told) if host in self._hosts else 0
+
     def acknowledged(self, message: RegisterAck, source: Peer, now: Moment) -> None:
         """Take what a registry says of a registration of ours."""
         skill_id, _, rest = message.message.partition(" ")
@@ -167,6 +190,11 @@ class RouteAgent:
         told.acknowledged[source] = message.status
         if not is_same:
             self._on_event(Acknowledged(skill_id, source, message.status, rest))
+        has_asked = self._started.get(source, 0.0) > now.steady
+        if told.is_awaited and (has_asked or self._all_answered(told, now)):
+            told.is_awaited = False
+            self._lines["register"].answered()
+            self._go_on("register", now)
 
     def farewell(self, message: UnregisterAck, source: Peer, now: Moment) -> None:
         """Take a registry's answer to a goodbye."""
@@ -183,6 +211,8 @@ class RouteAgent:
                 self._beat(skill_id, now)
             elif kind == "announce":
                 self._outbox.send(self._renew(skill_id, now).data, now)
+            elif kind == "line":
+                self._go_on(skill_id, now)
             else:
                 self._say(kind, skill_id, now)
 
@@ -194,6 +224,8 @@ class RouteAgent:
         self._agenda.set((kind, skill_id), now.steady)
 
     def _forget(self, what: tuple[str, str]) -> None:
+        if what[0] in self._lines:
+            self._lines[what[0]].leave(what[1])
         self._told.pop(what, None)
         self._agenda.cancel(what)
 
@@ -225,14 +257,36 @@ class RouteAgent:
         pauses = self._pauses[kind]
         if told.sends > len(pauses) or (kind != "status" and self._is_acknowledged(kind, skill_id, told, now)):
             self._settle(kind, skill_id, now)
-            return
-        if kind == "register" and not told.has_slot and (slot := self._slot(now)) > now.steady:
-            told.has_slot = True
-            self._agenda.set((kind, skill_id), slot)
-            return
-        told.has_slot = False
-        if kind == "register" and ("beat", skill_id) not in self._agenda:
-            self._agenda.set(("beat", skill_id), now.steady + self._outbox.random.uniform(*_FIRST_BEAT))
+        elif kind in self._lines:
+            self._lines[kind].join(skill_id)
+            self._go_on(kind, now)
+        else:
+            self._send(kind, skill_id, told, now)
+
+    def _go_on(self, kind: str, now: Moment) -> None:
+        """Say what stands in line, as far as it may go by now."""
+        line = self._lines[kind]
+        while (skill_id := line.first()) is not None:
+            told = self._told[kind, skill_id]
+            is_done = self._is_acknowledged(kind, skill_id, told, now)
+            if not is_done and (free := line.free(now.steady)) > now.steady:
+                self._agenda.set(("line", kind), free)
+                return
+            line.leave(skill_id)
+            if is_done:
+                self._settle(kind, skill_id, now)
+                continue
+            line.take(now.steady)
+            if kind == "register":
+                told.is_awaited = True
+                if now.steady - told.at > self._settings.window * _IS_OLD:  # soon nobody would take it
+                    told.data, told.at = self._registration(self._offers[skill_id], now), now.steady
+                if ("beat", skill_id) not in self._agenda:
+                    self._agenda.set(("beat", skill_id), now.steady + self._outbox.random.uniform(*_FIRST_BEAT))
+            self._send(kind, skill_id, told, now)
+
+    def _send(self, kind: str, skill_id: str, told: _Told, now: Moment) -> None:
+        pauses = self._pauses[kind]
         self._outbox.send(told.data, now)
         pause = pauses[min(told.sends, len(pauses) - 1)]
         told.sends += 1
@@ -245,10 +299,13 @@ class RouteAgent:
         """
         least = 1 + len(self._settings.goodbyes) if kind == "leave" else 1 if self._is_settled else _LEAST_SENDS
         is_first = not self._is_settled and skill_id == next(iter(self._offers), None)
-        if told.sends < least or is_first or not self._registries:
-            return False
+        return told.sends >= least and not is_first and self._all_answered(told, now)
+
+    def _all_answered(self, told: _Told, now: Moment) -> bool:
         edge = now.steady - self._settings.registry_seen
-        return all(peer in told.acknowledged for peer, seen in self._registries.items() if seen > edge)
+        return bool(self._registries) and all(
+            peer in told.acknowledged for peer, seen in self._registries.items() if seen > edge
+        )
 
     def _settle(self, kind: str, skill_id: str, now: Moment) -> None:
         """Stop saying something; a registration is said anew after a while."""
@@ -260,6 +317,7 @@ class RouteAgent:
         for peer in [peer for peer, seen in self._registries.items() if seen <= edge]:
             del self._registries[peer]
             self._started.pop(peer, None)
+            self._hosts = {one.host for one in self._registries}
         self._agenda.set(("announce", skill_id), now.steady + self._announce_pause())
 
     def _announce_pause(self) -> float:
@@ -283,7 +341,7 @@ class RouteAgent:
             self._started[source] = now.steady + _START_SECONDS
         for name in tuple(self._offers) if is_new else (skill_id,):
             self._told["register", name].acknowledged.pop(source, None)
-            if ("register", name) not in self._agenda:
+            if ("register", name) not in self._agenda and name not in self._lines["register"]:
                 self._renew(name, now).sends = 0
                 self._agenda.set(("register", name), now.steady)
 
@@ -294,13 +352,7 @@ class RouteAgent:
     def _know(self, source: Peer, now: Moment) -> None:
         if source in self._registries or len(self._registries) < limits.LAN_REGISTRIES:
             self._registries[source] = now.steady
-
-    def _slot(self, now: Moment) -> float:
-        """Return when one more registration keeps within what others read from one source, and take that time."""
-        lead = self._settings.burst / 2 / self._pace
-        slot = max(self._next_slot, now.steady - lead)
-        self._next_slot = slot + 1 / self._pace
-        return max(slot, now.steady)
+            self._hosts.add(source.host)
 
 
 _TAKEN: Final = frozenset({Outcome.SUCCESS, Outcome.DUPLICATE})

@@ -75,10 +75,8 @@ class Joined:
         if not SECRET_KEYS.isdisjoint(result.connection_info):
             if not self._show_secrets:
                 output.hint("with its key:", f"skillwire scene join {result.scene} --show-secrets")
-        elif result.no_key:
-            output.note(doubtful("no key: "), result.no_key)
-        elif self._show_secrets:
-            output.note(faint("no key: the provider hands out none"))
+        elif self._show_secrets:  # who wants none need not know why
+            output.note(doubtful("no key: "), result.no_key or "the provider hands out none")
 
     def _shown(self, key: str, value: str | int) -> str:
         return "..." if key in SECRET_KEYS and not self._show_secrets else str(value)

@@ -157,7 +157,7 @@ def test_a_signal_leaves_the_scene_and_says_so(agent, capsys):
 def test_why_there_is_no_key_is_told(agent, capsys):
     without = RESULT._replace(connection_info={"host": SKILL.host, "endpoint": SKILL.endpoint})
     agent.scenes = {"auth": without._replace(no_key="your certificate is by nobody whom we trust")}
-    assert run(["scene", "join", "auth"]) == 0
+    assert run(["scene", "join", "auth", "--show-secrets"]) == 0
     assert "no key: your certificate is by nobody whom we trust" in capsys.readouterr().err
     assert run(["scene", "join", "auth", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["no_key"] == "your certificate is by nobody whom we trust"

@@ -8,6 +8,7 @@ the interface; it is forgotten when that takes too long.
 from __future__ import annotations
 
 import errno
+import logging
 from typing import TYPE_CHECKING, Final
 
 from skillwire.adapters.clock import moment
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 _PAUSE: Final = 2.0
 #: Before the interfaces are looked at because of an error; a flood of errors is one look.
 _SOON: Final = 0.1
+_LOG: Final = logging.getLogger("skillwire.lan")
 
 
 class Links:
@@ -114,6 +116,7 @@ class Links:
         """Close a link whose interface is gone; forget it after long. Return whether anything changed."""
         if link.is_open:
             link.close()
+            _LOG.info("%s: the interface is gone", link.name)
             return True
         if moment().steady - link.gone_since > self._settings.figures.stale:
             link.end()
@@ -134,6 +137,8 @@ class Links:
             return False
         if link is None:
             link = self._links[address.name] = self._make(address)
+        elif not link.is_open:
+            _LOG.info("%s: the interface is there again", link.name)
         link.open(address, sockets)
         return True
 

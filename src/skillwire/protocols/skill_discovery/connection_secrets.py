@@ -127,7 +127,7 @@ def read_answer(line: bytes) -> ConnectionSecret:
     document = _document(line)
     error = document.get("error")
     if isinstance(error, dict):
-        raise TrustError("DISC_004", f"the provider gives us no key: {ascii(error.get('message', ''))[1:-1][:200]}")
+        raise TrustError("DISC_004", f"the provider refuses: {ascii(error.get('message', ''))[1:-1][:200]}")
     key, expires = _text(document, "apiKey"), _text(document, "expiresAt")
     if not (key.isascii() and key.isprintable() and 0 < len(key) <= _KEY_LENGTH and " " not in key):
         raise _malformed("apiKey")

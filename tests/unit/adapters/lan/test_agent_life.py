@@ -94,3 +94,22 @@ async def test_what_is_counted_does_not_become_less_when_a_link_is_forgotten(mon
         assert agent.counters["forged"] == 2
     finally:
         await agent.stop()
+
+
+async def test_an_interface_that_goes_and_comes_is_told_once_each(monkeypatch, caplog):
+    caplog.set_level("INFO", "skillwire.lan")
+    agent = agent_at()
+    await agent.start()
+    try:
+        assert agent._links is not None
+        assert "interface" not in caplog.text
+        with monkeypatch.context() as unplugged:
+            unplugged.setattr(interfaces, "present", list)
+            agent._links.look()
+            agent._links.look()
+        agent._links.look()
+        agent._links.look()
+        told = [message for message in caplog.messages if "interface" in message]
+        assert told == ["lo/4: the interface is gone", "lo/4: the interface is there again"]
+    finally:
+        await agent.stop()

@@ -34,7 +34,7 @@ def agent_at(**settings):
 def timers():
     """Return what the loop is about to call of ours."""
     loop = asyncio.get_running_loop()
-    handles = [handle for handle in loop._scheduled if not handle.cancelled()]  # type: ignore[attr-defined]
+    handles = [handle for handle in loop._scheduled if not handle.cancelled()]  # type: ignore[attr-defined]  # of asyncio's own loops
     return [handle for handle in handles if "skillwire" in repr(handle)]
 
 

@@ -62,7 +62,7 @@ async def test_what_somebody_vouches_for_is_probed_but_no_name_is_looked_up():
 
 async def test_a_source_that_may_be_forged_has_few_of_its_ports_tried():
     prober = Prober()
-    skills = await told_skills([found(HERE, port) for port in range(1, 1000)], prober)  # type: ignore[arg-type]
+    skills = await told_skills([found(HERE, port) for port in range(1, 1000)], prober)  # type: ignore[arg-type]  # as far as it is used
     assert len(skills) == 999
     assert len(prober.asked) == 4
 

@@ -16,6 +16,7 @@ from skillwire.cli.lan_picture import counted, live_picture, picture, scene_line
 from skillwire.cli.output import faint, output_options, tell_end, terminal_columns
 from skillwire.cli.progress import Progress
 from skillwire.cli.screen import Screen
+from skillwire.model.lan import FoundVia
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable
@@ -31,6 +32,11 @@ _TICK: Final = 1.0
 _PAUSE: Final = 0.2
 _TOLD: Final = 4
 _SIGNAL: Final = 128
+#: Skills that are heard of while answers are collected; of more, more may come.
+_FEW: Final = 50
+#: Seconds that very many may take, and in which some of them come.
+_MANY_TAKE: Final = 8.0
+_MANY_PAUSE: Final = 0.7
 
 
 class Agent(Protocol):
@@ -219,8 +225,25 @@ class _View:
             asking.cancel()
         else:
             asking.result()
+            await self._hear_many(agent)
+
+    async def _hear_many(self, agent: Agent) -> None:
+        """Wait while more are heard of very many: an agent that has them registers some 200 a second."""
+        known = _FEW
+        with suppress(TimeoutError):
+            async with asyncio.timeout(min(_MANY_TAKE, self._seconds or _MANY_TAKE)):
+                while (count := _registered(agent.snapshot())) > known:
+                    known = count
+                    with suppress(TimeoutError):
+                        await asyncio.wait_for(self.told.wait(), _MANY_PAUSE)
+                        return
 
     async def _end(self) -> None:
         with suppress(TimeoutError):
             async with asyncio.timeout(self._seconds):
                 await self.told.wait()
+
+
+def _registered(snapshot: LanSnapshot) -> int:
+    """Return how many skills are heard of by more than a hint."""
+    return sum(skill.found_via is not FoundVia.MDNS for skill in snapshot.skills)

@@ -331,3 +331,18 @@ def test_what_strangers_say_commands_no_terminal(on, told):
     assert "\x1b" not in result.out
     assert "\u202e" not in result.out
     assert len(result.out.splitlines()) == 1
+
+
+def test_of_very_many_skills_it_waits_for_those_that_still_come(on, told, monkeypatch):
+    many = [skill("bulk", f"thing-{number}") for number in range(300)]
+    agent = on(many)
+    looks: list[int] = []
+
+    def snapshot():
+        looks.append(min(100 * (len(looks) + 1), 300))
+        return agent.known._replace(skills=tuple(many[: looks[-1]]))
+
+    monkeypatch.setattr(agent, "snapshot", snapshot)
+    monkeypatch.setattr(lan_command, "_MANY_PAUSE", 0.01)
+    assert len(json.loads(told("--once", "--json").out.splitlines()[0])["skills"]) == 300
+    assert looks == [100, 200, 300, 300, 300]

@@ -114,9 +114,8 @@ def test_health_is_told_by_shape_and_trust_by_a_dashed_line(enter):
         for skill_id in ("weather-forecast", "user-auth-002", "translate-text", "backup-nightly", "mill", "printer-3d")
     }
     assert len(set(signs.values())) == 6
-    dashes = "one => getComputedStyle(one).strokeDasharray"
-    assert card(page, "light-switch").locator("rect").evaluate(dashes) != "none"
-    assert card(page, "weather-forecast").locator("rect").evaluate(dashes) == "none"
+    expect(card(page, "light-switch").locator("rect")).not_to_have_css("stroke-dasharray", "none")
+    expect(card(page, "weather-forecast").locator("rect")).to_have_css("stroke-dasharray", "none")
 
 
 def test_no_word_of_the_map_is_cut_off_or_crossed_by_another(enter):

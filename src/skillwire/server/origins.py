@@ -1,10 +1,14 @@
-"""Which pages may have something done here: one rule for ``/mcp``, ``/rpc`` and ``/blobs``.
+"""Which pages may have something done here: one rule for ``/mcp``, ``/rpc``, ``/blobs``, and calls of Skill Sharing.
 
 A browser lets any page send requests, also to a server that listens to this machine alone, and names the page behind
 every POST in ``Origin``; other clients send none. A name that was made to lead to this machine (DNS rebinding) brings
 its page's origin with it, and the page's own host in ``Host``. So the two are not held against each other: an origin
 has to be one that the operator knows, or of this machine where the server was asked as such. What only tells public
 content is open to every page and does not ask here. Spec: MCP Transports "Security".
+
+Of a link, a picture or a form by GET the browser names no page, and says in ``Sec-Fetch-Site`` whether it was one of
+another site (Fetch Metadata). It says so to this machine and over TLS; a GET in clear text to another machine looks
+like that of a program.
 """
 
 from __future__ import annotations
@@ -22,6 +26,8 @@ if TYPE_CHECKING:
 
 #: What a page is told that is not let in.
 PAGE_REFUSED: Final = "PAGE_REFUSED"
+#: What ``Sec-Fetch-Site`` says of a page of ours, and of nobody's page: an address that somebody typed.
+_NO_STRANGER: Final = frozenset({"", "same-origin", "none"})
 _THIS_MACHINE: Final = frozenset({"localhost", "127.0.0.1", "::1", "[::1]"})
 
 
@@ -38,16 +44,18 @@ class Origins:
 
     def let_in(self, scope: Scope) -> bool:
         """Whether a request is let in, by what its head says of the page behind it."""
-        asked = read_fields(scope["headers"], b"origin", b"host")
-        return self._knows(asked.get(b"origin", ""), asked.get(b"host", ""))
+        asked = read_fields(scope["headers"], b"origin", b"host", b"sec-fetch-site")
+        origin, host = asked.get(b"origin", ""), asked.get(b"host", "")
+        if origin:
+            return self._knows(origin, host)
+        site = asked.get(b"sec-fetch-site", "")
+        return site in _NO_STRANGER or (site == "same-site" and _is_this_machine(host))
 
     def _knows(self, origin: str, host: str) -> bool:
-        """Whether a request with these fields is let in; ``origin`` is empty where it says none.
+        """Whether a request with these fields is let in.
 
         Trust: both are a stranger's.
         """
-        if not origin:
-            return True
         try:
             page = parse_url(origin)
         except ValidationError:  # "null", and whatever else is none

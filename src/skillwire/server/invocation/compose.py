@@ -29,6 +29,7 @@ from skillwire.server.invocation.route import InvocationRoute
 from skillwire.server.invocation.service import Executions
 from skillwire.server.invocation.webhooks import Webhooks
 from skillwire.server.invocation.worker import Worker
+from skillwire.server.origins import Origins
 from skillwire.server.runs import Runs
 from skillwire.trust.address import AddressPolicy
 
@@ -97,6 +98,7 @@ def make_executions(
         desk,
         route,
         KnownCalls(desk, granted, base_url),
+        origins=Origins(runs.origins, base_url),
         background=(worker, webhooks),
         offers=offers,
         locked=partial(authentication.locked, wish="invoke"),

@@ -37,6 +37,7 @@ ROWS: Final[dict[str, Row]] = {
     "LIMIT_SIZE": Row(413, "VALIDATION_ERROR"),
     "MEDIA_TYPE": Row(415, "VALIDATION_ERROR"),
     "TOO_MANY_EXECUTIONS": Row(429, "ENDPOINT_UNREACHABLE", "too_many_executions"),
+    "PAGE_REFUSED": Row(403, "PERMISSION_DENIED", "page_refused"),
     "DATABASE": Row(503, "ENDPOINT_UNREACHABLE", "storage"),
 }
 

@@ -9,14 +9,17 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 import structlog
 
 from skillwire import limits
-from skillwire.errors import SkillwireError
+from skillwire.errors import SkillwireError, TrustError
 from skillwire.protocols.skill_sharing.server import not_found
+from skillwire.protocols.skills_rpc.errors import FIXES
 from skillwire.server.authentication import says_who
+from skillwire.server.headers import read_fields
 from skillwire.server.invocation.bodies import Bodies
 from skillwire.server.invocation.endpoints import Endpoints, usual_meaning
 from skillwire.server.invocation.errors import problem_of
 from skillwire.server.invocation.requests import asked_for, read_asked, read_request, shown_credentials
 from skillwire.server.invocation.route import Request
+from skillwire.server.origins import PAGE_REFUSED
 from skillwire.server.rpc.room import REQUESTS
 from skillwire.server.site import site_of
 
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
     from skillwire.server.invocation.known_calls import KnownCalls
     from skillwire.server.invocation.offers import Offers
     from skillwire.server.invocation.route import InvocationRoute
+    from skillwire.server.origins import Origins
     from skillwire.server.revision import Revision
     from skillwire.server.runs import Runs
 
@@ -72,6 +76,7 @@ class Executions:
         desk: where they are.
         route: answers requests.
         known: accepts calls by their heads.
+        origins: of pages that may call and cancel without a credential.
         background: what works on them beside requests: runs them, and tells callers of their end.
         offers: of what is published.
         locked: returns the answer to who may know of a skill and not use it.
@@ -86,6 +91,7 @@ class Executions:
         route: InvocationRoute,
         known: KnownCalls,
         *,
+        origins: Origins,
         background: Sequence[Background],
         offers: Offers,
         locked: Callable[[Principal | None, str | None, Scope], Refusal],
@@ -97,6 +103,7 @@ class Executions:
         self.runs = runs
         self._route = route
         self.known = known
+        self._origins = origins
         self._background = background
         self._offers = offers
         self._locked = locked
@@ -192,6 +199,19 @@ class Executions:
             return {**scope, "headers": [*scope["headers"], *shown]}
         return scope
 
+    def _check_page(self, meant: Meant, call: Call, scope: Scope) -> None:
+        """Look whose page wants something done; what is only followed is open to every page.
+
+        Raises:
+            TrustError: ``PAGE_REFUSED``.
+        """
+        acting = meant.method.value if meant.purpose == "invoke" else "DELETE"
+        if scope["method"] != acting or call.asker.principal is not None or self._origins.let_in(scope):
+            return
+        page = read_fields(scope["headers"], b"origin").get(b"origin", "another site")
+        message = f"A page of {ascii(page)[1:101]} may not have this done unless it says who it is"
+        raise TrustError(PAGE_REFUSED, message, details={"fix": FIXES[PAGE_REFUSED]})
+
     async def answer(self, meant: Meant, call: Call, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request for an execution.
 
@@ -200,6 +220,7 @@ class Executions:
         """
         try:
             asker, audience = call.asker, call.audience
+            self._check_page(meant, call, scope)
             request = Request(scope, asker.principal, call.body, read_asked(scope["headers"]))
             if meant.purpose != "invoke":
                 await self._route.follow(meant, request, receive, send)

@@ -1,0 +1,135 @@
+"""What a page of another site can have done at a server of this machine, in Chromium: nothing but reading.
+
+The other site is real as far as the browser knows: its name leads to a server of the test, or to ours (DNS rebinding).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+
+import pytest
+from tests.support.invoking import write_action
+from tests.support.publishing import ServeProcess
+
+from skillwire.adapters.sqlite.open import open_ledger
+
+CHROMIUM = shutil.which("chromium")
+
+CALL = """async ({url, key, type}) => {
+  const asked = {method: 'POST', headers: {}, body: new Blob([JSON.stringify(
+    {caller: {id: 'x', type: 'user'}, skill_id: 'local/echo', inputs: {}})])};
+  if (type) asked.headers['Content-Type'] = type;
+  if (key) asked.headers['X-API-Key'] = key;
+  const answer = await fetch(url + '/skills/echo/executions', asked);
+  return [answer.status, await answer.json()];
+}"""
+BLIND = """async (url) => {
+  await fetch(url + '/skills/echo/executions', {method: 'POST', mode: 'no-cors', body: new Blob([JSON.stringify(
+    {caller: {id: 'x', type: 'user'}, skill_id: 'local/echo', inputs: {}})])});
+}"""
+READ = "async (url) => (await (await fetch(url)).json()).skills.map(skill => skill.name)"
+TAKE_BACK = "async (url) => (await fetch(url, {method: 'DELETE'})).status"
+FOLLOW = "async (url) => (await (await fetch(url)).json()).status"
+
+
+class Page(BaseHTTPRequestHandler):
+    """An empty page."""
+
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.end_headers()
+        self.wfile.write(b"<!doctype html><title>x</title>")
+
+    def log_message(self, *_):
+        pass
+
+
+@contextmanager
+def other_site():
+    """Serve a page; give its port."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), Page) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield server.server_address[1]
+        server.shutdown()
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory, chromium):  # noqa: ARG001  # without a browser nothing needs to be served
+    """Serve a skill that anybody may call, and that nobody runs; give the server and its state folder."""
+    root = tmp_path_factory.mktemp("others")
+    write_action(root / "skills", "echo", tables='[executor]\nkind = "human"\n')
+    with ServeProcess(root / "skills", home=root / "home") as server:
+        yield server, root / "home"
+
+
+@pytest.fixture(scope="module")
+def key(served):
+    command = [sys.executable, "-m", "skillwire", "token", "create", "robot", "--skill", "*", "-q"]
+    environment = {**os.environ, "SKILLWIRE_HOME": str(served[1])}
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.strip()
+
+
+@pytest.fixture
+def look(chromium):
+    """Return what opens a page in a browser that finds each name of ``.example`` on this machine."""
+    rules = "--host-resolver-rules=MAP *.example 127.0.0.1"
+    browser = chromium.browser_type.launch(executable_path=CHROMIUM, args=["--no-sandbox", rules])
+
+    def look(address):
+        page = browser.new_page()
+        page.set_default_timeout(10_000)
+        page.goto(address)
+        return page
+
+    yield look
+    browser.close()
+
+
+def test_a_page_of_another_site_reads_and_has_nothing_done_unless_it_shows_a_key(served, key, look, monkeypatch):
+    server, home = served
+    monkeypatch.setenv("SKILLWIRE_HOME", str(home))
+    ours = f"http://127.0.0.1:{server.port}"
+    mine = server.get(
+        "/skills/echo/executions",
+        {"Content-Type": "application/json"},
+        method="POST",
+        body='{"caller":{"id":"x","type":"user"},"skill_id":"local/echo","inputs":{}}',
+    ).json()
+    execution = f"{ours}/executions/{mine['execution_id']}"
+    with other_site() as port:
+        page = look(f"http://evil.example:{port}/")
+        assert page.evaluate(READ, f"{ours}/.well-known/agent-skills/index.json") == ["echo"]
+        for media_type in ("", "application/json"):  # sent without a question, and after one
+            status, told = page.evaluate(CALL, {"url": ours, "key": "", "type": media_type})
+            assert (status, told["error"]["details"]["reason"]) == (403, "page_refused")
+            assert f"http://evil.example:{port}" in told["error"]["message"]
+        page.evaluate(BLIND, ours)
+        assert page.evaluate(TAKE_BACK, execution) == 403
+        assert page.evaluate(FOLLOW, execution) == "accepted"
+        assert sum(open_ledger().count().values()) == 1
+        status, told = page.evaluate(CALL, {"url": ours, "key": key, "type": "application/json"})
+        assert (status, told["status"]) == (202, "accepted")
+
+
+def test_a_name_that_was_made_to_lead_here_has_nothing_done(served, look):
+    server, _ = served
+    ours = f"http://rebound.example:{server.port}"
+    page = look(ours)
+    status, told = page.evaluate(CALL, {"url": "", "key": "", "type": "application/json"})
+    assert (status, told["error"]["details"]["reason"]) == (403, "page_refused")
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_a_page_of_this_machine_calls(served, look, host):
+    server, _ = served
+    with other_site() as port:
+        page = look(f"http://{host}:{port}/")
+        url = f"http://127.0.0.1:{server.port}"
+        assert page.evaluate(CALL, {"url": url, "key": "", "type": "application/json"})[0] == 202

@@ -105,9 +105,9 @@ def issue(
     Whom it is for is what you name, else what the request asks for. It is good for seven days and renewed by itself
     where the settings name renewFrom.
     """
-    from skillwire.adapters.files.atomic import write_atomically  # noqa: PLC0415  # --help does without
-    from skillwire.adapters.files.authority_folder import AuthorityFolder, serial_of  # noqa: PLC0415  # same
-    from skillwire.adapters.files.lan_keys import life_of  # noqa: PLC0415  # same
+    from skillwire.adapters.files.agent_certificates import life_of, serial_of  # noqa: PLC0415  # --help does without
+    from skillwire.adapters.files.atomic import write_atomically  # noqa: PLC0415  # same
+    from skillwire.adapters.files.authority_folder import AuthorityFolder  # noqa: PLC0415  # same
     from skillwire.adapters.files.trust_files import certificate_pem, private_pem, read_trust_file  # noqa: PLC0415  # same
     from skillwire.errors import ConflictError, Place  # noqa: PLC0415  # same
     from skillwire.limits import LAN_REQUEST_BYTES  # noqa: PLC0415  # same

@@ -112,7 +112,8 @@ def install(*, output: Output, source: Path, replace: bool, dry_run: bool) -> No
 
     An agent that runs takes it by itself when the key is the same; else start it anew.
     """
-    from skillwire.adapters.files.lan_keys import LanKeys, agents_of, belongs  # noqa: PLC0415  # --help does without
+    from skillwire.adapters.files.agent_certificates import agents_of, belongs  # noqa: PLC0415  # --help does without
+    from skillwire.adapters.files.lan_keys import LanKeys  # noqa: PLC0415  # --help does without
     from skillwire.adapters.files.trust_files import read_certificates, read_private_key  # noqa: PLC0415  # same
     from skillwire.errors import ConflictError, Place, ValidationError  # noqa: PLC0415  # same
 
@@ -153,8 +154,11 @@ def _certificate(keys: LanKeys) -> _Shown | None:
 
 
 def _shown(certificate: bytes) -> _Shown:
-    from skillwire.adapters.files.authority_folder import serial_of  # noqa: PLC0415  # --help does without
-    from skillwire.adapters.files.lan_keys import is_own, life_of  # noqa: PLC0415  # same
+    from skillwire.adapters.files.agent_certificates import (  # noqa: PLC0415  # same
+        is_own,
+        life_of,
+        serial_of,  # --help does without
+    )
     from skillwire.trust.certificate_requests import Names  # noqa: PLC0415  # same
     from skillwire.trust.certificates import names_of  # noqa: PLC0415  # same
 

@@ -10,7 +10,8 @@ from tests.support.lan_server import LanServer
 from tests.support.loopback_lan import own_lan
 from tests.support.publishing import write_skill
 
-from skillwire.adapters.files.authority_folder import AuthorityFolder, serial_of
+from skillwire.adapters.files.agent_certificates import serial_of
+from skillwire.adapters.files.authority_folder import AuthorityFolder
 from skillwire.adapters.files.lan_keys import LanKeys
 from skillwire.adapters.lan.agent import LanAgent
 from skillwire.adapters.lan.revocations import RevocationRefresh

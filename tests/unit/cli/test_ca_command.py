@@ -8,7 +8,8 @@ import stat
 import pytest
 
 from skillwire.adapters.files.authority_folder import PASSPHRASE
-from skillwire.adapters.files.lan_keys import LanKeys, load_trust
+from skillwire.adapters.files.lan_keys import LanKeys
+from skillwire.adapters.files.lan_trust import load_trust
 from skillwire.cli.main import run
 from skillwire.protocols.skill_discovery.configuration import LanSettings
 

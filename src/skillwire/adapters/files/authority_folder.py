@@ -13,6 +13,7 @@ import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from skillwire.adapters.files.agent_certificates import life_of, serial_of
 from skillwire.adapters.files.atomic import storage_errors, write_atomically
 from skillwire.adapters.files.locks import release_lock, take_lock
 from skillwire.adapters.files.trust_files import certificate_pem, private_pem, read_certificates, read_private_key
@@ -123,7 +124,6 @@ class AuthorityFolder:
             TrustError: ``CERTIFICATE_REFUSED`` when the certificate that asks was taken back meanwhile.
             ValidationError: ``CERTIFICATE_REQUEST``.
         """
-        from skillwire.adapters.files.lan_keys import life_of  # noqa: PLC0415 - only to issue
         from skillwire.trust.authority import LEAF_DAYS  # noqa: PLC0415 - same
 
         names = names.check()
@@ -249,13 +249,6 @@ class AuthorityFolder:
 def is_authority(folder: Path) -> bool:
     """Whether there is an authority in a folder."""
     return (folder / "center.pem").is_file() and (folder / "root.pem").is_file()
-
-
-def serial_of(certificate: bytes) -> str:
-    """Return the serial number of a certificate, DER, in hexadecimal."""
-    from cryptography import x509  # noqa: PLC0415 - loaded when there is a certificate
-
-    return f"{x509.load_der_x509_certificate(certificate).serial_number:x}"
 
 
 def passphrase() -> bytes | None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from skillwire.adapters.clock import moment
 from skillwire.adapters.files.directories import state_directory
-from skillwire.adapters.files.lan_keys import load_trust
+from skillwire.adapters.files.lan_trust import load_trust
 from skillwire.adapters.lan.hints import Hints
 from skillwire.adapters.lan.keeping import Keeping
 from skillwire.adapters.lan.link import Link
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
     from types import TracebackType
 
-    from skillwire.adapters.files.lan_keys import LanTrust
+    from skillwire.adapters.files.lan_trust import LanTrust
     from skillwire.adapters.lan.interfaces import LinkAddress
     from skillwire.protocols.skill_discovery.configuration import LanSettings
     from skillwire.protocols.skill_discovery.events import NodeEvent

@@ -10,8 +10,7 @@ import json
 import time
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from skillwire.adapters.files.authority_folder import serial_of
-from skillwire.adapters.files.lan_keys import life_of
+from skillwire.adapters.files.agent_certificates import life_of, serial_of
 from skillwire.errors import DecodeError, SkillwireError, TrustError, ValidationError
 from skillwire.protocols.skill_discovery.renewal import judge_renewal, write_issued
 

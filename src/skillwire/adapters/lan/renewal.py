@@ -14,7 +14,8 @@ from random import SystemRandom
 from typing import TYPE_CHECKING, Final
 
 from skillwire import limits
-from skillwire.adapters.files.lan_keys import belongs, is_due, is_own, life_of, local_authority, own_certificate
+from skillwire.adapters.files.agent_certificates import belongs, is_due, is_own, life_of, own_certificate
+from skillwire.adapters.files.lan_trust import local_authority
 from skillwire.adapters.http.asynchronous import AsyncDriver
 from skillwire.errors import FetchError, SkillwireError, TrustError
 from skillwire.model.url import parse_url
@@ -28,7 +29,7 @@ from skillwire.wire.exchange import HttpRequest
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from skillwire.adapters.files.lan_keys import LanTrust
+    from skillwire.adapters.files.lan_trust import LanTrust
     from skillwire.protocols.skill_discovery.configuration import LanSettings
     from skillwire.wire.exchange import Exchange, HttpResponse
 

@@ -15,7 +15,7 @@ from random import SystemRandom
 from typing import TYPE_CHECKING, Final
 
 from skillwire import limits
-from skillwire.adapters.files.lan_keys import local_authority
+from skillwire.adapters.files.lan_trust import local_authority
 from skillwire.adapters.files.trust_files import read_trust_file
 from skillwire.adapters.lan.renewal import ask
 from skillwire.errors import FetchError, SkillwireError
@@ -25,7 +25,7 @@ from skillwire.wire.exchange import HttpRequest
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from skillwire.adapters.files.lan_keys import LanTrust
+    from skillwire.adapters.files.lan_trust import LanTrust
     from skillwire.protocols.skill_discovery.configuration import LanSettings
 
 #: Seconds between two looks at the files, and at the URLs.

@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from skillwire import limits
-from skillwire.adapters.files.lan_keys import is_own
+from skillwire.adapters.files.agent_certificates import is_own
 from skillwire.adapters.lan.renewal import ask
 from skillwire.adapters.lan.secrets_tls import client_context
 from skillwire.errors import FetchError, SkillwireError, TrustError, ValidationError

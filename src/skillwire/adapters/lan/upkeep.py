@@ -12,7 +12,7 @@ from skillwire.adapters.lan.revocations import RevocationRefresh
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from skillwire.adapters.files.lan_keys import LanTrust
+    from skillwire.adapters.files.lan_trust import LanTrust
     from skillwire.protocols.skill_discovery.configuration import LanSettings
 
 _LOG: Final = logging.getLogger("skillwire.lan")

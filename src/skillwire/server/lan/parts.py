@@ -9,7 +9,7 @@ from skillwire.protocols.skill_discovery.messages import Reason
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Mapping
 
-    from skillwire.adapters.files.lan_keys import LanTrust
+    from skillwire.adapters.files.lan_trust import LanTrust
     from skillwire.model.lan import LanChange, LanSnapshot
     from skillwire.protocols.skill_discovery.messages import HealthStatus
     from skillwire.protocols.skill_discovery.route_agent import Offer

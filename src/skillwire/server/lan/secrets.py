@@ -18,7 +18,7 @@ from skillwire.trust.ecdsa import EcdsaIdentity
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from skillwire.adapters.files.lan_keys import LanTrust
+    from skillwire.adapters.files.lan_trust import LanTrust
     from skillwire.protocols.skill_discovery.configuration import LanSettings
     from skillwire.protocols.skill_discovery.connection_secrets import ConnectionSecret, SecretRequest
     from skillwire.registry.tokens import Tokens

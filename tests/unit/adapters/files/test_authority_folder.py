@@ -7,7 +7,8 @@ import time
 
 import pytest
 
-from skillwire.adapters.files.authority_folder import PASSPHRASE, AuthorityFolder, serial_of
+from skillwire.adapters.files.agent_certificates import serial_of
+from skillwire.adapters.files.authority_folder import PASSPHRASE, AuthorityFolder
 from skillwire.adapters.files.trust_files import read_private_key
 from skillwire.errors import SkillwireError
 from skillwire.trust.certificate_requests import Names

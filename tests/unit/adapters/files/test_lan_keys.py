@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 from tests.support.authorities import World
 
+from skillwire.adapters.files.agent_certificates import is_own, life_of
 from skillwire.adapters.files.authority_folder import AuthorityFolder
-from skillwire.adapters.files.lan_keys import LanKeys, is_own, life_of, load_trust
+from skillwire.adapters.files.lan_keys import LanKeys
+from skillwire.adapters.files.lan_trust import load_trust
 from skillwire.adapters.files.trust_files import certificate_pem, private_pem
 from skillwire.errors import SkillwireError
 from skillwire.protocols.skill_discovery.configuration import LanSettings

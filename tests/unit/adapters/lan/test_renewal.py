@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 
-from skillwire.adapters.files.authority_folder import AuthorityFolder, serial_of
-from skillwire.adapters.files.lan_keys import LanKeys, is_own, life_of, load_trust
+from skillwire.adapters.files.agent_certificates import is_own, life_of, serial_of
+from skillwire.adapters.files.authority_folder import AuthorityFolder
+from skillwire.adapters.files.lan_keys import LanKeys
+from skillwire.adapters.files.lan_trust import load_trust
 from skillwire.adapters.lan import renewal as renewals
 from skillwire.adapters.lan import revocations as refreshes
 from skillwire.adapters.lan.certificate_desk import CertificateDesk

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from skillwire.adapters.files.lan_keys import load_trust
+from skillwire.adapters.files.lan_trust import load_trust
 from skillwire.adapters.lan.secrets_client import SecretsClient
 from skillwire.errors import SkillwireError, TrustError
 from skillwire.model.lan import LanSkill

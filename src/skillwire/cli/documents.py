@@ -78,7 +78,10 @@ _LAN_SKILL: Final = {
     "capabilities": texts("What it can do"),
     "scenes": texts("The scenes that it takes part in"),
     "status": text("How it is", "HEALTHY", "DEGRADED", "UNHEALTHY", "MAINTENANCE", "OFFLINE", "UNKNOWN"),
-    "verified": flag("Whether its key has a certificate that leads to a configured root"),
+    "trust": text(
+        "`verified` when its key has a certificate that leads to a configured root, `unverified` when it has none; "
+        "`not known` of what was only told, by mDNS or by others"
+    ),
     "found_via": text("Where it was heard of", "multicast", "mdns", "cache"),
     "heard_at": decimal("When the last sign of life came, in seconds since the epoch"),
     "stale": flag("Whether the network is suspected, and not the skill"),
@@ -520,6 +523,16 @@ _CONTENTS: Final[dict[str, Schema]] = {
                 executor=text("What runs it", "python", "http"),
                 entrypoint=or_null(text("The file of the code that is run"), "where an API is called"),
                 url=or_null(text("The API that is called"), "where code is run"),
+                health=or_null(
+                    fields(
+                        "What is run or asked, again and again, to know how the skill is",
+                        entrypoint=or_null(text("The file of the code that is run"), "where a URL is asked"),
+                        export=or_null(text("The function in it"), "where a URL is asked"),
+                        url=or_null(text("The URL that is asked"), "where code is run"),
+                        interval=number("Seconds from the begin of one check to that of the next"),
+                    ),
+                    "where the skill does not say",
+                ),
                 network=texts("The origins that it may reach"),
                 secrets=texts("The variables whose values it is given"),
                 files=number("How many files it has"),

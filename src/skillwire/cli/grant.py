@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from skillwire.cli.output import Output, Part
     from skillwire.folder.publish import Prepared
     from skillwire.invocation.grants import GrantChanges
-    from skillwire.model.action import Action
+    from skillwire.model.action import Action, HealthCheck
 
 #: What the rules say of what scripts do, and of what is hidden in them: all of it matters to who lets them run.
 _TOLD: Final = frozenset({"PIPE_TO_SHELL", "NETWORK_UNDECLARED", "HIDDEN_CHARACTERS", "HIDDEN_IN_FILE"})
@@ -181,6 +181,8 @@ def _unset(action: Action) -> list[str]:
 def _rows(request: _Request) -> Iterator[tuple[str, list[Part]]]:
     skill, action, changes = request.prepared.skill, request.action, request.changes
     yield ("runs", [f"{action.entrypoint}, {action.export}(args)"]) if action.executor == "python" else _call(action)
+    if action.health is not None:
+        yield "checks", [_check(action.health)]
     for label, names, new in (
         ("network", action.permissions.network, changes.network if changes else ()),
         ("secrets", action.permissions.secrets, changes.secrets if changes else ()),
@@ -198,6 +200,23 @@ def _call(action: Action) -> tuple[str, list[Part]]:
     names = ", ".join(settings.get("headers", {}))
     fields: list[Part] = [f", with {names}"] if names else []
     return "calls", [f"{settings.get('method', 'POST')} {settings.get('url', '')}", *fields]
+
+
+def _check(health: HealthCheck) -> str:
+    """Return what is run or asked, again and again, to know how the skill is."""
+    what = f"GET {health.url}" if health.url else f"{health.entrypoint}, {health.export}(args)"
+    return f"{what}, every {health.interval} s while it is announced"
+
+
+def _health_object(health: HealthCheck | None) -> dict[str, Any] | None:
+    if health is None:
+        return None
+    return {
+        "entrypoint": health.entrypoint or None,
+        "export": health.export or None,
+        "url": health.url or None,
+        "interval": health.interval,
+    }
 
 
 def _marked(name: str, *, is_new: bool, is_last: bool) -> list[Part]:
@@ -238,6 +257,7 @@ def _object(request: _Request, *, is_granted: bool) -> dict[str, Any]:
         "executor": action.executor,
         "entrypoint": action.entrypoint or None,
         "url": action.settings.get("url") if action.executor == "http" else None,
+        "health": _health_object(action.health),
         "network": list(action.permissions.network),
         "secrets": list(action.permissions.secrets),
         "files": len(skill.files),

@@ -76,6 +76,9 @@ def _facts(manifest: Mapping[str, Any]) -> Iterator[tuple[str, Part]]:
     if runtime:
         told = (_told(runtime.get(key)) for key in ("language", "entrypoint", "export"))
         yield "runs", " ".join(part for part in told if part)
+    if health := _table(manifest.get("health")):
+        told = (_told(health.get(key)) for key in ("url", "entrypoint", "export"))
+        yield "health", " ".join(part for part in told if part) or "by a function"
     permissions = _table(manifest.get("permissions"))
     if network := _listed(permissions.get("network")):
         yield "network", doubtful(network)

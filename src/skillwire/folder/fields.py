@@ -82,11 +82,11 @@ class Fields:
         """Return whatever stands at ``key``; None when nothing does."""
         return self._take(key, object, "a value")
 
-    def number(self, key: str, *, most: int) -> int | None:
-        """Return the whole number at ``key``, from 1 to ``most``."""
+    def number(self, key: str, *, least: int = 1, most: int) -> int | None:
+        """Return the whole number at ``key``, from ``least`` to ``most``."""
         value: int | None = self._take(key, int, "a whole number")
-        if value is not None and (isinstance(value, bool) or not 0 < value <= most):
-            self._refuse(f"{key} is a whole number from 1 to {most}", key)
+        if value is not None and (isinstance(value, bool) or not least <= value <= most):
+            self._refuse(f"{key} is a whole number from {least} to {most}", key)
             return None
         return value
 
@@ -129,9 +129,9 @@ class Fields:
         self._asked.update(self.values)
         return self.values or None
 
-    def refuse(self, code: str, message: str, key: str) -> None:
-        """Note that the value at ``key`` breaks a rule."""
-        self.flaws.append(ValidationError(code, message, place=self.place(key)))
+    def refuse(self, code: str, message: str, key: str, *, fix: str | None = None) -> None:
+        """Note that the value at ``key`` breaks a rule; ``fix`` where more is known than the code's general advice."""
+        self.flaws.append(ValidationError(code, message, place=self.place(key), fix=fix))
 
     def place(self, key: str) -> Place:
         """Return where ``key`` stands in the document."""

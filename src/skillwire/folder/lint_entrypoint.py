@@ -10,25 +10,31 @@ import warnings
 from typing import TYPE_CHECKING, Any, Final
 
 from skillwire.errors import Place
+from skillwire.folder.health import entry_points
 from skillwire.folder.toml_places import toml_place
 
 if TYPE_CHECKING:
     import ast
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-    from skillwire.folder.content import FolderContent
+    from skillwire.folder.content import FolderContent, TextFile
     from skillwire.folder.findings import Findings
+    from skillwire.folder.health import EntryPoint
 
 _BY_RUNNING: Final = ("globals(", "exec(", "setattr(", "vars(", "__dict__", "__getattr__", "global ")
 _SHOWN: Final = 200
 
 
 def lint_entrypoint(content: FolderContent, findings: Findings) -> None:
-    """Judge the file that a folder's ``[runtime]`` names."""
-    runtime = content.manifest.runtime
-    file = next((one for one in content.texts if runtime and one.path == runtime.entrypoint), None)
-    if runtime is None or file is None:
-        return
+    """Judge the files that ``[runtime]`` and ``[health]`` of a folder name."""
+    functions = tuple(entry_points(content.manifest))
+    for path in dict.fromkeys(one.path for one in functions):
+        file = next((one for one in content.texts if one.path == path), None)
+        if file is not None:
+            _lint_file(content, file, [one for one in functions if one.path == path], findings)
+
+
+def _lint_file(content: FolderContent, file: TextFile, functions: Sequence[EntryPoint], findings: Findings) -> None:
     data = next(bytes(one.content) for one in content.files if one.path == file.path)
     try:
         tree = _parse(data)
@@ -40,10 +46,12 @@ def lint_entrypoint(content: FolderContent, findings: Findings) -> None:
         findings.add("ENTRYPOINT_BROKEN", "the file cannot be parsed as Python", Place(file.source))
         return
     names = _names(tree)
-    if runtime.export in names or "*" in names or any(word in file.text for word in _BY_RUNNING):
+    if "*" in names or any(word in file.text for word in _BY_RUNNING):
         return
-    message = f"{runtime.entrypoint} has no function {runtime.export}"
-    findings.add("ENTRYPOINT_BROKEN", message, _place_of_export(content))
+    for one in functions:
+        if one.export not in names:
+            message = f"{one.path} has no function {one.export}"
+            findings.add("ENTRYPOINT_BROKEN", message, _place_of_export(content, one.table))
 
 
 def _parse(data: bytes) -> ast.Module:
@@ -82,8 +90,8 @@ def _bound(node: Any) -> Iterator[str]:
         yield node.asname or node.name.partition(".")[0]
 
 
-def _place_of_export(content: FolderContent) -> Place:
+def _place_of_export(content: FolderContent, table: str) -> Place:
     """Return where the function is asked for: ``export`` where it is written, else the entry point."""
     text = next((file.text for file in content.texts if file.path == "skill.toml"), "")
-    field = "export" if "export" in (content.manifest.document.get("runtime") or {}) else "entrypoint"
-    return toml_place(text, ("runtime", field), f"{content.root}/skill.toml")
+    field = "export" if "export" in (content.manifest.document.get(table) or {}) else "entrypoint"
+    return toml_place(text, (table, field), f"{content.root}/skill.toml")

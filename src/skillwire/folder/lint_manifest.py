@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skillwire.errors import Place
+from skillwire.folder.health import entry_points
 from skillwire.folder.toml_places import toml_place
 
 if TYPE_CHECKING:
@@ -20,9 +21,12 @@ def lint_manifest(content: FolderContent, findings: Findings) -> None:
     for path in manifest.unknown:
         message = f"nobody reads the field {'.'.join(path)[:120]!r}"
         findings.add("MANIFEST_UNKNOWN", message, _place(content, *path))
-    if manifest.runtime and not any(file.path == manifest.runtime.entrypoint for file in content.files):
-        message = f"the folder has no file {manifest.runtime.entrypoint}"
-        findings.add("ENTRYPOINT_ABSENT", message, _place(content, "runtime", "entrypoint"))
+    tables = {
+        one.path: one.table for one in reversed([*entry_points(manifest)])
+    }  # a file is named where it comes first
+    for name, table in tables.items():
+        if not any(file.path == name for file in content.files):
+            findings.add("ENTRYPOINT_ABSENT", f"the folder has no file {name}", _place(content, table, "entrypoint"))
     skill_md = content.skill_md
     if skill_md is None:
         return

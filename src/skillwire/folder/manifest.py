@@ -7,8 +7,8 @@ A broken manifest has no lenient reading: what it grants must be clear or it is 
 Unknown fields are named, and judged by the lint rules.
 
 ``[executor]``, ``[auth]``, ``[output]`` and ``[endpoint]`` are kept as read. An executor of kind ``http`` is checked
-in full here (:mod:`skillwire.folder.upstream`); of the others the kinds are, their inside belongs to Skill Sharing's
-schema.
+in full here (:mod:`skillwire.folder.upstream`), and so is ``[health]`` (:mod:`skillwire.folder.health`); of the others
+the kinds are, their inside belongs to Skill Sharing's schema.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from skillwire import limits
 from skillwire.errors import ValidationError
 from skillwire.folder.fields import Fields
+from skillwire.folder.health import check_health, read_health
 from skillwire.folder.permissions import check_entrypoint, check_export, check_network, check_secret
 from skillwire.folder.upstream import (
     BODIES,
@@ -37,6 +38,7 @@ from skillwire.trust.guarded_toml import load_toml
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from skillwire.model.action import HealthCheck
     from skillwire.model.skill import Kind
 
 ACCESS: Final = tuple(access.value for access in Access)
@@ -101,6 +103,7 @@ class Manifest:
     auth: Mapping[str, Any] | None = None
     output: Mapping[str, Any] | None = None
     endpoint: Mapping[str, Any] | None = None
+    health: HealthCheck | None = None
     document: Mapping[str, Any] = field(default_factory=dict)
     unknown: tuple[tuple[str, ...], ...] = ()
 
@@ -153,6 +156,7 @@ def read_manifest(data: bytes, *, source: str = "skill.toml") -> tuple[Manifest,
         auth=_auth(fields.table("auth")),
         output=fields.table("output").keep(),
         endpoint=_endpoint(fields.table("endpoint")),
+        health=read_health(fields),
         document=document,
         unknown=tuple(fields.unknown()),
     )
@@ -241,3 +245,4 @@ def _check_relations(manifest: Manifest, fields: Fields) -> None:
         _check_upstream(manifest, fields)
     if manifest.kind == "instruction" and "runtime" in manifest.document:
         fields.refuse("FIELD", "an instruction has no [runtime]; with one it is an action", "kind")
+    check_health(manifest, fields)

@@ -30,11 +30,29 @@ class Permissions(NamedTuple):
         return hashlib.sha256(text.encode()).hexdigest()
 
 
+class HealthCheck(NamedTuple):
+    """How it is found out how a skill is: a URL is asked, or a function of its folder is called. Ours.
+
+    Args:
+        url: empty where a function is called.
+        entrypoint, export: name the function, as they name that of an action.
+        interval: seconds from the begin of one check to that of the next.
+        timeout: seconds that one may take.
+    """
+
+    url: str = ""
+    entrypoint: str = ""
+    export: str = ""
+    interval: int = 30
+    timeout: int = 5
+
+
 class Action(NamedTuple):
     """How a skill is executed.
 
     ``entrypoint`` and ``export`` name the function of a ``python`` action. ``settings`` is the table ``[executor]``
-    as the folder has it. ``idempotent`` actions may be run again after a worker was lost.
+    as the folder has it. ``idempotent`` actions may be run again after a worker was lost. ``health`` is how it is found
+    out whether it would succeed; None where the folder does not say.
     """
 
     executor: ExecutorKind
@@ -43,3 +61,4 @@ class Action(NamedTuple):
     permissions: Permissions = Permissions()
     settings: Mapping[str, Any] = MappingProxyType({})
     idempotent: bool = False
+    health: HealthCheck | None = None

@@ -255,3 +255,19 @@ def test_secrets_that_are_not_set_are_named(told, skills, monkeypatch):
     assert "secrets API_KEY: not set here" in told("grant", folder, "--dry-run").out
     monkeypatch.setenv("API_KEY", "x")
     assert "not set" not in told("grant", folder, "--dry-run").out
+
+
+def test_what_says_how_the_skill_is_is_told_since_it_runs_without_a_call(told, document, skills):
+    code = f"{CODE}def look(args):\n    return True\n"
+    folder = write_python(skills, permissions='[health]\nexport = "look"\ninterval = 60\n', code=code)
+    out, _ = told("grant", folder, "--dry-run")
+    assert "runs     main.py, main(args)\n  checks   main.py, look(args), every 60 s while it is announced\n" in out
+    (row,) = document("grant", folder, "--yes")["skills"]
+    assert row["health"] == {"entrypoint": "main.py", "export": "look", "url": None, "interval": 60}
+
+    (folder / "skill.toml").write_text(f'{UPSTREAM}[health]\nurl = "https://status.example.com/"\n')
+    out, _ = told("grant", folder, "--dry-run")
+    assert "checks   GET https://status.example.com/, every 30 s while it is announced\n" in out
+    assert "network  https://api.example.com (new), https://status.example.com (new)\n" in out
+    (row,) = document("grant", folder, "--dry-run")["skills"]
+    assert row["health"]["url"] == "https://status.example.com/"

@@ -12,7 +12,7 @@ import msgspec
 
 from skillwire.errors import Place
 from skillwire.model.access import Access
-from skillwire.model.action import Action, Permissions
+from skillwire.model.action import Action, HealthCheck, Permissions
 from skillwire.model.digest import Digest
 from skillwire.model.finding import Finding
 from skillwire.model.sharing import SharedInput, Sharing
@@ -58,6 +58,7 @@ def pack_skill(skill: Skill) -> bytes:
                 tuple(skill.action.permissions),
                 dict(skill.action.settings),
                 skill.action.idempotent,
+                skill.action.health and tuple(skill.action.health),
             ),
             finding_rows(skill.findings),
             skill.skill_type,
@@ -115,8 +116,10 @@ def _read_sharing(row: list[Any]) -> Sharing:
 
 
 def _read_action(row: list[Any]) -> Action:
-    executor, entrypoint, export, (network, secrets), settings, idempotent = row
-    return Action(executor, entrypoint, export, Permissions(tuple(network), tuple(secrets)), settings, idempotent)
+    executor, entrypoint, export, (network, secrets), settings, idempotent, *later = row
+    permissions = Permissions(tuple(network), tuple(secrets))
+    health = HealthCheck(*later[0]) if later and later[0] else None
+    return Action(executor, entrypoint, export, permissions, settings, idempotent, health)
 
 
 def finding_rows(findings: Iterable[Finding]) -> list[Any]:

@@ -1,7 +1,7 @@
 """EndAgent: asks for skills and scenes, and stays told of the groups it is in.
 
-What is asked is asked again after short pauses, since datagrams are lost, and answers are collected until patience
-ends; an answer to nothing that was asked is dropped. Who lets us into a scene is asked to prove itself, and certified
+What is asked is asked again after short pauses, since datagrams are lost, and answers are collected until there is
+enough, or patience ends; an answer to nothing that was asked is dropped. Who lets us into a scene is asked to prove itself, and certified
 ones are waited for a moment. What several agents tell of a group counts once. Spec: SDP §3.3, §4.2; specs §3.
 """
 
@@ -19,11 +19,13 @@ from skillwire.protocols.skill_discovery.searches import Searches
 from skillwire.protocols.skill_discovery.witnesses import Author
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from skillwire.model.ledger import Moment
+    from skillwire.protocols.skill_discovery.enough import Enough
     from skillwire.protocols.skill_discovery.events import NodeEvent
     from skillwire.protocols.skill_discovery.gate import Admitted
+    from skillwire.protocols.skill_discovery.listing import Listed
     from skillwire.protocols.skill_discovery.messages import SkillType
     from skillwire.protocols.skill_discovery.outbox import Outbox
     from skillwire.protocols.skill_discovery.settings import DiscoverySettings
@@ -68,6 +70,8 @@ class EndAgent:
         settings: figures.
         ask: asks a source whether a datagram is its own.
         on_event: is told the answers.
+        listed: returns what is registered with us of what a discovery asks for; None where no registry is kept.
+        invite: lets an agent register a skill with us.
     """
 
     def __init__(
@@ -77,13 +81,15 @@ class EndAgent:
         settings: DiscoverySettings,
         ask: Callable[[Peer, bytes, Moment], object],
         on_event: Callable[[NodeEvent], object],
+        listed: Callable[[m.Discover], Sequence[Listed] | None] = lambda _: None,
+        invite: Callable[[str, str, Peer, Moment], object] = lambda *_: None,
     ) -> None:
         self._agent_id = agent_id
         self._outbox = outbox
         self._settings = settings
         self._ask = ask
         self._on_event = on_event
-        self._searches = Searches(agent_id, outbox, settings, ask, on_event)
+        self._searches = Searches(agent_id, outbox, settings, ask, on_event, listed, invite)
         self._wishes: dict[str, _Wish] = {}
         self._heard: dict[str, _Heard] = {}
         self._groups: dict[str, str] = {}  # of the scenes that we are in, as they are told
@@ -100,12 +106,17 @@ class EndAgent:
         scenes: tuple[str, ...] = (),
         skill_types: tuple[SkillType, ...] = (),
         patience: float | None = None,
+        enough: Enough | None = None,
     ) -> str:
         """Ask for skills; return the name of the request, which stands in the event that ends it.
 
-        Answers are collected for ``patience`` seconds, or as long as the settings say.
+        Answers are collected for ``patience`` seconds, or those of the settings, unless there is ``enough`` before.
         """
-        return self._searches.begin((capabilities, scenes, skill_types), now, patience)
+        return self._searches.begin((capabilities, scenes, skill_types), now, patience, enough)
+
+    def suffice(self, request: str, now: Moment) -> None:
+        """Let a discovery end as soon as nothing more comes: what is wanted was found on another network."""
+        self._searches.suffice(request, now)
 
     def want_scene(self, scene: str, capabilities: tuple[str, ...], now: Moment, *, is_request: bool) -> None:
         """Join a scene that is known to be there, or ask for one. Spec: SDP §2.2, §4.2."""
@@ -207,10 +218,6 @@ class EndAgent:
             else:
                 self._want(scene, now)
 
-    def _next_send(self, sends: int, ends: float, now: Moment) -> float:
-        pauses = self._settings.searches
-        return min(ends, now.steady + pauses[sends]) if sends < len(pauses) else ends
-
     def _know(self, scene: str, digest: bytes, author: Author, now: Moment) -> None:
         """Take note of who sent an answer about a scene; who is certified is waited for no longer."""
         heard = self._heard[scene]
@@ -266,20 +273,20 @@ class EndAgent:
             kind = m.RequestScene if wish.is_request and not wish.is_joined else m.JoinScene
             message = kind(self._agent_id, scene, wish.capabilities, self._outbox.stamp(now))
             wish = wish._replace(data=self._outbox.write(message))
-        if wish.sends < len(self._settings.searches):
+        due, pauses = wish.ends, self._settings.searches
+        if wish.sends < len(pauses):
             self._outbox.send(wish.data, now)
-        self._agenda.set(("scene", scene), self._next_send(wish.sends, wish.ends, now))
+            due = min(due, now.steady + pauses[wish.sends])
+        self._agenda.set(("scene", scene), due)
         self._wishes[scene] = wish._replace(sends=wish.sends + 1)
 
     def _give_up(self, scene: str, wish: _Wish, now: Moment) -> None:
         if wish.is_joined:  # nobody answers for now; the group is not left for that
             self._wishes[scene] = wish._replace(data=b"", sends=0)
             self._agenda.set(("scene", scene), now.steady + self._settings.announce_interval)
-            return
-        if scene in self._heard:  # somebody has let us in, and is about to be chosen
-            return
-        del self._wishes[scene]
-        self._on_event(SceneMissing(scene, is_certain=wish.is_missing))
+        elif scene not in self._heard:  # otherwise somebody has let us in, and is about to be chosen
+            del self._wishes[scene]
+            self._on_event(SceneMissing(scene, is_certain=wish.is_missing))
 
     def _scene_of(self, message: m.JoinSceneResponse | m.SceneJoinResponse) -> str | None:
         """Return which scene that we want an answer is about; None for none.

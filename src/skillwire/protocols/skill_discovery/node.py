@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from skillwire.protocols.skill_discovery.events import NodeEvent
     from skillwire.protocols.skill_discovery.gate import Admitted
     from skillwire.protocols.skill_discovery.identity import Authority, Identity
-    from skillwire.protocols.skill_discovery.listing import Key
+    from skillwire.protocols.skill_discovery.listing import Key, Listed
     from skillwire.protocols.skill_discovery.messages import HealthStatus
     from skillwire.protocols.skill_discovery.registry import Registry
     from skillwire.protocols.skill_discovery.replay import ReplayGuard
@@ -114,7 +114,8 @@ class DiscoveryNode:
                 window=settings.window,
                 stopped=self.gate.stopped,
             )
-        self.end_agent = EndAgent(agent_id, self._outbox, settings, self.gate.witnesses.ask, self._events.append)
+        ask, tell = self.gate.witnesses.ask, self._events.append
+        self.end_agent = EndAgent(agent_id, self._outbox, settings, ask, tell, self._listed, self._invite)
         asking = *self.end_agent.timers, self.gate.witnesses.timer
         self._timers = self._outbox.timer, *self.mcp_agent.timers, self.route_agent.timer, *asking
 
@@ -233,14 +234,21 @@ class DiscoveryNode:
             case _:
                 return False
 
+    def _listed(self, wanted: m.Discover) -> Sequence[Listed] | None:
+        """Return what is registered here of what a discovery asks for; None where no registry is kept."""
+        return self.registry.find(wanted) if self._keeps_registry else None
+
     def _proven(self, admitted: Admitted, now: Moment) -> bool:
         """Take a proof of who has answered; let that agent register what it offers with us: answers name no agent."""
         offered = self.end_agent.proven(admitted, now)
         if offered and self._keeps_registry and not self.registry.owed_by(admitted.signer):
-            text = f"{offered} {UNKNOWN_SKILL}"
-            ask = m.RegisterAck(admitted.signer, m.Outcome.INVALID, text, self._outbox.stamp(now))
-            self._outbox.send(self._outbox.write(ask), now, admitted.source)
+            self._invite(admitted.signer, offered, admitted.source, now)
         return offered is not None
+
+    def _invite(self, agent_id: str, skill_id: str, peer: Peer, now: Moment) -> None:
+        """Let an agent register with us what it offers."""
+        ask = m.RegisterAck(agent_id, m.Outcome.INVALID, f"{skill_id} {UNKNOWN_SKILL}", self._outbox.stamp(now))
+        self._outbox.send(self._outbox.write(ask), now, peer)
 
     def _hold(self, question: Admitted, now: Moment) -> None:
         self.gate.hold(question, now)

@@ -56,6 +56,8 @@ _BEAT_JITTER: Final = 0.1
 _FIRST_BEAT: Final = (0.6, 1.4)
 #: Seconds after which a beat that was asked for is said again.
 _AGAIN: Final = 0.2
+#: Seconds after a registration until it is said that the skill is not well.
+_AFTER: Final = 0.02
 
 
 class Offer(NamedTuple):
@@ -233,13 +235,17 @@ class RouteAgent:
         """Say that a skill is alive, and how; the next beat is set first, so that nothing keeps it from coming."""
         pause = self._settings.heartbeat_interval * self._outbox.random.uniform(1 - _BEAT_JITTER, 1)
         self._agenda.set(("beat", skill_id), now.steady + pause)
-        try:
-            status = self._health(skill_id)
-        except Exception:  # noqa: BLE001 - the callback is the application's; a skill that cannot say how it is, is not well
-            status = HealthStatus.UNHEALTHY
+        status = self._condition(skill_id)
         data = self._outbox.write(Heartbeat(self._agent_id, skill_id, status, self._outbox.stamp(now)))
         self._outbox.send(data, now)
         return data
+
+    def _condition(self, skill_id: str) -> HealthStatus:
+        """Return how a skill of ours is."""
+        try:
+            return self._health(skill_id)
+        except Exception:  # noqa: BLE001 - the callback is the application's; a skill that cannot say how it is, is not well
+            return HealthStatus.UNHEALTHY
 
     def _say_alive(self, skill_id: str, now: Moment) -> None:
         """Beat at once, since somebody doubts that a skill is there; not faster than others read from one source.
@@ -283,6 +289,8 @@ class RouteAgent:
                     told.data, told.at = self._registration(self._offers[skill_id], now), now.steady
                 if ("beat", skill_id) not in self._agenda:
                     self._agenda.set(("beat", skill_id), now.steady + self._outbox.random.uniform(*_FIRST_BEAT))
+                elif self._condition(skill_id) is not HealthStatus.HEALTHY:  # a registration does not say so
+                    self._agenda.set(("beat", skill_id), now.steady + _AFTER)
             self._send(kind, skill_id, told, now)
 
     def _send(self, kind: str, skill_id: str, told: _Told, now: Moment) -> None:

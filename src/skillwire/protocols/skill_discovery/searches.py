@@ -1,9 +1,10 @@
-"""The discoveries of one agent that are under way: asked again after short pauses, collected until patience ends.
+"""The discoveries of one agent that are under way: asked again after short pauses, collected until there is enough.
 
 Each has a requester's identifier of its own **[ours]**, by which answers find it. Who answers is asked to prove that
 the answer is theirs, so that what is found says who offers it and whether that is certified
 (:mod:`~skillwire.protocols.skill_discovery.witnesses`): of each source first one answer, and then those in which it
-speaks of what it can vouch for. Spec: SDP §3; specs §3.
+speaks of what it can vouch for. When it has heard enough, a search ends before its patience does
+(:mod:`~skillwire.protocols.skill_discovery.enough`). Spec: SDP §3; specs §3.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from skillwire import limits
 from skillwire.protocols.skill_discovery.agenda import Agenda, Timer
+from skillwire.protocols.skill_discovery.enough import is_of_use, unheard_of
 from skillwire.protocols.skill_discovery.events import Discovered, Found
 from skillwire.protocols.skill_discovery.messages import Discover
 from skillwire.protocols.skill_discovery.witnesses import Author
@@ -21,7 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from skillwire.model.ledger import Moment
+    from skillwire.protocols.skill_discovery.enough import Enough
     from skillwire.protocols.skill_discovery.gate import Admitted
+    from skillwire.protocols.skill_discovery.listing import Listed
     from skillwire.protocols.skill_discovery.messages import DiscoverResponse, Endpoint, SkillRecord, SkillType
     from skillwire.protocols.skill_discovery.outbox import Outbox
     from skillwire.protocols.skill_discovery.settings import DiscoverySettings
@@ -33,6 +37,10 @@ Records = tuple["SkillRecord", ...]
 _AT_ONCE: Final = 2
 #: Seconds after which a proof has to have come, or others are asked for.
 _PROOF_TAKES: Final = 0.25
+#: Seconds after which it is looked again whether who has answered has registered.
+_LOOK: Final = 0.05
+#: Seconds in which who was invited registers; after them the invitation was lost.
+_INVITED: Final = 0.15
 
 
 class _Answerer:
@@ -51,14 +59,18 @@ class _Answerer:
 class _Search:
     """One discovery under way."""
 
-    __slots__ = ("answerers", "ends", "found", "message", "sends")
+    __slots__ = ("answerers", "began", "ends", "enough", "found", "invited", "is_elsewhere", "message", "news", "sends")
 
-    def __init__(self, message: Discover, ends: float) -> None:
+    def __init__(self, message: Discover, began: float, ends: float, enough: Enough | None) -> None:
         self.message = message
+        self.began = self.news = began
         self.ends = ends
+        self.enough = enough
+        self.is_elsewhere = False
         self.sends = 0
         self.found: dict[tuple[str, Endpoint], Found] = {}
         self.answerers: dict[Peer, _Answerer] = {}
+        self.invited: dict[Peer, float] = {}
 
     @property
     def skill_type(self) -> str:
@@ -75,6 +87,8 @@ class Searches:
         settings: figures.
         ask: asks a source whether a datagram is its own.
         on_event: is told what was found.
+        listed: returns what is registered with us of what a question asks for; None where no registry is kept.
+        invite: lets an agent register a skill with us.
     """
 
     def __init__(
@@ -84,15 +98,19 @@ class Searches:
         settings: DiscoverySettings,
         ask: Callable[[Peer, bytes, Moment], object],
         on_event: Callable[[Discovered], object],
+        listed: Callable[[Discover], Sequence[Listed] | None] = lambda _: None,
+        invite: Callable[[str, str, Peer, Moment], object] = lambda *_: None,
     ) -> None:
         self._agent_id = agent_id
         self._outbox = outbox
         self._settings = settings
         self._ask = ask
         self._on_event = on_event
+        self._listed = listed
+        self._invite = invite
         self._number = 0
         self._searches: dict[str, _Search] = {}
-        self._agenda: Agenda[str] = Agenda()
+        self._agenda: Agenda[tuple[str, str]] = Agenda()
         self.timer: Timer = self._agenda.timer
 
     def begin(
@@ -100,15 +118,30 @@ class Searches:
         filters: tuple[tuple[str, ...], tuple[str, ...], tuple[SkillType, ...]],
         now: Moment,
         patience: float | None,
+        enough: Enough | None = None,
     ) -> str:
-        """Ask for skills by capabilities, scenes and types; return the name of the request."""
+        """Ask for skills by capabilities, scenes and types; return the name of the request.
+
+        Args:
+            filters: what is asked for.
+            now: what time it is.
+            patience: seconds that answers are collected at most; those of the settings unless given.
+            enough: what ends it before; nothing unless given.
+        """
         self._number += 1
         request = f"{self._agent_id}.{self._number}"
         message = Discover(request, *filters, self._outbox.stamp(now))
         seconds = self._settings.patience if patience is None else patience
-        self._searches[request] = _Search(message, now.steady + seconds)
-        self._agenda.set(request, now.steady)
+        self._searches[request] = _Search(message, now.steady, now.steady + seconds, enough)
+        self._agenda.set(("ask", request), now.steady)
         return request
+
+    def suffice(self, request: str, now: Moment) -> None:
+        """Let a search end when nothing more comes, whatever it has found: what is wanted was found elsewhere."""
+        search = self._searches.get(request)
+        if search is not None:
+            search.is_elsewhere = True
+            self._look_at(request, search, now)
 
     def found(self, admitted: Admitted, message: DiscoverResponse, now: Moment) -> bool:
         """Take an answer; False when it was not asked for."""
@@ -119,6 +152,7 @@ class Searches:
             key = record.skill_id, record.endpoint
             if key not in search.found and len(search.found) < limits.LAN_FOUND:
                 search.found[key] = Found(record, admitted.source, skill_type=search.skill_type)
+                self._has_news(message.requester_id, search, now)
         if len(search.answerers) < limits.LAN_ANSWERERS or admitted.source in search.answerers:
             answerer = search.answerers.setdefault(admitted.source, _Answerer())
             self._go_on(answerer, admitted.source, now)
@@ -168,19 +202,59 @@ class Searches:
                 self._ask(source, data, now)
 
     def on_timer(self, now: Moment) -> None:
-        """Ask again, or end what has taken long enough."""
-        while (request := self._agenda.pop(now.steady)) is not None:
+        """Ask again, or end what has taken long enough, or has heard enough."""
+        while (due := self._agenda.pop(now.steady)) is not None:
+            kind, request = due
             search = self._searches[request]
             if now.steady >= search.ends:
-                del self._searches[request]
-                self._on_event(Discovered(request, tuple(search.found.values())))
-                continue
-            due, pauses = search.ends, self._settings.searches
-            if search.sends < len(pauses):
-                self._outbox.send(self._outbox.write(search.message), now)
-                due = min(due, now.steady + pauses[search.sends])
-            search.sends += 1
-            self._agenda.set(request, due)
+                self._end(request)
+            elif kind == "ask":
+                self._ask_again(request, search, now)
+            else:
+                self._look_at(request, search, now)
+
+    def _ask_again(self, request: str, search: _Search, now: Moment) -> None:
+        due, pauses = search.ends, self._settings.searches
+        if search.sends < len(pauses):
+            self._outbox.send(self._outbox.write(search.message), now)
+            due = min(due, now.steady + pauses[search.sends])
+        search.sends += 1
+        self._agenda.set(("ask", request), due)
+
+    def _has_news(self, request: str, search: _Search, now: Moment) -> None:
+        search.news = now.steady
+        self._agenda.set(("look", request), now.steady + self._quiet(search))
+
+    def _quiet(self, search: _Search) -> float:
+        return self._settings.quiet if search.enough is None else search.enough.quiet
+
+    def _look_at(self, request: str, search: _Search, now: Moment) -> None:
+        """End a search that has heard enough; otherwise see to what is missing, and look again when it may have come."""
+        enough = search.enough
+        due = max(search.news + self._quiet(search), search.began + (enough.least if enough else 0.0))
+        if due <= now.steady:
+            found, listed = search.found.values(), self._listed(search.message)
+            unheard = unheard_of(found, listed)
+            is_heard = not unheard or now.steady - search.began >= self._settings.unheard
+            if enough and is_heard and (search.is_elsewhere or is_of_use(enough, found, listed)):
+                self._end(request)
+                return
+            self._invite_again(search, unheard, now)
+            due = now.steady + _LOOK
+        self._agenda.set(("look", request), due)
+
+    def _invite_again(self, search: _Search, unheard: Sequence[Found], now: Moment) -> None:
+        """Invite who has proven to offer a skill and has not registered it: that datagrams were lost is likely."""
+        for one in unheard:
+            if one.agent_id and search.invited.get(one.source, 0.0) <= now.steady - _INVITED:
+                search.invited[one.source] = now.steady
+                self._invite(one.agent_id, one.record.skill_id, one.source, now)
+
+    def _end(self, request: str) -> None:
+        search = self._searches.pop(request)
+        self._agenda.cancel(("ask", request))
+        self._agenda.cancel(("look", request))
+        self._on_event(Discovered(request, tuple(search.found.values())))
 
 
 def _matters(author: Author, record: SkillRecord) -> bool:

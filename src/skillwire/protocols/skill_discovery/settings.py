@@ -30,7 +30,12 @@ class DiscoverySettings:
         goodbyes: pauses before a goodbye is sent again; whoever leaves does not wait.
         answer_delay: shortest and longest pause before an answer to the group, so that not all answer at once.
         searches: pauses before a question is asked again.
-        patience: that answers to a discovery are collected.
+        patience: that answers to a discovery are collected at most.
+        quiet: without news, after which a search for one provider ends before its patience: longer than the longest
+            pause before an answer.
+        quiet_all: the same of a search for all; longer than the first two pauses before a question is asked again, less
+            the pause before an answer, so that each is asked twice.
+        unheard: that a skill is waited for of which only others have told.
         not_found_patience: that others may still know a scene that one agent does not know.
         window: that a message's timestamp may differ from our clock.
         proof: that an address stays proven.
@@ -61,6 +66,9 @@ class DiscoverySettings:
     answer_delay: tuple[float, float] = (0.02, 0.12)
     searches: tuple[float, ...] = (0.3, 0.4, 0.5, 0.5)
     patience: float = 2.0
+    quiet: float = 0.15
+    quiet_all: float = 0.4
+    unheard: float = 1.5
     not_found_patience: float = 0.6
     window: float = 30.0
     proof: float = 600.0

@@ -1,16 +1,21 @@
 """What goes to an address that nobody has proven to be at: little, whatever was made up to come from there."""
 
+from random import Random
+
 import pytest
 from tests.support.certificates import NOW, center, root
 from tests.support.lan import ASKS, OFFERS, REGISTRY, Lan
 
 from skillwire import limits
 from skillwire.protocols.skill_discovery import messages as m
+from skillwire.protocols.skill_discovery.allowances import Allowances
 from skillwire.protocols.skill_discovery.certified import ChainAuthority
 from skillwire.protocols.skill_discovery.challenge import challenge_text
-from skillwire.protocols.skill_discovery.codec import decode, encode
+from skillwire.protocols.skill_discovery.codec import decode, encode, encode_signed
 from skillwire.protocols.skill_discovery.identity import Identity
 from skillwire.protocols.skill_discovery.messages import Endpoint, SkillRecord
+from skillwire.protocols.skill_discovery.route_agent import Offer
+from skillwire.protocols.skill_discovery.settings import DiscoverySettings
 from skillwire.testing.virtual_clock import EPOCH
 from skillwire.trust.certificates import Chain
 from skillwire.trust.ecdsa import new_key, self_signed
@@ -49,7 +54,8 @@ def challenge(lan, host, *sources, nonce=OTHER_RULE):
 def offering(identity: Identity | None = None):
     """Return a network on which one agent has just registered a skill."""
     lan = Lan()
-    lan.node(A, OFFERS, agent_id="agent-a", identity=identity or self_signed("agent-a", new_key(), NOW))
+    identity = identity or self_signed("agent-a", new_key(), NOW)
+    lan.node(A, OFFERS, agent_id="agent-a", identity=identity, authority=AUTHORITY)
     lan.offer(A, "skill-a")
     lan.run(0.2)
     return lan
@@ -100,39 +106,127 @@ def test_where_somebody_has_proven_to_be_is_asked_as_often_as_loss_demands():
 
 
 @pytest.mark.spec("SDP-amplification")
-def test_a_nonce_that_names_nothing_is_answered_to_one_host_three_times_in_ten_seconds():
+@pytest.mark.parametrize("is_named", [True, False])
+def test_a_challenge_from_an_address_that_is_not_proven_is_answered_by_a_challenge(is_named):
     lan = offering()
-    ports = [VICTIM._replace(port=port) for port in range(1, 41)]
-    assert len(challenge(lan, A, *ports)) == 3
-    assert challenge(lan, A, *ports) == []
-    lan.offer(A, "skill-b")
-    lan.run(4)
-    assert len(challenge(lan, A, *ports)) == 1, "one more after a third of the time"
+    name = next(reversed(lan.nodes[A]._outbox._said._digests))
+    question = m.Challenge("registry-0", bytes(16) + name if is_named else OTHER_RULE, AT)
+    ((_, told),) = challenge(lan, A, VICTIM, nonce=question.nonce)
+    assert isinstance(told, m.Challenge)
+    assert len(encode(told)) <= 3 * len(encode(question))
 
 
 @pytest.mark.spec("SDP-amplification")
-def test_nonces_that_name_nothing_use_up_half_of_the_proofs_and_leave_the_rest(monkeypatch):
-    monkeypatch.setattr(limits, "LAN_SOURCES", 8)
+def test_whatever_is_made_up_to_come_from_somebody_is_answered_with_three_times_as_much_at_most():
+    random = Random(7)  # noqa: S311 - a simulation has to be repeatable
     lan = offering()
-    crowd = [Peer(f"10.0.{number}.1", 5) for number in range(200)]
-    assert 32 <= len(challenge(lan, A, *crowd)) <= 34
-    assert len(lan.nodes[A]._outbox._guesses) <= 8
-    named = bytes(16) + next(reversed(lan.nodes[A]._outbox._sent))[:16]
-    assert 32 <= len(challenge(lan, A, *crowd, nonce=named)) <= 44, "and these have a bound, too"
+    identity = self_signed("agent-c", new_key(), NOW)
+    lan.node(C, REGISTRY, OFFERS, ASKS, agent_id="agent-c", identity=identity, authority=AUTHORITY)
+    for number in range(20):
+        lan.offer(C, f"skill-{number}", scenes=("auth",))
+    sent = {host: sent_from(lan, host) for host in (A, C)}
+    came = dict.fromkeys(sent, 0)
+    lan.run(3)
+    stranger = self_signed("stranger", new_key(), NOW)
+    for _ in range(1000):
+        host = random.choice([A, C])
+        names = [*lan.nodes[host]._outbox._said._digests, *lan.nodes[host]._outbox._challenges._digests]
+        at = int(lan.moment(host).wall * 1000)
+        facts = "1.0.0", m.SkillType.TOOL, Endpoint(VICTIM.host, 80), (), ("auth",), at
+        message = random.choice(
+            [
+                m.Discover("x", (), (), (), at),
+                m.Challenge("agent-x", bytes(16) + random.choice([*names, bytes(16)]), at),
+                m.Challenge("agent-x", random.randbytes(32), at),
+                m.Register("stranger", f"skill-{random.randrange(9)}", *facts),
+                m.JoinScene("stranger", "auth", (), at),
+                m.RequestScene("agent-a", "auth", (), at),
+                m.Unregister("agent-a", "skill-a", m.Reason.SHUTDOWN, at),
+                m.Heartbeat("nobody", "skill-a", m.HealthStatus.HEALTHY, at),
+                m.ChallengeResponse("stranger", random.randbytes(32), stranger.certificate, at, stranger.sign(b"")),
+            ]
+        )
+        data = encode_signed(message, stranger.sign)
+        came[host] += len(data)
+        lan.inject(data, VICTIM, host)
+        lan.run(random.choice([0, 0.01, 0.2]))
+        for host, told in sent.items():
+            assert sum(len(data) for to, data in told if to == VICTIM) <= 3 * came[host]
+    assert all(any(to == VICTIM for to, _ in told) for told in sent.values())
 
 
 @pytest.mark.spec("SDP-authentication-flow")
-def test_a_registry_by_another_rule_is_answered_when_it_first_asks():
+@pytest.mark.parametrize("name", ["a", "a" * 128])
+def test_two_agents_prove_themselves_to_each_other_however_short_their_datagrams_are(name):
+    lan = Lan()
+    for host, agent, role in ((A, name, OFFERS), (C, "c", REGISTRY)):
+        lan.node(host, role, agent_id=agent, identity=self_signed(agent, new_key(), NOW), authority=AUTHORITY)
+    lan.do(A, lambda node, now: node.route_agent.offer(Offer("s", "1.0.0", m.SkillType.TOOL, Endpoint(A, 1)), now))
+    lan.run(1)
+    assert list(lan.listed(C)) == [(name, "s")]
+    for one, other in ((A, C), (C, A)):
+        assert lan.nodes[one]._outbox.allowances.is_proven(lan._hosts[other].peer, lan.clock.steady)
+
+
+@pytest.mark.spec("SDP-amplification")
+def test_an_address_stays_proven_for_as_long_as_its_agent_speaks_from_there():
+    lan = offering()
+    lan.node(C, REGISTRY, agent_id="c", identity=self_signed("c", new_key(), NOW), authority=AUTHORITY)
+    lan.run(2 * DiscoverySettings().proof + 100)
+    peer = lan._hosts[A].peer
+    assert lan.nodes[C]._outbox.allowances.is_proven(peer, lan.clock.steady)
+    lan.crash(A)
+    lan.run(DiscoverySettings().proof + 100)
+    assert not lan.nodes[C]._outbox.allowances.is_proven(peer, lan.clock.steady)
+
+
+@pytest.mark.spec("SDP-amplification")
+def test_who_is_nobody_here_is_told_who_we_are_once_it_has_shown_where_it_is():
+    lan = Lan()
+    only_certified = ChainAuthority(Chain([root().certificate], [center().certificate], takes_strangers=False))
+    lan.node(A, OFFERS, agent_id="agent-a", identity=center().issue(agents=["agent-a"]), authority=only_certified)
+    lan.node(C, REGISTRY, agent_id="c", identity=self_signed("c", new_key(), NOW), authority=AUTHORITY)
+    lan.offer(A, "skill-a")
+    lan.run(1)
+    assert [(listed.key, listed.is_verified) for listed in lan.nodes[C].registry] == [(("agent-a", "skill-a"), True)]
+    assert lan.nodes[A].ring.agent_at(lan._hosts[C].peer, lan.clock.steady) is None
+
+
+@pytest.mark.spec("SDP-authentication-flow")
+def test_a_registry_by_another_rule_is_answered_when_it_has_asked_often_enough_to_be_given_so_much():
     identity = center().issue(agents=["agent-a"])
     lan = offering(identity)
-    digest = next(reversed(lan.nodes[A]._outbox._sent))
-    ((_, proof),) = challenge(lan, A, VICTIM)
-    assert isinstance(proof, m.ChallengeResponse)
+    (digest, _) = next(reversed(lan.nodes[A]._outbox._said._digests.values()))
+    told = [one for _ in range(5) for _, one in challenge(lan, A, VICTIM)]
+    (proof,) = [one for one in told if isinstance(one, m.ChallengeResponse)]
     assert proof.nonce == OTHER_RULE
     text = challenge_text("registry-0", "agent-a", OTHER_RULE, digest)
     judgement = AUTHORITY.judge("agent-a", proof.certificate, EPOCH)
     assert judgement is not None
     assert judgement.key.verifies(text, proof.signature)
+
+
+@pytest.mark.spec("SDP-amplification")
+def test_proofs_have_a_bound_whoever_asks_for_them():
+    lan = offering()
+    crowd = [Peer(f"10.0.{number}.1", 5) for number in range(800)]
+    for peer in crowd:
+        lan.nodes[A]._outbox.allowances.prove(peer, lan.clock.steady)
+    assert 256 <= len(challenge(lan, A, *crowd)) <= 256 + 0.5 * 200
+
+
+@pytest.mark.spec("SDP-hostile")
+def test_what_is_remembered_of_addresses_is_bounded(monkeypatch):
+    monkeypatch.setattr(limits, "LAN_SOURCES", 8)
+    monkeypatch.setattr(limits, "LAN_AGENTS", 4)
+    allowances = Allowances(3.0, 600.0)
+    for number in range(100):
+        allowances.came(Peer("10.0.0.1", number), 1200)
+        allowances.prove(Peer("10.0.0.2", number), 0.0)
+    assert (len(allowances._rooms), len(allowances._proven)) == (8, 4)
+    assert allowances.room(Peer("10.0.0.1", 0), 0.0) == 0
+    allowances.came(Peer("10.0.0.1", 99), 1200)
+    assert allowances.room(Peer("10.0.0.1", 99), 0.0) == 3 * limits.DATAGRAM_BYTES, "and does not grow without end"
 
 
 @pytest.mark.spec("SDP-amplification")

@@ -102,6 +102,7 @@ def test_so_many_are_asked_in_a_second_and_no_more(monkeypatch):
     monkeypatch.setattr(limits, "LAN_DOUBTS", 5)
     lan = Watched()
     node = lan.nodes[R]
+    node._outbox.allowances.prove(Peer("10.0.0.9", 9), lan.clock.steady)
     for number in range(20):
         message = registration(f"a-{number}", at=int(EPOCH * 1000), endpoint=Endpoint("10.0.0.9", 1))
         node.registry.register(message, lan.clock.steady, is_verified=False, host="10.0.0.9")

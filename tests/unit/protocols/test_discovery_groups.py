@@ -79,6 +79,7 @@ class Told:
         self.outbox = Outbox(GROUP_KEY, Profile.OPEN, DiscoverySettings(), Random(1))  # noqa: S311 - repeatable
         self.registry = Registry(DiscoverySettings(), lambda change: self.groups.changed(change, self.now))
         self.groups = Groups(self.registry, self.outbox, DiscoverySettings())
+        self.outbox.allowances.prove(MEMBER, self.clock.steady)
         self.groups.let_in("auth", "member", MEMBER, self.now)
 
     @property

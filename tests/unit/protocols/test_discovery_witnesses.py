@@ -4,7 +4,7 @@ import hashlib
 from random import Random
 
 import pytest
-from tests.support.certificates import NOW, center, root, serial
+from tests.support.certificates import NOW, TakenBackNumbers, center, root, serial
 from tests.support.lan import ASKS, OFFERS, REGISTRY, Lan
 
 from skillwire import limits
@@ -14,7 +14,6 @@ from skillwire.protocols.skill_discovery.codec import decode, encode
 from skillwire.protocols.skill_discovery.events import Discovered, SceneJoined
 from skillwire.protocols.skill_discovery.identity import Judgement, Standing
 from skillwire.protocols.skill_discovery.messages import Endpoint, Profile, SkillRecord, SkillType
-from skillwire.protocols.skill_discovery.settings import DiscoverySettings
 from skillwire.protocols.skill_discovery.witnesses import Author, Witnesses
 from skillwire.testing.virtual_clock import EPOCH
 from skillwire.trust.certificates import Chain
@@ -117,7 +116,7 @@ def test_whose_certificate_was_revoked_or_names_another_is_nobody():
     identity = certified(f"agent-{AGENT}")
     authority = ChainAuthority(
         Chain(
-            [root().certificate], [center().certificate], is_revoked=lambda one: one.serial_number == serial(identity)
+            [root().certificate], [center().certificate], revocations=TakenBackNumbers({serial(identity)})
         )
     )
     lan = Lan()
@@ -221,6 +220,7 @@ def impostor(lan, source, scene="auth"):
             response = m.SceneJoinResponse("asker", told, int(lan.moment(C).wall * 1000))
             if source is None:  # it sends the answer itself, and can prove that
                 data, member = encode(response), lan._hosts[C].peer
+                lan.nodes[EVIL]._outbox.allowances.prove(member, lan.clock.steady)
                 lan.do(EVIL, lambda node, now: node._outbox.send(data, now, member))
             else:
                 lan.inject(encode(response), source, C)
@@ -292,12 +292,7 @@ def test_so_many_proofs_are_waited_for_and_no_more(monkeypatch):
     lan = Lan()
     lan.node(C, ASKS)
 
-    def challenge(*told):
-        sent.append(told)
-        return 80
-
-    random = Random(1)  # noqa: S311 - a simulation has to be repeatable
-    witnesses = Witnesses(random, DiscoverySettings(), challenge, lambda *_: False)
+    witnesses = Witnesses(Random(1), lambda *told: sent.append(told))  # noqa: S311 - a simulation has to be repeatable
     peers = [Peer(f"10.0.0.{number}", 1) for number in range(3)]
     for peer in peers:
         assert witnesses.ask(peer, b"answer", lan.moment(C)) == hashlib.sha256(b"answer").digest()

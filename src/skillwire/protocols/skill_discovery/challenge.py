@@ -38,12 +38,17 @@ def challenge_text(challenger: str, prover: str, nonce: bytes, datagram_digest: 
 
 def nonce_about(datagram_digest: bytes, random: Random) -> bytes:
     """Return a nonce that challenges the datagram with this digest."""
-    return random.randbytes(_HALF) + datagram_digest[:_HALF]
+    return random.randbytes(_HALF) + name_of(datagram_digest)
 
 
-def is_about(nonce: bytes, datagram_digest: bytes) -> bool:
-    """Whether a nonce of ours challenges the datagram with this digest."""
-    return nonce[_HALF:] == datagram_digest[:_HALF]
+def name_of(datagram_digest: bytes) -> bytes:
+    """Return how a nonce names the datagram with this digest."""
+    return datagram_digest[:_HALF]
+
+
+def named_in(nonce: bytes) -> bytes:
+    """Return the name of the datagram that a nonce of ours is about; of another's, bytes that name nothing."""
+    return nonce[_HALF:]
 
 
 class Pending(NamedTuple):

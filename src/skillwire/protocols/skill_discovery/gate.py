@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from skillwire.errors import DecodeError
 from skillwire.protocols.skill_discovery import messages as m
-from skillwire.protocols.skill_discovery.challenge import Challenger, challenge_text
+from skillwire.protocols.skill_discovery.challenge import Challenger, Pending, challenge_text
 from skillwire.protocols.skill_discovery.codec import decode, signed_part
 from skillwire.protocols.skill_discovery.identity import Standing
 from skillwire.protocols.skill_discovery.messages import Profile
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from random import Random
 
     from skillwire.model.ledger import Moment
+    from skillwire.protocols.skill_discovery.allowances import Allowances
     from skillwire.protocols.skill_discovery.held_beats import HeldBeats
     from skillwire.protocols.skill_discovery.identity import Judgement
     from skillwire.protocols.skill_discovery.keyring import KeyRing
@@ -42,6 +43,7 @@ _NAMES_SIGNER: Final = (m.Register, m.Unregister, m.Heartbeat, m.StatusUpdate, m
 #: Of these, what a stranger is challenged for. For the others it is enough to ask for a registration.
 _CHALLENGED: Final = (m.Register, m.JoinScene, m.RequestScene)
 _PROOF: Final = b"CHALLENGE_RESPONSE:"
+_QUESTION: Final = b"CHALLENGE:"
 _ACKS: Final = b"SKILL_REGISTER_ACK:", b"SKILL_UNREGISTER_ACK:"
 _STALE: Final = {Freshness.OUTSIDE: "outside the window", Freshness.OLD: "replayed"}
 
@@ -81,7 +83,8 @@ class Gate:
         settings: its figures.
         ring: whose key is whose.
         owed: how many skills a host owes heartbeats for.
-        challenge: sends a nonce to somebody; returns how many bytes that takes.
+        challenge: sends a nonce to somebody, who may be sent that much.
+        allowances: grow with what comes.
         random: where nonces come from.
         replay: what keeps a message from counting twice.
         awaited: how many acknowledgments a host owes us.
@@ -95,7 +98,8 @@ class Gate:
         settings: DiscoverySettings,
         ring: KeyRing,
         owed: Callable[[str], int],
-        challenge: Callable[[Peer, bytes, Moment], int],
+        challenge: Callable[[Peer, bytes, Moment], object],
+        allowances: Allowances,
         random: Random,
         replay: ReplayGuard | None = None,
         awaited: Callable[[str], int] = lambda _: 0,
@@ -108,9 +112,8 @@ class Gate:
         self._owed = owed
         self._challenge = challenge
         self._challenger = Challenger(random, settings.challenge)
-        self.witnesses = Witnesses(
-            random, settings, challenge, lambda peer, now: ring.agent_at(peer, now.steady) is not None
-        )
+        self._allowances = allowances
+        self.witnesses = Witnesses(random, challenge)
         self._rates = Rates(settings)
         self._awaited = awaited
         self._answer_rates = Rates(settings)  # of what we asked for, from hosts that send too much else
@@ -123,6 +126,7 @@ class Gate:
             return self._stop("rate")
         if self.held_beats is not None and self.held_beats.takes(data, now):
             return []
+        self._allowances.came(source, len(data))
         try:
             message = decode(data, self._profile)
         except DecodeError:
@@ -177,6 +181,8 @@ class Gate:
         if freshness is Freshness.FRESH:
             self.replay.keep(stream, message.timestamp, data, now.wall)
             self._rates.know(source.host, now.steady)
+            if self._ring.is_there_again(signer, source, now.steady):
+                self._allowances.prove(source, now.steady)
             if self.held_beats is not None and isinstance(message, m.Heartbeat):
                 self.held_beats.forget((signer, message.skill_id))
         standing = judgement.standing_of(signer, getattr(message, "skill_id", None)) or Standing.STRANGER
@@ -195,21 +201,29 @@ class Gate:
         pending = answer or self._challenger.take(source, message.nonce, now.steady)
         if pending is None:
             return self._stop("not asked for")
+        self._allowances.prove(source, now.steady)  # who got the nonce is there, whoever it is
         judgement = self._ring.judge(message.agent_id, message.certificate, now.wall)
         if judgement is None or judgement.standing_of(message.agent_id) is None:
-            return self._stop("certificate")
+            self.stopped["certificate"] += 1
+            return self._released(pending, source, now, is_known=False)
         text = challenge_text(self._agent_id, message.agent_id, message.nonce, pending.digest)
         if not judgement.key.verifies(text, message.signature):
             return self._stop("forged")
         if not self._ring.learn(message.agent_id, judgement, source, now.steady):
-            return self._stop("another key")
+            self.stopped["another key"] += 1
+            return self._released(pending, source, now, is_known=False)
         self._rates.know(source.host, now.steady)
         if answer is not None:
             known = message.agent_id, answer.digest
             return [Admitted(message, data, source, judgement.standing, judgement, False, True, *known)]
+        return self._released(pending, source, now, is_known=True)
+
+    def _released(self, pending: Pending, source: Peer, now: Moment, *, is_known: bool) -> list[Admitted]:
+        """Return what waited for a proof: of who is nobody to us only whom we are asked to be, which says no more."""
         return [
             admitted
             for data in pending.held
+            if is_known or data.startswith(_QUESTION)
             for admitted in self._judge(decode(data, self._profile), data, source, now)
         ]
 

@@ -64,6 +64,13 @@ class KeyRing:
         until, agent_id = self._proven.get(peer, (now, ""))
         return agent_id if until > now else None
 
+    def is_there_again(self, agent_id: str, peer: Peer, now: float) -> bool:
+        """Whether an agent that has just signed something new speaks from where it has proven to be; prolongs that."""
+        if self.agent_at(peer, now) != agent_id:
+            return False
+        self._proven[peer] = now + self._proof, agent_id
+        return True
+
     def learn(self, agent_id: str, judgement: Judgement, peer: Peer, now: float) -> bool:
         """Take the key with which an agent has proven itself; False when another one is the agent's."""
         known = self._agents.get(agent_id)

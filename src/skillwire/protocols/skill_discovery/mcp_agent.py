@@ -56,7 +56,6 @@ class McpAgent:
     ) -> None:
         self.registry = Registry(settings, self._changed)
         self._outbox = outbox
-        self._settings = settings
         self._answer = answer
         self._hold = hold
         self._on_change = on_change
@@ -102,10 +101,9 @@ class McpAgent:
 
         Spec: SDP §3.3; specs §3 "the rest through HTTP".
         """
-        most = int(limits.LAN_ANSWER_SKILLS)
-        if not admitted.is_proven:  # one more than may be sent, so that it is seen that there are more
-            most = min(most, int(self._settings.amplification * len(admitted.data)) // _LEAST_RECORD + 1)
-        found = [_record(listed) for listed in self.registry.find(message, most)]
+        room = self._outbox.allowances.room(admitted.source, now.steady)
+        most = min(int(limits.LAN_ANSWER_SKILLS), room // _LEAST_RECORD + 1)  # one more, to see that there are more
+        found = [_record(listed) for listed in self.registry.find(message, int(most))]
         if found:
             sign = self._outbox.identity.sign if self._outbox.profile is Profile.SIGNED else None
             stamp = self._outbox.stamp(now)

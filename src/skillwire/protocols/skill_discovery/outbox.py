@@ -1,9 +1,9 @@
 """What a node sends: signed as its profile says, with timestamps that only rise, and some of it a little later.
 
-Answers wait a short random time, so that those of many agents do not meet. What was sent in the last seconds is
-remembered by its digest: a challenge is about one datagram, and is answered only when we sent it, and not too often,
-since its answer is larger than the challenge and may go to somebody else. Who names the datagram has heard it; for a
-nonce of another form, that of another implementation, a host is answered a few times and no more. Spec: specs §3.
+Answers wait a short random time, so that those of many agents do not meet. Nothing goes to one address alone that is
+more than that address may be sent: :mod:`~skillwire.protocols.skill_discovery.allowances`. What was sent in the last
+seconds is remembered by its digest: a challenge is about one datagram, and is answered only when we sent it, and not
+too often, since a signature costs time. Spec: specs §3.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from itertools import count
 from typing import TYPE_CHECKING, Final
 
 from skillwire import limits
-from skillwire.protocols.skill_discovery.challenge import is_about
+from skillwire.protocols.skill_discovery.allowances import Allowances
+from skillwire.protocols.skill_discovery.challenge import name_of, named_in
 from skillwire.protocols.skill_discovery.codec import encode_signed
 from skillwire.wire.node import Datagram
 
@@ -27,14 +28,37 @@ if TYPE_CHECKING:
     from skillwire.protocols.skill_discovery.settings import DiscoverySettings
     from skillwire.wire.node import Peer
 
-#: What nobody is challenged for: it is said again and again.
-_UNCHALLENGED: Final = (b"SKILL_HEARTBEAT:", b"SKILL_STATUS:", b"CHALLENGE")
-#: Challenges that are answered at once; as many as there may be registries.
-_MOST_PROOFS: Final = int(limits.LAN_REGISTRIES)
-#: Of them for nonces that name no datagram of ours; the others are left for those that do.
-_MOST_GUESSES: Final = _MOST_PROOFS // 2
-#: Of these for one host, in the time of a challenge: the first, and two more since datagrams are lost.
-_GUESSES_OF_HOST: Final = 3
+#: What nobody is challenged for: it is said again and again, or is a proof itself.
+_UNCHALLENGED: Final = (b"SKILL_HEARTBEAT:", b"SKILL_STATUS:", b"CHALLENGE_RESPONSE:")
+_CHALLENGE: Final = b"CHALLENGE:"
+#: Proofs a second, and at once: of 2 % of a core, and for as many agents as start together.
+_PROOFS: Final = 200.0
+_MOST_PROOFS: Final = 256
+
+
+class _Sent:
+    """Digests of datagrams that were sent lately, by how a nonce names them."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._digests: dict[bytes, tuple[bytes, float]] = {}
+
+    def add(self, data: bytes, now: float) -> None:
+        digest = hashlib.sha256(data).digest()
+        name = name_of(digest)
+        self._digests.pop(name, None)
+        self._digests[name] = digest, now
+        if len(self._digests) > limits.LAN_SENT:
+            del self._digests[next(iter(self._digests))]
+
+    def named(self, nonce: bytes, now: float) -> bytes | None:
+        return self._fresh(self._digests.get(named_in(nonce)), now)
+
+    def last(self, now: float) -> bytes | None:
+        return self._fresh(next(reversed(self._digests.values()), None), now)
+
+    def _fresh(self, found: tuple[bytes, float] | None, now: float) -> bytes | None:
+        return found[0] if found is not None and found[1] > now - self._seconds else None
 
 
 class Outbox:
@@ -48,9 +72,10 @@ class Outbox:
         self._waiting: list[tuple[float, int, Datagram]] = []
         self._numbers = count()
         self._stamp = 0
-        self._sent: dict[bytes, float] = {}
+        self.allowances = Allowances(settings.amplification, settings.proof)
+        self._said = _Sent(settings.challenge)
+        self._challenges = _Sent(settings.challenge)  # apart, since whoever sends us much makes us send many
         self._proofs = 0.0
-        self._guesses: dict[str, float] = {}
 
     def stamp(self, now: Moment) -> int:
         """Return a timestamp that is newer than every one before, in milliseconds since the epoch.
@@ -70,9 +95,12 @@ class Outbox:
         """
         return encode_signed(message, self.identity.sign, self.profile)
 
-    def send(self, data: bytes, now: Moment, to: Peer | None = None, *, after: float = 0.0) -> None:
-        """Send a datagram to ``to``, or to the group, in ``after`` seconds."""
+    def send(self, data: bytes, now: Moment, to: Peer | None = None, *, after: float = 0.0) -> bool:
+        """Send a datagram to the group, or to ``to``, in ``after`` seconds; False when that is too much for it."""
+        if to is not None and not self.allowances.take(to, len(data), now.steady):
+            return False
         heappush(self._waiting, (now.steady + after, next(self._numbers), Datagram(data, to)))
+        return True
 
     def soon(self) -> float:
         """Return how long an answer waits."""
@@ -86,44 +114,27 @@ class Outbox:
         while self._waiting and self._waiting[0][0] <= now.steady:
             found.append(heappop(self._waiting)[2])
         for datagram in found:
-            if not datagram.data.startswith(_UNCHALLENGED):
-                self._remember(hashlib.sha256(datagram.data).digest(), now)
+            if datagram.data.startswith(_CHALLENGE):
+                self._challenges.add(datagram.data, now.steady)
+            elif not datagram.data.startswith(_UNCHALLENGED):
+                self._said.add(datagram.data, now.steady)
         return found
 
     def timer(self) -> float | None:
         """Return when something is to be sent next."""
         return self._waiting[0][0] if self._waiting else None
 
-    def challenged(self, nonce: bytes, host: str, now: Moment) -> bytes | None:
+    def challenged(self, nonce: bytes, now: Moment) -> bytes | None:
         """Return the digest of the datagram that a nonce is about: by another's rule, that of the last one.
 
-        ``host`` is where the nonce came from. None when there is none, or when too many were answered lately.
+        None when we have sent nothing for as long as a challenge has to be answered.
         """
-        edge = now.steady - self._settings.challenge
-        lately = [digest for digest, at in reversed(self._sent.items()) if at > edge]
-        named = next((digest for digest in lately if is_about(nonce, digest)), None)
-        most = _MOST_PROOFS if named else _MOST_GUESSES
-        if not lately or self._proofs > now.steady + most / self._settings.rate:
-            return None
-        if named is None and not self._may_guess(host, now.steady):
-            return None
-        self._proofs = max(self._proofs, now.steady) + 1 / self._settings.rate
-        return named or lately[0]
+        named = self._said.named(nonce, now.steady) or self._challenges.named(nonce, now.steady)
+        return named or self._said.last(now.steady)
 
-    def _may_guess(self, host: str, now: float) -> bool:
-        """Whether a host may have one more proof without naming what it is about, and take note of that."""
-        pause = self._settings.challenge / _GUESSES_OF_HOST
-        free = max(self._guesses.get(host, now), now)
-        if free > now + self._settings.challenge - pause / 2:
+    def may_prove(self, now: Moment) -> bool:
+        """Whether one more challenge is answered now, and take note of that."""
+        if self._proofs > now.steady + _MOST_PROOFS / _PROOFS:
             return False
-        self._guesses.pop(host, None)
-        self._guesses[host] = free + pause
-        if len(self._guesses) > limits.LAN_SOURCES:
-            del self._guesses[next(iter(self._guesses))]
+        self._proofs = max(self._proofs, now.steady) + 1 / _PROOFS
         return True
-
-    def _remember(self, digest: bytes, now: Moment) -> None:
-        self._sent.pop(digest, None)
-        self._sent[digest] = now.steady
-        if len(self._sent) > limits.LAN_SENT:
-            del self._sent[next(iter(self._sent))]

@@ -5,8 +5,7 @@ up. So who asked challenges who answered, as a registry challenges who registers
 digest, and the proof tells the agent, its key, and how it stands. What such an agent says is its own word where it is
 certified for the skill, or is the certified agent at the skill's own host; what it says of others stays hearsay.
 
-Since the address can be made up, all that is sent there for one answer is no more than the answer's size permits.
-Spec: SDP §10.3; specs §3.
+Since the address can be made up, who may be sent no more is not asked again. Spec: SDP §10.3; specs §3.
 """
 
 from __future__ import annotations
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
 
     from skillwire.model.ledger import Moment
     from skillwire.protocols.skill_discovery.identity import Judgement
-    from skillwire.protocols.skill_discovery.settings import DiscoverySettings
     from skillwire.wire.node import Peer
 
 #: Seconds after which it is asked again; as many as loss demands.
@@ -59,13 +57,11 @@ class Author(NamedTuple):
 
 
 class _Asked(NamedTuple):
-    """What somebody is asked for, how many bytes may still go there unproven, and how many one question has."""
+    """Whom we asked which datagram is theirs, and how often."""
 
     nonce: bytes
     digest: bytes
     peer: Peer
-    room: float
-    size: int = 0
     tries: int = 0
 
 
@@ -74,22 +70,12 @@ class Witnesses:
 
     Args:
         random: where nonces come from.
-        settings: figures.
-        challenge: sends a nonce to somebody; returns how many bytes that takes.
-        is_proven: whether somebody has proven to be at an address.
+        challenge: sends a nonce to somebody, who may be sent that much.
     """
 
-    def __init__(
-        self,
-        random: Random,
-        settings: DiscoverySettings,
-        challenge: Callable[[Peer, bytes, Moment], int],
-        is_proven: Callable[[Peer, Moment], bool],
-    ) -> None:
+    def __init__(self, random: Random, challenge: Callable[[Peer, bytes, Moment], object]) -> None:
         self._random = random
-        self._settings = settings
         self._challenge = challenge
-        self._is_proven = is_proven
         self._asked: dict[bytes, _Asked] = {}
         self._agenda: Agenda[bytes] = Agenda()
         self.timer: Timer = self._agenda.timer
@@ -98,7 +84,7 @@ class Witnesses:
         """Ask ``peer`` whether it has sent a datagram; return its digest, by which the proof names it."""
         digest = hashlib.sha256(data).digest()
         nonce = nonce_about(digest, self._random)
-        self._asked[nonce] = _Asked(nonce, digest, peer, self._settings.amplification * len(data))
+        self._asked[nonce] = _Asked(nonce, digest, peer)
         if len(self._asked) > limits.LAN_CHALLENGES:
             oldest = next(iter(self._asked))
             del self._asked[oldest]
@@ -125,8 +111,6 @@ class Witnesses:
         if asked.tries > len(_PAUSES):
             del self._asked[nonce]
             return
-        if asked.size <= asked.room or self._is_proven(asked.peer, now):
-            size = self._challenge(asked.peer, nonce, now)
-            asked = asked._replace(room=asked.room - size, size=size)
+        self._challenge(asked.peer, nonce, now)
         self._asked[nonce] = asked._replace(tries=asked.tries + 1)
         self._agenda.set(nonce, now.steady + [*_PAUSES, _PAUSES[-1]][asked.tries])

@@ -1,8 +1,9 @@
 """EndAgent: asks for skills and scenes, and stays told of the groups it is in.
 
 What is asked is asked again after short pauses, since datagrams are lost, and answers are collected until there is
-enough, or patience ends; an answer to nothing that was asked is dropped. Who lets us into a scene is asked to prove itself, and certified
-ones are waited for a moment. What several agents tell of a group counts once. Spec: SDP §3.3, §4.2; specs §3.
+enough or patience ends; an answer to nothing that was asked is dropped. Who lets us into a scene is asked to prove
+itself, and certified ones are waited for a moment. What several agents tell of a group counts once.
+Spec: SDP §3.3, §4.2; specs §3.
 """
 
 from __future__ import annotations
@@ -81,6 +82,7 @@ class EndAgent:
         settings: DiscoverySettings,
         ask: Callable[[Peer, bytes, Moment], object],
         on_event: Callable[[NodeEvent], object],
+        *,
         listed: Callable[[m.Discover], Sequence[Listed] | None] = lambda _: None,
         invite: Callable[[str, str, Peer, Moment], object] = lambda *_: None,
     ) -> None:
@@ -89,7 +91,7 @@ class EndAgent:
         self._settings = settings
         self._ask = ask
         self._on_event = on_event
-        self._searches = Searches(agent_id, outbox, settings, ask, on_event, listed, invite)
+        self._searches = Searches(agent_id, outbox, settings, ask, on_event, listed=listed, invite=invite)
         self._wishes: dict[str, _Wish] = {}
         self._heard: dict[str, _Heard] = {}
         self._groups: dict[str, str] = {}  # of the scenes that we are in, as they are told

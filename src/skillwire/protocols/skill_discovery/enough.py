@@ -75,8 +75,9 @@ def is_of_use(enough: Enough, found: Collection[Found], listed: Sequence[Listed]
 
 
 def unheard_of(found: Collection[Found], listed: Sequence[Listed] | None) -> list[Found]:
-    """Return the skills that have not spoken for themselves: who offers them has not registered or, where ``listed`` is
-    None, not proven to.
+    """Return the skills that have not spoken for themselves.
+
+    Who offers them has not registered; or, where ``listed`` is None, has not proven to.
     """
     if listed is None:
         return [one for one in found if not one.agent_id]

@@ -98,6 +98,7 @@ class Searches:
         settings: DiscoverySettings,
         ask: Callable[[Peer, bytes, Moment], object],
         on_event: Callable[[Discovered], object],
+        *,
         listed: Callable[[Discover], Sequence[Listed] | None] = lambda _: None,
         invite: Callable[[str, str, Peer, Moment], object] = lambda *_: None,
     ) -> None:
@@ -229,7 +230,7 @@ class Searches:
         return self._settings.quiet if search.enough is None else search.enough.quiet
 
     def _look_at(self, request: str, search: _Search, now: Moment) -> None:
-        """End a search that has heard enough; otherwise see to what is missing, and look again when it may have come."""
+        """End a search that has heard enough; otherwise see to what is missing, and look again in a moment."""
         enough = search.enough
         due = max(search.news + self._quiet(search), search.began + (enough.least if enough else 0.0))
         if due <= now.steady:

@@ -2,14 +2,14 @@
 
 An agent has one or several of the text's roles: an MCPAgent keeps the registry and the scenes, a RouteAgent offers
 skills, an EndAgent asks. What arrives passes the gate and goes to the role that it is for; what the roles say goes to
-the outbox. Nobody is answered with more than three times what they sent before they have proven to be where they say;
-the proof of our own key alone is larger, and bounded by its rate. Spec: SDP §2 to §5, §8 to §10; specs §3.
+the outbox. Nobody is answered with more than three times what they sent before they have proven to be where they say:
+what is larger than that waits until they have. Spec: SDP §2 to §5, §8 to §10; specs §3.
 """
 
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from skillwire.protocols.skill_discovery import messages as m
 from skillwire.protocols.skill_discovery.challenge import challenge_text
@@ -37,10 +37,6 @@ if TYPE_CHECKING:
     from skillwire.protocols.skill_discovery.registry import Registry
     from skillwire.protocols.skill_discovery.replay import ReplayGuard
     from skillwire.wire.node import Datagram, Peer
-
-
-#: A time as long as those of today, in milliseconds since the epoch.
-_SOME_TIME: Final = 1_707_868_800_000
 
 
 class Role(StrEnum):
@@ -90,7 +86,6 @@ class DiscoveryNode:
         self._keeps_registry = bool(roles & {Role.MCP_AGENT, Role.OBSERVER})
         self._events: list[NodeEvent] = []
         self._outbox = Outbox(identity, profile, settings, random)
-        self._challenge_bytes = len(self._outbox.write(m.Challenge(agent_id, bytes(32), _SOME_TIME)))
         self.mcp_agent = McpAgent(self._outbox, settings, self._answer, self._hold, self._events.append)
         self.route_agent = RouteAgent(agent_id, self._outbox, settings, self._events.append, health)
         self.ring = KeyRing(authority, settings.proof, lambda agent: self.registry.owed_by(agent) > 0)
@@ -101,6 +96,7 @@ class DiscoveryNode:
             ring=self.ring,
             owed=self.registry.owed_from,
             challenge=self._challenge,
+            allowances=self._outbox.allowances,
             random=random,
             replay=replay,
             awaited=self.route_agent.awaits_from,
@@ -174,7 +170,7 @@ class DiscoveryNode:
     def _dispatch(self, admitted: Admitted, now: Moment) -> bool:
         message = admitted.message
         if isinstance(message, m.Challenge):
-            return self._prove(message, admitted.source, now)
+            return self._prove(admitted, message, now)
         if self._keeps_registry and self._heard(admitted, now):
             return True
         if Role.MCP_AGENT in self._roles and self._asked(admitted, now):
@@ -253,34 +249,28 @@ class DiscoveryNode:
     def _hold(self, question: Admitted, now: Moment) -> None:
         self.gate.hold(question, now)
 
-    def _challenge(self, peer: Peer, nonce: bytes, now: Moment) -> int:
-        data = self._outbox.write(m.Challenge(self.agent_id, nonce, self._outbox.stamp(now)))
-        self._outbox.send(data, now, peer)
-        return len(data)
+    def _challenge(self, peer: Peer, nonce: bytes, now: Moment) -> None:
+        self._outbox.send(self._outbox.write(m.Challenge(self.agent_id, nonce, self._outbox.stamp(now))), now, peer)
 
-    def _prove(self, message: m.Challenge, source: Peer, now: Moment) -> bool:
+    def _prove(self, admitted: Admitted, message: m.Challenge, now: Moment) -> bool:
         """Answer a challenge of something that we sent; nobody learns anything by it but who we are."""
-        digest = self._outbox.challenged(message.nonce, source.host, now)
+        outbox, source = self._outbox, admitted.source
+        digest = outbox.challenged(message.nonce, now)
         if digest is None:
             return False
-        identity = self._outbox.identity
-        signature = identity.sign(challenge_text(message.agent_id, self.agent_id, message.nonce, digest))
-        stamp = self._outbox.stamp(now)
-        proof = m.ChallengeResponse(self.agent_id, message.nonce, identity.certificate, stamp, signature)
-        self._outbox.send(encode(proof), now, source)
+        if outbox.may_prove(now):
+            identity = outbox.identity
+            signature = identity.sign(challenge_text(message.agent_id, self.agent_id, message.nonce, digest))
+            stamp = outbox.stamp(now)
+            proof = encode(m.ChallengeResponse(self.agent_id, message.nonce, identity.certificate, stamp, signature))
+            if not outbox.send(proof, now, source):
+                self.gate.hold(admitted, now)
         return True
 
     def _answer(self, question: Admitted, answers: Sequence[bytes], now: Moment) -> None:
-        """Send answers a moment later; to an address that is not proven only as much as it may be given."""
-        room = float("inf")
-        if not question.is_proven:
-            room = self.settings.amplification * len(question.data)
-        is_too_large = sum(map(len, answers)) > room
-        if is_too_large and self._challenge_bytes <= room:
-            room -= self._challenge_bytes
+        """Send answers a moment later; what an address that is not proven may not be sent waits until it is."""
+        if sum(map(len, answers)) > self._outbox.allowances.room(question.source, now.steady):
             self.gate.hold(question, now)
         pause = self._outbox.soon()
         for data in answers:
-            if len(data) <= room:
-                room -= len(data)
-                self._outbox.send(data, now, question.source, after=pause)
+            self._outbox.send(data, now, question.source, after=pause)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -97,7 +98,9 @@ def app(
         base_url=parts.base_url,
         figures=Figures(SqliteFigures(open_database()), has_database),
         annexes=[*make_annexes(parts), *(() if lan is None else make_authority(lan))],
-        lan=None if lan is None else make_lan(lan, parts, functions, unset=_unset(parts.configuration.executions)),
+        lan=None
+        if lan is None
+        else make_lan(lan, parts, functions, secrets=partial(_secrets, parts.configuration.executions)),
     )
 
 

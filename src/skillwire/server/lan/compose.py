@@ -5,13 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from skillwire import limits
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from skillwire.adapters.http.asynchronous import AsyncDriver
+    from skillwire.adapters.sandbox.secrets import Secrets
+    from skillwire.model.skill import Skill
+    from skillwire.ports import Executor
     from skillwire.protocols.skill_discovery.configuration import LanSettings
     from skillwire.protocols.skill_discovery.messages import HealthStatus
     from skillwire.server.compose import Parts
     from skillwire.server.doors import Annex
+    from skillwire.server.lan.folder_health import FolderHealth
     from skillwire.server.lan.parts import Agent, KeyServer
     from skillwire.server.lan.service import LanService
     from skillwire.server.publisher import PublishedFunction
@@ -22,7 +29,7 @@ def make_lan(
     parts: Parts,
     functions: Sequence[PublishedFunction],
     *,
-    unset: Callable[[Iterable[str]], list[str]],
+    secrets: Callable[[], Secrets],
 ) -> LanService:
     """Return what a server does on the local network.
 
@@ -30,11 +37,16 @@ def make_lan(
         settings: the operator's.
         parts: of the server.
         functions: that it publishes beside folders; some say how they are.
-        unset: returns those of some names of secrets that nobody has set.
+        secrets: returns those that skills are given.
     """
     from skillwire.server.lan.conditions import Conditions  # noqa: PLC0415  # most servers are not on it
     from skillwire.server.lan.obstacles import Obstacles  # noqa: PLC0415  # same
     from skillwire.server.lan.service import LanService  # noqa: PLC0415  # same
+
+    executions = parts.configuration.executions
+
+    def unset(names: Iterable[str]) -> list[str]:
+        return secrets().find(names)[1]
 
     def check_sandbox() -> None:
         from skillwire.adapters.sandbox.sandbox import Sandbox  # noqa: PLC0415  # with the first skill of code
@@ -53,8 +65,41 @@ def make_lan(
         return SceneSecrets(fitting, parts.authentication.tokens, skill_name)
 
     checks = {one.name: one.health for one in functions if one.health is not None}
-    conditions = Conditions(Obstacles(parts.configuration.executions, unset, check_sandbox).find, checks)
+    folders = make_folder_health(parts, secrets) if executions.concurrency else None
+    conditions = Conditions(Obstacles(executions, unset, check_sandbox).find, checks, folders)
     return LanService(settings, parts.publication, conditions, make_agent, make_secrets)
+
+
+def make_folder_health(parts: Parts, secrets: Callable[[], Secrets]) -> FolderHealth:
+    """Return what has the skills of folders checked that say how. Arguments as of :func:`make_lan`."""
+    from skillwire.server.invocation.readiness import ungranted_skills  # noqa: PLC0415  # most servers are not on it
+    from skillwire.server.lan.folder_health import FolderHealth  # noqa: PLC0415  # same
+    from skillwire.server.lan.health_checks import HealthChecks  # noqa: PLC0415  # same
+    from skillwire.trust.address import AddressPolicy  # noqa: PLC0415  # same
+
+    settings = parts.configuration.executions
+
+    def python() -> Executor:
+        from skillwire.adapters.executors.python import PythonExecutor  # noqa: PLC0415  # with the first check
+        from skillwire.adapters.sandbox.bounds import Bounds  # noqa: PLC0415  # same
+
+        return PythonExecutor(
+            parts.publication.blobs,
+            secrets=secrets(),
+            policy=AddressPolicy(allow=settings.allow),
+            bounds=lambda seconds: Bounds(seconds, output_bytes=limits.LAN_HEALTH_OUTPUT_BYTES),
+        )
+
+    def driver() -> AsyncDriver:
+        from skillwire.adapters.http.asynchronous import AsyncDriver  # noqa: PLC0415  # with the first check
+
+        return AsyncDriver(AddressPolicy(allow=settings.allow))
+
+    def may_run(skill: Skill) -> bool:
+        return settings.grant_all or not ungranted_skills([skill])
+
+    checks = HealthChecks(python, driver, may_run)
+    return FolderHealth(checks.ask, checks.close)
 
 
 def make_authority(settings: LanSettings) -> Iterator[Annex]:

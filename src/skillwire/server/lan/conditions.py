@@ -1,54 +1,44 @@
 """How the skills are that we announce: what their heartbeats say.
 
 A skill is DEGRADED where the server knows of something: its folder is broken and an earlier version is served, or what
-would run it cannot. Beyond that a function decides which its publisher registered with the skill
-(``@publisher.skill(health=...)``): it returns whether the skill is healthy, or one of the words that heartbeats have.
-The worse of the two is told; MAINTENANCE is told whatever else is known. Spec: SDP §8.1.
+would run it cannot. Beyond that a check decides: a function that its publisher registered with the skill
+(``@publisher.skill(health=...)``), or what ``[health]`` of its folder says. It says whether the skill is healthy, or
+one of the words that heartbeats have. The worse of the two is told; MAINTENANCE is told whatever else is known. Of a
+folder nothing is checked as long as something is in the way of the skill itself, such as that nobody granted it.
+Spec: SDP §8.1.
 """
 
 from __future__ import annotations
 
 import asyncio
 import inspect
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import structlog
 
 from skillwire.adapters.executors.function import in_thread
 from skillwire.protocols.skill_discovery.messages import HealthStatus
+from skillwire.server.lan.statuses import (
+    BROKEN,
+    FAILED,
+    GOOD,
+    SENSELESS,
+    SILENT,
+    UNCHECKABLE,
+    Condition,
+    read_said,
+    worse,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from skillwire.model.skill import Skill
     from skillwire.server.folders import Broken
+    from skillwire.server.lan.folder_health import FolderHealth
 
-BROKEN: Final = "a newer version of it cannot be published"
-#: How long a check may take before the skill counts as DEGRADED.
+#: How long a function may take before its skill counts as DEGRADED.
 _PATIENCE: Final = 2.0
-_WORDS: Final[dict[bool | str, HealthStatus]] = {
-    True: HealthStatus.HEALTHY,
-    False: HealthStatus.UNHEALTHY,
-    **{str(status): status for status in HealthStatus if status is not HealthStatus.UNKNOWN},
-}
-#: The worst last.
-_ORDER: Final = (
-    HealthStatus.HEALTHY,
-    HealthStatus.DEGRADED,
-    HealthStatus.UNHEALTHY,
-    HealthStatus.OFFLINE,
-    HealthStatus.MAINTENANCE,
-)
-
-
-class Condition(NamedTuple):
-    """How a skill is, and why, as the network is told."""
-
-    status: HealthStatus
-    detail: str = ""
-
-
-GOOD: Final = Condition(HealthStatus.HEALTHY)
 
 
 class Conditions:
@@ -57,21 +47,29 @@ class Conditions:
     Args:
         obstacles: returns what keeps skills from running, by name. Called in a thread.
         checks: what their publisher registered, by the name of the skill.
-        patience: seconds that a check may take.
+        folders: checks the skills of folders; None where nothing of a folder runs in this process.
+        patience: seconds that a registered check may take.
     """
 
     def __init__(
         self,
         obstacles: Callable[[Iterable[Skill]], Mapping[str, str]],
         checks: Mapping[str, Callable[[], object]],
+        folders: FolderHealth | None = None,
         patience: float = _PATIENCE,
     ) -> None:
         self._obstacles = obstacles
         self._checks = checks
+        self._folders = folders
         self._patience = patience
         self._asked: dict[str, asyncio.Task[object]] = {}
         self._failing: set[str] = set()
         self._log = structlog.get_logger("skillwire")
+
+    def follow(self, on_change: Callable[[], object]) -> None:
+        """Have ``on_change`` called when a skill is otherwise than at the last look, as far as that is known before."""
+        if self._folders is not None:
+            self._folders.on_change = on_change
 
     async def look(self, skills: Mapping[str, Skill], broken: Iterable[Broken]) -> dict[str, Condition]:
         """Return how each of ``skills`` is, by name.
@@ -81,21 +79,31 @@ class Conditions:
             broken: the folders that cannot be published as they are.
         """
         found = dict.fromkeys(skills, GOOD)
-        found |= {one.name: Condition(HealthStatus.DEGRADED, BROKEN) for one in broken if one.name in skills}
+        found |= {one.name: BROKEN for one in broken if one.name in skills}
         acting = [skill for skill in skills.values() if skill.action is not None]
-        if acting:
-            in_the_way = await asyncio.to_thread(self._obstacles, acting)
-            found |= {name: Condition(HealthStatus.DEGRADED, reason) for name, reason in in_the_way.items()}
+        in_the_way = await asyncio.to_thread(self._obstacles, acting) if acting else {}
+        found |= {name: Condition(HealthStatus.DEGRADED, reason) for name, reason in in_the_way.items()}
+        free = [skill for skill in acting if skill.name not in in_the_way]
+        for name, condition in self._of_folders(free).items():
+            found[name] = worse(found[name], condition)
         checked = [name for name in self._checks if name in skills]
         for name, condition in zip(checked, await asyncio.gather(*map(self._check, checked)), strict=True):
-            found[name] = max(found[name], condition, key=lambda one: _ORDER.index(one.status))
+            found[name] = worse(found[name], condition)
         return found
 
-    def close(self) -> None:
-        """Wait for no check any more."""
+    async def close(self) -> None:
+        """Wait for no check any more; end those of folders."""
         for task in self._asked.values():
             task.cancel()
         self._asked.clear()
+        if self._folders is not None:
+            await self._folders.close()
+
+    def _of_folders(self, skills: Iterable[Skill]) -> dict[str, Condition]:
+        """Return how those are whose folder says how that is found out."""
+        if self._folders is not None:
+            return self._folders.look(skills)
+        return {skill.name: UNCHECKABLE for skill in skills if skill.action is not None and skill.action.health}
 
     async def _check(self, name: str) -> Condition:
         """Return what a check says; it is asked once at a time, however long it takes."""
@@ -104,23 +112,21 @@ class Conditions:
             task = self._asked[name] = asyncio.create_task(_called(self._checks[name]))
         done, _ = await asyncio.wait({task}, timeout=self._patience)
         if not done:
-            return Condition(HealthStatus.DEGRADED, "its health check does not answer")
+            return SILENT
         self._asked.pop(name, None)
         error = None if task.cancelled() else task.exception()
         if error is not None or task.cancelled():
             if name not in self._failing:
                 self._log.warning("a health check failed", skill=name, exc_info=error)
             self._failing.add(name)
-            return Condition(HealthStatus.UNHEALTHY, "its health check failed")
+            return FAILED
         self._failing.discard(name)
-        return self._read(name, task.result())
-
-    def _read(self, name: str, said: object) -> Condition:
-        status = HealthStatus.HEALTHY if said is None else _WORDS.get(said) if isinstance(said, bool | str) else None
-        if status is None:
-            self._log.warning("a health check returned what is no status", skill=name, returned=ascii(said)[:80])
-            return Condition(HealthStatus.DEGRADED, "its health check says nothing that is known")
-        return Condition(status)
+        condition = read_said(task.result())
+        if condition is None:
+            said = ascii(task.result())[:80]
+            self._log.warning("a health check returned what is no status", skill=name, returned=said)
+            return SENSELESS
+        return condition
 
 
 async def _called(check: Callable[[], object]) -> object:

@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from skillwire.errors import SkillwireError
-from skillwire.protocols.skill_discovery.messages import Endpoint, HealthStatus, Reason
+from skillwire.protocols.skill_discovery.messages import Endpoint, Reason
 from skillwire.server.invocation.changes import Changes
-from skillwire.server.lan.announce import make_announcement
-from skillwire.server.lan.conditions import GOOD
+from skillwire.server.lan.announcer import Announcer
 from skillwire.server.lan.reach import reach_of
 from skillwire.server.metrics import LanCount
 
@@ -27,21 +26,17 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
     from skillwire.model.lan import LanChange, LanSnapshot
-    from skillwire.model.skill import Skill
     from skillwire.protocols.skill_discovery.configuration import LanSettings
-    from skillwire.protocols.skill_discovery.route_agent import Offer
-    from skillwire.server.lan.announce import Left
-    from skillwire.server.lan.conditions import Condition, Conditions
+    from skillwire.protocols.skill_discovery.messages import HealthStatus
+    from skillwire.server.lan.conditions import Conditions
     from skillwire.server.lan.parts import Agent, KeyServer
     from skillwire.server.publication import Publication
-    from skillwire.server.revision import Revision
 
 MakeSecrets = Callable[["LanSettings", Callable[[str, str], "str | None"]], "KeyServer"]
 #: Seconds until a network that could not be used is tried again.
 _AGAIN: Final = 5.0
 #: Seconds that leaving may take: three goodbyes of a skill take a quarter of one, those of very many 2.5.
 _GOODBYE: Final = 6.0
-_NAMED: Final = 5
 
 
 class LanService:
@@ -84,12 +79,8 @@ class LanService:
         self._wake = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._has_left = False
-        self._revision: Revision | None = None
-        self._skills: dict[str, Skill] = {}
-        self._offers: dict[str, Offer] = {}
-        self._conditions_told: dict[str, Condition] = {}
-        self._statuses: dict[str, HealthStatus] = {}
-        self._left: tuple[Left, ...] = ()
+        self._announcer = Announcer(publication, conditions)
+        conditions.follow(self._wake.set)
         self._log = structlog.get_logger("skillwire.lan")
 
     @property
@@ -156,7 +147,7 @@ class LanService:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._conditions.close()
+        await self._conditions.close()
         agent, self._agent = self._agent, None
         if agent is not None:
             await self._say_goodbye(agent, reason)
@@ -185,7 +176,7 @@ class LanService:
                     await self._wake.wait()
 
     def _make(self) -> asyncio.Task[Agent]:
-        return asyncio.create_task(asyncio.to_thread(self._make_agent, self.settings, self._status))
+        return asyncio.create_task(asyncio.to_thread(self._make_agent, self.settings, self._announcer.status))
 
     async def _begin(self, making: asyncio.Task[Agent]) -> Agent:
         """Return an agent that has begun, as soon as one can."""
@@ -214,10 +205,6 @@ class LanService:
             self._log.warning("not on the LAN", code=code, reason=reason, again_in=_AGAIN, **trace)
         self.trouble = reason
 
-    def _status(self, skill_id: str) -> HealthStatus:
-        """Return how a skill of ours is, for its heartbeat."""
-        return self._statuses.get(skill_id, HealthStatus.HEALTHY)
-
     async def _hear(self, agent: Agent) -> None:
         while True:
             try:
@@ -232,57 +219,17 @@ class LanService:
 
     async def _tend(self, agent: Agent) -> None:
         """Announce what is published now, and report which skills are otherwise than they were."""
-        revision = self._publication.current
-        if revision is None:
-            return
-        is_new = revision is not self._revision
-        if is_new:
-            await asyncio.to_thread(self._prepare, revision, agent.agent_id)
-        conditions = await self._conditions.look(self._skills, revision.broken)
-        before, self._conditions_told = self._conditions_told, conditions
-        self._statuses = {self._offers[name].skill_id: one.status for name, one in conditions.items()}
-        await self._open_secrets(agent)
-        if is_new:
-            agent.announce(self._offers.values())
-            self._revision = revision
-        for name, condition in conditions.items():
-            if condition != before.get(name, GOOD):
-                agent.report(self._offers[name].skill_id, condition.status, condition.detail)
-                self._tell_condition(name, condition)
+        if self._endpoint is not None and await self._announcer.look(agent.agent_id, self._endpoint, self.scenes):
+            await self._open_secrets(agent)  # before it is announced that there are any
+            self._announcer.tell(agent)
 
     async def _open_secrets(self, agent: Agent) -> None:
-        """Begin to hand out connection secrets, once somebody may want one, and before that is announced."""
-        has_scenes = any(offer.scenes for offer in self._offers.values())
-        if self._make_secrets is None or self._secrets is not None or not has_scenes or self._endpoint is None:
+        """Begin to hand out connection secrets, once somebody may want one."""
+        is_wanted = self._announcer.has_scenes and self._secrets is None
+        if self._make_secrets is None or not is_wanted or self._endpoint is None:
             return
-        self._secrets = self._make_secrets(self.settings, self._skill_name)
+        self._secrets = self._make_secrets(self.settings, self._announcer.skill_name)
         self.tls_port = await self._secrets.start(agent.trust, self._endpoint.host)
-
-    def _skill_name(self, skill_id: str, scene: str) -> str | None:
-        """Return the name of the skill that is announced so in a scene; from any thread."""
-        for name, offer in self._offers.items():
-            if offer.skill_id == skill_id:
-                return name if scene in offer.scenes else None
-        return None
-
-    def _prepare(self, revision: Revision, agent_id: str) -> None:
-        """Make the offers of a revision; in a thread."""
-        if self._endpoint is None:
-            return
-        announcement = make_announcement(revision.catalog.skills.values(), self._endpoint, agent_id, self.scenes)
-        self._offers = announcement.offers
-        self._skills = {name: revision.catalog.skills[name] for name in announcement.offers}
-        if announcement.left != self._left:
-            for one in announcement.left[:_NAMED]:
-                self._log.warning("not announced on the LAN", skill=one.name, reason=one.reason)
-            if len(announcement.left) > _NAMED:
-                self._log.warning("more are not announced on the LAN", skills=len(announcement.left) - _NAMED)
-        self._left = announcement.left
-
-    def _tell_condition(self, name: str, condition: Condition) -> None:
-        say = self._log.info if condition == GOOD else self._log.warning
-        reason = {"reason": condition.detail} if condition.detail else {}
-        say("the LAN is told", skill=name, status=condition.status.value, **reason)
 
     async def _say_goodbye(self, agent: Agent, reason: Reason) -> None:
         try:

@@ -12,7 +12,7 @@ from tests.support.publishing import write_skill
 
 from skillwire.protocols.skill_discovery.messages import Endpoint, HealthStatus, Reason, SkillType
 from skillwire.server.lan import service
-from skillwire.server.lan.conditions import BROKEN
+from skillwire.server.lan.statuses import BROKEN
 from skillwire.server.publisher import Publisher
 
 
@@ -85,7 +85,7 @@ async def test_a_broken_skill_is_degraded_until_it_is_mended(serve, skills):
     text = (skills / "leads-sync" / "SKILL.md").read_text()
     (skills / "leads-sync" / "SKILL.md").write_text("no skill")
     await site.until(lambda agent: agent.reports)
-    assert site.agent.reports == [("leads-sync", "DEGRADED", BROKEN)]
+    assert site.agent.reports == [("leads-sync", "DEGRADED", BROKEN.detail)]
     assert site.agent.health("leads-sync") is HealthStatus.DEGRADED
     assert set(site.agent.offers) == {"leads-sync"}
     (skills / "leads-sync" / "SKILL.md").write_text(text)
@@ -203,5 +203,5 @@ async def test_it_goes_on_after_a_defect(serve, monkeypatch):
     monkeypatch.setattr(site.lan._conditions, "look", look)
     await site.until(lambda _: failed)
     announced = site.agent.announced
-    site.lan._revision = None  # as a new one would have it
+    site.lan._announcer._announced = None  # as a new one would have it
     await site.until(lambda agent: agent.announced > announced)

@@ -1,0 +1,114 @@
+"""What an agent is told of a publication: which skills it offers, and how each of them is.
+
+It is looked first and told then, so that what has to be there before something is announced can be put between. What
+could not be told is told with the next look. Spec: SDP §2, §8.1.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from skillwire.protocols.skill_discovery.messages import HealthStatus
+from skillwire.server.lan.announce import make_announcement
+from skillwire.server.lan.statuses import GOOD
+
+if TYPE_CHECKING:
+    from skillwire.model.skill import Skill
+    from skillwire.protocols.skill_discovery.messages import Endpoint
+    from skillwire.protocols.skill_discovery.route_agent import Offer
+    from skillwire.server.lan.announce import Left
+    from skillwire.server.lan.conditions import Conditions
+    from skillwire.server.lan.parts import Agent
+    from skillwire.server.lan.statuses import Condition
+    from skillwire.server.publication import Publication
+    from skillwire.server.revision import Revision
+
+#: So many skills that cannot be announced are named in the log; the rest is counted.
+_NAMED: Final = 5
+
+
+class Announcer:
+    """Keeps what is offered and how it is.
+
+    Args:
+        publication: what is announced.
+        conditions: how its skills are.
+    """
+
+    def __init__(self, publication: Publication, conditions: Conditions) -> None:
+        self._publication = publication
+        self._conditions = conditions
+        self._seen: Revision | None = None
+        self._announced: Revision | None = None
+        self._skills: dict[str, Skill] = {}
+        self._offers: dict[str, Offer] = {}
+        self._found: dict[str, Condition] = {}
+        self._told: dict[str, Condition] = {}
+        self._statuses: dict[str, HealthStatus] = {}
+        self._left: tuple[Left, ...] = ()
+        self._log = structlog.get_logger("skillwire.lan")
+
+    @property
+    def has_scenes(self) -> bool:
+        """Whether a skill that is offered takes part in a scene."""
+        return any(offer.scenes for offer in self._offers.values())
+
+    def status(self, skill_id: str) -> HealthStatus:
+        """Return how a skill of ours is, for its heartbeat."""
+        return self._statuses.get(skill_id, HealthStatus.HEALTHY)
+
+    def skill_name(self, skill_id: str, scene: str) -> str | None:
+        """Return the name of the skill that is announced so in a scene; from any thread."""
+        for name, offer in self._offers.items():
+            if offer.skill_id == skill_id:
+                return name if scene in offer.scenes else None
+        return None
+
+    async def look(self, agent_id: str, endpoint: Endpoint, scenes: tuple[str, ...]) -> bool:
+        """Find out what is published now and how it is; return whether something is.
+
+        Args:
+            agent_id: of who announces it.
+            endpoint: of this server.
+            scenes: that every skill takes part in, beside its own.
+        """
+        revision = self._publication.current
+        if revision is None:
+            return False
+        if revision is not self._seen:
+            await asyncio.to_thread(self._prepare, revision, agent_id, endpoint, scenes)
+            self._seen = revision
+        self._found = await self._conditions.look(self._skills, revision.broken)
+        self._statuses = {self._offers[name].skill_id: one.status for name, one in self._found.items()}
+        return True
+
+    def tell(self, agent: Agent) -> None:
+        """Have ``agent`` announce what was found, and report which skills are otherwise than it was told."""
+        if self._announced is not self._seen:
+            agent.announce(self._offers.values())
+            self._announced = self._seen
+        before, self._told = self._told, self._found
+        for name, condition in self._found.items():
+            if condition != before.get(name, GOOD):
+                agent.report(self._offers[name].skill_id, condition.status, condition.detail)
+                self._tell_operator(name, condition)
+
+    def _prepare(self, revision: Revision, agent_id: str, endpoint: Endpoint, scenes: tuple[str, ...]) -> None:
+        """Make the offers of a revision; in a thread."""
+        announcement = make_announcement(revision.catalog.skills.values(), endpoint, agent_id, scenes)
+        self._offers = announcement.offers
+        self._skills = {name: revision.catalog.skills[name] for name in announcement.offers}
+        if announcement.left != self._left:
+            for one in announcement.left[:_NAMED]:
+                self._log.warning("not announced on the LAN", skill=one.name, reason=one.reason)
+            if len(announcement.left) > _NAMED:
+                self._log.warning("more are not announced on the LAN", skills=len(announcement.left) - _NAMED)
+        self._left = announcement.left
+
+    def _tell_operator(self, name: str, condition: Condition) -> None:
+        say = self._log.info if condition.status is HealthStatus.HEALTHY else self._log.warning
+        reason = {"reason": condition.detail} if condition.detail else {}
+        say("the LAN is told", skill=name, status=condition.status.value, **reason)

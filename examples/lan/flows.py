@@ -220,7 +220,7 @@ def authentication(cast: Cast) -> None:
         sent("1", "SKILL_REGISTER", "Skill"),
         sent("2", "CHALLENGE", "MCPAgent", "Skill"),
         sent("3", "CHALLENGE_RESPONSE", "Skill", "MCPAgent"),
-        box("verify certificate, verify signature", "Observer", "staff-directory", '"verified": true'),
+        box("verify certificate, verify signature", "Observer", "staff-directory", '"trust": "verified"'),
         sent("4", "SKILL_REGISTER_ACK", "MCPAgent", "Skill", having=";SUCCESS;"),
     )
     cast.watch()

@@ -79,8 +79,10 @@ _LAN_SKILL: Final = {
     "scenes": texts("The scenes that it takes part in"),
     "status": text("How it is", "HEALTHY", "DEGRADED", "UNHEALTHY", "MAINTENANCE", "OFFLINE", "UNKNOWN"),
     "trust": text(
-        "`verified` when its key has a certificate that leads to a configured root, `unverified` when it has none; "
-        "`not known` of what was only told, by mDNS or by others"
+        "Whether its key has a certificate that leads to a configured root; that is not known of what was only told",
+        "verified",
+        "unverified",
+        "not known",
     ),
     "found_via": text("Where it was heard of", "multicast", "mdns", "cache"),
     "heard_at": decimal("When the last sign of life came, in seconds since the epoch"),

@@ -37,7 +37,7 @@ def lan_object(skill: LanSkill) -> dict[str, Any]:
         "capabilities": list(skill.capabilities),
         "scenes": list(skill.scenes),
         "status": skill.status,
-        "verified": skill.is_verified,
+        "trust": skill.trust,
         "found_via": str(skill.found_via),
         "heard_at": skill.heard,
         "stale": skill.is_stale,
@@ -70,9 +70,8 @@ def told_status(skill: LanSkill) -> Styled:
 
 def told_trust(skill: LanSkill) -> Styled:
     """Return whether somebody vouches for a skill, in a word."""
-    if not skill.is_trust_known:
-        return faint("not known")
-    return good("verified") if skill.is_verified else doubtful("unverified")
+    looks = {"verified": good, "unverified": doubtful, "not known": faint}
+    return looks[skill.trust](skill.trust)
 
 
 def told_source(skill: LanSkill) -> Styled:

@@ -250,11 +250,7 @@ def _row(skill: LanSkill, now: float, name: int, columns: int) -> list[Line]:
 
 def _odd(skill: LanSkill) -> str:
     """Return what is not as usual about a skill, beside its health."""
-    return ", ".join([*([] if skill.is_verified else [_trust(skill)]), *(["stale"] if skill.is_stale else [])])
-
-
-def _trust(skill: LanSkill) -> str:
-    return "unverified" if skill.is_trust_known else "trust not known"
+    return ", ".join([*([] if skill.is_verified else [skill.told_trust]), *(["stale"] if skill.is_stale else [])])
 
 
 def _scenes(scenes: Sequence[LanScene], columns: int | None) -> list[Line]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 _RANKS: Final = {"HEALTHY": 0, "DEGRADED": 1, "UNKNOWN": 2}
 #: A skill with one of these may be called.
 USABLE_STATUSES: Final = frozenset(_RANKS)
+#: The words for whether somebody vouches for a skill: in texts, in JSON and on pages.
+Trust = Literal["verified", "unverified", "not known"]
 #: Keys of a connection that are shown on demand only. Spec: SDP §4.3.
 SECRET_KEYS: Final = frozenset({"apiKey"})
 
@@ -81,6 +83,18 @@ class LanSkill(NamedTuple):
         is_hearsay = not self.agent_id or self.found_via is FoundVia.MDNS
         is_old_hearsay = self.found_via is FoundVia.CACHE and self.status == "UNKNOWN"
         return self.is_verified or not (is_hearsay or is_old_hearsay)
+
+    @property
+    def trust(self) -> Trust:
+        """Who vouches for it, in the word that every surface has for it."""
+        if self.is_verified:
+            return "verified"
+        return "unverified" if self.is_trust_known else "not known"
+
+    @property
+    def told_trust(self) -> str:
+        """The same where nothing around it says that it is about trust."""
+        return self.trust if self.is_trust_known else f"trust {self.trust}"
 
     @property
     def is_usable(self) -> bool:

@@ -24,6 +24,9 @@ _CARD: Final = 38
 _STEP: Final = 46
 _MORE: Final = 22
 _LETTER: Final = 7.3  # of the names of skills
+_SMALL: Final = 6.1  # of what is said below them
+_BOLD: Final = 6.9  # of what is said of those in trouble
+_TOLD_BOLD: Final = frozenset({"DEGRADED", "UNHEALTHY"})
 _MARGIN: Final = 6
 _SPREAD: Final = 7.0  # between links at one side of a scene
 
@@ -69,8 +72,10 @@ class _Form:
 
     def card(self, skill: LanSkill, x: float, y: float, width: float) -> Card:
         """Return a skill at a place."""
-        room = int((width - 38) / _LETTER)
-        return Card(x, y, width, skill, _short(skill.skill_id, room), says_of(skill), look_of(skill), skill.status)
+        name = _short(skill.skill_id, int((width - 38) / _LETTER))
+        says = says_of(skill)
+        told = _short(says, int((width - 36) / (_BOLD if skill.status in _TOLD_BOLD else _SMALL)))
+        return Card(x, y, width, skill, name, says, told, look_of(skill), skill.status)
 
     def roles(self) -> Mapping[tuple[str, str, str], str]:
         """Return scene, agent and skill → the role in the scene's group."""

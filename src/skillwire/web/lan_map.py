@@ -29,7 +29,7 @@ _SKILLS_OF_AGENT: Final = 8
 
 
 class Card(NamedTuple):
-    """A skill: where it stands, what it says, and the classes that say how it looks."""
+    """A skill: where it stands, what it says, in full and as far as there is room, and how it looks, as classes."""
 
     x: float
     y: float
@@ -37,6 +37,7 @@ class Card(NamedTuple):
     skill: LanSkill
     name: str
     says: str
+    told: str
     look: str
     sign: str
 
@@ -131,14 +132,14 @@ def choose(skills: Sequence[LanSkill], scenes: Sequence[LanScene], own: str = ""
 def says_of(skill: LanSkill) -> str:
     """Return what a map says below a skill: its health, and what is to be known about it."""
     words = [STATUSES.get(skill.status, skill.status.capitalize())]
-    words += ["unverified"] if not skill.is_verified else []
+    words += [] if skill.is_verified else [skill.told_trust]
     words += ["stale"] if skill.is_stale else []
     return " · ".join(words)
 
 
 def look_of(skill: LanSkill) -> str:
     """Return the classes of a skill's health and trust."""
-    trust = "" if skill.is_verified else " unverified"
+    trust = {"verified": "", "unverified": " unverified", "not known": " hearsay"}[skill.trust]
     return f"{skill.status.lower()}{trust}{' stale' if skill.is_stale else ''}"
 
 

@@ -147,7 +147,7 @@ def _row(skill: LanSkill, now: float) -> Row:
 
 def mark_of(skill: LanSkill) -> str:
     """Return what differs when something of a skill has changed that is to be shown."""
-    return " ".join((skill.status, skill.version, skill.endpoint, str(skill.is_verified), str(skill.is_stale)))
+    return " ".join((skill.status, skill.version, skill.endpoint, skill.trust, str(skill.is_stale)))
 
 
 def _scene(scene: LanScene) -> SceneRow:

@@ -7,11 +7,13 @@ import re
 import pytest
 from playwright.sync_api import expect
 from tests.support.console_site import make_key
-from tests.support.lan_site import LanSite, ShownAgent, home, town
+from tests.support.lan_site import LanSite, ShownAgent, home, skill, town
 from tests.support.publishing import write_skill
 
 from skillwire.adapters.lan import agent
 from skillwire.adapters.sqlite.open import open_tokens
+from skillwire.model.lan import FoundVia
+from skillwire.web.lan_query import STATUSES
 
 TOO_WIDE = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
@@ -95,7 +97,7 @@ def test_the_page_shows_who_is_there_as_a_map_and_as_a_table(enter):
     )
     expect(row(page, "light-switch")).to_contain_text("Unverified")
     expect(row(page, "laser-cut")).to_contain_text("stale")
-    expect(row(page, "printer-3d")).to_contain_text(re.compile(r"never\s*mDNS"))
+    expect(row(page, "printer-3d")).to_contain_text(re.compile(r"Not known\s*never\s*mDNS"))
     drawn = page.get_by_role("img", name=re.compile("^Map of 11 skills of 4 agents and 3 scenes"))
     expect(drawn).to_have_count(1)
     expect(drawn.locator(".card")).to_have_count(11)
@@ -104,6 +106,7 @@ def test_the_page_shows_who_is_there_as_a_map_and_as_a_table(enter):
     expect(drawn.locator(".hub", has_text="agent-001")).to_contain_text("this server")
     expect(drawn.locator(".link.primary")).to_have_count(3)
     expect(card(page, "light-switch")).to_contain_text("Healthy · unverified")
+    expect(card(page, "printer-3d")).to_contain_text("Unknown · trust not known")
     expect(page.locator(".lan-scenes dd").first).to_contain_text("user-auth-001 of kitchen-pi, primary")
 
 
@@ -116,6 +119,26 @@ def test_health_is_told_by_shape_and_trust_by_a_dashed_line(enter):
     assert len(set(signs.values())) == 6
     expect(card(page, "light-switch").locator("rect")).not_to_have_css("stroke-dasharray", "none")
     expect(card(page, "weather-forecast").locator("rect")).to_have_css("stroke-dasharray", "none")
+    lines = [card(page, name).locator("rect") for name in ("light-switch", "printer-3d")]
+    dashes = {line.evaluate("one => getComputedStyle(one).strokeDasharray") for line in lines}
+    assert len(dashes - {"none"}) == 2
+
+
+@pytest.mark.parametrize("width", [360, 1280])
+def test_what_a_skill_says_stays_on_its_card(enter, site, width):
+    told = {"is_verified": False, "is_stale": True}
+    hints = [skill("far", f"hint-{status.lower()}", status=status, scenes=("home",), **told) for status in STATUSES]
+    hints += [one._replace(skill_id=f"{one.skill_id}-2", found_via=FoundVia.MDNS) for one in hints]
+    site.show(hints, home()[1])
+    page = enter(width=width)
+    expect(page.locator(".lan-table tbody tr")).to_have_count(12)
+    beyond = page.evaluate("""() => [...document.querySelectorAll('.map')]
+      .filter(one => getComputedStyle(one).display !== 'none')
+      .flatMap(one => [...one.querySelectorAll('.card')])
+      .map(card => [card.querySelector('rect').getBoundingClientRect(), card.querySelector('.says')])
+      .filter(([box, says]) => says.getBoundingClientRect().right > box.right - 2)
+      .map(([, says]) => says.textContent)""")
+    assert beyond == []
 
 
 def test_no_word_of_the_map_is_cut_off_or_crossed_by_another(enter):

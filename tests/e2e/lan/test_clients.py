@@ -304,7 +304,7 @@ def test_a_certified_client_uses_certified_skills_without_a_word_and_is_given_a_
     lan.wait_for("directory-a", "directory-b")
 
     called = lan.ask("call", "lan:org-data-read")
-    assert called["lan"]["skill"]["verified"]
+    assert called["lan"]["skill"]["trust"] == "verified"
     joined = lan.ask("scene", "request", "auth")
     assert joined["connection_info"]["endpoint"] == address
     key = joined["connection_info"]["apiKey"]

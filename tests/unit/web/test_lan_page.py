@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.support.lan_site import OWN, home, scene, skill, town
 
 from skillwire import limits
-from skillwire.model.lan import USABLE_STATUSES, LanSnapshot
+from skillwire.model.lan import USABLE_STATUSES, FoundVia, LanSnapshot
 from skillwire.protocols.skill_discovery.messages import HealthStatus
 from skillwire.web.environment import Frame, Person
 from skillwire.web.lan_drawing import draw
@@ -131,6 +131,8 @@ def test_what_a_skill_says_holds_what_is_to_be_known():
     one = skill("a", "x", status="DEGRADED", is_verified=False, is_stale=True)
     assert (says_of(one), look_of(one)) == ("Degraded · unverified · stale", "degraded unverified stale")
     assert (says_of(skill("a", "x")), look_of(skill("a", "x"))) == ("Healthy", "healthy")
+    told = skill("a", "x", status="UNKNOWN", is_verified=False, found_via=FoundVia.MDNS)
+    assert (says_of(told), look_of(told)) == ("Unknown · trust not known", "unknown hearsay")
 
 
 @pytest.mark.parametrize(

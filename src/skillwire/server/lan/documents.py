@@ -54,7 +54,7 @@ def _skill(skill: LanSkill) -> dict[str, Any]:
         "capabilities": skill.capabilities,
         "scenes": skill.scenes,
         "status": skill.status,
-        "isVerified": skill.is_verified,
+        "trust": skill.trust,
         "foundVia": skill.found_via.value,
         "heard": skill.heard,
         "isStale": skill.is_stale,

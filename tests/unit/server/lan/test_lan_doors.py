@@ -11,6 +11,7 @@ from tests.support.console_browser import Browser
 from tests.support.fake_lan_agent import lan_skill, no_network
 from tests.support.publishing import Asgi
 
+from skillwire.cli.lan_parts import lan_object
 from skillwire.model.lan import FoundVia, LanMember, LanScene
 from skillwire.server import app
 from skillwire.server.lan import service, stream
@@ -93,7 +94,7 @@ async def test_an_operator_sees_all_of_it(serve, operator):
                 "capabilities": ["org-data-read"],
                 "scenes": ["auth"],
                 "status": "HEALTHY",
-                "isVerified": True,
+                "trust": "verified",
                 "foundVia": "mdns",
                 "heard": 99.0,
                 "isStale": False,
@@ -234,3 +235,21 @@ async def test_the_network_is_counted_and_nobody_named(serve):
     assert 'skillwire_lan_dropped_total{reason="forged"} 2.0' in text
     assert "agent-002" not in text
     assert "leads-sync" not in text
+
+
+@pytest.mark.parametrize(
+    ("values", "word"),
+    [
+        ({"is_verified": True}, "verified"),
+        ({"is_verified": True, "found_via": FoundVia.CACHE, "status": "UNKNOWN"}, "verified"),
+        ({}, "unverified"),
+        ({"found_via": FoundVia.MDNS}, "not known"),
+        ({"agent_id": ""}, "not known"),
+        ({"found_via": FoundVia.CACHE, "status": "UNKNOWN"}, "not known"),
+    ],
+)
+async def test_trust_is_told_in_the_word_of_the_lists(serve, operator, values, word):
+    site = await serve()
+    site.agent.skills = [lan_skill()._replace(**{"is_verified": False, "status": "HEALTHY", **values})]
+    (told,) = (await site.get("/lan.json", operator("operator"))).json()["skills"]
+    assert told["trust"] == word == lan_object(site.agent.skills[0])["trust"]

@@ -1059,13 +1059,20 @@ CODES: dict[str, CodeInfo] = {
     "CA_FOLDER": CodeInfo(
         "There is no certificate authority in the folder",
         "The folder was mistyped, or its certificate or key lies elsewhere.",
-        "Make one: skillwire ca init FOLDER. A key that was put away has to be put back to sign with it.",
+        "Make one: skillwire ca init FOLDER. A key that was put away has to be put back to sign with it, or named: "
+        "--root-key FILE.",
         exit_code=3,
     ),
     "CA_EXISTS": CodeInfo(
         "There is an authority in the folder already",
         "With another one, everything that it has issued would be worthless.",
         "Use it as it is, or name another folder.",
+        exit_code=6,
+    ),
+    "CA_IN_USE": CodeInfo(
+        "The SkillCenter CA that issues is not taken back",
+        "Without another one nobody could be certified, and nothing could be taken back any more.",
+        "Make the next one first: skillwire ca renew FOLDER. What this one has issued ends when it is taken back.",
         exit_code=6,
     ),
     "KEY_EXISTS": CodeInfo(
@@ -1088,9 +1095,11 @@ CODES: dict[str, CodeInfo] = {
         exit_code=1,
     ),
     "CERTIFICATE_REFUSED": CodeInfo(
-        "The certificate is not renewed",
-        "The one that asks has ended or was revoked, is of another authority, or asks for more than it has.",
-        "Have a new one issued: skillwire ca issue, and skillwire key install.",
+        "The certificate is not issued, or not renewed",
+        "The one that asks has ended or was revoked, is of another authority, or asks for more than it has; or one of "
+        "the same key was revoked.",
+        "Have a new one issued: skillwire ca issue, and skillwire key install; for another key: skillwire key new "
+        "--replace.",
         exit_code=4,
     ),
     "CERTIFICATE_NOT_FOUND": CodeInfo(

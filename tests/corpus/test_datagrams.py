@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.support.certificates import NOW, Issuer, center, root, serial
+from tests.support.certificates import NOW, Issuer, TakenBackNumbers, center, root, serial
 from tests.support.lan import REGISTRY, Lan
 
 from skillwire.errors import DecodeError
@@ -50,7 +50,7 @@ class Registry:
     """An agent that keeps a registry, and somebody at the address of the corpus who registers there."""
 
     def __init__(self, identity, *, revoked=()):
-        chain = Chain([root().certificate], [center().certificate], is_revoked=lambda one: one.serial_number in revoked)
+        chain = Chain([root().certificate], [center().certificate], revocations=TakenBackNumbers(revoked))
         self.identity, self.lan = identity, Lan()
         authority = ChainAuthority(chain)
         self.node = self.lan.node("192.168.1.1", REGISTRY, agent_id="registry", identity=identity, authority=authority)

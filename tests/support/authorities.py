@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import time
 
+from cryptography import x509
+
+from skillwire.adapters.files.trust_files import certificate_pem
 from skillwire.protocols.skill_discovery.certified import ChainAuthority
 from skillwire.trust.authority import CertificateAuthority, new_root
 from skillwire.trust.certificate_requests import Names
-from skillwire.trust.certificates import Chain
-from skillwire.trust.ecdsa import EcdsaIdentity, new_key
+from skillwire.trust.certificates import Chain, names_of
+from skillwire.trust.ecdsa import EcdsaIdentity, key_of, new_key
 from skillwire.trust.revocations import Revocations
+from skillwire.trust.taken_back import Holder, TakenBack
 
 
 class World:
@@ -22,7 +26,7 @@ class World:
         certificate = self.root.issue_authority("SkillCenter CA", self.center_key.public_key(), self.now)
         self.center = CertificateAuthority(self.center_key, certificate)
         self.revocations = Revocations(self.authorities)
-        self._revoked = {}
+        self._revoked = []
 
     @property
     def authorities(self):
@@ -34,7 +38,7 @@ class World:
         return Chain(
             [self.root.certificate],
             [self.center.certificate],
-            is_revoked=self.revocations.is_revoked,
+            revocations=self.revocations,
             **options,
         )
 
@@ -48,8 +52,27 @@ class World:
         names = Names(agents, tuple(skills), tuple(hosts))
         return EcdsaIdentity(key, self.center.issue(names, key.public_key(), at or self.now, days=days))
 
-    def revoke(self, *serials, now=None):
-        """Take certificates back; return the list that says so, PEM."""
+    def revoke(self, *taken, now=None):
+        """Take certificates back, by their numbers, or as identities whose holders are told; return the list, PEM."""
         now = self.now if now is None else now
-        self._revoked |= dict.fromkeys(serials, now)
+        self._revoked += [_entry(one, now) for one in taken]
         return self.center.revocations(self._revoked, now, number=len(self._revoked) + 1)
+
+    def renew(self):
+        """Let the root make another SkillCenter CA of the same name, which issues from now on; return it, PEM."""
+        key = new_key()
+        certificate = self.root.issue_authority("SkillCenter CA", key.public_key(), self.now)
+        self.center = CertificateAuthority(key, certificate)
+        return certificate_pem(certificate)
+
+    def revoke_center(self, certificate, number=1):
+        """Let the root take a SkillCenter CA back; return its list, PEM."""
+        known = x509.load_der_x509_certificate(certificate)
+        return self.root.revocations([TakenBack(known.serial_number, self.now)], self.now, number=number)
+
+
+def _entry(one, now):
+    if isinstance(one, int):
+        return TakenBack(one, now)
+    leaf = x509.load_der_x509_certificate(one.certificate)
+    return TakenBack(leaf.serial_number, now, Holder(key_of(leaf).digest, names_of(one.certificate)[0]))

@@ -14,6 +14,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from skillwire.testing.virtual_clock import EPOCH
 from skillwire.trust.ecdsa import AGENT, SKILL, EcdsaIdentity, new_key
+from skillwire.trust.revocations import Revocations
 
 NOW = datetime.fromtimestamp(EPOCH, UTC)
 
@@ -78,6 +79,18 @@ def _base(subject, issuer, key, begin, end):
         .not_valid_before(begin)
         .not_valid_after(end)
     )
+
+
+class TakenBackNumbers(Revocations):
+    """What was taken back, as a set of serial numbers, in place of signed lists."""
+
+    def __init__(self, numbers):
+        super().__init__()
+        self.numbers = numbers
+
+    def is_revoked(self, certificate):
+        """Whether the number of a certificate is among them."""
+        return certificate.serial_number in self.numbers
 
 
 def other_curve():

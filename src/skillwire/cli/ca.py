@@ -17,12 +17,21 @@ from skillwire.cli.output import bad, doubtful, faint, good, output_options, str
 from skillwire.cli.parts import Parts
 
 if TYPE_CHECKING:
-    from skillwire.adapters.files.authority_folder import AuthorityFolder, IssuedRow
+    from collections.abc import Iterable
+
+    from skillwire.adapters.files.authority_book import Book, IssuedRow
+    from skillwire.adapters.files.authority_folder import AuthorityFolder
     from skillwire.cli.output import Output, Styled
 
 _DAY: Final = 86_400.0
 _FOLDER: Final = click.argument("folder", metavar="FOLDER", type=click.Path(file_okay=False, path_type=Path))
 _DRY_RUN: Final = click.option("--dry-run", is_flag=True, help="Say what would happen, change nothing.")
+_ROOT_KEY: Final = click.option(
+    "--root-key",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="The root's key, for a SkillCenter CA; root.key in FOLDER unless given.",
+)
 
 
 @click.group(cls=Parts)
@@ -30,7 +39,7 @@ def command() -> None:
     """Certify agents and skills of the local network, and take it back.
 
     An authority is a FOLDER: a root, and below it a SkillCenter CA that issues. Agents trust it when their settings
-    name its root.pem and center.pem, in discovery.trust.
+    name its root.pem and center.pem, in discovery.trust; by revocations.pem they learn what was taken back.
     """
 
 
@@ -43,9 +52,10 @@ def init(*, output: Output, folder: Path, name: str, dry_run: bool) -> None:
     """Make a root and a SkillCenter CA in FOLDER.
 
     The keys are readable by nobody else, and encrypted with SKILLWIRE_CA_PASSPHRASE when that is set. The root's is
-    not needed again: put root.key away, off this machine.
+    needed again only to renew the SkillCenter CA: put root.key away, off this machine.
     """
-    from skillwire.adapters.files.authority_folder import AuthorityFolder, is_authority, passphrase  # noqa: PLC0415  # --help does without
+    from skillwire.adapters.files.authority_folder import AuthorityFolder, is_authority  # noqa: PLC0415  # --help does without
+    from skillwire.adapters.files.authority_writing import passphrase  # noqa: PLC0415  # same
     from skillwire.errors import ConflictError, Place  # noqa: PLC0415  # same
 
     is_encrypted = passphrase() is not None
@@ -151,34 +161,70 @@ def issue(
 
 @command.command()
 @_FOLDER
-@click.argument("which", metavar="WHICH")
+@_ROOT_KEY
 @_DRY_RUN
 @output_options
-def revoke(*, output: Output, folder: Path, which: str, dry_run: bool) -> None:
+def renew(*, output: Output, folder: Path, root_key: Path | None, dry_run: bool) -> None:
+    """Make another SkillCenter CA under the same root, which issues from now on.
+
+    It has another key, and the name of the one before. What that one has issued stays good until it ends, and is
+    renewed under the new one; to end it at once, take that one back. Agents learn of the new one with revocations.pem.
+    """
+    authority = _open(folder)
+    now = time.time()
+    authority.check_root_key(root_key)
+    rows = [] if dry_run else [authority.renew(now, root_key=root_key)]
+    output.document("ca-list/1", {"dry_run": dry_run, "certificates": _objects(rows, authority.book())})
+    if dry_run:
+        output.line(good("would make "), "another SkillCenter CA", faint(f"  {folder}"))
+        return
+    for row in rows:
+        output.line(good("made "), strong(_named(row)), f", for {in_words(row.ends - now)}", faint(f"  {row.serial}"))
+    output.hint("give to the agents:", str(folder / "revocations.pem"))
+    output.hint("put away, off this machine:", str(root_key or folder / "root.key"))
+
+
+@command.command()
+@_FOLDER
+@click.argument("which", metavar="WHICH")
+@_ROOT_KEY
+@_DRY_RUN
+@output_options
+def revoke(*, output: Output, folder: Path, which: str, root_key: Path | None, dry_run: bool) -> None:
     """Take certificates back: WHICH is a serial number, or an agent or skill whose certificates are all meant.
 
-    Those that were renewed from them go with them. revocations.pem is signed anew. Agents that are told of it refuse
-    the certificate within seconds, whatever they knew before.
+    Those of the same key go with them, and those that were renewed from them. revocations.pem is signed anew. Agents
+    that are told of it refuse the certificate within seconds, whatever they knew before, and its key for good.
+
+    Of a SkillCenter CA, by its serial number, all that it has issued ends; the root signs that. Renew it first.
     """
-    folder_ = _open(folder)
-    rows = folder_.find(which, time.time()) if dry_run else folder_.revoke(which, time.time())
-    output.document("ca-list/1", {"dry_run": dry_run, "certificates": [_object(row) for row in rows]})
+    authority = _open(folder)
+    now = time.time()
+    rows = authority.find(which, now)
+    if rows[0].authority and dry_run:
+        authority.check_root_key(root_key)
+    if not dry_run:
+        rows = authority.revoke(which, now, root_key=root_key)
+    output.document("ca-list/1", {"dry_run": dry_run, "certificates": _objects(rows, authority.book())})
     for row in rows:
         verb = good("would revoke " if dry_run else "revoked ")
         output.line(verb, strong(_named(row)), faint(f"  {row.serial}"))
     if not dry_run:
         output.hint("give to the agents:", str(folder / "revocations.pem"))
+        if rows[0].authority:
+            output.hint("certify anew who does not renew by itself:", f"skillwire ca issue {folder}")
+            output.hint("put away, off this machine:", str(root_key or folder / "root.key"))
 
 
 @command.command(name="list")
 @_FOLDER
 @output_options
 def list_(*, output: Output, folder: Path) -> None:
-    """List what was issued: whom it is for, how long it is good, its serial number."""
-    rows = _open(folder).all()
-    output.document("ca-list/1", {"dry_run": False, "certificates": [_object(row) for row in rows]})
-    output.table([strong(_named(row)), _state(row), faint(row.serial)] for row in rows)
-    if not rows:
+    """List what was issued: whom it is for, how long it is good, its serial number. SkillCenter CAs are among it."""
+    book = _open(folder).book()
+    output.document("ca-list/1", {"dry_run": False, "certificates": _objects(book.rows, book)})
+    output.table([strong(_named(row)), _state(row, book), faint(row.serial)] for row in book.rows)
+    if all(row.authority for row in book.rows):
         output.note(f"nothing was issued yet: skillwire ca issue {folder} --agent ID -o FOLDER")
 
 
@@ -190,28 +236,38 @@ def _open(folder: Path) -> AuthorityFolder:
 
 def _named(names: Any) -> str:
     """Return whom a certificate is for, in words."""
+    if getattr(names, "authority", ""):
+        return str(names.authority)
     skills = [f"skill {one}" for one in names.skills]
     return ", ".join([*names.agents, *skills, *(f"host {one}" for one in names.hosts)])
 
 
-def _state(row: IssuedRow) -> Styled:
+def _state(row: IssuedRow, book: Book) -> Styled:
     left = row.ends - time.time()
     if row.revoked:
         return bad("revoked")
+    if book.revoked_at(row):
+        return bad("revoked with its SkillCenter CA")
     return bad("ended") if left <= 0 else good(f"ends in {in_words(left)}")
 
 
-def _object(row: IssuedRow) -> dict[str, Any]:
-    is_good = row.revoked is None and row.ends > time.time()
+def _objects(rows: Iterable[IssuedRow], book: Book) -> list[dict[str, Any]]:
+    return [_object(row, book.revoked_at(row)) for row in rows]
+
+
+def _object(row: IssuedRow, revoked: float | None) -> dict[str, Any]:
+    is_good = revoked is None and row.ends > time.time()
     return {
         "serial": row.serial,
+        "authority": row.authority or None,
+        "issuer": row.issuer or None,
         "agents": list(row.agents),
         "skills": list(row.skills),
         "hosts": list(row.hosts),
-        "state": "good" if is_good else "revoked" if row.revoked else "ended",
+        "state": "good" if is_good else "ended" if revoked is None else "revoked",
         "issued_at": _moment(row.issued),
         "expires_at": _moment(row.ends),
-        "revoked_at": None if row.revoked is None else _moment(row.revoked),
+        "revoked_at": None if revoked is None else _moment(revoked),
         "renews": row.renews or None,
     }
 

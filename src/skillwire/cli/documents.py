@@ -473,18 +473,20 @@ _CONTENTS: Final[dict[str, Schema]] = {
         key=or_null(text("The file of the key that was made for it"), "when it was asked for by a request"),
     ),
     "ca-list/1": fields(
-        "Certificates that an authority has issued, or taken back.",
+        "Certificates that an authority has issued, or taken back; SkillCenter CAs are among them.",
         dry_run=_DRY_RUN,
         certificates=some(
             "The certificates, oldest first",
             fields(
                 "A certificate",
                 serial=text("Its number, in hexadecimal"),
+                authority=or_null(text("The name of a SkillCenter CA"), "for an agent or a skill"),
+                issuer=or_null(text("The number of the SkillCenter CA that has issued it"), "for one of the root"),
                 **_CERTIFIED,
                 state=text("Whether it is worth anything", "good", "ended", "revoked"),
                 issued_at=text("RFC 3339 in UTC"),
                 expires_at=text("RFC 3339 in UTC"),
-                revoked_at=or_null(text("RFC 3339 in UTC"), "unless it was taken back"),
+                revoked_at=or_null(text("RFC 3339 in UTC"), "unless it, or who has issued it, was taken back"),
                 renews=or_null(text("The number of the certificate that asked for it"), "when a person did"),
             ),
         ),

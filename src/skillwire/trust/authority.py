@@ -5,7 +5,7 @@ who holds a leaf certifies nobody. A leaf lives for seven days, names whom it is
 announce, and is small, so that the answer to a challenge fits into a datagram: one that would not is refused here,
 where somebody can still choose fewer names.
 
-Nothing here reads a file or a clock. Spec: SDP §10.2; specs §3; docs/decisions/0032.
+Nothing here reads a file or a clock. Spec: SDP §10.2; specs §3; docs/decisions/0032, 0035.
 """
 
 from __future__ import annotations
@@ -21,11 +21,13 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from skillwire import limits
 from skillwire.trust.certificate_requests import COMMON_NAME_LENGTH, alternatives_of, refusal, subject_of
+from skillwire.trust.taken_back import write_holder
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable
 
     from skillwire.trust.certificate_requests import Names
+    from skillwire.trust.taken_back import TakenBack
 
 #: Days that certificates and lists are good for.
 ROOT_DAYS: Final = 3650
@@ -99,27 +101,36 @@ class CertificateAuthority:
             raise refusal(f"with these names it has {len(leaf)} bytes, and a datagram has room for {most}")
         return leaf
 
-    def revocations(self, serials: Mapping[int, float], now: float, *, number: int, days: float = LIST_DAYS) -> bytes:
+    def revocations(
+        self, taken_back: Iterable[TakenBack], now: float, *, number: int, days: float = LIST_DAYS
+    ) -> bytes:
         """Return the signed list of what this authority has taken back, PEM.
 
         Args:
-            serials: of the certificates, with the moment, seconds since the epoch.
+            taken_back: the certificates.
             now: seconds since the epoch.
             number: of the list, larger than that of the one before.
-            days: until the next one is there.
+            days: until the next one is there; never longer than the authority is good.
         """
         at = datetime.fromtimestamp(now, UTC)
+        ends = max(min(at + timedelta(days=days), self._own.not_valid_after_utc), at + timedelta(seconds=1))
         builder = (
             x509.CertificateRevocationListBuilder()
             .issuer_name(self._own.subject)
             .last_update(at)
-            .next_update(at + timedelta(days=days))
+            .next_update(ends)
             .add_extension(x509.CRLNumber(number), critical=False)
             .add_extension(_issuer_of(self._key), critical=False)
         )
-        for serial, when in sorted(serials.items()):
-            entry = x509.RevokedCertificateBuilder().serial_number(serial)
-            builder = builder.add_revoked_certificate(entry.revocation_date(datetime.fromtimestamp(when, UTC)).build())
+        for one in sorted(taken_back, key=lambda one: one.serial_number):
+            entry = (
+                x509.RevokedCertificateBuilder()
+                .serial_number(one.serial_number)
+                .revocation_date(datetime.fromtimestamp(one.at, UTC))
+            )
+            if one.holder is not None:
+                entry = entry.add_extension(write_holder(one.holder), critical=False)
+            builder = builder.add_revoked_certificate(entry.build())
         return builder.sign(self._key, hashes.SHA256()).public_bytes(Encoding.PEM)
 
     def _builder(

@@ -4,7 +4,8 @@ A leaf is good when it leads over the configured intermediates to a configured r
 has a P-256 key. Whom it is for stands among its alternative names: ``urn:skill-discovery:agent:ID`` and
 ``urn:skill-discovery:skill:ID`` **[ours]**, and beside them the hosts that it may announce. The library's own policy
 takes leaves on other curves, so key and signature of each are looked at here first. A leaf that its own key signed is
-nobody's word but its holder's: it is worth a name that stays the same, where policy allows strangers at all.
+nobody's word but its holder's: it is worth a name that stays the same, where policy allows strangers at all, and where
+neither its key nor its name is one of a certificate that was taken back.
 
 Certificates on their way through a datagram have about 470 bytes; what is larger is refused before it is parsed.
 Spec: SDP §10.2; specs §3.
@@ -22,6 +23,8 @@ from cryptography.x509.verification import PolicyBuilder, Store, VerificationErr
 
 from skillwire import limits
 from skillwire.trust.ecdsa import AGENT, SKILL, EcdsaKey, key_of
+from skillwire.trust.revocations import Revocations
+from skillwire.trust.taken_back import Holder, Numbered, numbered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -29,20 +32,15 @@ if TYPE_CHECKING:
 _SIGNED: Final = SignatureAlgorithmOID.ECDSA_WITH_SHA256
 
 
-def _never(_: object = None) -> bool:
+def _never() -> bool:
     return False
 
 
-class Numbered(NamedTuple):
-    """What tells a certificate from all others: the name of its issuer, DER, and its number there."""
+class Leaf(NamedTuple):
+    """What tells a certificate of an agent in the book of its authority: its number there, and the key."""
 
-    issuer: bytes
     serial_number: int
-
-
-def numbered(certificate: x509.Certificate) -> Numbered:
-    """Return what tells a certificate from all others."""
-    return Numbered(certificate.issuer.public_bytes(), certificate.serial_number)
+    key: EcdsaKey
 
 
 class Certified(NamedTuple):
@@ -55,7 +53,8 @@ class Certified(NamedTuple):
         skills: that it names.
         hosts: that it names, as addresses or names.
         until: seconds since the epoch.
-        is_revoked: whether it, or a certificate above it, was taken back since.
+        is_revoked: whether it, its key, or a certificate above it, was taken back since; where nobody certified it,
+            its key or an agent that it names.
     """
 
     key: EcdsaKey
@@ -73,7 +72,7 @@ class Chain:
     Args:
         roots: trusted certificates, DER.
         intermediates: certificates between them and leaves, DER.
-        is_revoked: whether a certificate was taken back; asked again whenever its key is used.
+        revocations: what was taken back, asked again whenever a key is used, and which intermediates were learned.
         takes_strangers: whether a certificate that its own key signed is worth anything.
     """
 
@@ -82,12 +81,12 @@ class Chain:
         roots: Sequence[bytes] = (),
         intermediates: Sequence[bytes] = (),
         *,
-        is_revoked: Callable[[Numbered], bool] = _never,
+        revocations: Revocations | None = None,
         takes_strangers: bool = True,
     ) -> None:
         self._store = Store([x509.load_der_x509_certificate(root) for root in roots]) if roots else None
         self._intermediates = [x509.load_der_x509_certificate(one) for one in intermediates]
-        self._is_revoked = is_revoked
+        self._revocations = Revocations() if revocations is None else revocations
         self._takes_strangers = takes_strangers
 
     def judge(self, certificate: bytes, now: float) -> Certified | None:
@@ -113,26 +112,47 @@ class Chain:
                 return None
             if is_own:
                 leaf.verify_directly_issued_by(leaf)
-            return Certified(key, False, *_names(leaf), until.timestamp())
-        chain = self._way_to_root(leaf, now)
-        numbers = [numbered(one) for one in chain]
-        if not chain or self._is_any_revoked(numbers):
+            chain: Sequence[x509.Certificate] = ()
+        elif not (chain := self._way_to_root(leaf, now)):
             return None
-        is_revoked = partial(self._is_any_revoked, numbers)
-        return Certified(key, True, *_names(leaf), until.timestamp(), is_revoked)
+        names = _names(leaf)
+        is_revoked = partial(self._is_revoked, [numbered(one) for one in chain], Holder(key.digest, names[0]))
+        return None if is_revoked() else Certified(key, bool(chain), *names, until.timestamp(), is_revoked)
 
     def _way_to_root(self, leaf: x509.Certificate, now: float) -> Sequence[x509.Certificate]:
         """Return the certificates from a leaf to a root; none when there is no way, or one of them is not as ours."""
         assert self._store is not None  # noqa: S101 - for the type checker; without roots nobody looks for a way
         verifier = PolicyBuilder().store(self._store).time(datetime.fromtimestamp(now, UTC)).build_client_verifier()
         try:
-            chain = verifier.verify(leaf, self._intermediates).chain
+            chain = verifier.verify(leaf, [*self._intermediates, *self._revocations.learned]).chain
         except VerificationError:
             return ()
         return chain if all(key_of(one) and one.signature_algorithm_oid == _SIGNED for one in chain) else ()
 
-    def _is_any_revoked(self, numbers: Sequence[Numbered]) -> bool:
-        return any(self._is_revoked(one) for one in numbers)
+    def _is_revoked(self, chain: Sequence[Numbered], holder: Holder) -> bool:
+        """Whether a certificate of somebody counts no more: one with a chain to a root, or nobody's with none."""
+        known = self._revocations
+        if not chain:
+            return known.is_key_revoked(holder.key) or any(map(known.is_withheld, holder.agents))
+        if known.is_revoked(chain[0]):
+            known.saw(chain[0], holder)
+            return True
+        return known.is_key_revoked(holder.key, chain[0].issuer) or any(map(known.is_revoked, chain[1:]))
+
+
+def read_leaf(certificate: bytes) -> Leaf | None:
+    """Return the number and the key of a certificate, DER; None when it cannot be one of ours.
+
+    Trust: it is a stranger's, and whether anybody has signed it is not looked at; this never raises.
+    """
+    if len(certificate) > limits.LAN_CERTIFICATE_BYTES:
+        return None
+    try:
+        leaf = x509.load_der_x509_certificate(certificate)
+        key = key_of(leaf)
+    except Exception:  # noqa: BLE001 - as in Chain.judge
+        return None
+    return None if key is None else Leaf(leaf.serial_number, key)
 
 
 def names_of(certificate: bytes) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import hashlib
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -38,13 +39,14 @@ class EcdsaKey:
 
     def __init__(self, key: ec.EllipticCurvePublicKey) -> None:
         self._key = key
-        self._der = key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+        #: SHA-256 of the key as ``SubjectPublicKeyInfo``.
+        self.digest = digest_of(key)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, EcdsaKey) and self._der == other._der
+        return isinstance(other, EcdsaKey) and self.digest == other.digest
 
     def __hash__(self) -> int:
-        return hash(self._der)
+        return hash(self.digest)
 
     def verifies(self, data: bytes, signature: str) -> bool:
         """Whether ``signature`` is one of ``data``. Trust: both are a stranger's; it never raises."""
@@ -75,6 +77,11 @@ class EcdsaIdentity:
 def new_key() -> ec.EllipticCurvePrivateKey:
     """Return a new private key."""
     return ec.generate_private_key(ec.SECP256R1())
+
+
+def digest_of(key: ec.EllipticCurvePublicKey) -> bytes:
+    """Return SHA-256 of a key as ``SubjectPublicKeyInfo``, by which it is told from others."""
+    return hashlib.sha256(key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)).digest()
 
 
 def key_of(certificate: x509.Certificate) -> EcdsaKey | None:

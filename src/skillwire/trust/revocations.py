@@ -2,9 +2,15 @@
 
 A list is an X.509 CRL (RFC 5280) that an authority of ours has signed, by ECDSA P-256 with SHA-256; a bundle in PEM
 holds one of each authority. An authority takes back what it has issued itself, and nothing of another's. Of two lists
-the newer one counts, by its number, so that who replays an old one brings nothing back; a list that has ended still
-counts, since most of what it says stays true, and :meth:`Revocations.ends` says that it has.
-Spec: SDP §10.2; docs/decisions/0032.
+by one key the newer one counts, by its number, so that who replays an old one brings nothing back; a list that has
+ended still counts, since most of what it says stays true, and :meth:`Revocations.ends` says that it has.
+
+A bundle may bring certificates of SkillCenter CAs, too. Those that a root of ours has signed are learned: so a new one
+is known while agents run. Where the root takes one back, its lists count no more, and what it has issued is refused.
+
+With a certificate its key is taken back, and who was named in it is believed on its own word no more. The entries of
+our lists say both (:mod:`~skillwire.trust.taken_back`); of others it is known where the certificate was seen.
+Spec: SDP §10.2; docs/decisions/0032, 0035.
 """
 
 from __future__ import annotations
@@ -12,29 +18,33 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from cryptography import x509
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import SignatureAlgorithmOID
 
 from skillwire import limits
 from skillwire.errors import TrustError
 from skillwire.trust.ecdsa import key_of
+from skillwire.trust.taken_back import Holder, Numbered, numbered, read_holder
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from skillwire.trust.certificates import Numbered
+    from collections.abc import Iterator, Sequence
 
 _SIGNED: Final = SignatureAlgorithmOID.ECDSA_WITH_SHA256
 _BEGIN: Final = b"-----BEGIN X509 CRL-----"
+_CERTIFICATE: Final = b"-----BEGIN CERTIFICATE-----"
 _CLOCKS: Final = 300.0  # seconds that clocks may differ
 
 
 class _Held(NamedTuple):
-    """One list: what it says, and what tells it from an older one."""
+    """One list: whose it is, what it says, and what tells it from an older one."""
 
+    issuer: bytes
+    signer: x509.Certificate
     number: int
     ends: float
     serials: frozenset[int]
+    holders: tuple[Holder, ...]
     pem: bytes
 
 
@@ -43,14 +53,25 @@ class Revocations:
 
     Args:
         authorities: certificates of those whose lists count, DER.
+
+    ``authorities`` are these, and those that were learned since, DER; the list grows in place.
     """
 
     def __init__(self, authorities: Sequence[bytes] = ()) -> None:
-        self._authorities = [x509.load_der_x509_certificate(one) for one in authorities]
-        self._held: dict[bytes, _Held] = {}
+        self.authorities = list(dict.fromkeys(authorities))
+        self._known = [x509.load_der_x509_certificate(one) for one in self.authorities]
+        self._configured = len(self._known)
+        self._held: list[_Held] = []
+        self._seen: dict[Holder, bytes] = {}
+        self._index()
+
+    @property
+    def learned(self) -> Sequence[x509.Certificate]:
+        """SkillCenter CAs that came with lists, each signed by a root of ours."""
+        return self._known[self._configured :]
 
     def take(self, data: bytes, now: float) -> bool:
-        """Take lists, PEM or one in DER, at ``now``, seconds since the epoch; return whether one was new.
+        """Take lists, PEM or one in DER, at ``now``, seconds since the epoch; return whether something was new.
 
         Trust: they are a stranger's until their signatures are found good; when one of them is not, none is taken.
 
@@ -60,64 +81,170 @@ class Revocations:
         if len(data) > limits.LAN_REVOCATIONS_BYTES:
             raise _refusal(f"{len(data):,} bytes are more than is read")
         try:
-            found = [self._judge(one, now) for one in _split(data)]
-        except (ValueError, TypeError, x509.ExtensionNotFound, x509.UnsupportedGeneralNameType) as error:
+            fresh = [one for one in _certificates(data) if self._may_learn(one)]
+            found = [self._judge(one, now, [*self._known, *fresh]) for one in _split(data)]
+        except (
+            ValueError,
+            TypeError,
+            UnsupportedAlgorithm,
+            x509.DuplicateExtension,
+            x509.ExtensionNotFound,
+            x509.InvalidVersion,
+            x509.UnsupportedGeneralNameType,
+        ) as error:
             raise _refusal("it cannot be read") from error
-        newer = {issuer: held for issuer, held in found if not self._has(issuer, held)}
-        self._held |= newer
-        return bool(newer)
+        newer = [one for one in found if self._is_new(one)]
+        self._known += fresh
+        self.authorities += [one.public_bytes(Encoding.DER) for one in fresh]
+        for one in newer:
+            self._held = [*(held for held in self._held if not _are_of_one(held, one)), one]
+        self._index()
+        return bool(newer or fresh)
 
     def is_revoked(self, certificate: Numbered) -> bool:
         """Whether the issuer of a certificate has taken it back."""
-        held = self._held.get(certificate.issuer)
-        return held is not None and certificate.serial_number in held.serials
+        return certificate.serial_number in self._serials.get(certificate.issuer, ())
+
+    def is_key_revoked(self, key: bytes, issuer: bytes | None = None) -> bool:
+        """Whether a certificate of a key was taken back: one by an issuer, its name in DER, or by any.
+
+        Args:
+            key: SHA-256 of it, as ``SubjectPublicKeyInfo``.
+            issuer: of a certificate that is judged; None for one that nobody vouches for.
+        """
+        issuers = self._keys.get(key, ())
+        return bool(issuers) if issuer is None else issuer in issuers
+
+    def is_withheld(self, agent_id: str) -> bool:
+        """Whether a certificate with this name was taken back, so that nobody has it by its own word."""
+        return agent_id in self._agents
+
+    def saw(self, certificate: Numbered, holder: Holder) -> None:
+        """Take note whose a certificate was that is taken back: the list may not say it."""
+        if certificate.issuer in self._keys.get(holder.key, ()) and holder.agents <= self._agents:
+            return
+        self._seen[holder] = certificate.issuer
+        if len(self._seen) > limits.LAN_AGENTS:
+            del self._seen[next(iter(self._seen))]
+        self._index()
+
+    def is_orphan(self, certificate: bytes) -> bool:
+        """Whether the authority with the name of a certificate's issuer, DER, did not sign it, or was taken back."""
+        leaf = x509.load_der_x509_certificate(certificate)
+        named = [one for one in self._known if one.subject == leaf.issuer]
+        return bool(named) and not any(_has_issued(one, leaf) and not self._is_out(one) for one in named)
 
     def ends(self) -> float | None:
         """Return when the first of the lists ends, in seconds since the epoch; None when there is none."""
-        return min((held.ends for held in self._held.values()), default=None)
+        last: dict[bytes, float] = {}
+        for held in self._held:  # one that the same authority has signed by a newer key stands in for it
+            last[held.issuer] = max(held.ends, last.get(held.issuer, held.ends))
+        return min(last.values(), default=None)
 
     def pem(self) -> bytes:
-        """Return the lists as they are held, to be kept over a restart."""
-        return b"".join(held.pem for held in self._held.values())
+        """Return the lists as they are held, and the authorities below roots, to be kept over a restart."""
+        below = (one.public_bytes(Encoding.PEM) for one in self._known if one.issuer != one.subject)
+        return b"".join([*(held.pem for held in self._held), *below])
 
     def __len__(self) -> int:
-        return sum(len(held.serials) for held in self._held.values())
+        return sum(map(len, self._serials.values()))
 
-    def _has(self, issuer: bytes, held: _Held) -> bool:
-        known = self._held.get(issuer)
-        return known is not None and known.number >= held.number
+    def _index(self) -> None:
+        """Make what is looked up of what is held; lists by who was taken back itself are let go."""
+        self._serials: dict[bytes, frozenset[int]] = {}
+        for held in self._held:
+            self._serials[held.issuer] = held.serials | self._serials.get(held.issuer, frozenset())
+        if lost := [held for held in self._held if self._is_out(held.signer)]:
+            self._held = [held for held in self._held if held not in lost]
+            self._index()
+            return
+        told = [(holder, held.issuer) for held in self._held for holder in held.holders]
+        self._keys: dict[bytes, frozenset[bytes]] = {}
+        for holder, issuer in (*told, *self._seen.items()):
+            self._keys[holder.key] = self._keys.get(holder.key, frozenset()) | {issuer}
+        self._agents = frozenset(name for holder in (*(one for one, _ in told), *self._seen) for name in holder.agents)
 
-    def _judge(self, revoked: x509.CertificateRevocationList, now: float) -> tuple[bytes, _Held]:
-        names = [one for one in self._authorities if one.subject == revoked.issuer]
-        if revoked.signature_algorithm_oid != _SIGNED or not any(_has_signed(one, revoked) for one in names):
+    def _is_out(self, authority: x509.Certificate) -> bool:
+        return self.is_revoked(numbered(authority))
+
+    def _is_new(self, one: _Held) -> bool:
+        return not self._is_out(one.signer) and not any(
+            _are_of_one(held, one) and held.number >= one.number for held in self._held
+        )
+
+    def _may_learn(self, one: x509.Certificate) -> bool:
+        """Whether a root of ours has made this an authority. Trust: it is a stranger's."""
+        if one in self._known or len(self.learned) >= limits.LAN_LEARNED_AUTHORITIES or self._is_out(one):
+            return False
+        if key_of(one) is None or one.signature_algorithm_oid != _SIGNED:
+            return False
+        roots = [root for root in self._known[: self._configured] if root.subject == root.issuer]
+        return _is_authority(one) and any(_has_issued(root, one) for root in roots)
+
+    def _judge(
+        self, revoked: x509.CertificateRevocationList, now: float, authorities: Sequence[x509.Certificate]
+    ) -> _Held:
+        named = [one for one in authorities if one.subject == revoked.issuer]
+        signer = next((one for one in named if _has_signed(one, revoked)), None)
+        if signer is None:
             raise _refusal("none of the authorities that are trusted here has signed it")
         if revoked.last_update_utc.timestamp() > now + _CLOCKS:
             raise _refusal(f"it is of {revoked.last_update_utc:%Y-%m-%d %H:%M} UTC, which is yet to come")
         if revoked.next_update_utc is None:
             raise _refusal("it does not say when it ends")
-        number = revoked.extensions.get_extension_for_class(x509.CRLNumber).value.crl_number
-        serials = frozenset(one.serial_number for one in revoked)
-        held = _Held(number, revoked.next_update_utc.timestamp(), serials, revoked.public_bytes(Encoding.PEM))
-        return revoked.issuer.public_bytes(), held
+        return _Held(
+            revoked.issuer.public_bytes(),
+            signer,
+            revoked.extensions.get_extension_for_class(x509.CRLNumber).value.crl_number,
+            revoked.next_update_utc.timestamp(),
+            frozenset(one.serial_number for one in revoked),
+            tuple(holder for one in revoked if (holder := read_holder(one)) is not None),
+            revoked.public_bytes(Encoding.PEM),
+        )
 
 
 def signed_at(data: bytes) -> float:
-    """Return when the first of the lists was signed, in seconds since the epoch; 0 when it cannot be read."""
+    """Return when the last of the lists was signed, in seconds since the epoch; 0 when it cannot be read."""
     try:
-        return min(one.last_update_utc.timestamp() for one in _split(data))
+        return max((one.last_update_utc.timestamp() for one in _split(data)), default=0.0)
     except ValueError:
         return 0.0
 
 
+def _are_of_one(held: _Held, other: _Held) -> bool:
+    return held.issuer == other.issuer and held.signer.public_key() == other.signer.public_key()
+
+
 def _has_signed(authority: x509.Certificate, revoked: x509.CertificateRevocationList) -> bool:
-    key = authority.public_key()
-    return key_of(authority) is not None and revoked.is_signature_valid(key)  # type: ignore[arg-type]  # it is P-256
+    if revoked.signature_algorithm_oid != _SIGNED or key_of(authority) is None:
+        return False
+    return revoked.is_signature_valid(authority.public_key())  # type: ignore[arg-type]  # it is P-256
+
+
+def _is_authority(certificate: x509.Certificate) -> bool:
+    try:
+        return certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+    except x509.ExtensionNotFound:
+        return False
+
+
+def _has_issued(authority: x509.Certificate, certificate: x509.Certificate) -> bool:
+    try:
+        certificate.verify_directly_issued_by(authority)
+    except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm):
+        return False
+    return True
 
 
 def _split(data: bytes) -> list[x509.CertificateRevocationList]:
     if _BEGIN not in data:
         return [x509.load_der_x509_crl(data)]
     return [x509.load_pem_x509_crl(_BEGIN + part) for part in data.split(_BEGIN)[1:]]
+
+
+def _certificates(data: bytes) -> Iterator[x509.Certificate]:
+    for part in data.split(_CERTIFICATE)[1:]:
+        yield x509.load_pem_x509_certificate(_CERTIFICATE + part)
 
 
 def _refusal(why: str) -> TrustError:

@@ -7,7 +7,7 @@ import stat
 
 import pytest
 
-from skillwire.adapters.files.authority_folder import PASSPHRASE
+from skillwire.adapters.files.authority_writing import PASSPHRASE
 from skillwire.adapters.files.lan_keys import LanKeys
 from skillwire.adapters.files.lan_trust import load_trust
 from skillwire.cli.main import run
@@ -55,7 +55,8 @@ def test_an_authority_is_made_once_with_keys_that_nobody_else_reads(told, place,
     assert stat.S_IMODE((place / "authority" / "center.key").stat().st_mode) == 0o600
     assert "CA_EXISTS" in told("ca", "init", "authority", status=6).err
     assert "CA_EXISTS" in told("ca", "init", "authority", "--dry-run", status=6).err
-    assert document("ca", "list", "authority")["certificates"] == []
+    [center] = document("ca", "list", "authority")["certificates"]
+    assert (center["authority"], center["issuer"], center["state"]) == ("example SkillCenter CA", None, "good")
     assert "nothing was issued" in told("ca", "list", "authority").err
 
 
@@ -127,11 +128,11 @@ def test_certificates_are_taken_back_by_name_or_number(told, document):
     told("ca", "issue", "authority", "--agent", "agent-002", "-o", "two", "-q")
     assert "would revoke agent-001" in told("ca", "revoke", "authority", "agent-001", "--dry-run").out
     states = [row["state"] for row in document("ca", "list", "authority")["certificates"]]
-    assert states == ["good", "good"]
+    assert states == ["good", "good", "good"]
     said = told("ca", "revoke", "authority", "agent-001")
     assert "revoked agent-001" in said.out
     assert "revocations.pem" in said.err
-    second = document("ca", "list", "authority")["certificates"][1]
+    second = document("ca", "list", "authority")["certificates"][2]
     assert document("ca", "revoke", "authority", second["serial"])["certificates"][0]["state"] == "revoked"
     assert told("ca", "list", "authority").out.count("revoked") == 2
     assert "CERTIFICATE_NOT_FOUND" in told("ca", "revoke", "authority", "agent-001", status=3).err
@@ -142,6 +143,6 @@ def test_a_rehearsal_issues_nothing(told, place, document):
     issued = document("ca", "issue", "authority", "--agent", "agent-001", "-o", "out", "--dry-run")
     assert issued["serial"] is None
     assert not (place / "out").exists()
-    assert document("ca", "list", "authority")["certificates"] == []
+    assert len(document("ca", "list", "authority")["certificates"]) == 1
     assert "CERTIFICATE_REQUEST" in told("ca", "issue", "authority", "-o", "out", status=1).err
     assert "CA_FOLDER" in told("ca", "list", "nosuch", status=3).err

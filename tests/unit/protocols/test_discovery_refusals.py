@@ -4,7 +4,7 @@ Each begins with a true one that is taken, so that the refusal is for the reason
 """
 
 import pytest
-from tests.support.certificates import NOW, Issuer, center, other_curve, root, serial
+from tests.support.certificates import NOW, Issuer, TakenBackNumbers, center, other_curve, root, serial
 from tests.support.datagrams import registration
 from tests.support.lan import OFFERS, REGISTRY, Lan
 
@@ -37,7 +37,7 @@ class World(Lan):
         chain = Chain(
             [root().certificate],
             [center().certificate],
-            is_revoked=lambda one: one.serial_number in self.revoked,
+            revocations=TakenBackNumbers(self.revoked),
             takes_strangers=strangers,
         )
         self.authority = ChainAuthority(chain)

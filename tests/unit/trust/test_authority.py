@@ -23,9 +23,10 @@ from skillwire.protocols.skill_discovery.messages import ChallengeResponse
 from skillwire.testing.virtual_clock import EPOCH
 from skillwire.trust.authority import CertificateAuthority
 from skillwire.trust.certificate_requests import Names, make_request, read_request
-from skillwire.trust.certificates import Chain, numbered
+from skillwire.trust.certificates import Chain
 from skillwire.trust.ecdsa import AGENT, new_key, self_signed
 from skillwire.trust.revocations import Revocations
+from skillwire.trust.taken_back import TakenBack, numbered
 
 DAY = 86_400.0
 
@@ -254,14 +255,14 @@ class TestRevocations:
         other = CertificateAuthority(key, world.root.issue_authority("Other CA", key.public_key(), EPOCH))
         known = Revocations([*world.authorities, other.certificate])
         leaf = world.identity("agent-001")
-        assert known.take(other.revocations({serial(leaf): EPOCH}, EPOCH, number=9), EPOCH)
+        assert known.take(other.revocations([TakenBack(serial(leaf), EPOCH)], EPOCH, number=9), EPOCH)
         assert not known.is_revoked(numbered(x509.load_der_x509_certificate(leaf.certificate)))
 
     def test_the_root_takes_an_authority_back(self):
         world = World(EPOCH)
         leaf = world.identity("agent-001")
         number = x509.load_der_x509_certificate(world.center.certificate).serial_number
-        bundle = world.revoke() + world.root.revocations({number: EPOCH}, EPOCH, number=1)
+        bundle = world.revoke() + world.root.revocations([TakenBack(number, EPOCH)], EPOCH, number=1)
         assert world.revocations.take(bundle, EPOCH)
         assert world.chain().judge(leaf.certificate, EPOCH) is None
 
@@ -280,7 +281,7 @@ class TestRevocations:
             x509.CertificateRevocationListBuilder().issuer_name(center.subject).last_update(at)
             .next_update(at + timedelta(days=1)).sign(world.center_key, hashes.SHA256()).public_bytes(Encoding.PEM)
         )  # fmt: skip
-        made = {serial(leaf): EPOCH}
+        made = [TakenBack(serial(leaf), EPOCH)]
         data = {
             "stranger": stranger.root.revocations(made, EPOCH, number=9),
             "same name": stranger.center.revocations(made, EPOCH, number=9),

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.support.certificates import NOW, Issuer, center, other_curve, root, serial
+from tests.support.certificates import NOW, Issuer, TakenBackNumbers, center, other_curve, root, serial
 
 from skillwire.testing.virtual_clock import EPOCH
 from skillwire.trust.certificates import Chain
@@ -44,7 +44,7 @@ def test_what_does_not_lead_to_the_root_now_is_refused(flaw):
     leaf = issuer.issue(agents=["agent-001"], key=key, start=start, days=days)
     revoked = {"revoked": {serial(leaf)}, "authority revoked": {serial(center())}}.get(flaw, set())
     known = [] if flaw == "intermediate missing" else [center().certificate]
-    against = Chain([root().certificate], known, is_revoked=lambda one: one.serial_number in revoked)
+    against = Chain([root().certificate], known, revocations=TakenBackNumbers(revoked))
     assert against.judge(leaf.certificate, EPOCH) is None
 
 

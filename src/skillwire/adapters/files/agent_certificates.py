@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 
+    from skillwire.trust.revocations import Revocations
+
 #: Of the life of a certificate, after which a new one is asked for. Spec: issue "7-day leaves renewed automatically".
 RENEWED_AFTER: Final = 2 / 3
 
@@ -23,10 +25,14 @@ def is_own(certificate: bytes) -> bool:
     return leaf.issuer == leaf.subject
 
 
-def is_due(certificate: bytes, now: float) -> bool:
-    """Whether so much of a certificate's life is over that it is time for a new one, at seconds since the epoch."""
+def is_due(certificate: bytes, now: float, revocations: Revocations | None = None) -> bool:
+    """Whether it is time for a new certificate, at seconds since the epoch.
+
+    So it is when much of its life is over, and at once when the SkillCenter CA that has issued it was taken back.
+    """
     begins, ends = life_of(certificate)
-    return now >= begins + (ends - begins) * RENEWED_AFTER
+    is_old = now >= begins + (ends - begins) * RENEWED_AFTER
+    return is_old or (revocations is not None and revocations.is_orphan(certificate))
 
 
 def life_of(certificate: bytes) -> tuple[float, float]:
@@ -63,3 +69,11 @@ def serial_of(certificate: bytes) -> str:
     from cryptography import x509  # noqa: PLC0415 - same
 
     return f"{x509.load_der_x509_certificate(certificate).serial_number:x}"
+
+
+def name_of(certificate: bytes) -> str:
+    """Return the common name in a certificate, DER; empty when it has none."""
+    from cryptography import x509  # noqa: PLC0415 - same
+
+    names = x509.load_der_x509_certificate(certificate).subject.get_attributes_for_oid(x509.NameOID.COMMON_NAME)
+    return str(names[0].value) if names else ""

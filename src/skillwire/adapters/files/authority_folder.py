@@ -1,63 +1,44 @@
 """The folder of a certificate authority: ``root.pem``, ``root.key``, ``center.pem``, ``center.key``, and its book.
 
-The root certifies the SkillCenter CA and is not needed after that: ``root.key`` may be put away, off the machine. The
-SkillCenter CA issues to agents and skills. ``issued.json`` says what it has issued and taken back, and
-``revocations.pem`` is the signed list of that, to be given to anybody, as both certificates are. Keys are for their
-owner alone, and encrypted when ``SKILLWIRE_CA_PASSPHRASE`` is set. Spec: SDP §10.2; specs §3.
+The root certifies the SkillCenter CA, and its key is needed again only to renew that one or to take it back:
+``root.key`` may be put away, off the machine. The SkillCenter CA issues to agents and skills; when it is renewed the
+new one has its name and another key, ``center.pem`` holds both as long as both are good, and the old key is gone. So
+the new one's list stands for what the old one has issued. ``revocations.pem`` is for everybody, as both certificates
+are: the signed lists of what was taken back, and the certificates of the SkillCenter CAs that are good. Keys are for
+their owner alone, and encrypted when ``SKILLWIRE_CA_PASSPHRASE`` is set. Spec: SDP §10.2; specs §3;
+docs/decisions/0035.
 """
 
 from __future__ import annotations
 
-import json
-import os
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
-from skillwire.adapters.files.agent_certificates import life_of, serial_of
-from skillwire.adapters.files.atomic import storage_errors, write_atomically
-from skillwire.adapters.files.locks import release_lock, take_lock
+from skillwire.adapters.files.agent_certificates import belongs, life_of, name_of, serial_of
+from skillwire.adapters.files.atomic import storage_errors
+from skillwire.adapters.files.authority_book import Book, IssuedRow
+from skillwire.adapters.files.authority_writing import (
+    add_center,
+    alone,
+    is_in_force,
+    keep,
+    passphrase,
+    publish,
+    taking_back,
+)
 from skillwire.adapters.files.trust_files import certificate_pem, private_pem, read_certificates, read_private_key
-from skillwire.errors import ConflictError, NotFoundError, Place, StorageError, TrustError, UsageError
+from skillwire.errors import ConflictError, NotFoundError, Place, StorageError, TrustError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
 
     from skillwire.trust.authority import CertificateAuthority
     from skillwire.trust.certificate_requests import Names
-    from skillwire.trust.certificates import Chain
+    from skillwire.trust.certificates import Certified
 
-PASSPHRASE: Final = "SKILLWIRE_CA_PASSPHRASE"  # noqa: S105 - the name of the variable
-#: Seconds that a certificate stays in the book after its end; nobody has to be told of it any more.
-_KEPT: Final = 30 * 86_400.0
 _LIST_KEPT: Final = 86_400.0  # that a list is given out before the next one is signed
-_SHORTEST_PASSPHRASE: Final = 8
-
-
-class IssuedRow(NamedTuple):
-    """One certificate that was issued. Moments are seconds since the epoch.
-
-    Args:
-        serial: its number, in hexadecimal.
-        agents: that it is for.
-        skills: that it is for.
-        hosts: that its holder may announce.
-        issued: when.
-        ends: when.
-        revoked: when it was taken back; None when it was not.
-        renews: the serial number of the certificate that asked for it; empty when a person did.
-    """
-
-    serial: str
-    agents: tuple[str, ...]
-    skills: tuple[str, ...]
-    hosts: tuple[str, ...]
-    issued: float
-    ends: float
-    revoked: float | None = None
-    renews: str = ""
 
 
 class AuthorityFolder:
@@ -75,11 +56,16 @@ class AuthorityFolder:
         self.folder = folder
         self.root_file, self.center_file = folder / "root.pem", folder / "center.pem"
         self.revocations_file = folder / "revocations.pem"
-        self._book_file = folder / "issued.json"
+        self._center_key, self._book_file = folder / "center.key", folder / "issued.json"
         if not self.center_file.is_file() or not self.root_file.is_file():
             raise _missing(folder)
-        self.root, self.center = read_certificates([self.root_file, self.center_file])
-        self._authority: CertificateAuthority | None = None
+        [self.root] = read_certificates([self.root_file])
+        self._signer_of: tuple[object, CertificateAuthority] | None = None
+
+    @property
+    def centers(self) -> Sequence[bytes]:
+        """The certificates of the SkillCenter CAs that are good, DER; the one that issues comes first."""
+        return read_certificates([self.center_file])
 
     @classmethod
     def create(cls, folder: Path, name: str, now: float) -> AuthorityFolder:
@@ -90,27 +76,20 @@ class AuthorityFolder:
             StorageError: ``STORAGE``. UsageError: ``USAGE`` for a passphrase that is too short.
             ValidationError: ``CERTIFICATE_REQUEST`` for a name that it cannot have.
         """
-        from skillwire.trust.authority import CertificateAuthority, new_root  # noqa: PLC0415 - loads cryptography
+        from skillwire.trust.authority import new_root  # noqa: PLC0415 - loads cryptography
         from skillwire.trust.ecdsa import new_key  # noqa: PLC0415 - same
 
-        secret = passphrase()
-        root_key, center_key = new_key(), new_key()
+        secret, root_key = passphrase(), new_key()
         root = new_root(f"{name} Root CA", root_key, now)
-        center = CertificateAuthority(
-            center_key, root.issue_authority(f"{name} SkillCenter CA", center_key.public_key(), now)
-        )
         with storage_errors(folder):
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with _alone(folder):
+        with alone(folder):
             there = [one for one in ("root.pem", "root.key", "center.pem", "center.key") if (folder / one).exists()]
             if there:
                 raise ConflictError("CA_EXISTS", f"it holds {' and '.join(there)}", place=Place(str(folder)))
-            _keep(folder / "root.key", private_pem(root_key, secret), mode=0o600)
-            _keep(folder / "center.key", private_pem(center_key, secret), mode=0o600)
-            _keep(folder / "root.pem", certificate_pem(root.certificate))
-            _keep(folder / "revocations.pem", center.revocations({}, now, number=1))
-            _keep(folder / "issued.json", _encode([], 1), mode=0o600)
-            _keep(folder / "center.pem", certificate_pem(center.certificate))
+            keep(folder / "root.key", private_pem(root_key, secret), mode=0o600)
+            keep(folder / "root.pem", certificate_pem(root.certificate))
+            add_center(folder, root, f"{name} SkillCenter CA", Book(), now)
         return cls(folder)
 
     def issue(
@@ -121,20 +100,26 @@ class AuthorityFolder:
         Raises:
             NotFoundError: ``CA_FOLDER`` when the key was put away. TrustError: ``CA_PASSPHRASE``.
             StorageError: ``LAN_KEYS``, ``STORAGE``.
-            TrustError: ``CERTIFICATE_REFUSED`` when the certificate that asks was taken back meanwhile.
+            TrustError: ``CERTIFICATE_REFUSED`` when the key, or the certificate that asks, was taken back.
             ValidationError: ``CERTIFICATE_REQUEST``.
         """
-        from skillwire.trust.authority import LEAF_DAYS  # noqa: PLC0415 - same
+        from skillwire.trust.authority import LEAF_DAYS  # noqa: PLC0415 - only to issue
+        from skillwire.trust.ecdsa import digest_of  # noqa: PLC0415 - same
 
-        names = names.check()
-        leaf = self._signer().issue(names, key, now, days=LEAF_DAYS if days is None else days)
-        row = IssuedRow(serial_of(leaf), *names, now, life_of(leaf)[1], renews=renews)
-        with _alone(self.folder):
-            rows, number = self._read()
-            if any(one.serial == renews and one.revoked for one in rows):
+        names, digest = names.check(), digest_of(key).hex()
+        self._signer()
+        with alone(self.folder):
+            signer, book = self._signer(), self.book()
+            asks = book.row(renews)
+            if asks is not None and asks.revoked is not None:
                 raise TrustError("CERTIFICATE_REFUSED", "the certificate that asks for it was taken back")
-            kept = [one for one in rows if one.ends > now - _KEPT]
-            _keep(self._book_file, _encode([*kept, row], number), mode=0o600)
+            if book.is_key_revoked(digest):
+                fix = "Have the agent make another one: skillwire key new --replace."
+                raise TrustError("CERTIFICATE_REFUSED", "a certificate of this key was taken back", fix=fix)
+            leaf = signer.issue(names, key, now, days=LEAF_DAYS if days is None else days)
+            issuer = serial_of(signer.certificate)
+            row = IssuedRow(serial_of(leaf), *names, now, life_of(leaf)[1], digest, issuer, renews=renews)
+            keep(self._book_file, book.adding(row, now).encode(), mode=0o600)
         return leaf
 
     def certify(self, agent_id: str, names: Names, key: EllipticCurvePublicKey, now: float) -> bytes:
@@ -143,53 +128,81 @@ class AuthorityFolder:
         Raises:
             TrustError: ``CERTIFICATE_REFUSED`` when its last one was taken back: then a person has to issue another.
         """
-        rows = [row for row in self.all() if agent_id in row.agents]
+        rows = [row for row in self.book().rows if agent_id in row.agents]
         if rows and rows[-1].revoked:
             raise TrustError("CERTIFICATE_REFUSED", f"the certificate of {agent_id} was taken back")
         return self.issue(names, key, now, renews=rows[-1].serial if rows else "")
 
-    def all(self) -> Sequence[IssuedRow]:
-        """Return what was issued, oldest first."""
-        return self._read()[0]
-
     def find(self, which: str, now: float) -> list[IssuedRow]:
-        """Return the certificates with a serial number, or those of an agent or a skill that are good at ``now``.
-
-        Those that are good and were renewed from them are among them: whoever held the one has them, too.
+        """Return what :meth:`revoke` takes back.
 
         Raises:
-            NotFoundError: ``CERTIFICATE_NOT_FOUND``.
+            NotFoundError: ``CERTIFICATE_NOT_FOUND``. ConflictError: ``CA_IN_USE``. StorageError: ``STORAGE``.
         """
-        return self._find(self.all(), which, now)
+        return self._find(self.book(), which, now)
 
-    def _find(self, rows: Sequence[IssuedRow], which: str, now: float) -> list[IssuedRow]:
-        wanted = which.lower().replace(":", "")
-        found = [row for row in rows if row.serial == wanted]
-        if not found:
-            found = [row for row in rows if which in (*row.agents, *row.skills) and row.ends > now and not row.revoked]
-        if not found:
-            message = f"none that is good has the serial number or name {ascii(which)[:80]}"
-            raise NotFoundError("CERTIFICATE_NOT_FOUND", message, place=Place(str(self.folder)))
-        return _with_renewed(rows, found, now)
+    def revoke(self, which: str, now: float, *, root_key: Path | None = None) -> list[IssuedRow]:
+        """Take certificates back, and sign the list that says so.
 
-    def revoke(self, which: str, now: float) -> list[IssuedRow]:
-        """Take certificates back, see :meth:`find`, and sign the list that says so.
+        Args:
+            which: the serial number of a certificate, or an agent or a skill, of which all that are good are meant;
+                with them go those of the same key, and those that were renewed from them. Of a SkillCenter CA what it
+                has issued counts no more; its row comes first.
+            now: seconds since the epoch.
+            root_key: file of the root's key, for a SkillCenter CA; ``root.key`` of the folder unless given.
 
         Raises:
             NotFoundError: ``CERTIFICATE_NOT_FOUND``, ``CA_FOLDER``. TrustError: ``CA_PASSPHRASE``.
+            ConflictError: ``CA_IN_USE`` for the SkillCenter CA that issues: it has to be renewed first.
             StorageError: ``LAN_KEYS``, ``STORAGE``.
         """
-        self.find(which, now)
+        first = self.find(which, now)[0]
         self._signer()
-        with _alone(self.folder):
-            rows, number = self._read()
-            serials = {row.serial for row in self._find(rows, which, now)}  # with what was renewed a moment ago
-            rows = [row._replace(revoked=now) if row.serial in serials and not row.revoked else row for row in rows]
-            self._sign_list(rows, number + 1, now)
-        return [row for row in rows if row.serial in serials]
+        root = self._root_signer(root_key) if first.authority else None
+        with alone(self.folder):
+            book = self.book()
+            rows = self._find(book, which, now)  # with what was renewed a moment ago
+            if root is None:
+                book = book.revoking((row.serial for row in rows), now)
+            else:
+                book = taking_back(book.revoking([first.serial], now), root, now)
+            self._sign_list(book, now)
+            if root is not None:
+                good = [one for one in self.centers if is_in_force(one, book, now)]
+                keep(self.center_file, b"".join(map(certificate_pem, good)))
+        serials = {row.serial for row in rows}
+        return [row for row in book.rows if row.serial in serials]
+
+    def renew(self, now: float, *, root_key: Path | None = None) -> IssuedRow:
+        """Make another SkillCenter CA of the same name under the same root; it issues from now on. Return its row.
+
+        What the one before has issued stays good until it ends, or that one is taken back.
+
+        Args:
+            now: seconds since the epoch.
+            root_key: file of the root's key; ``root.key`` of the folder unless given.
+
+        Raises:
+            NotFoundError: ``CA_FOLDER``. TrustError: ``CA_PASSPHRASE``. StorageError: ``LAN_KEYS``, ``STORAGE``.
+            ValidationError: ``CERTIFICATE_REQUEST`` when the root has ended.
+        """
+        root = self._root_signer(root_key)
+        with alone(self.folder):
+            book = self.book()
+            centers = self.centers
+            older = [one for one in centers if is_in_force(one, book, now)]
+            return add_center(self.folder, root, name_of(centers[0]), book, now, older=older)
+
+    def check_root_key(self, root_key: Path | None = None) -> None:
+        """Make sure that the root's key is at hand, as :meth:`renew` and :meth:`revoke` do.
+
+        Raises:
+            NotFoundError: ``CA_FOLDER``. TrustError: ``CA_PASSPHRASE``. StorageError: ``LAN_KEYS``, ``STORAGE``.
+        """
+        self._root_signer(root_key)
 
     def revocations(self, now: float) -> bytes:
-        """Return the signed list, PEM, which is signed anew each day.
+        """Return the signed lists, PEM, of which that of the SkillCenter CA is signed anew each day.
 
         Raises:
             NotFoundError: ``CA_FOLDER``. TrustError: ``CA_PASSPHRASE``. StorageError: ``LAN_KEYS``, ``STORAGE``.
@@ -201,49 +214,95 @@ class AuthorityFolder:
         if abs(now - signed_at(found)) <= _LIST_KEPT:
             return found
         self._signer()
-        with _alone(self.folder):
-            rows, number = self._read()
-            self._sign_list(rows, number + 1, now)
+        with alone(self.folder):
+            self._sign_list(self.book(), now)
         with storage_errors(self.revocations_file):
             return self.revocations_file.read_bytes()
 
-    def chain(self) -> Chain:
-        """Return what certificates of this authority are held against, with all that is taken back by now."""
-        from skillwire.trust.certificates import Chain  # noqa: PLC0415 - loads cryptography
+    def judge(self, certificate: bytes, now: float) -> Certified | None:
+        """Return whom a certificate is for that this authority has issued, that is good and was not taken back.
 
-        revoked = {row.serial for row in self.all() if row.revoked}
-        return Chain(
-            [self.root],
-            [self.center],
-            is_revoked=lambda one: f"{one.serial_number:x}" in revoked,
-            takes_strangers=False,
-        )
+        The book says so, not the chain: of a SkillCenter CA that was taken back somebody else may have the key, and
+        what is in the book counts for a new certificate all the same. None is for all others. Trust: it is a
+        stranger's.
 
-    def _sign_list(self, rows: list[IssuedRow], number: int, now: float) -> None:
-        serials = {int(row.serial, 16): row.revoked for row in rows if row.revoked and row.ends > now - _KEPT}
-        signed = self._signer().revocations(serials, now, number=number)
-        _keep(self._book_file, _encode(rows, number), mode=0o600)  # first: what is revoked stays so, signed or not yet
-        _keep(self.revocations_file, signed)
+        Raises:
+            StorageError: ``STORAGE``.
+        """
+        from skillwire.trust.certificates import Certified, read_leaf  # noqa: PLC0415 - loads cryptography
 
-    def _signer(self) -> CertificateAuthority:
-        from skillwire.trust.authority import CertificateAuthority  # noqa: PLC0415 - loads cryptography
+        leaf = read_leaf(certificate)
+        row = None if leaf is None else self.book().row(f"{leaf.serial_number:x}")
+        if leaf is None or row is None or row.key != leaf.key.digest.hex():
+            return None
+        if row.authority or row.revoked is not None or row.ends <= now:
+            return None
+        names = frozenset(row.agents), frozenset(row.skills), frozenset(row.hosts)
+        return Certified(leaf.key, True, *names, row.ends)
 
-        if self._authority is None:
-            path = self.folder / "center.key"
-            if not path.exists():
-                raise _missing(path)
-            self._authority = CertificateAuthority(read_private_key(path, passphrase()), self.center)
-        return self._authority
+    def is_orphan(self, certificate: bytes) -> bool:
+        """Whether the SkillCenter CA that has issued a certificate was taken back, so that it counts nowhere."""
+        book = self.book()
+        row = book.row(serial_of(certificate))
+        return row is not None and row.revoked is None and book.revoked_at(row) is not None
 
-    def _read(self) -> tuple[list[IssuedRow], int]:
+    def book(self) -> Book:
+        """Return what was issued and taken back.
+
+        Raises:
+            StorageError: ``STORAGE``.
+        """
         with storage_errors(self._book_file):
             data = self._book_file.read_bytes()
         try:
-            document = json.loads(data)
-            return [_row(one) for one in document["certificates"]], int(document["number"])
+            return Book.decode(data)
         except (ValueError, KeyError, TypeError) as error:
             place = Place(str(self._book_file))
             raise StorageError("STORAGE", "it is damaged; restore it from a copy", place=place) from error
+
+    def _find(self, book: Book, which: str, now: float) -> list[IssuedRow]:
+        found = book.find(which, now)
+        if not found:
+            message = f"none that is good has the serial number or name {ascii(which)[:80]}"
+            raise NotFoundError("CERTIFICATE_NOT_FOUND", message, place=Place(str(self.folder)))
+        if not found[0].authority:
+            return found
+        if found[0].serial == serial_of(self.centers[0]):
+            place, fix = Place(str(self.center_file)), f"Make the next one first: skillwire ca renew {self.folder}"
+            raise ConflictError("CA_IN_USE", "it is the one that issues", place=place, fix=fix)
+        return [found[0], *book.of_issuer(found[0].serial, now)]
+
+    def _sign_list(self, book: Book, now: float) -> None:
+        good = [one for one in self.centers if is_in_force(one, book, now)]
+        publish(self.folder, self._signer(), book, good, now)
+
+    def _signer(self) -> CertificateAuthority:
+        """Return the SkillCenter CA that issues; it may have been renewed since the last time."""
+        from skillwire.trust.authority import CertificateAuthority  # noqa: PLC0415 - loads cryptography
+
+        if not self._center_key.exists():
+            raise _missing(self._center_key)
+        stamps = [(found.st_mtime_ns, found.st_ino) for found in (self._center_key.stat(), self.center_file.stat())]
+        if self._signer_of is None or self._signer_of[0] != stamps:
+            key, center = read_private_key(self._center_key, passphrase()), self.centers[0]
+            if not belongs(center, key):
+                fix = f"A renewal was broken off; do it once more: skillwire ca renew {self.folder}"
+                message = "it is not the key of center.pem"
+                raise StorageError("LAN_KEYS", message, place=Place(str(self._center_key)), fix=fix)
+            self._signer_of = stamps, CertificateAuthority(key, center)
+        return self._signer_of[1]
+
+    def _root_signer(self, file: Path | None) -> CertificateAuthority:
+        from skillwire.trust.authority import CertificateAuthority  # noqa: PLC0415 - loads cryptography
+
+        path = self.folder / "root.key" if file is None else file
+        if not path.exists():
+            fix = "Bring the root's key back for this, and put it away again: --root-key FILE."
+            raise NotFoundError("CA_FOLDER", "the root's key is not there", place=Place(str(path)), fix=fix)
+        key = read_private_key(path, passphrase())
+        if not belongs(self.root, key):
+            raise StorageError("LAN_KEYS", "it is not the key of root.pem", place=Place(str(path)))
+        return CertificateAuthority(key, self.root)
 
 
 def is_authority(folder: Path) -> bool:
@@ -251,55 +310,5 @@ def is_authority(folder: Path) -> bool:
     return (folder / "center.pem").is_file() and (folder / "root.pem").is_file()
 
 
-def passphrase() -> bytes | None:
-    """Return the passphrase of the authority's keys; None when there is none.
-
-    Raises:
-        UsageError: ``USAGE`` when it is too short to be one.
-    """
-    text = os.environ.get(PASSPHRASE, "")
-    if text and len(text) < _SHORTEST_PASSPHRASE:
-        fix = f"Give at least {_SHORTEST_PASSPHRASE} characters, or unset it."
-        raise UsageError("USAGE", f"{PASSPHRASE} is too short for a passphrase", fix=fix)
-    return text.encode() or None
-
-
-def _with_renewed(rows: Sequence[IssuedRow], found: Sequence[IssuedRow], now: float) -> list[IssuedRow]:
-    """Return what was found, and what is good at ``now`` of all that was renewed from it, oldest first."""
-    wanted = {row.serial for row in found}
-    line = set(wanted)
-    for row in rows:  # what renews stands behind what it renews
-        if row.renews in line:
-            line.add(row.serial)
-            if row.ends > now and not row.revoked:
-                wanted.add(row.serial)
-    return [row for row in rows if row.serial in wanted]
-
-
 def _missing(path: Path) -> NotFoundError:
     return NotFoundError("CA_FOLDER", "there is no certificate authority", place=Place(str(path)))
-
-
-def _keep(path: Path, content: bytes, *, mode: int = 0o644) -> None:
-    write_atomically(path, content, mode=mode, durable=True)
-
-
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Keep other processes from changing the book meanwhile."""
-    lock = folder / ".lock"
-    handle = take_lock(lock, wait=True)
-    try:
-        yield
-    finally:
-        release_lock(handle, lock)
-
-
-def _encode(rows: list[IssuedRow], number: int) -> bytes:
-    document = {"number": number, "certificates": [row._asdict() for row in rows]}
-    return json.dumps(document, indent=1).encode() + b"\n"
-
-
-def _row(one: dict[str, Any]) -> IssuedRow:
-    lists = {name: tuple(one[name]) for name in ("agents", "skills", "hosts")}
-    return IssuedRow(**{**one, **lists})

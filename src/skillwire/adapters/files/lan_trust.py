@@ -22,7 +22,7 @@ from skillwire.errors import SkillwireError, TrustError, ValidationError
 from skillwire.protocols.skill_discovery.identity import GroupKey
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 
@@ -41,7 +41,8 @@ class LanTrust(NamedTuple):
         keys: where its key lies; None with a group key.
         revocations: what was taken back; new lists count from the next message on.
         notes: what is not as it should be, for people.
-        authorities: the certificates that are trusted, and those between them and leaves, DER.
+        authorities: the certificates that are trusted, and those between them and leaves, DER; those that are learned
+            are added to it.
     """
 
     identity: Identity
@@ -50,7 +51,7 @@ class LanTrust(NamedTuple):
     keys: LanKeys | None = None
     revocations: Revocations | None = None
     notes: tuple[str, ...] = ()
-    authorities: tuple[bytes, ...] = ()
+    authorities: Sequence[bytes] = ()
 
 
 def load_trust(settings: LanSettings, *, folder: Path | None = None, now: float | None = None) -> LanTrust:
@@ -80,15 +81,15 @@ def load_trust(settings: LanSettings, *, folder: Path | None = None, now: float 
     local = local_authority(settings)
     roots, intermediates = read_certificates(settings.roots), read_certificates(settings.intermediates)
     if local and not roots:
-        roots, intermediates = [local.root], [local.center, *intermediates]
+        roots, intermediates = [local.root], [*local.centers, *intermediates]
     revocations = Revocations([*roots, *intermediates])
     files = [one for one in settings.revocations if "://" not in one]
     files += [str(local.revocations_file)] if local and not settings.revocations else []
     notes = list(_load_revocations(revocations, files, keys, now))
-    authority = ChainAuthority(Chain(roots, intermediates, is_revoked=revocations.is_revoked))
+    authority = ChainAuthority(Chain(roots, intermediates, revocations=revocations))
     agent_id = settings.agent_id or keys.agent_id()
     key, certificate = keys.key(), keys.certificate()
-    if local and (certificate is None or is_own(certificate) or is_due(certificate, now)):
+    if local and (certificate is None or is_own(certificate) or is_due(certificate, now, revocations)):
         try:
             certificate = local.certify(agent_id, Names((agent_id,)), key.public_key(), now)
             keys.keep_certificate(certificate)
@@ -99,8 +100,8 @@ def load_trust(settings: LanSettings, *, folder: Path | None = None, now: float 
     else:
         agent_id, certificate, note = _certified(key, certificate, settings.agent_id, agent_id, now)
         notes += [note] if note else []
-    identity, trusted = EcdsaIdentity(key, certificate), (*roots, *intermediates)
-    return LanTrust(identity, authority, agent_id, keys, revocations, tuple(notes), trusted)
+    identity = EcdsaIdentity(key, certificate)
+    return LanTrust(identity, authority, agent_id, keys, revocations, tuple(notes), revocations.authorities)
 
 
 def local_authority(settings: LanSettings) -> AuthorityFolder | None:

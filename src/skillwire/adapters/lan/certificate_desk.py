@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 _JSON: Final = "application/json"
 _PEM: Final = "application/x-pem-file"
 #: Of its life, that must be over before a certificate is renewed: agents ask after two thirds, and clocks differ. A
-#: fresh one renews nothing, or whoever has one could fill the book with it.
+#: fresh one renews nothing, or whoever has one could fill the book with it; but for one of a SkillCenter CA that was
+#: taken back, which counts no more.
 _RENEWED_FROM: Final = 1 / 2
 #: Renewals within an hour for the same names, whatever certificate asks: an answer may be lost.
 _RENEWALS: Final = 4
@@ -53,10 +54,10 @@ class CertificateDesk:
         """Answer a question for a new certificate. It reads and writes files. Trust: the question is a stranger's."""
         now = self._clock()
         try:
-            asked = judge_renewal(body, self._folder.chain, now)
-            if not _may_be_renewed(asked.certificate, now):
+            asked = judge_renewal(body, self._folder.judge, now)
+            if not (_may_be_renewed(asked.certificate, now) or self._folder.is_orphan(asked.certificate)):
                 return _problem(429, TrustError("CERTIFICATE_REFUSED", "it is good for long; ask when it ends soon"))
-            lately = [row for row in self._folder.all() if row.renews and row.issued > now - _HOUR]
+            lately = [row for row in self._folder.book().rows if row.renews and row.issued > now - _HOUR]
             if sum((row.agents, row.skills, row.hosts) == asked.names.check() for row in lately) >= _RENEWALS:
                 return _problem(429, TrustError("CERTIFICATE_REFUSED", "it was renewed often enough; try in an hour"))
             issued = self._folder.issue(asked.names, asked.key, now, renews=serial_of(asked.certificate))

@@ -1,15 +1,17 @@
 """An agent's certificate stays good: at two thirds of its life, and at the start, a new one is had in its place.
 
-A certificate of an authority is renewed by the server that holds it, or by the authority's folder when that is here;
-one by the agent's own key is made anew. The key stays, so that others, who know it, see nothing of it. A new
-certificate is taken when it is for our key and our name and leads to a root of ours, and the old one serves until then.
-What fails is tried again, later and later, and said. Spec: SDP §10.2.
+It is had at once when the SkillCenter CA that has issued it was taken back. A certificate of an authority is renewed by
+the server that holds it, or by the authority's folder when that is here; one by the agent's own key is made anew. The
+key stays, so that others, who know it, see nothing of it. A new certificate is taken when it is for our key and our
+name and leads to a root of ours, and the old one serves until then. What fails is tried again, later and later, and
+said. Spec: SDP §10.2.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import suppress
 from random import SystemRandom
 from typing import TYPE_CHECKING, Final
 
@@ -69,6 +71,7 @@ class Renewal:
         self._first_pause = first_pause
         self._look = look
         self._random = SystemRandom()
+        self._is_awake = asyncio.Event()
 
     async def run(self) -> None:
         """Renew whenever it is time, until this is cancelled."""
@@ -80,11 +83,21 @@ class Renewal:
                 if str(error) != told:
                     told = str(error)
                     self._tell(f"our certificate is not renewed: {told}")
-                await asyncio.sleep(pause * self._random.uniform(0.8, 1.2))
+                await self._wait(pause * self._random.uniform(0.8, 1.2))
                 pause = min(2 * pause, _LONGEST_PAUSE)
             else:
                 pause, told = self._first_pause, ""
-                await asyncio.sleep(self._look * self._random.uniform(0.8, 1.0))
+                await self._wait(self._look * self._random.uniform(0.8, 1.0))
+
+    def wake(self) -> None:
+        """Have it looked at now whether it is time: something was taken back, or a SkillCenter CA is new."""
+        self._is_awake.set()
+
+    async def _wait(self, seconds: float) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._is_awake.wait()
+        self._is_awake.clear()
 
     async def renew(self) -> bool:
         """Renew the certificate if it is time; return whether there is a new one.
@@ -97,13 +110,14 @@ class Renewal:
         if not isinstance(identity, EcdsaIdentity):
             return False
         current = identity.certificate
+        revoked = self._trust.revocations
         kept = keys.certificate() if keys is not None else None
         if kept is not None and kept != current and belongs(kept, identity.key) and not is_own(kept):
-            if not is_due(kept, now):  # somebody has installed it
+            if not is_due(kept, now, revoked):  # somebody has installed it
                 identity.certificate = self._good(kept, now)
                 return True
             current = kept
-        if not is_own(current) and not is_due(current, now):
+        if not is_own(current) and not is_due(current, now, revoked):
             return False
         fresh = await self._fresh(EcdsaIdentity(identity.key, current), now)
         if fresh is None:

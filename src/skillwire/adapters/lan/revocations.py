@@ -1,5 +1,7 @@
 """What was taken back is known soon: signed lists from files, from URLs, and from whoever renews our certificate.
 
+With them come SkillCenter CAs that are new, and are known as soon.
+
 A file is looked at every few seconds and a URL every few minutes. What is taken is kept over a restart. When a list
 cannot be had, or is no good, the last good one stays in force, and it is said; so it is when one has ended, since who
 keeps the newer one from us is seen by nothing else. Lists are signed, so it does not matter which way they come.
@@ -102,10 +104,16 @@ class RevocationRefresh:
         return is_new
 
     def _tell_own(self) -> None:
-        """Say when it is we whose certificate was taken back."""
+        """Say when it is we whose certificate was taken back, or the SkillCenter CA that has issued it."""
         trust = self._trust
         certificate = trust.identity.certificate
-        if certificate and trust.authority.judge(trust.agent_id, certificate, self._clock()) is None:
+        if not certificate or trust.revocations is None:
+            return
+        if trust.revocations.is_orphan(certificate):
+            self._say(
+                "own", "the SkillCenter CA of our certificate was taken back: others refuse us until it is renewed"
+            )
+        elif trust.authority.judge(trust.agent_id, certificate, self._clock()) is None:
             self._say("own", "our own certificate was taken back: others refuse us until another one is installed")
 
     async def _read(self, source: str) -> bytes | None:

@@ -16,7 +16,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 from skillwire import limits
-from skillwire.adapters.lan.secrets_tls import load_identity, server_context
+from skillwire.adapters.lan.secrets_tls import load_authorities, load_identity, server_context
 from skillwire.errors import SkillwireError, TrustError
 from skillwire.protocols.skill_discovery.connection_secrets import (
     ConnectionSecret,
@@ -52,7 +52,7 @@ class SecretsServer:
     Args:
         identity: of the provider; a certificate that is renewed is shown from then on.
         authority: judges who asks.
-        authorities: certificates that a client's leads to, roots and those below them, DER.
+        authorities: certificates that a client's leads to, roots and those below them, DER; more may be added.
         give: returns the key for a request whose sender is proven and that comes from a host, None for a skill that is
             not here; it is called in several threads, and raises TrustError to refuse.
         use_unverified: whether agents are given keys that nobody certified.
@@ -79,6 +79,7 @@ class SecretsServer:
         self._clock = clock
         self._context: ssl.SSLContext | None = None
         self._shown = b""
+        self._asked_for = 0  # how many of the authorities clients are told of
         self._listeners: list[socket.socket] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._accepting: asyncio.Task[None] | None = None
@@ -91,6 +92,7 @@ class SecretsServer:
             OSError: the port is taken, or the address is none of ours.
         """
         self._context = server_context(self._identity, self._authorities)
+        self._asked_for = len(self._authorities)
         self._shown = self._identity.certificate
         family = socket.AF_INET if "." in host else socket.AF_INET6
         try:
@@ -173,6 +175,9 @@ class SecretsServer:
         if self._shown != self._identity.certificate:
             self._shown = self._identity.certificate
             load_identity(self._context, self._identity)
+        if self._asked_for != len(self._authorities):
+            load_authorities(self._context, self._authorities[self._asked_for :])
+            self._asked_for = len(self._authorities)
         reader = asyncio.StreamReader(limit=limits.LAN_SECRET_BYTES)
         protocol = asyncio.StreamReaderProtocol(reader)
         transport, _ = await loop.connect_accepted_socket(

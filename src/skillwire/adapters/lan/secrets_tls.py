@@ -31,9 +31,7 @@ def server_context(identity: EcdsaIdentity, authorities: Sequence[bytes]) -> ssl
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.num_tickets = 0
-    if authorities:
-        context.load_verify_locations(cadata="".join(certificate_pem(one).decode("ascii") for one in authorities))
-        context.verify_mode = ssl.CERT_OPTIONAL
+    load_authorities(context, authorities)
     return _ours(context, identity)
 
 
@@ -51,6 +49,13 @@ def client_context(identity: EcdsaIdentity, *, shows_certificate: bool) -> ssl.S
         context.minimum_version = ssl.TLSVersion.TLSv1_3
         return context
     return _ours(context, identity)
+
+
+def load_authorities(context: ssl.SSLContext, authorities: Sequence[bytes]) -> None:
+    """Have certificates of clients asked for that lead to one of these, or to one of before."""
+    if authorities:
+        context.load_verify_locations(cadata="".join(certificate_pem(one).decode("ascii") for one in authorities))
+        context.verify_mode = ssl.CERT_OPTIONAL
 
 
 def load_identity(context: ssl.SSLContext, identity: EcdsaIdentity) -> None:

@@ -36,7 +36,8 @@ class Upkeep:
     def __init__(self, trust: LanTrust, settings: LanSettings, on_revoked: Callable[[], object]) -> None:
         self.notes: list[str] = list(trust.notes)
         self.renewal = Renewal(trust, settings, tell=self._tell)
-        self.refresh = RevocationRefresh(trust, settings, on_revoked, tell=self._tell)
+        self._on_revoked = on_revoked
+        self.refresh = RevocationRefresh(trust, settings, self._learned, tell=self._tell)
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
@@ -52,6 +53,11 @@ class Upkeep:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _learned(self) -> None:
+        """Go on with what more was taken back, by us it may be, or with a SkillCenter CA that is new."""
+        self._on_revoked()
+        self.renewal.wake()
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         """Say it where a part of this has broken, which nobody waits for."""

@@ -38,6 +38,7 @@ class ChainAuthority:
         if found is None or not (found.is_certified or agent_id in found.agents):
             return None
         if not found.is_certified:
-            return Judgement(found.key, Standing.UNVERIFIED, until=min(found.until, now + UNVERIFIED_SECONDS))
+            until = min(found.until, now + UNVERIFIED_SECONDS)
+            return Judgement(found.key, Standing.UNVERIFIED, until=until, is_revoked=found.is_revoked)
         names = found.agents, found.skills, found.hosts
         return Judgement(found.key, Standing.CERTIFIED, *names, found.until, found.is_revoked)

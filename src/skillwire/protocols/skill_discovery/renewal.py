@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey, EllipticCurvePublicKey
 
     from skillwire.protocols.skill_discovery.identity import Identity
-    from skillwire.trust.certificates import Chain
+    from skillwire.trust.certificates import Certified
 
 #: Where a server takes what :func:`write_renewal` makes, and where it gives out the signed list.
 CERTIFICATES_PATH: Final = "/lan/certificates"
@@ -68,11 +68,16 @@ def write_renewal(identity: Identity, key: EllipticCurvePrivateKey, names: Names
     return json.dumps(document).encode()
 
 
-def judge_renewal(body: bytes, chain: Callable[[], Chain], now: float) -> Renewal:
+def judge_renewal(body: bytes, judge: Callable[[bytes, float], Certified | None], now: float) -> Renewal:
     """Return what may be issued on a question that came at ``now``, seconds since the epoch.
 
-    Trust: it is a stranger's. So ``chain``, which may read files, is first called for a question that has its form, and
-    a request in it that is signed.
+    Args:
+        body: the question.
+        judge: returns what a certificate, DER, is worth to who issues; None for nothing. It may read files.
+        now: seconds since the epoch.
+
+    Trust: it is a stranger's. So ``judge`` is first called for a question that has its form, and a request in it that
+    is signed.
 
     Raises:
         DecodeError: it is no JSON.
@@ -85,7 +90,7 @@ def judge_renewal(body: bytes, chain: Callable[[], Chain], now: float) -> Renewa
         raise TrustError("CERTIFICATE_REFUSED", "its timestamp is not of now; our clocks differ")
     asked = read_request(request)
     certificate = _bytes(document, "certificate")
-    found = chain().judge(certificate, now)
+    found = judge(certificate, now)
     if found is None or not found.is_certified:
         raise TrustError("CERTIFICATE_REFUSED", "the certificate that it comes with is not good here, or not any more")
     if not found.key.verifies(renewal_text(timestamp, request), _text(document, "signature")):

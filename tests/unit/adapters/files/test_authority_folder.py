@@ -8,7 +8,8 @@ import time
 import pytest
 
 from skillwire.adapters.files.agent_certificates import serial_of
-from skillwire.adapters.files.authority_folder import PASSPHRASE, AuthorityFolder
+from skillwire.adapters.files.authority_folder import AuthorityFolder
+from skillwire.adapters.files.authority_writing import PASSPHRASE
 from skillwire.adapters.files.trust_files import read_private_key
 from skillwire.errors import SkillwireError
 from skillwire.trust.certificate_requests import Names
@@ -52,26 +53,26 @@ def test_it_is_made_once(folder):
 def test_the_root_is_not_needed_to_issue_and_to_revoke(folder):
     (folder.folder / "root.key").unlink()
     leaf = issue(folder, "agent-001")
-    assert folder.chain().judge(leaf, NOW) is not None
+    assert folder.judge(leaf, NOW) is not None
     assert [row.serial for row in folder.revoke("agent-001", NOW)] == [serial_of(leaf)]
-    assert folder.chain().judge(leaf, NOW) is None
+    assert folder.judge(leaf, NOW) is None
 
 
 def test_what_is_issued_stands_in_the_book_and_what_is_revoked_in_the_list(folder):
     first, second = issue(folder, "agent-001"), issue(folder, "agent-001")
     other = issue(folder, "agent-002")
-    assert [row.agents for row in folder.all()] == [("agent-001",), ("agent-001",), ("agent-002",)]
+    assert [row.agents for row in folder.book().rows[1:]] == [("agent-001",), ("agent-001",), ("agent-002",)]
     assert code_of(lambda: folder.revoke("agent-003", NOW)) == "CERTIFICATE_NOT_FOUND"
     assert len(folder.revoke("agent-001", NOW)) == 2
     assert code_of(lambda: folder.revoke("agent-001", NOW)) == "CERTIFICATE_NOT_FOUND"
-    known = Revocations([folder.root, folder.center])
+    known = Revocations([folder.root, *folder.centers])
     assert known.take(folder.revocations(NOW), NOW)
     assert len(known) == 2
     folder.revoke(serial_of(other), NOW)
     assert known.take(folder.revocations(NOW), NOW)
     assert len(known) == 3
     again = AuthorityFolder(folder.folder)
-    assert [again.chain().judge(leaf, NOW) for leaf in (first, second, other)] == [None, None, None]
+    assert [again.judge(leaf, NOW) for leaf in (first, second, other)] == [None, None, None]
 
 
 def test_what_was_renewed_from_a_certificate_is_taken_back_with_it(folder):
@@ -82,14 +83,14 @@ def test_what_was_renewed_from_a_certificate_is_taken_back_with_it(folder):
     second = renewed(first, NOW + 5 * DAY)
     third, other = renewed(second, NOW + 10 * DAY), issue(folder, "agent-001", now=NOW + 10 * DAY)
     now = NOW + 10 * DAY
-    assert folder.chain().judge(third, now) is not None
+    assert folder.judge(third, now) is not None
     planned = folder.find(serial_of(first), now)
     assert [row.serial for row in planned] == [serial_of(first), serial_of(second), serial_of(third)]
     assert [row.serial for row in folder.revoke(serial_of(first), now)] == [row.serial for row in planned]
-    assert folder.chain().judge(third, now) is None
-    assert folder.chain().judge(other, now) is not None
+    assert folder.judge(third, now) is None
+    assert folder.judge(other, now) is not None
     assert code_of(lambda: renewed(third, now)) == "CERTIFICATE_REFUSED"
-    known = Revocations([folder.root, folder.center])
+    known = Revocations([folder.root, *folder.centers])
     assert known.take(folder.revocations(now), now)
     assert len(known) == 3
 
@@ -106,11 +107,11 @@ def test_what_was_renewed_while_it_is_taken_back_goes_too(folder, monkeypatch):
 
     monkeypatch.setattr(folder, "_signer", renew_meanwhile)
     folder.revoke(serial_of(first), NOW)
-    assert folder.chain().judge(late[0], NOW) is None
+    assert folder.judge(late[0], NOW) is None
 
 
 def test_the_list_is_signed_anew_each_day(folder):
-    known = Revocations([folder.root, folder.center])
+    known = Revocations([folder.root, *folder.centers])
     assert known.take(folder.revocations(NOW), NOW)
     assert not known.take(folder.revocations(NOW + DAY / 2), NOW + DAY / 2)
     assert known.take(folder.revocations(NOW + 2 * DAY), NOW + 2 * DAY)
@@ -120,7 +121,7 @@ def test_the_list_is_signed_anew_each_day(folder):
 def test_what_has_ended_long_ago_leaves_the_book(folder):
     issue(folder, "agent-001")
     issue(folder, "agent-002", now=NOW + 40 * DAY)
-    assert [row.agents for row in folder.all()] == [("agent-002",)]
+    assert [row.agents for row in folder.book().rows[1:]] == [("agent-002",)]
 
 
 def test_a_passphrase_encrypts_both_keys(tmp_path, monkeypatch):
@@ -141,6 +142,6 @@ def test_a_passphrase_encrypts_both_keys(tmp_path, monkeypatch):
 def test_what_is_no_authority_is_said(tmp_path, folder):
     assert code_of(lambda: AuthorityFolder(tmp_path)) == "CA_FOLDER"
     (folder.folder / "issued.json").write_text("{}")
-    assert code_of(folder.all) == "STORAGE"
+    assert code_of(folder.book) == "STORAGE"
     (folder.folder / "center.key").unlink()
     assert code_of(lambda: issue(AuthorityFolder(folder.folder), "agent-001")) == "CA_FOLDER"

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from socket import socket
 
     from skillwire.protocols.skill_discovery.configuration import LanSettings
+    from skillwire.protocols.skill_discovery.messages import Reason
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -74,6 +75,21 @@ def read_lan(
         return None
     settings = _settings(configured, discovery)
     return replace(settings, interfaces=tuple(interfaces)) if interfaces else settings
+
+
+def read_goodbye(config: str | None, discovery: str | None) -> Reason:
+    """Return why the server leaves that is told to end, by what its files say now: the operator may have changed that.
+
+    Args:
+        config: the server's configuration, if there is one.
+        discovery: the file of ``--discovery``, the same.
+
+    Raises:
+        SkillwireError: a file cannot be used any more.
+    """
+    from skillwire.server.auth.files import load_configuration  # noqa: PLC0415  # takes a while to import
+
+    return _settings(load_configuration(Path(config)).discovery if config else None, discovery).goodbye
 
 
 def listen_for(lan: LanSettings | None, host: str | None, port: int) -> list[socket]:

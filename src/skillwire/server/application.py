@@ -145,10 +145,13 @@ class Application:
             self.lan.start()
         await self._executions.resume()
 
-    async def leave(self) -> None:
-        """Say goodbye to the local network, before anything here ends: whoever hears it calls others."""
+    async def leave(self, *, has_failed: bool = False) -> None:
+        """Say goodbye to the local network, before anything here ends: whoever hears it calls others.
+
+        ``has_failed`` when the server ends by an error.
+        """
         if self.lan is not None:
-            await self.lan.leave()
+            await self.lan.leave(has_failed=has_failed)
 
     def hang_up(self) -> None:
         """End what is sent for as long as somebody looks: the server stops."""

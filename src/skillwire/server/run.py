@@ -130,6 +130,9 @@ async def _serve(
     ready = asyncio.create_task(_wait_ready(application, on_ready))
     try:
         await server.serve(sockets=listeners)
+    except (Exception, SystemExit):  # the library's own end is not reached
+        await application.leave(has_failed=True)
+        raise
     finally:
         ready.cancel()
         with suppress(asyncio.CancelledError):

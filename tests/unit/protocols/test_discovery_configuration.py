@@ -55,6 +55,7 @@ discovery:
 #: A value for each key that is not its default, as TOML and JSON have it.
 OTHER = {
     "agentId": "agent-009",
+    "goodbye": "UPGRADE",
     "udp.enabled": False,
     "udp.multicastGroup": "239.1.2.3",
     "udp.multicastGroup6": "ff15::1",
@@ -257,6 +258,8 @@ def test_a_mistake_is_told_with_its_place_and_what_to_write(text, line, column, 
         ("udp.broadcastInterval", 5.5),
         ("udp.broadcastInterval", 10),
         ("agentId", "agent 1"),
+        ("goodbye", "ERROR"),
+        ("goodbye", "upgrade"),
         ("agentId", ""),
         ("trust.profile", "OPEN"),
         ("trust.roots", {"a": 1}),

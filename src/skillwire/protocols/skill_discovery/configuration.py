@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from skillwire.errors import DecodeError, Place, ValidationError
 from skillwire.protocols.skill_discovery.configured_keys import KEYS
-from skillwire.protocols.skill_discovery.messages import Profile
+from skillwire.protocols.skill_discovery.messages import Profile, Reason
 from skillwire.protocols.skill_discovery.settings import DiscoverySettings
 from skillwire.trust.guarded_yaml import load_yaml_mapping
 
@@ -64,6 +64,7 @@ class LanSettings:
         profile: which messages are signed.
         use_unverified: whether skills are used whose key nobody certified.
         agent_id: our name; made once and kept when it is empty.
+        goodbye: why a server leaves that is told to end. Spec: SDP §9.1.
         group_key_file: with a secret that all agents share, HMAC instead of ECDSA.
         roots: files with certificates that are trusted.
         intermediates: files with certificates between them and leaves.
@@ -85,6 +86,7 @@ class LanSettings:
     profile: Profile = Profile.OPEN
     use_unverified: bool = False
     agent_id: str = ""
+    goodbye: Reason = Reason.SHUTDOWN
     group_key_file: str = ""
     roots: tuple[str, ...] = ()
     intermediates: tuple[str, ...] = ()

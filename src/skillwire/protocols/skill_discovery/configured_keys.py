@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire.protocols.skill_discovery import configured_values as kinds
-from skillwire.protocols.skill_discovery.messages import Profile
+from skillwire.protocols.skill_discovery.messages import Profile, Reason
 
 if TYPE_CHECKING:
     from skillwire.protocols.skill_discovery.configured_values import Read
@@ -33,6 +33,11 @@ _SOME: Final = kinds.milliseconds(1, _DAY)
 #: Path below ``discovery`` → key.
 KEYS: Final[dict[str, Key]] = {
     "agentId": Key(kinds.agent, "name of this agent; made once and kept when absent", "agent_id"),
+    "goodbye": Key(
+        kinds.one_of(Reason, without=(Reason.ERROR,)),
+        "why a server that is told to end leaves: `SHUTDOWN`, the default, `MAINTENANCE` or `UPGRADE`",
+        "goodbye",
+    ),
     "udp.enabled": Key(kinds.flag, "speak by multicast; `true` by default", "multicast"),
     "udp.multicastGroup": Key(kinds.group(4), "IPv4 group; `224.0.0.1` by default", "group"),
     "udp.multicastGroup6": Key(kinds.group(6), 'IPv6 group, `""` for none; `ff12::d431` by default', "group6"),

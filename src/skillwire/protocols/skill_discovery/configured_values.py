@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from skillwire.errors import DecodeError, ValidationError
@@ -118,9 +118,9 @@ def agent(value: object, is_text: bool) -> str:  # noqa: ARG001, FBT001 - the fo
         raise ValueError("must be letters, digits, dots, hyphens and underscores, at most 128") from None
 
 
-def one_of(kind: type[E]) -> Read:
-    """Return a reader of the values of an enumeration."""
-    values = {member.value: member for member in kind}
+def one_of(kind: type[E], *, without: Collection[E] = ()) -> Read:
+    """Return a reader of the values of an enumeration, ``without`` some."""
+    values = {member.value: member for member in kind if member not in without}
 
     def read(value: object, is_text: bool) -> E:  # noqa: ARG001, FBT001 - the form of a reader
         if isinstance(value, str) and value in values:

@@ -51,7 +51,9 @@ class LanService:
         make_secrets: returns what hands out connection secrets, by the settings and what says which skill is
             announced under an identifier in a scene; None where nothing does.
 
-    ``scenes`` are those that every skill takes part in, beside its own; set before :meth:`start`.
+    ``scenes`` are those that every skill takes part in, beside its own; set before :meth:`start`. ``goodbye`` returns
+    why the server leaves that is told to end, as its operator says at that time: what the settings say unless set
+    before. It is called in a thread.
     ``trouble`` says why there is no network, while there is none; ``tls_port`` where connection secrets are handed out,
     0 while they are not.
     """
@@ -66,6 +68,7 @@ class LanService:
     ) -> None:
         self.settings = settings
         self.scenes: tuple[str, ...] = ()
+        self.goodbye: Callable[[], Reason] = lambda: self.settings.goodbye
         self.trouble = ""
         self.tls_port = 0
         self._publication = publication
@@ -139,8 +142,14 @@ class LanService:
         """Answer whoever waits for a change: the server stops."""
         self._changes.close()
 
-    async def leave(self, reason: Reason = Reason.SHUTDOWN) -> None:
-        """Say goodbye for every skill, and end; it takes a moment, and not long. Further calls do nothing."""
+    async def leave(self, *, has_failed: bool = False) -> None:
+        """Say goodbye for every skill, and end; it takes a moment, and not long. Further calls do nothing.
+
+        Args:
+            has_failed: whether the server ends by an error, and not because it was told to.
+
+        Spec: SDP §9.1.
+        """
         if self._has_left:
             return
         self._has_left = True
@@ -150,7 +159,7 @@ class LanService:
         await self._conditions.close()
         agent, self._agent = self._agent, None
         if agent is not None:
-            await self._say_goodbye(agent, reason)
+            await self._say_goodbye(agent, Reason.ERROR if has_failed else await self._why())
         self.tls_port = 0
         if self._secrets is not None:
             await self._secrets.stop()
@@ -230,6 +239,14 @@ class LanService:
             return
         self._secrets = self._make_secrets(self.settings, self._announcer.skill_name)
         self.tls_port = await self._secrets.start(agent.trust, self._endpoint.host)
+
+    async def _why(self) -> Reason:
+        """Return why a server leaves that was told to end."""
+        try:
+            return await asyncio.to_thread(self.goodbye)
+        except SkillwireError as error:  # a file that was spoilt meanwhile
+            self._log.warning("the goodbye is that of the beginning", code=error.code, reason=error.message)
+            return self.settings.goodbye
 
     async def _say_goodbye(self, agent: Agent, reason: Reason) -> None:
         try:

@@ -10,6 +10,7 @@ import pytest
 from tests.support.fake_lan_agent import FakeLanAgent, no_network
 from tests.support.publishing import write_skill
 
+from skillwire.errors import DecodeError
 from skillwire.protocols.skill_discovery.messages import Endpoint, HealthStatus, Reason, SkillType
 from skillwire.server.lan import service
 from skillwire.server.lan.statuses import BROKEN
@@ -157,6 +158,44 @@ async def test_goodbye_is_said_once_and_before_anything_ends(serve):
     site.agent.left = None
     await site.application.shutdown()
     assert site.agent.left is None
+
+
+@pytest.mark.spec("SDP-unregister-reason")
+async def test_a_goodbye_says_what_the_operator_says_when_the_server_is_told_to_end(serve):
+    site = await serve()
+    site.lan.settings = dataclasses.replace(site.lan.settings, goodbye=Reason.MAINTENANCE)
+    await site.application.leave()
+    assert site.agent.left is Reason.MAINTENANCE
+
+    site = await serve()
+    reason = [Reason.SHUTDOWN]
+    site.lan.goodbye = lambda: reason[0]
+    reason[0] = Reason.UPGRADE
+    await site.application.shutdown()
+    assert site.agent.left is Reason.UPGRADE
+
+
+async def test_a_file_that_was_spoilt_meanwhile_keeps_nobody_from_ending(serve, capsys):
+    site = await serve()
+
+    def spoilt():
+        raise DecodeError("TOML_SYNTAX", "no TOML any more")
+
+    site.lan.goodbye = spoilt
+    site.lan.settings = dataclasses.replace(site.lan.settings, goodbye=Reason.UPGRADE)
+    await site.application.leave()
+    assert site.agent.left is Reason.UPGRADE
+    assert "no TOML any more" in capsys.readouterr().out
+
+
+@pytest.mark.spec("SDP-unregister-reason")
+async def test_a_server_that_fails_says_so_whatever_its_operator_says(serve):
+    site = await serve()
+    site.lan.goodbye = lambda: pytest.fail("asked")
+    await site.application.leave(has_failed=True)
+    assert site.agent.left is Reason.ERROR
+    await site.application.shutdown()
+    assert site.agent.left is Reason.ERROR
 
 
 @pytest.mark.parametrize("trouble", [asyncio.Event().wait, None])

@@ -25,19 +25,20 @@ class World:
         self.root = new_root("Root CA", self.root_key, self.now)
         certificate = self.root.issue_authority("SkillCenter CA", self.center_key.public_key(), self.now)
         self.center = CertificateAuthority(self.center_key, certificate)
+        self._first = certificate
         self.revocations = Revocations(self.authorities)
         self._revoked = []
 
     @property
     def authorities(self):
-        """The certificates that are trusted."""
-        return [self.root.certificate, self.center.certificate]
+        """The certificates that are trusted: the root, and the SkillCenter CA that was the first."""
+        return [self.root.certificate, self._first]
 
     def chain(self, **options):
         """Return what certificates are held against."""
         return Chain(
             [self.root.certificate],
-            [self.center.certificate],
+            [self._first],
             revocations=self.revocations,
             **options,
         )

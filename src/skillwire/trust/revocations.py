@@ -62,7 +62,7 @@ class Revocations:
         self._known = [x509.load_der_x509_certificate(one) for one in self.authorities]
         self._configured = len(self._known)
         self._held: list[_Held] = []
-        self._seen: dict[Holder, bytes] = {}
+        self._seen: dict[Numbered, Holder] = {}
         self._index()
 
     @property
@@ -123,7 +123,7 @@ class Revocations:
         """Take note whose a certificate was that is taken back: the list may not say it."""
         if certificate.issuer in self._keys.get(holder.key, ()) and holder.agents <= self._agents:
             return
-        self._seen[holder] = certificate.issuer
+        self._seen[certificate] = holder
         if len(self._seen) > limits.LAN_AGENTS:
             del self._seen[next(iter(self._seen))]
         self._index()
@@ -158,11 +158,12 @@ class Revocations:
             self._held = [held for held in self._held if held not in lost]
             self._index()
             return
-        told = [(holder, held.issuer) for held in self._held for holder in held.holders]
+        known = [(held.issuer, holder) for held in self._held for holder in held.holders]
+        known += [(one.issuer, holder) for one, holder in self._seen.items() if self.is_revoked(one)]
         self._keys: dict[bytes, frozenset[bytes]] = {}
-        for holder, issuer in (*told, *self._seen.items()):
+        for issuer, holder in known:
             self._keys[holder.key] = self._keys.get(holder.key, frozenset()) | {issuer}
-        self._agents = frozenset(name for holder in (*(one for one, _ in told), *self._seen) for name in holder.agents)
+        self._agents = frozenset(name for _, holder in known for name in holder.agents)
 
     def _is_out(self, authority: x509.Certificate) -> bool:
         return self.is_revoked(numbered(authority))

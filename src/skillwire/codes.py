@@ -1043,6 +1043,13 @@ CODES: dict[str, CodeInfo] = {
         "Take the right to read it from others: chmod 600 FILE. For a new key: skillwire key new --replace.",
         exit_code=7,
     ),
+    "LAN_NAME": CodeInfo(
+        "The agent's name on the local network is taken",
+        "Another process of this user offers skills under the same agentId, or somebody on the network does so with "
+        "another key.",
+        "Give each its own agentId in [discovery], or none: then the second process of a machine is NAME-2 by itself.",
+        exit_code=6,
+    ),
     "LAN_TRUST": CodeInfo(
         "What agents are held against cannot be used",
         "A file of roots, intermediates or revocations is missing or holds something else, or our certificate is for "

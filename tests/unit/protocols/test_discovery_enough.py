@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.support.lan import ASKS, OFFERS, REGISTRY, Lan
 
-from skillwire.protocols.skill_discovery.enough import all_there_are, one
+from skillwire.protocols.skill_discovery.enough import all_there_are, one_provider
 from skillwire.protocols.skill_discovery.events import Discovered
 from skillwire.protocols.skill_discovery.messages import HealthStatus
 from skillwire.protocols.skill_discovery.node import Role
@@ -13,7 +13,7 @@ from skillwire.protocols.skill_discovery.settings import DiscoverySettings
 from skillwire.wire.node import Peer
 
 FIGURES = DiscoverySettings()
-ONE = one(FIGURES, use_unverified=False)
+ONE = one_provider(FIGURES, use_unverified=False)
 ALL = all_there_are(FIGURES)
 ASKER = "192.168.1.99"
 

@@ -8,7 +8,7 @@ what is superseded meanwhile is passed over. Spec: SDP §1.2; specs §3.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from skillwire.adapters.clock import moment
 from skillwire.adapters.lan.dnssd import DnsSd
@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from skillwire.protocols.skill_discovery.listing import Key
     from skillwire.protocols.skill_discovery.messages import HealthStatus, Register
     from skillwire.protocols.skill_discovery.route_agent import Offer
+
+#: Seconds in which others have answered by mDNS that we are there: the library is imported, and asks and is answered
+#: after pauses of up to 0.12 s each.
+_TAKES: Final = 1.0
 
 
 class Hints:
@@ -43,6 +47,11 @@ class Hints:
         self._has_news = asyncio.Event()
         self._running: asyncio.Task[None] | None = None
         self._failure = ""
+        self._began = 0.0
+
+    def due(self) -> float:
+        """Return in how many seconds those who are there have answered."""
+        return 0.0 if self.note else max(0.0, self._began + _TAKES - moment().steady)
 
     @property
     def note(self) -> str:
@@ -56,6 +65,7 @@ class Hints:
 
     def start(self) -> None:
         """Begin."""
+        self._began = moment().steady
         self._running = asyncio.get_running_loop().create_task(self._run())
         self._running.add_done_callback(self._ended)
 

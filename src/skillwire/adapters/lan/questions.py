@@ -2,7 +2,8 @@
 
 The answers to a discovery name no agent, and anybody may answer; what we have heard of a skill ourselves, signed,
 stands before what others say of it. So the skills that are found are those that are listed here, and those of the
-answers that are not (:mod:`skillwire.adapters.lan.told`). Spec: SDP §3.3, §4.2; specs §3.
+answers that are not (:mod:`skillwire.adapters.lan.told`). What one link has found enough of ends the question on the
+others, too: on most of them nobody is. Spec: SDP §3.3, §4.2; specs §3.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ import logging
 from typing import TYPE_CHECKING, Any, Final
 
 from skillwire.adapters.clock import moment
+from skillwire.adapters.lan.probe import Prober
 from skillwire.adapters.lan.told import told_skills
 from skillwire.errors import SkillwireError
 from skillwire.model.lan import FoundVia, LanMember, LanSkill, SceneResult, host_and_port
+from skillwire.protocols.skill_discovery.enough import one_provider
 from skillwire.protocols.skill_discovery.events import Discovered, SceneJoined, SceneMissing
 from skillwire.protocols.skill_discovery.messages import ConnectionInfo, SkillType
 from skillwire.resolver.lan import unverified_scene
@@ -24,10 +27,10 @@ if TYPE_CHECKING:
 
     from skillwire.adapters.lan.link import Link
     from skillwire.adapters.lan.links import Links
-    from skillwire.adapters.lan.probe import Prober
     from skillwire.adapters.lan.secrets_client import SecretsClient
     from skillwire.adapters.lan.view import View
     from skillwire.protocols.skill_discovery.configuration import LanSettings
+    from skillwire.protocols.skill_discovery.enough import Enough
     from skillwire.protocols.skill_discovery.events import NodeEvent
     from skillwire.protocols.skill_discovery.messages import SceneAnswer, SkillRecord
 
@@ -45,16 +48,15 @@ class Questions:
         agent_id: who asks.
         settings: patience, and who is trusted.
         view: what is listed here.
-        prober: connects to the endpoints that others tell of.
     """
 
-    def __init__(self, agent_id: str, settings: LanSettings, view: View, prober: Prober) -> None:
+    def __init__(self, agent_id: str, settings: LanSettings, view: View) -> None:
         self.links: Links | None = None
         self.secrets: SecretsClient | None = None
         self._agent_id = agent_id
         self._settings = settings
         self._view = view
-        self._prober = prober
+        self._prober = Prober()  # of what others tell, which must not make suspects wait
         self._searches: dict[tuple[str, str], asyncio.Future[Discovered]] = {}
         self._wishes: dict[tuple[str, str], asyncio.Future[SceneJoined | bool]] = {}
 
@@ -73,12 +75,17 @@ class Questions:
         for future in waiting:
             future.cancel()
 
+    async def stop(self) -> None:
+        """Connect to nobody any more."""
+        await self._prober.stop()
+
     async def discover(
         self,
         capabilities: tuple[str, ...],
         scenes: tuple[str, ...],
         types: tuple[str, ...],
         patience: float | None,
+        enough: Enough | None = None,
     ) -> tuple[LanSkill, ...]:
         """Ask for skills; return what was found or is listed, those that may be called first."""
         patience = self._settings.figures.patience if patience is None else patience
@@ -87,14 +94,20 @@ class Questions:
         for link in self._open():
             future: asyncio.Future[Discovered] = asyncio.get_running_loop().create_future()
             request = link.node.end_agent.discover(
-                moment(), capabilities=capabilities, scenes=scenes, skill_types=kinds, patience=patience
+                moment(), capabilities=capabilities, scenes=scenes, skill_types=kinds, patience=patience, enough=enough
             )
             self._searches[link.name, request] = future
             link.act()
             asked.append((link, request, future))
         try:
             if asked:
-                await asyncio.wait([future for _, _, future in asked], timeout=patience + _SLACK)
+                waiting = [future for _, _, future in asked]
+                await asyncio.wait(waiting, timeout=patience + _SLACK, return_when=asyncio.FIRST_COMPLETED)
+                for link, request, future in asked:
+                    if not future.done():
+                        link.node.end_agent.suffice(request, moment())
+                        link.act()
+                await asyncio.wait(waiting, timeout=patience + _SLACK)
         finally:
             for link, request, _ in asked:
                 self._searches.pop((link.name, request), None)
@@ -123,7 +136,8 @@ class Questions:
             link.node.end_agent.want_scene(scene, capabilities, moment(), is_request=not is_join)
             link.act()
             asked.add(future)
-        ours, is_certain, ends = asked, False, loop.time() + self._settings.figures.patience + _SLACK
+        ours, is_certain, figures = asked, False, self._settings.figures
+        ends = loop.time() + figures.patience + _SLACK
         try:
             while asked and loop.time() < ends:
                 done, asked = await asyncio.wait(asked, timeout=ends - loop.time(), return_when=asyncio.FIRST_COMPLETED)
@@ -132,7 +146,10 @@ class Questions:
                         continue
                     if (joined := one.result()) and not isinstance(joined, bool):
                         return await self._joined(scene, joined, use_unverified=use_unverified)
-                    is_certain = is_certain or joined is True
+                    if joined is True and not is_certain:  # others are not waited for as long as if all were silent
+                        is_certain, ends = True, min(ends, loop.time() + figures.not_found_patience)
+            if asked:
+                self.leave_scene(scene)
         finally:
             self._wishes = {key: future for key, future in self._wishes.items() if future not in ours}
         return SceneResult(scene, is_missing=is_certain)
@@ -146,7 +163,8 @@ class Questions:
         answer = joined.answer
         provider = self._provider(answer)
         if provider is None:  # we have heard of nobody yet, and have them register with us
-            await self.discover((), (scene,), (), _GET_TO_KNOW)
+            enough = one_provider(self._settings.figures, use_unverified=True)
+            await self.discover((), (scene,), (), _GET_TO_KNOW, enough)
             provider = self._provider(answer)
         info = answer.connection_info
         host, port = (info.host, info.port) if provider is None else (provider.host, provider.port)

@@ -2,8 +2,7 @@
 
 What is asked is asked again after short pauses, since datagrams are lost, and answers are collected until there is
 enough or patience ends; an answer to nothing that was asked is dropped. Who lets us into a scene is asked to prove
-itself, and certified ones are waited for a moment. What several agents tell of a group counts once.
-Spec: SDP §3.3, §4.2; specs §3.
+itself, and certified ones are waited for. What several agents tell of a group counts once. Spec: SDP §3.3, §4.2.
 """
 
 from __future__ import annotations

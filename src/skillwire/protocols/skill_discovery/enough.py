@@ -43,7 +43,7 @@ class Enough(NamedTuple):
     use_unverified: bool = False
 
 
-def one(settings: DiscoverySettings, *, use_unverified: bool, least: float = 0.0) -> Enough:
+def one_provider(settings: DiscoverySettings, *, use_unverified: bool, least: float = 0.0) -> Enough:
     """Return what is enough for who wants to call somebody."""
     return Enough(settings.quiet, least, is_one=True, use_unverified=use_unverified)
 

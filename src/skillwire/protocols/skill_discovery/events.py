@@ -93,4 +93,11 @@ class GroupChanged(NamedTuple):
     status: HealthStatus
 
 
-NodeEvent = Change | Acknowledged | Discovered | SceneJoined | SceneMissing | GroupChanged
+class NameTaken(NamedTuple):
+    """Somebody has proven to take part under our name with another key."""
+
+    agent_id: str
+    by: Peer
+
+
+NodeEvent = Change | Acknowledged | Discovered | SceneJoined | SceneMissing | GroupChanged | NameTaken

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from skillwire.model.ledger import Moment
     from skillwire.protocols.skill_discovery.allowances import Allowances
     from skillwire.protocols.skill_discovery.held_beats import HeldBeats
-    from skillwire.protocols.skill_discovery.identity import Judgement
+    from skillwire.protocols.skill_discovery.identity import Judgement, Key
     from skillwire.protocols.skill_discovery.keyring import KeyRing
     from skillwire.protocols.skill_discovery.settings import DiscoverySettings
     from skillwire.wire.node import Peer
@@ -45,6 +45,8 @@ _CHALLENGED: Final = (m.Register, m.JoinScene, m.RequestScene)
 _PROOF: Final = b"CHALLENGE_RESPONSE:"
 _QUESTION: Final = b"CHALLENGE:"
 _ACKS: Final = b"SKILL_REGISTER_ACK:", b"SKILL_UNREGISTER_ACK:"
+#: Hosts of which it is asked whether they have our name.
+_NAMESAKES: Final = 16
 _STALE: Final = {Freshness.OUTSIDE: "outside the window", Freshness.OLD: "replayed"}
 
 
@@ -88,6 +90,7 @@ class Gate:
         random: where nonces come from.
         replay: what keeps a message from counting twice.
         awaited: how many acknowledgments a host owes us.
+        on_namesake: is told the key of who has proven to have our name, and where it is.
     """
 
     def __init__(
@@ -103,6 +106,7 @@ class Gate:
         random: Random,
         replay: ReplayGuard | None = None,
         awaited: Callable[[str], int] = lambda _: 0,
+        on_namesake: Callable[[Key, Peer], object] = lambda *_: None,
     ) -> None:
         self.stopped: Counter[str] = Counter()
         self.replay = replay or ReplayGuard(settings.window)
@@ -116,6 +120,8 @@ class Gate:
         self.witnesses = Witnesses(random, challenge)
         self._rates = Rates(settings)
         self._awaited = awaited
+        self._on_namesake = on_namesake
+        self._namesakes: set[str] = set()  # hosts that have proven to have our name, our own among them
         self._answer_rates = Rates(settings)  # of what we asked for, from hosts that send too much else
         self.held_beats: HeldBeats | None = None
 
@@ -175,7 +181,8 @@ class Gate:
         if judgement is None:
             return self._stranger(Admitted(message, data, source, Standing.STRANGER, is_proven=is_proven), now)
         if not judgement.key.verifies(signed_part(data), message.signature):
-            if isinstance(message, _CHALLENGED) and self._ring.may_change(signer):  # perhaps it has another key by now
+            may_change = isinstance(message, _CHALLENGED) and self._ring.may_change(signer)
+            if may_change or self._may_be_namesake(signer, source):  # perhaps it has another key by now
                 self.hold(Admitted(message, data, source, Standing.STRANGER, is_proven=is_proven), now)
             return self._stop("forged")
         if freshness is Freshness.FRESH:
@@ -188,6 +195,11 @@ class Gate:
         standing = judgement.standing_of(signer, getattr(message, "skill_id", None)) or Standing.STRANGER
         is_repeated = freshness is Freshness.REPEATED
         return [Admitted(message, data, source, standing, judgement, is_repeated, is_proven, signer)]
+
+    def _may_be_namesake(self, signer: str, source: Peer) -> bool:
+        """Whether somebody takes part under our name of whom that is not known yet."""
+        is_new = source.host not in self._namesakes and len(self._namesakes) < _NAMESAKES
+        return signer == self._agent_id and is_new
 
     def _stranger(self, admitted: Admitted, now: Moment) -> list[Admitted]:
         if isinstance(admitted.message, _NAMES_SIGNER) and not isinstance(admitted.message, _CHALLENGED):
@@ -209,6 +221,9 @@ class Gate:
         text = challenge_text(self._agent_id, message.agent_id, message.nonce, pending.digest)
         if not judgement.key.verifies(text, message.signature):
             return self._stop("forged")
+        if message.agent_id == self._agent_id:
+            self._namesakes.add(source.host)
+            self._on_namesake(judgement.key, source)
         if not self._ring.learn(message.agent_id, judgement, source, now.steady):
             self.stopped["another key"] += 1
             return self._released(pending, source, now, is_known=False)

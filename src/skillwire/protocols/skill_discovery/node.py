@@ -15,6 +15,7 @@ from skillwire.protocols.skill_discovery import messages as m
 from skillwire.protocols.skill_discovery.challenge import challenge_text
 from skillwire.protocols.skill_discovery.codec import encode
 from skillwire.protocols.skill_discovery.end_agent import EndAgent
+from skillwire.protocols.skill_discovery.events import NameTaken
 from skillwire.protocols.skill_discovery.gate import Gate
 from skillwire.protocols.skill_discovery.held_beats import HeldBeats
 from skillwire.protocols.skill_discovery.keyring import KeyRing
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from skillwire.protocols.skill_discovery.events import NodeEvent
     from skillwire.protocols.skill_discovery.gate import Admitted
     from skillwire.protocols.skill_discovery.identity import Authority, Identity
+    from skillwire.protocols.skill_discovery.identity import Key as SignerKey
     from skillwire.protocols.skill_discovery.listing import Key, Listed
     from skillwire.protocols.skill_discovery.messages import HealthStatus
     from skillwire.protocols.skill_discovery.registry import Registry
@@ -100,6 +102,7 @@ class DiscoveryNode:
             random=random,
             replay=replay,
             awaited=self.route_agent.awaits_from,
+            on_namesake=self._has_our_name,
         )
         if self._keeps_registry:
             self.gate.held_beats = self.registry.held_beats = HeldBeats(
@@ -229,6 +232,12 @@ class DiscoveryNode:
                 return self.end_agent.group_changed(message, admitted.data)
             case _:
                 return False
+
+    def _has_our_name(self, key: SignerKey, source: Peer) -> None:
+        """Tell of an agent with our name; we hear ourselves, too, whose key verifies what we sign."""
+        data = self.agent_id.encode()
+        if not key.verifies(data, self._outbox.identity.sign(data)):
+            self._events.append(NameTaken(self.agent_id, source))
 
     def _listed(self, wanted: m.Discover) -> Sequence[Listed] | None:
         """Return what is registered here of what a discovery asks for; None where no registry is kept."""

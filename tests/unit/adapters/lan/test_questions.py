@@ -8,7 +8,6 @@ from types import SimpleNamespace
 import pytest
 
 from skillwire.adapters.lan import questions as questions_module
-from skillwire.adapters.lan.probe import Prober
 from skillwire.adapters.lan.questions import Questions
 from skillwire.model.lan import LanSkill
 from skillwire.protocols.skill_discovery.configuration import LanSettings
@@ -55,7 +54,7 @@ def make():
         skill = LanSkill("agent-a", "skill-a", "1.0.0", "tool-skill", "192.0.2.1", 80, is_verified=is_verified)
         settings = LanSettings(figures=DiscoverySettings(patience=0.01))
         view = SimpleNamespace(skill=lambda _: skill)
-        questions = Questions("agent-b", settings, view, Prober())  # type: ignore[arg-type]  # as far as it is used
+        questions = Questions("agent-b", settings, view)  # type: ignore[arg-type]  # as far as it is used
         questions.links = Links([Link("eth0/4"), Link("eth0/6")])  # type: ignore[assignment]  # as far as it is used
         return questions, questions.links[0]  # type: ignore[index]  # as far as it is used
 

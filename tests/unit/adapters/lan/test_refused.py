@@ -33,7 +33,7 @@ def test_a_refusal_is_told(status, codes):
     told: list[TrustError] = []
     settings = LanSettings(agent_id="agent-001")
     agent = LanAgent(settings, identity=KEY, authority=KEY, keeps_state=False, on_refused=told.append)
-    agent._take(
+    agent._news.take(
         cast("Link", None), [Acknowledged("skill-a", Peer("192.0.2.1", 54321), status, "the clock\x1b[2J is wrong")]
     )
     assert [error.code for error in told] == codes

@@ -1,0 +1,98 @@
+"""News: what happens on the links of an agent, told to those of its parts whom it concerns."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from skillwire.errors import TrustError
+from skillwire.protocols.skill_discovery.events import Acknowledged, NameTaken
+from skillwire.protocols.skill_discovery.listing import Change, What
+from skillwire.protocols.skill_discovery.messages import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from skillwire.adapters.lan.keeping import Keeping
+    from skillwire.adapters.lan.link import Link
+    from skillwire.adapters.lan.questions import Questions
+    from skillwire.adapters.lan.suspects import Suspects
+    from skillwire.adapters.lan.view import View
+    from skillwire.protocols.skill_discovery.events import NodeEvent
+
+#: Seconds in which changes of a scene are collected, so that a hundred members that start together are one change.
+_REST_PAUSE: Final = 0.05
+_NOTES: Final = 8
+
+
+class News:
+    """The news of one agent.
+
+    Args:
+        view: is told what has changed in a registry.
+        keeping: the same; None when nothing is kept.
+        suspects: is told who has fallen silent.
+        questions: is told what was answered.
+        on_trouble: is told what stands in the way of being listed: ``DISC_003``, ``LAN_NAME``.
+
+    ``notes`` are of it what is so as long as the agent is there.
+    """
+
+    def __init__(
+        self,
+        view: View,
+        keeping: Keeping | None,
+        suspects: Suspects,
+        questions: Questions,
+        on_trouble: Callable[[TrustError], object],
+    ) -> None:
+        self.notes: tuple[str, ...] = ()
+        self._view = view
+        self._keeping = keeping
+        self._suspects = suspects
+        self._questions = questions
+        self._on_trouble = on_trouble
+        self._rest_timer: asyncio.TimerHandle | None = None
+
+    def take(self, link: Link, events: Sequence[NodeEvent]) -> None:
+        """Take what has happened on a link."""
+        for event in events:
+            if isinstance(event, Change):
+                self._changed(link, event)
+            elif isinstance(event, Acknowledged):
+                if event.status in {Outcome.INVALID, Outcome.UNAUTHORIZED}:
+                    self._on_trouble(_refusal(event))
+            elif isinstance(event, NameTaken):
+                self._taken(event)
+            else:
+                self._questions.take(link, event)
+        if self._view.has_more and self._rest_timer is None:
+            self._rest_timer = asyncio.get_running_loop().call_later(_REST_PAUSE, self._tell_rest)
+
+    def end(self) -> None:
+        """Tell no more."""
+        if self._rest_timer is not None:
+            self._rest_timer.cancel()
+
+    def _changed(self, link: Link, change: Change) -> None:
+        self._view.changed(change)
+        if self._keeping is not None:
+            self._keeping.changed(link.name, change)
+        if change.what is What.SUSPECTED:
+            self._suspects.probe(link, change)
+
+    def _taken(self, event: NameTaken) -> None:
+        text = f"{event.by.host} takes part as {event.agent_id}, too, with another key: who knows one refuses the other"
+        if text not in self.notes:
+            self.notes = (*self.notes, text)[-_NOTES:]
+            self._on_trouble(TrustError("LAN_NAME", text))
+
+    def _tell_rest(self) -> None:
+        self._rest_timer = None
+        self._view.tell_rest()
+
+
+def _refusal(event: Acknowledged) -> TrustError:
+    """Return why an agent does not list a skill of ours. Spec: SDP §2.3, §12.1."""
+    said = ascii(event.message)[1:-1][:200]
+    return TrustError("DISC_003", f"{event.by.host} does not register {event.skill_id}: {event.status} {said}".rstrip())

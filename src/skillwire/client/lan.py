@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from skillwire.client.leave import Leave
     from skillwire.model.lan import LanChange, LanSkill, LanSnapshot, SceneResult
     from skillwire.protocols.skill_discovery.configuration import LanSettings
+    from skillwire.protocols.skill_discovery.enough import Enough
     from skillwire.resolver.flow import Flow
     from skillwire.resolver.locate import LocatedSkill, Session
     from skillwire.resolver.settings import Settings
@@ -109,13 +110,33 @@ class LanAccess:
                 if self.memory.wants_refresh():
                     self.memory.put(await agent.discover())
 
-    async def ask(self, agent: LanAgent, filters: Filters, patience: float | None) -> Heard:
-        """Ask the network; where nothing is found, whether there is anybody."""
+    async def ask(self, agent: LanAgent, filters: Filters, patience: float | None, quiet: float | None = None) -> Heard:
+        """Ask the network for all that it has; where nothing is found, whether there is anybody."""
+        from skillwire.protocols.skill_discovery.enough import all_there_are  # noqa: PLC0415  # only the network needs it
+
+        enough = all_there_are(self.settings.figures)
+        if quiet is not None:
+            enough = enough._replace(quiet=quiet)
+        return await self._ask(agent, filters, patience, enough)
+
+    async def ask_for_one(self, agent: LanAgent, filters: Filters, *, use_unverified: bool | None) -> Heard:
+        """Ask the network for somebody to call."""
+        from skillwire.protocols.skill_discovery.enough import one_provider  # noqa: PLC0415  # same
+
+        may_be = self.uses_unverified(wanted=use_unverified)
+        return await self._ask(agent, filters, None, one_provider(self.settings.figures, use_unverified=may_be))
+
+    async def _ask(self, agent: LanAgent, filters: Filters, patience: float | None, enough: Enough) -> Heard:
         found = await agent.discover(
-            capabilities=filters.capabilities, scenes=filters.scenes, types=filters.types, patience=patience
+            capabilities=filters.capabilities,
+            scenes=filters.scenes,
+            types=filters.types,
+            patience=patience,
+            enough=enough,
         )
-        is_filtered = bool(filters.capabilities or filters.scenes or filters.types)
-        is_anybody_there = bool(found) or (is_filtered and bool(await agent.discover(patience=patience)))
+        is_anybody_there = bool(found)
+        if not found and (filters.capabilities or filters.scenes or filters.types):
+            is_anybody_there = bool(await agent.discover(patience=patience, enough=enough._replace(is_one=False)))
         return Heard(found, is_anybody_there)
 
     def answer(self, query: str, filters: Filters, heard: Heard) -> Flow[list[LanSkill]]:

@@ -9,10 +9,12 @@ from skillwire.client.lan_thread import AwaitedLanThread
 from skillwire.errors import FetchError, SkillwireError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 
+    from skillwire.adapters.lan.agent import LanAgent
     from skillwire.client.asynchronous import AsyncRemoteSkill
     from skillwire.client.call_values import CallArguments
+    from skillwire.client.lan import Heard
     from skillwire.client.steps import AwaitedSteps
     from skillwire.client.workplace import Workplace
     from skillwire.model.lan import LanChange, LanScene, LanSkill, LanSnapshot, SceneResult
@@ -48,6 +50,7 @@ class AsyncLan:
         scenes: Sequence[str] = (),
         types: Sequence[str] = (),
         patience: float | None = None,
+        quiet: float | None = None,
         refresh: bool = False,
     ) -> list[LanSkill]:
         """Ask for skills; return those that are found, whether or not they are verified and well, the best first.
@@ -59,14 +62,21 @@ class AsyncLan:
             capabilities: that each has to have.
             scenes: of which each has to be in one.
             types: of which each has to be one, such as ``tool-skill``.
-            patience: seconds that answers are collected; those of the settings unless given.
+            patience: seconds that answers are collected at most; those of the settings unless given.
+            quiet: seconds without news after an answer that end it before; those of the settings unless given. With as
+                many as ``patience`` it is never ended before.
             refresh: do without what was found before.
         """
         filters = Filters(tuple(capabilities), tuple(scenes), tuple(types), refresh)
+        return await self._discover(query, filters, lambda agent: self._access.ask(agent, filters, patience, quiet))
+
+    async def _discover(
+        self, query: str, filters: Filters, ask: Callable[[LanAgent], Coroutine[Any, Any, Heard]]
+    ) -> list[LanSkill]:
         if self._access.is_offline:
             return await self._steps.run(self._access.kept(query, filters))
         try:
-            heard = await self._thread.run(lambda agent: self._access.ask(agent, filters, patience))
+            heard = await self._thread.run(ask)
         except FetchError as error:
             return await self._steps.run(self._access.failed(query, filters, error))
         self._is_silent = not heard.is_anybody_there
@@ -93,7 +103,10 @@ class AsyncLan:
         Raises:
             FetchError: ``DISC_001``, nobody has answered.
         """
-        found = await self.discover(capabilities=(capability,))
+        filters = Filters((capability,), (), ())
+        found = await self._discover(
+            "", filters, lambda agent: self._access.ask_for_one(agent, filters, use_unverified=use_unverified)
+        )
         if not found and self._is_silent:
             raise self._access.silence()
         return self._access.providers(capability, found, use_unverified=use_unverified)

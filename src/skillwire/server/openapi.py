@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 OPENAPI_PATH: Final = "/openapi.json"
 _ABOUT: Final = (
     "Skills of a folder, published over Agent Skills Discovery, the Skill Sharing Protocol and the Skills Protocol, "
-    "and called over the latter two. Whoever shows no credentials is everybody; whoever shows some must show good "
+    "and called over the latter two; beside them the doors of MCP, of neighbours and of the local network, where the "
+    "operator opened them. Pages for people who sign in are no part of it: each of their forms carries a token of the "
+    "session. Whoever shows no credentials is everybody; whoever shows some must show good "
     "ones, whatever is asked for."
 )
 
@@ -48,6 +50,8 @@ def _prepared() -> Prepared:
 
 def document() -> dict[str, Any]:
     """Return the whole document."""
+    from skillwire.server.openapi_lan import lan_schemas  # noqa: PLC0415  # same
+    from skillwire.server.openapi_neighbours import neighbours_schemas  # noqa: PLC0415  # same
     from skillwire.server.openapi_parts import SECURITY_SCHEMES, components  # noqa: PLC0415  # with the first request
     from skillwire.server.openapi_paths import paths  # noqa: PLC0415  # same
     from skillwire.server.openapi_rpc import rpc_schemas  # noqa: PLC0415  # same
@@ -58,5 +62,5 @@ def document() -> dict[str, Any]:
         "servers": [{"url": "./"}],  # from where the document is: the site may be mounted anywhere
         "security": [{}, *({name: []} for name in SECURITY_SCHEMES)],
         "paths": paths(OPENAPI_PATH),
-        "components": components(rpc_schemas()),
+        "components": components({**rpc_schemas(), **neighbours_schemas(), **lan_schemas()}),
     }

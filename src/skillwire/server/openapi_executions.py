@@ -46,7 +46,7 @@ def _call() -> Node:
             **_REFUSED,
             "200": _execution("It has ended already.", "Location", "Webhook-Secret"),
             "202": _execution("It is accepted, and on the disk.", "Location", "Webhook-Secret"),
-            "403": "Denied",
+            "403": "StrayPage",
             "413": "TooLarge",
             "415": "NoJson",
             "422": "Invalid",
@@ -66,7 +66,7 @@ def _status() -> Node:
     meaning = "How far an execution is"
     answers: Answers = {**_REFUSED, "200": _execution(f"{meaning}, or a stream of it.", stream=True)}
     described = describe(_TAG, meaning, {**answers, "304": "NotModified"}, ("execution", "Prefer", "If-None-Match"))
-    cancelled = every_answer({**_REFUSED, "200": _execution("As it ended, now or before.")})
+    cancelled = every_answer({**_REFUSED, "403": "StrayPage", "200": _execution("As it ended, now or before.")})
     described["delete"] = {"tags": [_TAG], "summary": "Cancel an execution", "responses": cancelled}
     return described
 

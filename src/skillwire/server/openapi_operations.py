@@ -28,6 +28,16 @@ def describe(tag: str, meaning: str, answers: Answers, parameters: tuple[str, ..
     return {**described, "options": describe_preflight(tag, meaning, told)} if preflight else described
 
 
+def posted(tag: str, meaning: str, content: Node, told: Mapping[str, Node]) -> Node:
+    """Return the description of a path that takes POST: media type → what the body is, and every answer."""
+    body = {"required": True, "content": content}
+    return {
+        "parameters": [],
+        "post": {"tags": [tag], "summary": meaning, "parameters": [], "requestBody": body, "responses": told},
+        "options": describe_preflight(tag, meaning, told),
+    }
+
+
 def describe_preflight(tag: str, meaning: str, told: Mapping[str, Node]) -> Node:
     """Return the description of OPTIONS, refused as what is ``told`` is."""
     refusals = {status: answer for status, answer in told.items() if status >= "4"}

@@ -166,6 +166,11 @@ RESPONSES: Final[Node] = {
         schema="SharingError",
     ),
     "Denied": problem("Who asks is known, and this was not opened to them.", schema="SharingError"),
+    "StrayPage": problem(
+        "As above; or the page behind the request is of another site, and shows no credential: `PERMISSION_DENIED`, "
+        "reason `page_refused`.",
+        schema="SharingError",
+    ),
     "NotFound": problem("Nothing is here, or nothing that this caller may know of: `NOT_FOUND`."),
     "SkillNotFound": problem("As above: `SKILL_NOT_FOUND`.", schema="SharingError"),
     "Gone": problem("The output is not kept any more: `SKILL_NOT_FOUND`.", schema="SharingError"),

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Final
 from skillwire.registry.facets import FACETS
 from skillwire.server.auth.resource import RESOURCE_PATH
 from skillwire.server.openapi_executions import executions
+from skillwire.server.openapi_lan import lan
+from skillwire.server.openapi_neighbours import neighbours
 from skillwire.server.openapi_operations import describe, describe_answer
 from skillwire.server.openapi_parts import HTML, JSON, listed, reference
 from skillwire.server.openapi_rpc import rpc
@@ -35,7 +37,8 @@ def paths(openapi: str) -> Node:
     for scope in ("", "/@{scope}"):
         found |= _agent_skills(f"{scope}/.well-known/agent-skills", "SkillsIndex")
         found |= _agent_skills(f"{scope}/.well-known/skills", "OldSkillsIndex")
-    return {**found, **_sharing(), **executions(), **rpc(), **dict(_services(openapi)), **dict(_pages())}
+    services = dict(_services(openapi))
+    return {**found, **_sharing(), **executions(), **rpc(), **neighbours(), **lan(), **services, **dict(_pages())}
 
 
 def _agent_skills(base: str, index: str) -> Node:

@@ -13,7 +13,7 @@ import msgspec
 from skillwire import limits
 from skillwire.protocols.skills_rpc.errors import ERRORS
 from skillwire.protocols.skills_rpc.messages import METHODS
-from skillwire.server.openapi_operations import describe, describe_answer, describe_preflight, every_answer
+from skillwire.server.openapi_operations import describe, describe_answer, every_answer, posted
 from skillwire.server.openapi_parts import JSON, closed, listed, problem, reference
 from skillwire.server.rpc.blobs import BLOBS_PATH
 from skillwire.server.rpc.route import RPC_PATH
@@ -79,7 +79,7 @@ def _call() -> Node:
         }
     )
     schema = {"anyOf": [request, {**listed(request), **several}]}
-    return _posted("Call a method, or several", {JSON: {"schema": schema}}, told)
+    return posted(_TAG, "Call a method, or several", {JSON: {"schema": schema}}, told)
 
 
 def _create() -> Node:
@@ -93,7 +93,7 @@ def _create() -> Node:
             "429": problem("As above, or there is no room for it: `BLOB_ROOM`.", "Retry-After"),
         }
     )
-    return _posted("Keep a blob, for a run", {"*/*": {"schema": {}}}, told)
+    return posted(_TAG, "Keep a blob, for a run", {"*/*": {"schema": {}}}, told)
 
 
 def _read() -> Node:
@@ -106,12 +106,3 @@ def _read() -> Node:
         "416": "OutOfRange",
     }
     return describe(_TAG, "A blob, to its owner", answers, ("blob", "If-None-Match", "Range", "If-Range"))
-
-
-def _posted(meaning: str, content: Node, told: Node) -> Node:
-    body = {"required": True, "content": content}
-    return {
-        "parameters": [],
-        "post": {"tags": [_TAG], "summary": meaning, "parameters": [], "requestBody": body, "responses": told},
-        "options": describe_preflight(_TAG, meaning, told),
-    }

@@ -2,24 +2,56 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import json
 import re
+import time
 
 import brotli
+import jsonschema
 import pytest
 import schemathesis
+from tests.support.fake_lan_agent import FakeLanAgent, lan_skill
 from tests.support.invoking import Caller, write_action
 from tests.support.publishing import write_skill
 
+from skillwire.adapters.files.authority_folder import AuthorityFolder
+from skillwire.adapters.sqlite.open import open_tokens
+from skillwire.model.lan import LanMember, LanScene
+from skillwire.protocols.skill_discovery.configuration import LanSettings
 from skillwire.server import app
+from skillwire.server.executions_console.console import PATHS as PATHS_OF_CONSOLE
+from skillwire.server.lan.documents import encode_snapshot
 from skillwire.server.openapi import OPENAPI_PATH, document
 from skillwire.version import VERSION
 
 PATHS = document()["paths"]
 HOST = {"Host": "skills.example.com"}
-#: What is called and not read.
-POSTED = ("/skills/ask-somebody/executions", "/rpc", "/blobs")
+CONFIGURATION = """
+[oauth2]
+issuer = "https://login.example.com"
+audience = "skills"
+[executions]
+grant_all = true
+[rpc]
+run_code = true
+[bridges]
+ai_catalog = "1.0"
+agent_card = "1.0"
+"""
+#: What is called and not read, and the stream that does not end.
+UNREAD = ("/skills/ask-somebody/executions", "/rpc", "/blobs", "/mcp", "/search", "/lan/certificates", "/lan/events")
+#: Paths of the server that the document leaves out, and why.
+LEFT_OUT = {
+    "/login": "a form for people; programs show their key with each request",
+    "/logout": "the same",
+    "/executions": "a page for people who signed in; programs know the ids of theirs",
+    "/executions/live": "the stream of that page, in HTML",
+    "/inbox": "a page for people who signed in",
+    "/lan": "the same; programs ask /lan.json and /lan/events",
+    "/lan/live": "the stream of that page, in HTML",
+}
 #: Agent Skills answers each of its paths also behind the URL of an index, which OpenAPI cannot say.
 PASTED = re.compile(r"^/\.well-known/(agent-skills|skills)(/index\.json)?(?=/\.well-known/)")
 
@@ -32,13 +64,29 @@ async def client(tmp_path, monkeypatch):
     write_skill(folder, "open-notes")
     write_action(folder, "ask-somebody", tables='[executor]\nkind = "human"\n')
     settings = tmp_path / "server.toml"
-    settings.write_text('[oauth2]\nissuer = "https://login.example.com"\naudience = "skills"\n[rpc]\nrun_code = true\n')
+    settings.write_text(CONFIGURATION)
+    authority = AuthorityFolder.create(tmp_path / "ca", "Example", time.time())
     application = app(
-        [folder], blobs=tmp_path / "blobs", publisher="example-corp", access_log=False, configuration=settings
+        [folder],
+        blobs=tmp_path / "blobs",
+        publisher="example-corp",
+        access_log=False,
+        configuration=settings,
+        lan=LanSettings(authority=str(authority.folder)),
     )
+    agent = FakeLanAgent(None, lambda _: None)
+    application.lan._make_agent = lambda *_: agent
+    application.lan.reached_at(("127.0.0.1", 8000))
     await application.startup()
+    async with asyncio.timeout(20):
+        while not agent.announced:  # noqa: ASYNC110  # it has no event
+            await asyncio.sleep(0.01)
+    agent.skills = [lan_skill(), lan_skill(is_verified=True)]
+    agent.scenes = [LanScene("auth", "group-auth-001", (LanMember("agent-002", "leads-sync", "PRIMARY"),))]
     await application.publication.first(20)
-    yield Caller(application)
+    client = Caller(application)
+    client.operator = {"X-API-Key": open_tokens().issue("ann", scopes=["operator"]).secret}
+    yield client
     await application.shutdown()
 
 
@@ -72,6 +120,7 @@ async def everything(client):
             for scope in ("", "/@office")
             for base in ("agent-skills", "skills")
         }
+    paths |= {path for path in client.application._doors._at if not path.endswith("/") and path not in UNREAD}
     paths |= {"/.well-known/skill-sharing", "/.well-known/oauth-protected-resource", "/skills", "/", "/hits"}
     paths |= {
         entry["descriptor_url"].removeprefix("http://skills.example.com")
@@ -91,15 +140,62 @@ async def everything(client):
 
 
 async def test_every_route_is_described_and_none_else(client):
-    answered: dict[str, str] = {template_of(path): path for path in POSTED}  # read by none
+    answered: dict[str, str] = {template_of(path): path for path in UNREAD}
     for path in await everything(client):
-        assert (await client.get(path, HOST)).status == 200, path
+        fields = client.operator if path == "/lan.json" else {}
+        assert (await client.get(path, {**HOST, **fields})).status == 200, path
         answered.setdefault(template_of(path), path)
     assert set(answered) == set(PATHS)
 
 
+async def test_every_door_is_described_or_left_out_for_a_reason(client):
+    doors = set(client.application._doors._at) | PATHS_OF_CONSOLE
+    described = {path for path in doors - set(LEFT_OUT) if template_of(f"{path}x" if path.endswith("/") else path)}
+    assert described | set(LEFT_OUT) == doors
+    assert described & set(LEFT_OUT) == set()
+    assert not set(LEFT_OUT) & set(PATHS)
+    assert {"/mcp", "/search", "/lan.json", "/lan/events", "/lan/certificates", "/lan/revocations"} <= described
+
+
+@pytest.mark.parametrize(
+    ("path", "schema"),
+    [
+        ("/lan.json", "LanSnapshot"),
+        ("/.well-known/skill-discovery", "LanAgent"),
+        ("/.well-known/ai-catalog.json", "AiCatalog"),
+        ("/.well-known/agent-card.json", "AgentCard"),
+    ],
+)
+async def test_what_is_answered_fits_its_schema(client, path, schema):
+    answer = await client.get(path, {**HOST, **client.operator})
+    (media_type,) = PATHS[path]["get"]["responses"]["200"]["content"]
+    assert (answer.status, answer.fields["content-type"]) == (200, media_type)
+    fitting(answer.json(), schema)
+
+
+async def test_a_search_of_the_catalog_is_answered_as_described(client):
+    for body, status, schema in (
+        ({"query": {"text": "notes", "filter": {"tags": ["office"]}}, "pageSize": 1}, 200, "CatalogHits"),
+        ({"query": {"text": "useful"}, "pageSize": 1}, 200, "CatalogHits"),
+        ({"query": {}}, 400, "CatalogRefusal"),
+    ):
+        answer = await client.post("/search", body)
+        assert answer.status == status
+        fitting(answer.json(), schema)
+
+
+def test_the_network_without_an_agent_fits_its_schema():
+    fitting(json.loads(encode_snapshot(None, "no interface is up", {})), "LanSnapshot")
+
+
+def fitting(value, schema):
+    """Hold a value to a schema of the document."""
+    whole = {"$ref": f"#/components/schemas/{schema}", "components": document()["components"]}
+    jsonschema.Draft202012Validator(whole).validate(value)
+
+
 async def test_methods_are_those_that_the_application_answers(client):
-    by_template = {template_of(path): path for path in [*await everything(client), *POSTED]}
+    by_template = {template_of(path): path for path in [*await everything(client), *UNREAD]}
     for template, path in by_template.items():
         described = {method.upper() for method in PATHS[template] if method != "parameters"}
         refused = await client.request(path, HOST, method="PUT")

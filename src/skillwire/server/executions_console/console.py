@@ -48,6 +48,8 @@ _ONE: Final = re.compile(r"/executions/(exec-[0-9a-f]{8,44})", re.ASCII)
 _PART: Final = re.compile(rf"/executions/({_ID})/(live|cancel|inputs\.json|output\.json)", re.ASCII)
 _TASK: Final = re.compile(rf"/inbox/({_ID})(?:/(claim|complete|reject|release))?", re.ASCII)
 _POST: Final = ("POST",)
+#: The pages that are of no one execution and no one task.
+PATHS: Final = frozenset({LOGIN, _LOGOUT, EXECUTIONS, EXECUTIONS + _LIVE, INBOX, LAN, LAN + _LIVE})
 
 
 class ExecutionsConsole:
@@ -87,11 +89,7 @@ class ExecutionsConsole:
     @staticmethod
     def owns(path: str) -> bool:
         """Whether ``path``, from the root of the site, is one of the console alone."""
-        return (
-            path in {LOGIN, _LOGOUT, EXECUTIONS, EXECUTIONS + _LIVE, INBOX, LAN, LAN + _LIVE}
-            or path.startswith(f"{INBOX}/")
-            or _PART.fullmatch(path) is not None
-        )
+        return path in PATHS or path.startswith(f"{INBOX}/") or _PART.fullmatch(path) is not None
 
     @staticmethod
     def prefers(path: str, scope: Scope) -> bool:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from skillwire.errors import UsageError
 from skillwire.model.access import ANONYMOUS
 from skillwire.protocols.agent_skills.fields import IDENTITY_FIELDS
+from skillwire.protocols.agent_skills.media import JSON
 from skillwire.server.auth.rate_limit import caller_of
 from skillwire.server.authentication import Refusal
 from skillwire.server.doors import Annex
@@ -41,6 +42,7 @@ PATH: Final = "/mcp"
 _ALLOWED: Final = "POST, OPTIONS"
 #: The star stands for every field but Authorization; some that the protocol has carry the names of inputs.
 _FIELDS: Final = f"*, {IDENTITY_FIELDS}, Content-Type"
+_NO_JSON: Final = Problem(415, "MEDIA_TYPE", "the body has to be application/json, and say so in Content-Type")
 _REFUSED: Final = Problem(403, PAGE_REFUSED, "pages of this origin may not speak with this server")
 
 
@@ -106,14 +108,18 @@ class McpDoor:
         """Answer a request."""
         if not self._origins.let_in(visit.scope):
             raise Refusal(_REFUSED)
-        origin = read_fields(visit.scope["headers"], b"origin").get(b"origin", "")
-        if visit.method == "OPTIONS":
+        asked = read_fields(visit.scope["headers"], b"origin", b"content-type")
+        origin = asked.get(b"origin", "")
+        if visit.method != "POST":
+            await visit.identify()
+            if visit.method != "OPTIONS":
+                raise Refusal(method_not_allowed(visit.method, _ALLOWED))
             await _answer_preflight(origin, visit.send)
             return "mcp"
-        if visit.method != "POST":
-            raise Refusal(method_not_allowed(visit.method, _ALLOWED))
         async with self._bodies.reading(visit.scope, visit.receive) as body:
             asker = await visit.identify(body.data)
+            if asked.get(b"content-type", "").partition(";")[0].strip().lower() != JSON:
+                raise Refusal(_NO_JSON)
             audience, revision = await visit.audience(), await visit.revision()
             address = visit.scope["client"][0] if visit.scope.get("client") else ""
             owner = caller_of(asker.principal or ANONYMOUS, address)

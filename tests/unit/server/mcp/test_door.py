@@ -221,3 +221,10 @@ async def test_operator_is_told_what_clients_will_miss(tmp_path, tokens):  # noq
             assert (await Asgi(application).request("/mcp", PLAIN, method="POST", body=PING)).status == 200
     told = {line["event"]: line for line in logs}
     assert "513 files" in told["a skill is left out of lists and resources"]["reason"]
+
+
+@pytest.mark.parametrize("kind", ["", "text/plain", "application/xml"])
+async def test_what_is_not_json_by_its_type_is_refused_before_the_sdk_sees_it(application, kind):
+    fields = {**PLAIN, "Content-Type": kind}
+    answer = await Asgi(application).request("/mcp", fields, method="POST", body=PING)
+    assert (answer.status, answer.json()["error"]["code"]) == (415, "MEDIA_TYPE")

@@ -7,6 +7,7 @@ again; the agent goes on without.
 from __future__ import annotations
 
 import asyncio
+import logging
 import sqlite3
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
@@ -18,14 +19,16 @@ from skillwire.protocols.skill_discovery.replay import ReplayGuard
 
 if TYPE_CHECKING:
     from collections import Counter
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from skillwire.adapters.lan.link import Link
+    from skillwire.protocols.skill_discovery.keyring import KeyRing
     from skillwire.protocols.skill_discovery.listing import Change, Key
     from skillwire.protocols.skill_discovery.messages import Profile
     from skillwire.protocols.skill_discovery.node import DiscoveryNode
     from skillwire.protocols.skill_discovery.replay import Stream
 
+_LOG: Final = logging.getLogger("skillwire.lan")
 _PAUSE: Final = 5.0
 
 
@@ -57,17 +60,23 @@ class Keeping:
     async def load(self) -> None:
         """Read what was kept."""
         self._kept = await asyncio.to_thread(self._state.load)
+        if self._kept.is_broken:
+            self._counters["state: made anew"] += 1
+            _LOG.warning(
+                "what was kept of the local network cannot be read, and is made anew: nobody is known from before"
+            )
 
     def guard(self) -> ReplayGuard:
         """Return a guard that knows the timestamps that were kept."""
         return ReplayGuard(self._window, self._kept.timestamps)
 
     def restore(self, link: str, node: DiscoveryNode) -> None:
-        """List what was heard on a link before, as UNKNOWN."""
+        """List what was heard on a link before, as UNKNOWN, and know whose key was whose."""
         now = moment().steady
         for heard in self._kept.heard:
             if heard.link == link and heard.message.agent_id != self._agent_id:
                 node.registry.restore([heard.message], now, host=heard.host)
+                node.ring.remember(heard.message.agent_id, heard.key, is_certified=heard.is_certified)
 
     def start(self, links: Callable[[], Iterable[Link]]) -> None:
         """Begin to write."""
@@ -107,18 +116,24 @@ class Keeping:
             self._timestamps.clear()
 
     def _collect(self, changed: dict[tuple[str, Key], Change]) -> Changes:
+        links = tuple(self._links())
+        rings = {link.name: link.node.ring for link in links}
         heard = [
-            (link, *key, change.after.host, encode(change.after.registration, self._profile))
+            (link, *key, change.after.host, encode(change.after.registration, self._profile), *_key(rings, link, key))
             for (link, key), change in changed.items()
             if change.after is not None
         ]
         gone = [named for named, change in changed.items() if change.after is None]
         edge = int((moment().wall - 2 * self._window) * 1000)
         newest = self._timestamps
-        links = tuple(self._links())
         for link in links:
             for stream, at in link.node.gate.replay.changed():
                 newest[stream] = max(at, newest.get(stream, at))
         newest = self._timestamps = {stream: at for stream, at in newest.items() if at >= edge}
         here = tuple(link.name for link in links if link.is_open)
         return Changes(tuple(heard), tuple(gone), tuple(newest.items()), edge, here)
+
+
+def _key(rings: Mapping[str, KeyRing], link: str, key: Key) -> tuple[bytes, bool]:
+    """Return the digest of the key of a skill's agent on a link, and whether it is certified."""
+    return rings[link].digest_of(key[0]) if link in rings else (b"", False)

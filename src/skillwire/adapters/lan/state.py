@@ -1,9 +1,12 @@
-"""What an agent keeps over a restart: registrations that it heard, and the newest timestamps, against replay.
+"""What an agent keeps over a restart: registrations that it heard, by whose keys, and the newest timestamps.
+
+Timestamps are against replay, and keys against who would take an agent's name after the restart: a key stands with
+each registration that was made by it, so that it ends with the last one, as it does while an agent runs.
 
 A database of its own in the folder ``lan`` of the state directory, since it is written every few seconds and worth
 nothing elsewhere. A commit is whole or not there, also after a crash; what the last seconds before one said may be
 missing, and is said again. What was written is a stranger's: it is decoded as if it came anew, listed as UNKNOWN and
-unverified until a sign of life comes, and a file that cannot be read is made anew. Spec: specs §3.
+unverified until a sign of life comes, and a file that cannot be read is made anew, which is said. Spec: specs §3.
 
 Several agents of one user may keep the same file; what they hear is the same.
 """
@@ -30,12 +33,13 @@ if TYPE_CHECKING:
 FILE: Final = "lan.db"
 _PATIENCE: Final = 2.0
 #: A file that was made by another version of ours is made anew.
-_VERSION: Final = 2
+_VERSION: Final = 3
 #: Milliseconds that a link may be gone before what was heard there is forgotten: a month.
 _GONE_MS: Final = 30 * 86_400_000
 _SCHEMA: Final = """
 CREATE TABLE registrations (
   link TEXT NOT NULL, agent TEXT NOT NULL, skill TEXT NOT NULL, host TEXT NOT NULL, datagram BLOB NOT NULL,
+  key BLOB NOT NULL, certified INTEGER NOT NULL,
   PRIMARY KEY (link, agent, skill)) STRICT, WITHOUT ROWID;
 CREATE TABLE links (link TEXT PRIMARY KEY, seen INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 CREATE TABLE timestamps (
@@ -45,32 +49,44 @@ CREATE TABLE timestamps (
 
 
 class Heard(NamedTuple):
-    """A registration that was heard on a link, and the host that it came from."""
+    """A registration that was heard on a link.
+
+    Args:
+        link: by its name.
+        host: that it came from.
+        message: what it says.
+        key: digest of the agent's key; empty where all share one.
+        is_certified: whether somebody whom we trust has certified it.
+    """
 
     link: str
     host: str
     message: Register
+    key: bytes = b""
+    is_certified: bool = False
 
 
 class Kept(NamedTuple):
-    """What was kept."""
+    """What was kept; ``is_broken`` says that the file could not be read, and is made anew."""
 
     heard: tuple[Heard, ...] = ()
     timestamps: tuple[tuple[Stream, int], ...] = ()
+    is_broken: bool = False
 
 
 class Changes(NamedTuple):
     """What is to be written.
 
     Args:
-        heard: ``(link, agent, skill, host, datagram)`` of each registration that is new or otherwise.
+        heard: ``(link, agent, skill, host, datagram, key, is_certified)`` of each registration that is new or
+            otherwise, as in :class:`Heard`.
         gone: of each that is not listed any more.
         timestamps: of each stream with a message lately.
         edge: milliseconds since the epoch; older timestamps need not be kept.
         links: that are there.
     """
 
-    heard: tuple[tuple[str, str, str, str, bytes], ...] = ()
+    heard: tuple[tuple[str, str, str, str, bytes, bytes, bool], ...] = ()
     gone: tuple[tuple[str, Key], ...] = ()
     timestamps: tuple[tuple[Stream, int], ...] = ()
     edge: int = 0
@@ -88,6 +104,7 @@ class LanState:
     def __init__(self, folder: Path, profile: Profile) -> None:
         self.path = folder / FILE
         self._profile = profile
+        self._was_broken = False
 
     def load(self) -> Kept:
         """Return what was kept; nothing when there is no file, or none that can be read."""
@@ -95,12 +112,16 @@ class LanState:
             return Kept()
         try:
             with closing(self._connect()) as connection:
-                rows = connection.execute("SELECT link, host, datagram FROM registrations").fetchall()
+                columns = "link, host, datagram, key, certified"
+                rows = connection.execute(f"SELECT {columns} FROM registrations").fetchall()  # noqa: S608 - names of ours
                 times = connection.execute("SELECT kind, agent, about, at FROM timestamps").fetchall()
-        except sqlite3.Error:
+        except sqlite3.OperationalError:  # locked, or the disk: it may be good yet
             return Kept()
+        except sqlite3.DatabaseError:  # in the midst of it
+            self._discard()
+            return Kept(is_broken=True)
         heard = tuple(one for row in rows if (one := self._heard(*row)) is not None)
-        return Kept(heard, tuple(((kind, agent, about), at) for kind, agent, about, at in times))
+        return Kept(heard, tuple(((kind, agent, about), at) for kind, agent, about, at in times), self._was_broken)
 
     def write(self, changes: Changes) -> None:
         """Write what has changed.
@@ -110,7 +131,7 @@ class LanState:
             sqlite3.Error: the file cannot be written.
         """
         with closing(self._connect()) as connection, connection:
-            connection.executemany("INSERT OR REPLACE INTO registrations VALUES (?, ?, ?, ?, ?)", changes.heard)
+            connection.executemany("INSERT OR REPLACE INTO registrations VALUES (?, ?, ?, ?, ?, ?, ?)", changes.heard)
             connection.executemany(
                 "DELETE FROM registrations WHERE link = ? AND agent = ? AND skill = ?",
                 [(link, *key) for link, key in changes.gone],
@@ -122,12 +143,12 @@ class LanState:
             connection.execute("DELETE FROM timestamps WHERE at < ?", (changes.edge,))
             _forget_links(connection, changes)
 
-    def _heard(self, link: str, host: str, datagram: bytes) -> Heard | None:
+    def _heard(self, link: str, host: str, datagram: bytes, key: bytes, certified: int) -> Heard | None:
         try:
             message = decode(datagram, self._profile)
         except DecodeError:
             return None
-        return Heard(link, host, message) if isinstance(message, Register) else None
+        return Heard(link, host, message, key, bool(certified)) if isinstance(message, Register) else None
 
     def _connect(self) -> sqlite3.Connection:
         make_folder(self.path.parent, mode=0o700)
@@ -136,10 +157,14 @@ class LanState:
         except sqlite3.DatabaseError as error:
             if isinstance(error, sqlite3.OperationalError):  # locked, or the disk: it may be good yet
                 raise
-            for end in ("", "-wal", "-shm"):
-                with suppress(FileNotFoundError):
-                    self.path.with_name(f"{FILE}{end}").unlink()
+            self._discard()
             return self._open()
+
+    def _discard(self) -> None:
+        self._was_broken = True
+        for end in ("", "-wal", "-shm"):
+            with suppress(FileNotFoundError):
+                self.path.with_name(f"{FILE}{end}").unlink()
 
     def _open(self) -> sqlite3.Connection:
         os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))  # SQLite would make it for all to read

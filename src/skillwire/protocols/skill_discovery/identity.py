@@ -28,8 +28,22 @@ class Standing(StrEnum):
 class Key(Protocol):
     """What verifies the signatures of one signer."""
 
+    @property
+    def digest(self) -> bytes:
+        """SHA-256 of it, by which it is told from others; empty for one that is shared."""
+
     def verifies(self, data: bytes, signature: str) -> bool:
         """Whether ``signature`` is one of ``data`` by this key. Trust: both are a stranger's; it never raises."""
+
+
+class RememberedKey(NamedTuple):
+    """A key of which only the digest was kept: it is told from others, and verifies nothing."""
+
+    digest: bytes
+
+    def verifies(self, data: bytes, signature: str) -> bool:  # noqa: ARG002 - a port's form
+        """Return False: its holder has to prove itself anew."""
+        return False
 
 
 class Identity(Protocol):
@@ -93,6 +107,7 @@ class GroupKey:
     """
 
     certificate = b""
+    digest = b""
 
     def __init__(self, secret: bytes) -> None:
         self._secret = secret

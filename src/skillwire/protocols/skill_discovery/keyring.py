@@ -1,8 +1,9 @@
 """Whose key is whose, and who has proven to be where it says.
 
 An agent's key is learned from its certificate, by a challenge, and stays the agent's: another key for the same agent
-is taken when it is better certified, or when the agent has nothing registered any more. Both tables are bounded; who
-proved itself longest ago goes first. Spec: SDP §10.2; specs §3.
+is taken when it is better certified, or when the agent has nothing registered any more. So it is over a restart: keys
+are kept with what was registered by them, and end with it. Both tables are bounded; who proved itself longest ago goes
+first. Spec: SDP §10.2; specs §3.
 """
 
 from __future__ import annotations
@@ -10,12 +11,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skillwire import limits
-from skillwire.protocols.skill_discovery.identity import Standing
+from skillwire.protocols.skill_discovery.identity import Judgement, RememberedKey, Standing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from skillwire.protocols.skill_discovery.identity import Authority, Judgement
+    from skillwire.protocols.skill_discovery.identity import Authority
     from skillwire.wire.node import Peer
 
 
@@ -59,6 +60,19 @@ class KeyRing:
         """Return what a certificate is worth that an agent shows; None when it is refused."""
         return self._authority.judge(agent_id, certificate, now)
 
+    def digest_of(self, agent_id: str) -> tuple[bytes, bool]:
+        """Return the digest of an agent's key, to be kept, and whether it is certified; an empty one for none."""
+        known = self._agents.get(agent_id)
+        return (b"", False) if known is None else (known.key.digest, known.standing is Standing.CERTIFIED)
+
+    def remember(self, agent_id: str, digest: bytes, *, is_certified: bool) -> None:
+        """Hold an agent's key of before a restart. The agent has to prove itself anew, and no other has its name."""
+        known = self._agents.get(agent_id)
+        is_better = known is None or (is_certified and known.standing is not Standing.CERTIFIED)
+        if digest and is_better and len(self._agents) < limits.LAN_AGENTS:
+            standing = Standing.CERTIFIED if is_certified else Standing.UNVERIFIED
+            self._agents[agent_id] = Judgement(RememberedKey(digest), standing, until=float("-inf"))
+
     def agent_at(self, peer: Peer, now: float) -> str | None:
         """Return the agent that has proven to be at an address; ``now`` is of the steady clock."""
         until, agent_id = self._proven.get(peer, (now, ""))
@@ -74,7 +88,7 @@ class KeyRing:
     def learn(self, agent_id: str, judgement: Judgement, peer: Peer, now: float) -> bool:
         """Take the key with which an agent has proven itself; False when another one is the agent's."""
         known = self._agents.get(agent_id)
-        if known is not None and known.key != judgement.key and self._is_listed(agent_id):
+        if known is not None and known.key.digest != judgement.key.digest and self._is_listed(agent_id):
             is_better = judgement.standing is Standing.CERTIFIED and known.standing is not Standing.CERTIFIED
             if not is_better:
                 return False

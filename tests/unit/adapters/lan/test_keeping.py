@@ -6,12 +6,23 @@ import asyncio
 import sqlite3
 from collections import Counter
 from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import pytest
+from tests.support.authorities import World
+from tests.support.certificates import NOW
+from tests.support.lan import OFFERS, REGISTRY, Lan
 
 from skillwire.adapters.clock import moment
 from skillwire.adapters.lan.keeping import Keeping
-from skillwire.protocols.skill_discovery.messages import Profile
+from skillwire.adapters.lan.state import LanState
+from skillwire.protocols.skill_discovery.listing import Change
+from skillwire.protocols.skill_discovery.messages import Profile, Reason
 from skillwire.protocols.skill_discovery.replay import ReplayGuard
+from skillwire.testing.virtual_clock import EPOCH
+from skillwire.trust.ecdsa import new_key, self_signed
 
+R, A, B, EVIL = "192.168.1.1", "192.168.1.7", "192.168.1.8", "192.168.1.66"
 STREAM = ("Heartbeat", "agent-001", "skill-a")
 
 
@@ -33,7 +44,9 @@ async def test_timestamps_that_could_not_be_written_are_written_the_next_time():
     disk, counters = Disk(), Counter[str]()
     keeping = Keeping(disk, "agent-self", Profile.OPEN, 60.0, counters)  # type: ignore[arg-type]  # as far as it is used
     guard = ReplayGuard(60.0)
-    link = SimpleNamespace(name="eth0/4", is_open=True, node=SimpleNamespace(gate=SimpleNamespace(replay=guard)))
+    link = SimpleNamespace(
+        name="eth0/4", is_open=True, node=SimpleNamespace(gate=SimpleNamespace(replay=guard), ring=None)
+    )
     keeping.start(lambda: [link])  # type: ignore[list-item]  # as far as it is used
     now = moment().wall
     guard.keep(STREAM, int(now * 1000), b"a beat", now)
@@ -48,3 +61,121 @@ async def test_timestamps_that_could_not_be_written_are_written_the_next_time():
     async with asyncio.timeout(20):
         await keeping.stop()
     assert disk.tries == 2  # and it is not written again
+
+
+class Place(NamedTuple):
+    """A registry and its keeping."""
+
+    lan: Any
+    keeping: Keeping
+
+
+@pytest.fixture
+def begin(tmp_path):
+    """Give what starts a registry in virtual time, which keeps what it hears in one and the same file."""
+
+    async def begin(world):
+        lan: Any = Lan()
+        keeping = Keeping(LanState(tmp_path / "lan", Profile.OPEN), "registry", Profile.OPEN, 60.0, Counter())
+        await keeping.load()
+        node = lan.node(
+            R, REGISTRY, agent_id="registry", identity=world.identity("registry"), authority=world.authority()
+        )
+        keeping.restore("eth0/4", node)
+        link: Any = SimpleNamespace(name="eth0/4", is_open=True, node=node)
+        keeping._links = lambda: [link]
+        return Place(lan, keeping)
+
+    return begin
+
+
+def join(lan, world, host, identity, agent="agent-001"):
+    lan.node(host, OFFERS, agent_id=agent, identity=identity, authority=world.authority())
+    lan.offer(host, "skill-a")
+    lan.run(3)
+    return {listed.registration.skill_id: listed.host for listed in lan.nodes[R].registry}
+
+
+async def kept(place):
+    for change in place.lan.events(Change, R):
+        place.keeping.changed("eth0/4", change)
+    await place.keeping._write()
+
+
+def own(key):
+    return self_signed("agent-001", key, NOW)
+
+
+@pytest.mark.spec("SDP-key-stays")
+@pytest.mark.parametrize("is_certified", [True, False])
+async def test_nobody_takes_a_name_while_the_registry_starts_anew(begin, is_certified):
+    world = World(EPOCH)
+    identity = world.identity("agent-001") if is_certified else own(new_key())
+    first = await begin(world)
+    assert join(first.lan, world, A, identity) == {"skill-a": A}
+    await kept(first)
+
+    second = await begin(world)
+    assert join(second.lan, world, EVIL, own(new_key())) == {"skill-a": A}
+    assert second.lan.nodes[R].gate.stopped["another key"] > 0
+    second.lan.crash(EVIL)
+    assert join(second.lan, world, A, identity) == {"skill-a": A}
+    (listed,) = second.lan.nodes[R].registry
+    assert listed.is_verified is is_certified
+
+
+@pytest.mark.spec("SDP-key-stays")
+async def test_who_has_lost_its_key_comes_back_when_nothing_of_it_is_there_any_more(begin):
+    world = World(EPOCH)
+    first = await begin(world)
+    join(first.lan, world, A, own(new_key()))
+    await kept(first)
+
+    second = await begin(world)
+    second.lan.run(40)  # it has said nothing for so long
+    assert join(second.lan, world, A, own(new_key())) == {"skill-a": A}
+    await kept(second)
+    third = await begin(world)
+    assert third.lan.nodes[R].ring.digest_of("agent-001") == second.lan.nodes[R].ring.digest_of("agent-001")
+
+
+async def test_a_certified_one_takes_the_place_of_a_key_that_was_kept(begin):
+    world = World(EPOCH)
+    first = await begin(world)
+    join(first.lan, world, A, own(new_key()))
+    await kept(first)
+
+    second = await begin(world)
+    identity = world.identity("agent-001")
+    join(second.lan, world, B, identity)
+    (listed,) = second.lan.nodes[R].registry
+    assert (listed.is_verified, listed.host) == (True, B)
+    await kept(second)
+    third = await begin(world)
+    assert third.lan.nodes[R].ring.digest_of("agent-001")[1]
+
+
+async def test_a_key_ends_with_the_last_registration_by_it(begin):
+    world = World(EPOCH)
+    first = await begin(world)
+    join(first.lan, world, A, own(new_key()))
+    await kept(first)
+    first.lan.do(A, lambda node, now: node.route_agent.close(Reason.SHUTDOWN, now))
+    first.lan.run(3)
+    await kept(first)
+
+    second = await begin(world)
+    assert second.lan.nodes[R].ring.digest_of("agent-001") == (b"", False)
+
+
+async def test_what_cannot_be_read_is_said_and_nobody_is_known(begin, tmp_path, caplog):
+    world = World(EPOCH)
+    first = await begin(world)
+    join(first.lan, world, A, own(new_key()))
+    await kept(first)
+    (tmp_path / "lan" / "lan.db").write_bytes(b"no database " * 1000)
+
+    second = await begin(world)
+    assert second.lan.nodes[R].ring.digest_of("agent-001") == (b"", False)
+    assert second.keeping._counters == {"state: made anew": 1}
+    assert "made anew" in caplog.text

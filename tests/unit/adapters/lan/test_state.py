@@ -21,7 +21,7 @@ def registration(skill="skill-a", version="1.0.0"):
 
 
 def row(message):
-    return "eth0/4", message.agent_id, message.skill_id, "192.168.1.10", encode(message)
+    return "eth0/4", message.agent_id, message.skill_id, "192.168.1.10", encode(message), bytes(32), True
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def test_what_was_written_is_read_by_the_next_one(state, tmp_path):
 
     kept = LanState(tmp_path / "lan", Profile.OPEN).load()
 
-    assert kept.heard == (Heard("eth0/4", "192.168.1.10", registration(version="1.0.1")),)
+    assert kept.heard == (Heard("eth0/4", "192.168.1.10", registration(version="1.0.1"), bytes(32), True),)
     assert kept.timestamps == ((STREAM, 7),)
 
 
@@ -82,7 +82,7 @@ def test_of_two_timestamps_the_newest_is_kept_and_old_ones_are_not(state):
 
 
 def test_what_is_no_registration_any_more_is_passed_over(state):
-    state.write(Changes(heard=(row(registration()), ("eth0/4", "x", "y", "1.2.3.4", b"\xff garbage"))))
+    state.write(Changes(heard=(row(registration()), ("eth0/4", "x", "y", "1.2.3.4", b"\xff garbage", b"", False))))
     assert [heard.message.skill_id for heard in state.load().heard] == ["skill-a"]
 
 
@@ -90,9 +90,25 @@ def test_a_file_that_cannot_be_read_is_made_anew(state):
     state.write(Changes(timestamps=((STREAM, 7),)))
     state.path.write_bytes(b"no database " * 1000)
 
-    assert state.load() == Kept()
+    assert state.load() == Kept(is_broken=True)
     state.write(Changes(timestamps=((STREAM, 8),)))
     assert state.load().timestamps == ((STREAM, 8),)
+
+
+def test_a_file_that_is_broken_in_the_midst_is_made_anew(tmp_path):
+    state = LanState(tmp_path / "lan", Profile.OPEN)
+    state.write(Changes(heard=tuple(row(registration(f"skill-{number}")) for number in range(500))))
+    with sqlite3.connect(state.path) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    connection.close()
+    data = bytearray(state.path.read_bytes())
+    data[4096:] = b"\xff" * (len(data) - 4096)
+    state.path.write_bytes(data)
+
+    again = LanState(tmp_path / "lan", Profile.OPEN)
+    assert again.load() == Kept(is_broken=True)
+    again.write(Changes(timestamps=((STREAM, 8),)))
+    assert LanState(tmp_path / "lan", Profile.OPEN).load().timestamps == ((STREAM, 8),)
 
 
 def test_a_file_of_another_version_is_made_anew(state):

@@ -314,6 +314,7 @@ LAN_SECRET_KEYS = Bound(4_096, "keys", "that are made within an hour; one that i
 LAN_SECRET_KEYS_PER_HOST = Bound(64, "keys", "of them, for one host, whatever its agents call themselves")
 LAN_SECRET_SECONDS = Bound(10, "seconds", "for TLS, the question and the answer together")
 LAN_HEALTH_CHECKS = Bound(4, "checks", "of skills of folders at once; each may be a sandbox, beside those of calls")
+LAN_HEALTH_SLOW_CHECKS = Bound(2, "checks", "beside them, of those that were slow the last time")
 LAN_HEALTH_BYTES = Bound(64 * KIB, "bytes", "of what an API answers that is asked how it is; a word is enough")
 LAN_HEALTH_OUTPUT_BYTES = Bound(1 * KIB, "bytes", "of what a function returns that says how its skill is")
 LAN_HOST_LENGTH = Bound(253, "characters", "of a host's name, as in DNS")

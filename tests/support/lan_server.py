@@ -79,6 +79,11 @@ class LanServer:
         with urllib.request.urlopen(request, timeout=PATIENCE) as answer:  # noqa: S310  # a server of ours
             return answer.read()
 
+    def run(self, *arguments):
+        """Run a command as whoever runs this server."""
+        command = [sys.executable, "-m", "skillwire", *map(str, arguments)]
+        subprocess.run(command, env=self.environment, capture_output=True, check=True)
+
     def operator(self):
         """Return the fields that show a new key of the scope ``operator``."""
         made = subprocess.run(

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import signal
 import socket
-import struct
 import subprocess
 import sys
-import threading
 import time
 
 import pytest
-from tests.support.lan_agents import FAST, on_loopback
-from tests.support.lan_server import LanServer
-from tests.support.loopback_lan import own_lan
+from tests.support.eavesdropper import Eavesdropper
 from tests.support.publishing import write_skill
 
 PATIENCE = 30.0
-LOOPBACK = ("--interface", "127.0.0.1")
 pytestmark = pytest.mark.timeout(240)
 
 
@@ -39,34 +33,6 @@ def others(tmp_path):
     """Return the folder of another server."""
     write_skill(tmp_path / "others", "csv-profile", {"skill.toml": 'skill_type = "enterprise-skill"\n'})
     return tmp_path / "others"
-
-
-@pytest.fixture
-def place(tmp_path):
-    """Give what starts servers and agents on one network of their own, which all end with the test."""
-
-    class Place:
-        def __init__(self, stack):
-            self._stack = stack
-            self.lan = own_lan()
-
-        def serve(self, folder, name="first", **options):
-            server = LanServer(folder, tmp_path / name, *options.pop("arguments", LOOPBACK), lan=self.lan, **options)
-            self._stack.callback(server.end)
-            return server
-
-        def agent(self, name="observer", skills=()):
-            agent = on_loopback(name, skills, home=tmp_path / name, settings=self.lan._asdict(), figures=FAST)
-            self._stack.callback(self._end, agent.process)
-            return agent.started()
-
-        @staticmethod
-        def _end(process):
-            process.kill()
-            process.communicate(timeout=PATIENCE)
-
-    with contextlib.ExitStack() as stack:
-        yield Place(stack)
 
 
 def known(server, fields):
@@ -109,43 +75,6 @@ def test_the_well_known_document_names_the_agent_and_the_port_of_its_secrets(pla
     with socket.create_connection(("127.0.0.1", told["tlsPort"]), timeout=PATIENCE):
         pass
     assert json.loads(second.get("/.well-known/skill-discovery")) == {"agentId": second.agent}  # it has no scene
-
-
-class Eavesdropper:
-    """Hears every datagram of a group on loopback."""
-
-    def __init__(self, lan):
-        self.datagrams = []
-        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        self._socket.bind((lan.group, lan.port))
-        joined = struct.pack("4s4s", socket.inet_aton(lan.group), socket.inet_aton("127.0.0.1"))
-        self._socket.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, joined)
-        self._socket.settimeout(0.1)
-        self._is_done = threading.Event()
-        self._thread = threading.Thread(target=self._hear, daemon=True)
-
-    def _hear(self):
-        while not self._is_done.is_set():
-            with contextlib.suppress(TimeoutError):
-                self.datagrams.append(self._socket.recv(65536))
-
-    def wait_for(self, kind):
-        """Wait until a datagram of a kind came."""
-        ends = time.monotonic() + PATIENCE
-        while not any(data.startswith(kind) for data in tuple(self.datagrams)):
-            assert time.monotonic() < ends, f"no {kind.decode()}"
-            time.sleep(0.05)
-
-    def __enter__(self):
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_):
-        self._is_done.set()
-        self._thread.join(PATIENCE)
-        self._socket.close()
 
 
 def test_no_datagram_names_a_skill_that_is_not_everybodys(place, skills):
@@ -263,3 +192,17 @@ def test_a_member_of_a_scene_is_given_a_key_for_the_skill(place, skills):
     assert info["endpoint"] == f"127.0.0.1:{server.port}"
     answer = server.get("/skills/leads-sync.json", {"X-API-Key": info["apiKey"]})
     assert json.loads(answer)
+
+
+def test_two_servers_of_one_state_folder_list_all_skills_of_both(place, skills, others):
+    first = place.serve(skills, "shared").started()
+    second = place.serve(others, "shared").started()
+    assert second.agent == f"{first.agent}-2"
+    for server in (first, second):
+        wait_for(server, server.operator(), lambda found: found == {"leads-sync": "HEALTHY", "csv-profile": "HEALTHY"})
+    assert f"another process takes part as {first.agent}" in first.log()
+
+    first.kill()
+    third = place.serve(skills, "shared").started()
+    assert third.agent == first.agent
+    wait_for(third, third.operator(), lambda found: found == {"leads-sync": "HEALTHY", "csv-profile": "HEALTHY"})

@@ -2,7 +2,8 @@
 
 A check takes as long as it takes, and nobody waits for it: what is told is the last answer. So neither a heartbeat nor
 what others say is late because of one that is slow. Few checks run at once, each in the order in which it was due; one
-that is not over is not begun again. Spec: SDP §8.1.
+that is not over is not begun again. Those that were slow the last time wait for each other, and for no place that the
+others need. Spec: SDP §8.1.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 #: Seconds that a check may be begun early: it is looked for what is due only so often.
 _EARLY: Final = 0.5
+#: Seconds from which a check is slow; a sandbox takes some hundredths.
+_SLOW: Final = 2.0
 
 
 class Answer(NamedTuple):
@@ -54,7 +57,8 @@ class FolderHealth:
         self._ask = ask
         self._close = close
         self._clock = clock
-        self._slots = asyncio.Semaphore(limits.LAN_HEALTH_CHECKS)
+        self._places = asyncio.Semaphore(limits.LAN_HEALTH_CHECKS)
+        self._slow_places = asyncio.Semaphore(limits.LAN_HEALTH_SLOW_CHECKS)
         self._known: dict[str, _Known] = {}
         self._log = structlog.get_logger("skillwire")
 
@@ -91,8 +95,10 @@ class FolderHealth:
 
     async def _check(self, known: _Known, skill: Skill, check: HealthCheck) -> None:
         try:
-            async with self._slots:
+            async with self._slow_places if known.is_slow else self._places:
+                began = self._clock()
                 answer = await self._ask(skill, check)
+                known.is_slow = self._clock() >= began + _SLOW
         except Exception as error:  # noqa: BLE001  # whatever it is, the others are checked and the network is told
             self._log.error("a health check could not be made", skill=skill.name, exc_info=error)
             answer = Answer(FAILED)
@@ -110,6 +116,7 @@ class _Known:
     def __init__(self) -> None:
         self.digest = ""
         self.due = 0.0
+        self.is_slow = False
         self.answer = Answer(UNCHECKED)
         self.task: asyncio.Task[None] | None = None
 

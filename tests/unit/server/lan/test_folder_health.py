@@ -122,6 +122,23 @@ async def test_few_run_at_once_and_none_is_left_out(site):
     assert set((await site.look(*skills)).values()) == {GOOD}
 
 
+async def test_those_that_were_slow_take_no_place_of_the_others(site):
+    slow = [skill(f"slow-{number}", interval=5) for number in range(limits.LAN_HEALTH_CHECKS)]
+    await site.look(*slow)
+    site.now += 10
+    for one in slow:
+        await site.answer(one.name, Answer(GOOD))
+    await site.look(*slow, skill("quick"))
+    assert site.running == limits.LAN_HEALTH_SLOW_CHECKS + 1
+    await site.answer("quick", Answer(GOOD))
+    first = next(iter(site.answers))
+    await site.answer(first, Answer(GOOD))  # quick again
+    assert site.running == limits.LAN_HEALTH_SLOW_CHECKS
+    site.now += 10
+    await site.look(skill(first, interval=5))
+    assert site.running == 1
+
+
 async def test_a_new_version_is_checked_at_once_and_the_last_answer_counts_until_then(site):
     await site.look(skill())
     await site.answer("adder", Answer(DEGRADED))

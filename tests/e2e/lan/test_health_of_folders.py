@@ -1,0 +1,109 @@
+"""A skill of a folder says how it is: another process on the network sees that change, and change back."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from tests.support.publishing import write_skill
+from tests.support.sandbox_world import sandbox_missing
+
+EXAMPLE = Path(__file__).parents[3] / "examples" / "lan" / "house" / "meeting-room"
+LOOPBACK = ("--interface", "127.0.0.1")
+MISSING = sandbox_missing()
+pytestmark = [
+    pytest.mark.timeout(240),
+    pytest.mark.spec("SDP-heartbeat-callback"),
+    pytest.mark.skipif(MISSING is not None, reason=str(MISSING)),
+]
+
+
+def test_the_example_says_how_it_is(place, tmp_path):
+    folder = tmp_path / "house" / "meeting-room"
+    shutil.copytree(EXAMPLE, folder)
+    rooms = json.loads((folder / "rooms.json").read_text())
+
+    def plan(word):
+        (folder / "rooms.json").write_text(json.dumps(rooms | {"plan": word}))
+
+    observer = place.agent()
+    server = place.serve(folder.parent, arguments=(*LOOPBACK, "--grant-all")).started()
+    for word, status in (("final", "HEALTHY"), ("provisional", "DEGRADED"), ("final", "HEALTHY")):
+        plan(word)
+        observer.wait_for(lambda found, status=status: found.get("meeting-room") == status, f"{word} was not seen")
+    plan("closed")
+    observer.wait_for(lambda found: found.get("meeting-room") == "MAINTENANCE", "its maintenance was not seen")
+    (folder / "rooms.json").write_text("no plan")
+    observer.wait_for(lambda found: found.get("meeting-room") == "UNHEALTHY", "that its check fails was not seen")
+    plan("final")
+    observer.wait_for(lambda found: found.get("meeting-room") == "HEALTHY", "that it is well again was not seen")
+    assert server.end() == 0
+
+
+STOCK = """
+kind = "action"
+[runtime]
+language = "python"
+entrypoint = "main.py"
+[permissions]
+secrets = ["STOCK_STATE"]
+[health]
+interval = 5
+"""
+CODE = """
+import os
+
+def main(args):
+    return 1
+
+def health(args):
+    return os.environ["STOCK_STATE"]
+"""
+SLOW = 'kind = "action"\n[runtime]\nentrypoint = "main.py"\n[health]\ninterval = 5\ntimeout = 6\n'
+HANGS = "import time\ndef main(args): ...\ndef health(args):\n    time.sleep(3600)\n"
+
+
+def test_what_is_not_granted_is_not_run_and_what_is_slow_delays_nobody(place, tmp_path):
+    """The same files say different things, as what they look at changes; only what was granted is looked at."""
+    folder = tmp_path / "skills"
+    write_skill(folder, "stock", {"skill.toml": STOCK, "main.py": CODE})
+    secrets = tmp_path / "secrets.env"
+    secrets.touch(0o600)
+    secrets.write_text("STOCK_STATE=HEALTHY\n")
+    config = tmp_path / "server.toml"
+    config.write_text(f'[executions]\nsecrets_file = "{secrets}"\n')
+    for number in range(5):
+        write_skill(folder, f"slow-{number}", {"skill.toml": SLOW, "main.py": HANGS})
+
+    observer = place.agent()
+    server = place.serve(folder, arguments=(*LOOPBACK, "--config", config)).started()
+    observer.wait_for(lambda found: found.get("stock") == "DEGRADED", "the skill was not found")
+    assert "nobody granted it here" in server.log()
+
+    server.run("grant", folder / "stock", "--yes")
+    observer.wait_for(lambda found: found.get("stock") == "HEALTHY", "its check was not made once it was granted")
+    for state in ("UNHEALTHY", "HEALTHY"):
+        secrets.write_text(f"STOCK_STATE={state}\n")
+        observer.wait_for(lambda found, state=state: found.get("stock") == state, f"{state} was not seen")
+    secrets.write_text("STOCK_STATE=hush-hush\n")
+    observer.wait_for(lambda found: found.get("stock") == "DEGRADED", "what is no word was believed")
+    assert "hush" not in server.log()
+
+    for number in range(5):  # more than are checked at once
+        server.run("grant", folder / f"slow-{number}", "--yes")
+    secrets.write_text("STOCK_STATE=HEALTHY\n")
+    observer.wait_for(lambda found: found.get("stock") == "HEALTHY", "its check waits for what is slow")
+    assert {status for name, status in observer.skills().items() if name != "stock"} == {"DEGRADED"}
+    assert not [change for change in observer.changes if change["kind"] == "evicted"]
+    assert server.end() == 0  # with checks under way
+
+
+def test_where_nothing_runs_it_is_said_that_health_is_not_known(place, tmp_path):
+    folder = tmp_path / "house"
+    shutil.copytree(EXAMPLE, folder / "meeting-room")
+    observer = place.agent()
+    server = place.serve(folder, arguments=(*LOOPBACK, "--grant-all", "--workers", "0")).started()
+    observer.wait_for(lambda found: found.get("meeting-room") == "DEGRADED", "it is said to be well")
+    assert "cannot be checked here" in server.log()

@@ -1,0 +1,114 @@
+"""An agent whose certificate was taken back, and who comes back with one by its own key; a CA that was taken back."""
+
+from __future__ import annotations
+
+import pytest
+from tests.support.authorities import World
+from tests.support.certificates import NOW, serial
+from tests.support.lan import OFFERS, REGISTRY, Lan
+
+from skillwire.adapters.files.trust_files import certificate_pem
+from skillwire.testing.virtual_clock import EPOCH
+from skillwire.trust.certificate_requests import Names
+from skillwire.trust.ecdsa import new_key, self_signed
+
+R, A, B = "192.168.1.1", "192.168.1.7", "192.168.1.8"
+
+
+def own(name="agent-001", key=None):
+    return self_signed(name, key or new_key(), NOW)
+
+
+@pytest.fixture
+def world():
+    return World(EPOCH)
+
+
+@pytest.fixture
+def lan(world):
+    lan = Lan()
+    lan.node(R, REGISTRY, agent_id="registry", identity=world.identity("registry"), authority=world.authority())
+    return lan
+
+
+def join(lan, world, identity, agent="agent-001", host=A):
+    """Start an agent with one skill, and let it be heard; return who is listed there: skill → verified."""
+    lan.node(host, OFFERS, agent_id=agent, identity=identity, authority=world.authority())
+    lan.offer(host, f"skill-{host[-1]}")
+    lan.run(3)
+    return verified(lan)
+
+
+def verified(lan):
+    return {listed.registration.skill_id: listed.is_verified for listed in lan.nodes[R].registry}
+
+
+def learn(lan, world, data):
+    """Let the registry learn a list, as its driver does."""
+    assert world.revocations.take(data, EPOCH)
+    lan.do(R, lambda node, now: node.review(now))
+
+
+@pytest.mark.spec("SDP-revoked-key")
+@pytest.mark.parametrize("is_told", [True, False], ids=["a list that says it", "a list of numbers alone"])
+@pytest.mark.parametrize("name", ["agent-001", "agent-009"])
+def test_who_was_revoked_does_not_come_back_by_the_same_key(lan, world, is_told, name):
+    identity = world.identity("agent-001")
+    assert join(lan, world, identity) == {"skill-7": True}
+    learn(lan, world, world.revoke(identity if is_told else serial(identity)))
+    assert verified(lan) == {}
+    lan.crash(A)
+    assert join(lan, world, own(name, identity.key), name) == {}
+    assert lan.nodes[R].gate.stopped["certificate"] > 0
+
+
+@pytest.mark.spec("SDP-revoked-key")
+def test_who_was_revoked_before_anybody_saw_it_is_refused_by_its_key(lan, world):
+    identity = world.identity("agent-001")
+    learn(lan, world, world.revoke(identity))
+    assert join(lan, world, own("agent-009", identity.key), "agent-009") == {}
+
+
+@pytest.mark.spec("SDP-revoked-name")
+def test_nobody_has_a_name_that_was_taken_back_by_his_own_word(lan, world):
+    identity = world.identity("agent-001")
+    join(lan, world, identity)
+    learn(lan, world, world.revoke(identity))
+    lan.crash(A)
+    assert join(lan, world, own()) == {}
+    lan.crash(A)
+    assert join(lan, world, own("agent-002"), "agent-002", B) == {"skill-8": False}
+    assert join(lan, world, world.identity("agent-001")) == {"skill-7": True, "skill-8": False}
+
+
+@pytest.mark.spec("SDP-revoked-name")
+@pytest.mark.parametrize("is_same_key", [True, False])
+def test_who_is_listed_unverified_is_forgotten_when_the_list_comes(lan, world, is_same_key):
+    identity = world.identity("agent-001")
+    assert join(lan, world, own("agent-001", identity.key if is_same_key else None)) == {"skill-7": False}
+    learn(lan, world, world.revoke(identity))
+    assert verified(lan) == {}
+    lan.run(60)
+    assert verified(lan) == {}
+
+
+@pytest.mark.spec("SDP-authority-revocation")
+def test_of_a_revoked_authority_nobody_is_left_and_all_come_back_under_the_new_one(lan, world):
+    identities = {"agent-001": (A, world.identity("agent-001")), "agent-002": (B, world.identity("agent-002"))}
+    for name, (host, identity) in identities.items():
+        join(lan, world, identity, name, host)
+    assert verified(lan) == {"skill-7": True, "skill-8": True}
+    first = world.center.certificate
+    learn(lan, world, world.renew() + world.revoke())
+    assert verified(lan) == {"skill-7": True, "skill-8": True}
+
+    learn(lan, world, world.revoke_center(first))
+    assert verified(lan) == {}
+    lan.run(20)
+    assert verified(lan) == {}
+
+    for name, (_, identity) in identities.items():
+        identity.certificate = world.center.issue(Names((name,)), identity.key.public_key(), EPOCH)
+    lan.run(20)
+    assert verified(lan) == {"skill-7": True, "skill-8": True}
+    assert certificate_pem(world.center.certificate) in world.revocations.pem()

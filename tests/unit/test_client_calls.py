@@ -465,6 +465,24 @@ class TestSendingAgain:
         assert place.call(place.open()).is_completed
         assert len(set(place.keys)) == 1
 
+    def test_who_puts_a_call_off_has_not_accepted_it(self, place):
+        place.post(refused(503, "ENDPOINT_UNREACHABLE", retry_after="300"))
+        assert failing(place.call).may_be_accepted is False
+
+    @pytest.mark.parametrize("status", [502, 503, 504])
+    def test_who_says_no_time_may_have_accepted_it_whatever_the_advice(self, place, status):
+        place.post(refused(status, "ENDPOINT_UNREACHABLE", retry={"suggested_delay_ms": 9, "max_attempts": 0}))
+        assert failing(place.call).may_be_accepted is True
+
+    @pytest.mark.parametrize("status", [502, 504])
+    def test_a_gateway_does_not_know_though_it_says_when_to_come_back(self, place, status):
+        place.post(refused(status, "ENDPOINT_UNREACHABLE", retry_after="300"))
+        assert failing(place.call).may_be_accepted is True
+
+    def test_what_was_put_off_after_it_may_have_arrived_is_still_said_to(self, place):
+        place.post(LOST, refused(503, "ENDPOINT_UNREACHABLE", retry_after="300"))
+        assert failing(place.call).may_be_accepted is True
+
     def test_a_call_that_never_left_is_not_said_to_have_been_accepted(self, place):
         place.post(nobody())
         assert failing(place.call).fix is None

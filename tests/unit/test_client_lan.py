@@ -153,6 +153,12 @@ class TestWhoIsCalled:
         network.serves(SECOND, done(2))
         assert network.call().output == {"from": 2}
 
+    def test_one_that_puts_the_call_off_is_passed_over(self, network):
+        network.serves(FIRST, refused(503, "ENDPOINT_UNREACHABLE")._replace(headers={"retry-after": "300"}))
+        network.serves(SECOND, done(2))
+        assert network.call().output == {"from": 2}
+        assert set(network.called) == {"192.168.1.1", "192.168.1.2"}
+
     def test_an_unusable_one_is_never_asked(self, network):
         network.serves(FIRST._replace(status="MAINTENANCE"), done(1))
         network.serves(SECOND, done(2))
@@ -164,7 +170,9 @@ class TestWhoIsCalled:
 
 
 class TestNothingHappensTwice:
-    @pytest.mark.parametrize("outcome", [lost("CONNECTION_LOST"), lost("TIMEOUT"), refused(502, "BUSY")])
+    @pytest.mark.parametrize(
+        "outcome", [lost("CONNECTION_LOST"), lost("TIMEOUT"), refused(502, "BUSY"), refused(503, "BUSY")]
+    )
     def test_what_may_have_been_accepted_goes_to_nobody_else(self, network, outcome):
         network.serves(FIRST, outcome)
         network.serves(SECOND, done(2))

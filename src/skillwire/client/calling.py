@@ -62,7 +62,6 @@ _TOO_LARGE: Final = 413
 _ID_PREFIX: Final = "exec-"
 _SHORTEST: Final = 4  # characters of an id that is cut short; fewer are a slip
 _LISTED: Final = 5
-_MAY_HAVE_ARRIVED: Final = frozenset({502, 503, 504})
 
 
 class _Plan(NamedTuple):
@@ -246,7 +245,7 @@ class Calls:
                 yield from self._note(partial(self._book.drop, plan.record))
             raise
         if answer.error is not None:
-            is_unknown = answer.status in _MAY_HAVE_ARRIVED and not answer.is_permanent
+            is_unknown = answer.may_be_accepted
             answer.error.may_be_accepted = bool(answer.error.may_be_accepted) or is_unknown or plan.is_taken_up
             if not is_unknown:
                 yield from self._note(partial(self._book.drop, plan.record))

@@ -165,7 +165,7 @@ def _takes_keys(url: str) -> Flow[bool]:
 
 
 def _may_have_arrived(outcome: Answer | FetchError) -> bool:
-    return outcome.code in _UNSEEN if isinstance(outcome, FetchError) else outcome.status in _OVERLOADED
+    return outcome.code in _UNSEEN if isinstance(outcome, FetchError) else outcome.may_be_accepted
 
 
 def _is_unseen(outcome: Answer | FetchError, *, before: bool) -> bool:

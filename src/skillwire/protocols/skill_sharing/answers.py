@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 _NO_CONTENT: Final = 204
 _NOT_MODIFIED: Final = 304
+_UNAVAILABLE: Final = 503
+#: After these nobody knows whether the request has arrived.
+_UNKNOWN: Final = frozenset({502, _UNAVAILABLE, 504})
 _SUCCESS: Final = range(200, 300)
 #: What tells an InvocationResponse from an output that happens to be an object.
 _MARKS: Final = ("execution_id", "status", "skill_id")
@@ -59,6 +62,7 @@ class Answer(NamedTuple):
         location: where the status is told, as ``Location`` says.
         waited: whether the server has waited, as ``Prefer: wait`` asked it to.
         takes_keys: whether it says that it takes ``Idempotency-Key``.
+        is_put_off: whether the server takes nothing now, and says when it does: 503 with ``Retry-After``.
     """
 
     status: int
@@ -71,12 +75,22 @@ class Answer(NamedTuple):
     location: str | None = None
     waited: bool = False
     takes_keys: bool = False
+    is_put_off: bool = False
 
     @property
     def is_permanent(self) -> bool:
         """Whether the provider says by a reason of ours that asking again does not help."""
         details = self.error.details.get("details") if self.error is not None else None
         return isinstance(details, dict) and details.get("reason") == "not_granted"
+
+    @property
+    def may_be_accepted(self) -> bool:
+        """Whether a call that was answered so may be under way all the same, as far as nobody knows better.
+
+        A gateway that has lost its server (502, 504) does not know. Who puts a call off has not taken it; a 503 without
+        a time says only that something failed, and with ours that is the ledger's commit. Spec: RFC 9110 §15.6.
+        """
+        return self.status in _UNKNOWN and not self.is_put_off and not self.is_permanent
 
 
 def read_answer(answer: HttpResponse, *, may_be_output: bool = False, execution_id: str | None = None) -> Answer:
@@ -97,6 +111,7 @@ def read_answer(answer: HttpResponse, *, may_be_output: bool = False, execution_
     read = Answer(
         answer.status,
         retry_after=retry_after(headers),
+        is_put_off=answer.status == _UNAVAILABLE and retry_after(headers) is not None,
         etag=headers.get("etag"),
         location=headers.get("location"),
         waited="wait" in headers.get("preference-applied", "").lower(),

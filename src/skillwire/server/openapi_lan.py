@@ -28,7 +28,7 @@ _NOT_THERE: Final = problem(
     "Pause",
     schema=("Problem", "SharingError"),
 )
-_OPERATORS: Final = {
+_OPERATORS: Final[dict[str, Node | str]] = {
     "401": problem("Nobody is signed in, and no key was shown: `AUTH_REQUIRED`.", "WWW-Authenticate"),
     "403": problem("Who asks is no operator: `ACCESS_DENIED`.", schema=("Problem", "SharingError")),
     "404": "NotFound",

@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from skillwire import limits
 from skillwire.protocols.skill_discovery.agenda import Agenda, Timer
 from skillwire.protocols.skill_discovery.doubts import SILENT_SKILL
 from skillwire.protocols.skill_discovery.events import Acknowledged
+from skillwire.protocols.skill_discovery.heartbeats import Heartbeats
+from skillwire.protocols.skill_discovery.known_registries import KnownRegistries
 from skillwire.protocols.skill_discovery.messages import (
     Endpoint,
     HealthStatus,
-    Heartbeat,
     Outcome,
     Reason,
     Register,
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 #: **[ours]**: how the message of an acknowledgment goes on that asks for a registration.
 UNKNOWN_SKILL: Final = "unknown, register again"
 _LEAST_SENDS: Final = 2
+_TAKEN: Final = frozenset({Outcome.SUCCESS, Outcome.DUPLICATE})
 _FULL_PACE: Final = 0.8
 #: Registrations a second that leave one agent at most, however fast they are acknowledged: a host that has shown its
 #: key is read 420 times, and the beats of a thousand skills are half of that.
@@ -49,15 +50,6 @@ _MOST_REGISTRATIONS: Final = 200.0
 _GOODBYES: Final = 600.0
 #: Of the time that a timestamp may differ from others' clocks, after which what waited in line gets a new one.
 _IS_OLD: Final = 1 / 3
-#: In which a registry that has started anew is given everything once.
-_START_SECONDS: Final = 10.0
-_BEAT_JITTER: Final = 0.1
-#: Seconds after the first registration: soon, so that whoever missed it asks for it.
-_FIRST_BEAT: Final = (0.6, 1.4)
-#: Seconds after which a beat that was asked for is said again.
-_AGAIN: Final = 0.2
-#: Seconds after a registration until it is said that the skill is not well.
-_AFTER: Final = 0.02
 
 
 class Offer(NamedTuple):
@@ -107,27 +99,23 @@ class RouteAgent:
         self._outbox = outbox
         self._settings = settings
         self._on_event = on_event
-        self._health = health or (lambda skill_id: self._status.get(skill_id, HealthStatus.HEALTHY))
-        self._status: dict[str, HealthStatus] = {}
         self._offers: dict[str, Offer] = {}
         self._told: dict[tuple[str, str], _Told] = {}
         self._agenda: Agenda[tuple[str, str]] = Agenda()
         self.timer: Timer = self._agenda.timer
-        self._registries: dict[Peer, float] = {}
-        self._hosts: set[str] = set()  # of the registries
-        self._started: dict[Peer, float] = {}
+        self._registries = KnownRegistries(settings)
         self._pauses = {
             "register": settings.retries,
             "status": settings.reports,
             "leave": (*settings.goodbyes, *settings.retries),
         }
         self._is_settled = False
-        self._pace = settings.rate * _FULL_PACE
+        pace = settings.rate * _FULL_PACE
+        self._beats = Heartbeats(agent_id, outbox, settings, self._agenda, pace=pace, health=health)
         self._lines = {
-            "register": Line(self._pace, max(_MOST_REGISTRATIONS, self._pace), settings.burst / 2),
+            "register": Line(pace, max(_MOST_REGISTRATIONS, pace), settings.burst / 2),
             "leave": Line(_GOODBYES, _GOODBYES, settings.burst),
         }
-        self._doubted = 0.0
 
     def offer(self, offer: Offer, now: Moment) -> None:
         """Offer a skill, or offer it otherwise than before.
@@ -141,7 +129,7 @@ class RouteAgent:
 
     def report(self, skill_id: str, status: HealthStatus, detail: str, now: Moment) -> None:
         """Say that a skill is otherwise than before, at once. Spec: SDP §5.2."""
-        self._status[skill_id] = status
+        self._beats.report(skill_id, status)
         stamp = self._outbox.stamp(now)
         data = self._outbox.write(StatusUpdate(self._agent_id, skill_id, status, detail, stamp))
         self._tell("status", skill_id, data, now)
@@ -150,8 +138,8 @@ class RouteAgent:
         """Say goodbye for a skill."""
         if self._offers.pop(skill_id, None) is None:
             return
-        self._status.pop(skill_id, None)
-        for kind in ("register", "status", "beat", "announce"):
+        self._beats.forget(skill_id)
+        for kind in ("register", "status", "announce"):
             self._forget((kind, skill_id))
         data = self._outbox.write(Unregister(self._agent_id, skill_id, reason, self._outbox.stamp(now)))
         self._tell("leave", skill_id, data, now)
@@ -169,21 +157,22 @@ class RouteAgent:
 
     def awaits_from(self, host: str) -> int:
         """Return how many acknowledgments a host owes us, as one where a registry is."""
-        return len(self._told) if host in self._hosts else 0
+        return len(self._told) if host in self._registries.hosts else 0
 
     def acknowledged(self, message: RegisterAck, source: Peer, now: Moment) -> None:
         """Take what a registry says of a registration of ours."""
         skill_id, _, rest = message.message.partition(" ")
         if skill_id not in self._offers:  # another's rule for the text: the one that has waited longest
-            skill_id = next((name for name in self._offers if self._waits_for(name, source)), "")
+            waiting = (name for name in self._offers if source not in self._told["register", name].acknowledged)
+            skill_id = next(waiting, "")
         if not skill_id:
             return
         if message.status is Outcome.INVALID and rest == UNKNOWN_SKILL:
             self._register_again(skill_id, source, now)
             return
-        self._know(source, now)
+        self._registries.hear(source, now)
         if rest == SILENT_SKILL:
-            self._say_alive(skill_id, now)
+            self._beats.answer_doubt(skill_id, now)
             return
         told = self._told.get(("register", skill_id))
         if told is None or told.acknowledged.get(source) is message.status:
@@ -192,8 +181,8 @@ class RouteAgent:
         told.acknowledged[source] = message.status
         if not is_same:
             self._on_event(Acknowledged(skill_id, source, message.status, rest))
-        has_asked = self._started.get(source, 0.0) > now.steady
-        if told.is_awaited and (has_asked or self._all_answered(told, now)):
+        has_asked = self._registries.is_starting(source, now)
+        if told.is_awaited and (has_asked or self._registries.are_within(told.acknowledged, now)):
             told.is_awaited = False
             self._lines["register"].answered()
             self._go_on("register", now)
@@ -202,7 +191,7 @@ class RouteAgent:
         """Take a registry's answer to a goodbye."""
         told = self._told.get(("leave", message.skill_id))
         if told is not None:
-            self._know(source, now)
+            self._registries.hear(source, now)
             told.acknowledged[source] = message.status
 
     def on_timer(self, now: Moment) -> None:
@@ -210,7 +199,7 @@ class RouteAgent:
         while (due := self._agenda.pop(now.steady)) is not None:
             kind, skill_id = due
             if kind == "beat":
-                self._beat(skill_id, now)
+                self._beats.beat(skill_id, now)
             elif kind == "announce":
                 self._outbox.send(self._renew(skill_id, now).data, now)
             elif kind == "line":
@@ -230,33 +219,6 @@ class RouteAgent:
             self._lines[what[0]].leave(what[1])
         self._told.pop(what, None)
         self._agenda.cancel(what)
-
-    def _beat(self, skill_id: str, now: Moment) -> bytes:
-        """Say that a skill is alive, and how; the next beat is set first, so that nothing keeps it from coming."""
-        pause = self._settings.heartbeat_interval * self._outbox.random.uniform(1 - _BEAT_JITTER, 1)
-        self._agenda.set(("beat", skill_id), now.steady + pause)
-        status = self._condition(skill_id)
-        data = self._outbox.write(Heartbeat(self._agent_id, skill_id, status, self._outbox.stamp(now)))
-        self._outbox.send(data, now)
-        return data
-
-    def _condition(self, skill_id: str) -> HealthStatus:
-        """Return how a skill of ours is."""
-        try:
-            return self._health(skill_id)
-        except Exception:  # noqa: BLE001 - the callback is the application's; a skill that cannot say how it is, is not well
-            return HealthStatus.UNHEALTHY
-
-    def _say_alive(self, skill_id: str, now: Moment) -> None:
-        """Beat at once, since somebody doubts that a skill is there; not faster than others read from one source.
-
-        It was the loss of datagrams, so it is said twice.
-        """
-        if self._doubted > now.steady + self._settings.burst / 2 / self._pace:
-            return
-        self._doubted = max(self._doubted, now.steady) + 2 / self._pace
-        data = self._beat(skill_id, now)
-        self._outbox.send(data, now, after=_AGAIN)
 
     def _say(self, kind: str, skill_id: str, now: Moment) -> None:
         told = self._told[kind, skill_id]
@@ -287,10 +249,7 @@ class RouteAgent:
                 told.is_awaited = True
                 if now.steady - told.at > self._settings.window * _IS_OLD:  # soon nobody would take it
                     told.data, told.at = self._registration(self._offers[skill_id], now), now.steady
-                if ("beat", skill_id) not in self._agenda:
-                    self._agenda.set(("beat", skill_id), now.steady + self._outbox.random.uniform(*_FIRST_BEAT))
-                elif self._condition(skill_id) is not HealthStatus.HEALTHY:  # a registration does not say so
-                    self._agenda.set(("beat", skill_id), now.steady + _AFTER)
+                self._beats.follow(skill_id, now)
             self._send(kind, skill_id, told, now)
 
     def _send(self, kind: str, skill_id: str, told: _Told, now: Moment) -> None:
@@ -307,13 +266,7 @@ class RouteAgent:
         """
         least = 1 + len(self._settings.goodbyes) if kind == "leave" else 1 if self._is_settled else _LEAST_SENDS
         is_first = not self._is_settled and skill_id == next(iter(self._offers), None)
-        return told.sends >= least and not is_first and self._all_answered(told, now)
-
-    def _all_answered(self, told: _Told, now: Moment) -> bool:
-        edge = now.steady - self._settings.registry_seen
-        return bool(self._registries) and all(
-            peer in told.acknowledged for peer, seen in self._registries.items() if seen > edge
-        )
+        return told.sends >= least and not is_first and self._registries.are_within(told.acknowledged, now)
 
     def _settle(self, kind: str, skill_id: str, now: Moment) -> None:
         """Stop saying something; a registration is said anew after a while."""
@@ -321,11 +274,7 @@ class RouteAgent:
             self._forget((kind, skill_id))
             return
         self._is_settled = self._is_settled or skill_id == next(iter(self._offers), None)
-        edge = now.steady - self._settings.registry_seen
-        for peer in [peer for peer, seen in self._registries.items() if seen <= edge]:
-            del self._registries[peer]
-            self._started.pop(peer, None)
-            self._hosts = {one.host for one in self._registries}
+        self._registries.forget_silent(now)
         self._agenda.set(("announce", skill_id), now.steady + self._announce_pause())
 
     def _announce_pause(self) -> float:
@@ -343,24 +292,9 @@ class RouteAgent:
     def _register_again(self, skill_id: str, source: Peer, now: Moment) -> None:
         """Register again what a registry does not list; everything when it is new, or has started anew."""
         had_it = source in self._told["register", skill_id].acknowledged
-        is_new = (had_it or source not in self._registries) and self._started.get(source, 0.0) <= now.steady
-        self._know(source, now)
-        if is_new and source in self._registries:
-            self._started[source] = now.steady + _START_SECONDS
+        is_new = self._registries.hear_anew(source, now, had_it=had_it)
         for name in tuple(self._offers) if is_new else (skill_id,):
             self._told["register", name].acknowledged.pop(source, None)
             if ("register", name) not in self._agenda and name not in self._lines["register"]:
                 self._renew(name, now).sends = 0
                 self._agenda.set(("register", name), now.steady)
-
-    def _waits_for(self, skill_id: str, source: Peer) -> bool:
-        told = self._told.get(("register", skill_id))
-        return told is not None and source not in told.acknowledged
-
-    def _know(self, source: Peer, now: Moment) -> None:
-        if source in self._registries or len(self._registries) < limits.LAN_REGISTRIES:
-            self._registries[source] = now.steady
-            self._hosts.add(source.host)
-
-
-_TAKEN: Final = frozenset({Outcome.SUCCESS, Outcome.DUPLICATE})

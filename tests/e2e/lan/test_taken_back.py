@@ -1,0 +1,205 @@
+"""What is taken back on a real network, by agents in processes of their own and the commands that people type."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from tests.support.lan_agents import FAST, on_loopback
+from tests.support.loopback_lan import own_lan
+
+PATIENCE = 40.0
+pytestmark = pytest.mark.timeout(240)
+
+
+@pytest.fixture
+def place(tmp_path):
+    """Give a network of our own on loopback, an authority whose root is put away, and what runs there."""
+    place = Place(tmp_path)
+    place.run("ca", "init", "authority", "--name", "test")
+    (tmp_path / "authority" / "root.key").rename(tmp_path / "root.key")
+    shutil.copy(tmp_path / "authority" / "center.pem", tmp_path / "center.pem")  # as others have it, since then
+    yield place
+    for agent in place.agents:
+        with agent.process as process:  # its pipes are closed
+            process.kill()
+
+
+class Place:
+    """Agents and commands, each with the home of its name."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.agents = []
+        lan = own_lan()
+        self.lan = {"group": lan.group, "port": lan.port, "group6": ""}
+
+    def run(self, *arguments, home="authority"):
+        """Run ``skillwire ...``; return what it prints."""
+        done = subprocess.run(
+            [Path(sys.executable).parent / "skillwire", *arguments],
+            cwd=self.folder,
+            env={"PATH": "/usr/bin:/bin", "HOME": str(self.folder), "SKILLWIRE_HOME": str(self.folder / home)},
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def start(self, name, *skills, home=None, figures=None, keeps_state=False, **settings):
+        """Start an agent."""
+        agent = on_loopback(
+            name,
+            skills,
+            home=self.folder / (home or name),
+            settings=self.lan | settings,
+            figures=FAST | (figures or {}),
+            keeps_state=keeps_state,
+        )
+        self.agents.append(agent)
+        return agent.started()
+
+    def registry(self, **options):
+        """Start one that trusts the authority as it was made, and looks at its list."""
+        authority = self.folder / "authority"
+        return self.start(
+            "registry",
+            roots=[str(authority / "root.pem")],
+            intermediates=[str(self.folder / "center.pem")],
+            revocations=[str(authority / "revocations.pem")],
+            **options,
+        )
+
+    def certify(self, name):
+        """Have an agent's key certified, as the how-to says it."""
+        (self.folder / "request.pem").write_text(self.run("key", "new", "--agent", name, home=name))
+        self.run("ca", "issue", "authority", "--request", "request.pem", "-o", f"issued-{name}")
+        self.run("key", "install", f"issued-{name}", "--replace", home=name)
+
+    def states(self):
+        """Return what ``ca list`` shows: (whose, state)."""
+        rows = json.loads(self.run("ca", "list", "authority", "--json"))["certificates"]
+        return [(row["authority"] or row["agents"][0], row["state"]) for row in rows]
+
+    def authorities(self):
+        """Return the serial numbers of the SkillCenter CAs, the oldest first."""
+        rows = json.loads(self.run("ca", "list", "authority", "--json"))["certificates"]
+        return [row["serial"] for row in rows if row["authority"]]
+
+
+def verified(agent):
+    return {one["skill_id"]: one["is_verified"] for one in agent.ask("snapshot")["skills"]}
+
+
+def until(condition, what):
+    ends = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < ends, what
+        time.sleep(0.1)
+
+
+@pytest.mark.spec("SDP-authority-revocation")
+@pytest.mark.spec("SDP-authority-renewal")
+def test_a_skill_center_ca_is_taken_back_while_agents_run_and_they_are_certified_anew(place):
+    place.certify("agent-001")
+    registry = place.registry()
+    first = place.start("agent-001", "skill-a")
+    place.start("agent-002", "skill-b", renew_from=str(place.folder / "authority"))
+    until(lambda: verified(registry) == {"skill-a": True, "skill-b": True}, "not all are verified")
+
+    place.run("ca", "renew", "authority", "--root-key", "root.key")
+    (old, _) = place.authorities()
+    place.run("ca", "revoke", "authority", old, "--root-key", "root.key")
+
+    until(lambda: "skill-a" not in verified(registry), "what it has issued is still listed")
+    until(lambda: verified(registry) == {"skill-b": True}, "who renews by itself has not come back")
+    assert place.states() == [
+        ("test SkillCenter CA", "revoked"),
+        ("agent-001", "revoked"),
+        ("agent-002", "revoked"),
+        ("test SkillCenter CA", "good"),
+        ("agent-002", "good"),
+    ]
+    listed = place.run("ca", "list", "authority")
+    assert listed.count("revoked with its SkillCenter CA") == 2
+
+    place.certify("agent-001")  # the same key
+    first.process.kill()
+    place.start("agent-001", "skill-a")
+    until(lambda: verified(registry) == {"skill-a": True, "skill-b": True}, "who was certified anew is not verified")
+    anew = place.start("late", roots=[str(place.folder / "authority" / "root.pem")],
+                       intermediates=[str(place.folder / "authority" / "center.pem")])  # fmt: skip
+    until(lambda: verified(anew) == {"skill-a": True, "skill-b": True}, "who starts later sees it otherwise")
+
+
+@pytest.mark.spec("SDP-revoked-key")
+@pytest.mark.spec("SDP-revoked-name")
+def test_who_was_revoked_comes_back_neither_by_its_key_nor_by_its_name(place):
+    place.certify("agent-001")
+    registry = place.registry()
+    agent = place.start("agent-001", "skill-a")
+    until(lambda: verified(registry) == {"skill-a": True}, "it is not verified")
+    place.run("ca", "revoke", "authority", "agent-001")
+    until(lambda: verified(registry) == {}, "it is still listed")
+    agent.process.kill()
+
+    def refused():
+        return registry.ask("counters").get("certificate", 0)
+
+    def come(name, home, skill):
+        """Come with a certificate by one's own key."""
+        (place.folder / home / "state" / "lan" / "agent.pem").unlink(missing_ok=True)
+        before = refused()
+        agent = place.start(name, skill, home=home)
+        return agent, before
+
+    for name, home in (("agent-001", "agent-001"), ("agent-009", "agent-001"), ("agent-001", "other")):
+        agent, before = come(name, home, "skill-a")
+        until(lambda before=before: refused() > before, f"{name} of {home} was not refused")
+        assert verified(registry) == {}
+        agent.process.kill()
+    agent, _ = come("agent-009", "another", "skill-x")
+    until(lambda: verified(registry) == {"skill-x": False}, "somebody else is not listed")
+    place.run("key", "new", "--replace", home="agent-001")
+    place.certify("agent-001")
+    place.start("agent-001", "skill-a")
+    until(lambda: verified(registry) == {"skill-a": True, "skill-x": False}, "with another key it is not verified")
+
+
+@pytest.mark.spec("SDP-key-stays")
+def test_nobody_takes_the_name_of_another_while_a_registry_starts_anew(place):
+    patient = {"eviction": 60.0}
+    registry = place.registry(figures=patient, keeps_state=True)
+    agent = place.start("agent-001", "skill-a", figures=patient)
+    until(lambda: verified(registry) == {"skill-a": False}, "it is not listed")
+    until(lambda: _kept_keys(place.folder / "registry"), "nothing was kept")
+    for one in (registry, agent):
+        one.process.kill()
+
+    registry = place.registry(figures=patient, keeps_state=True)
+    place.start("agent-001", "skill-x", home="thief", figures=patient)
+    until(lambda: registry.ask("counters").get("another key", 0) > 0, "the thief was not refused")
+    assert list(verified(registry)) == ["skill-a"]
+    place.start("agent-001", "skill-a", figures=patient)
+    until(lambda: registry.skills() == {"skill-a": "HEALTHY"}, "whose name it is does not come back")
+
+
+def _kept_keys(home):
+    [file] = [*home.rglob("lan.db"), None][:1]
+    if file is None:
+        return []
+    connection = sqlite3.connect(file)
+    try:
+        return connection.execute("SELECT key FROM registrations WHERE length(key) = 32").fetchall()
+    except sqlite3.Error:
+        return []
+    finally:
+        connection.close()

@@ -146,3 +146,48 @@ def test_a_rehearsal_issues_nothing(told, place, document):
     assert len(document("ca", "list", "authority")["certificates"]) == 1
     assert "CERTIFICATE_REQUEST" in told("ca", "issue", "authority", "-o", "out", status=1).err
     assert "CA_FOLDER" in told("ca", "list", "nosuch", status=3).err
+
+
+@pytest.mark.usefixtures("authority")
+def test_a_skill_center_ca_is_renewed_and_the_one_before_taken_back(told, place, document):
+    told("ca", "issue", "authority", "--agent", "agent-001", "-o", "one", "-q")
+    (place / "authority" / "root.key").rename(place / "root.key")
+    refused = told("ca", "renew", "authority", status=3).err
+    assert "CA_FOLDER" in refused
+    assert "--root-key" in refused
+    assert "would make another" in told("ca", "renew", "authority", "--root-key", "root.key", "--dry-run").out
+    first = document("ca", "list", "authority")["certificates"][0]
+    assert first["authority"] == "skillwire SkillCenter CA"
+    assert "CA_IN_USE" in told("ca", "revoke", "authority", first["serial"], status=6).err
+
+    said = told("ca", "renew", "authority", "--root-key", "root.key")
+    assert "made skillwire SkillCenter CA, for" in said.out
+    assert "revocations.pem" in said.err
+    assert "put away, off this machine: root.key" in said.err
+    assert [row["state"] for row in document("ca", "list", "authority")["certificates"]] == ["good"] * 3
+
+    taken = "ca", "revoke", "authority", first["serial"], "--root-key", "root.key"
+    planned = document(*taken, "--dry-run")["certificates"]
+    assert [(row["state"], row["agents"]) for row in planned] == [("good", []), ("good", ["agent-001"])]
+    said = told(*taken)
+    assert "revoked skillwire SkillCenter CA" in said.out
+    assert "revoked agent-001" in said.out
+    assert "skillwire ca issue authority" in said.err
+    rows = document("ca", "list", "authority")["certificates"]
+    assert [row["state"] for row in rows] == ["revoked", "revoked", "good"]
+    assert rows[1]["issuer"] == first["serial"]
+    assert rows[1]["revoked_at"] == rows[0]["revoked_at"]
+    assert "revoked with its SkillCenter CA" in told("ca", "list", "authority").out
+    assert "CA_FOLDER" in told("ca", "revoke", "authority", first["serial"], status=3).err
+
+
+@pytest.mark.usefixtures("authority")
+def test_a_key_that_was_taken_back_is_certified_no_more(told, place):
+    (place / "request.pem").write_text(told("key", "new", "--agent", "agent-001").out)
+    told("ca", "issue", "authority", "--request", "request.pem", "-o", "one", "-q")
+    told("ca", "revoke", "authority", "agent-001", "-q")
+    said = told("ca", "issue", "authority", "--request", "request.pem", "-o", "two", status=4).err
+    assert "CERTIFICATE_REFUSED" in said
+    assert "skillwire key new --replace" in said
+    (place / "request.pem").write_text(told("key", "new", "--replace", "--agent", "agent-001").out)
+    told("ca", "issue", "authority", "--request", "request.pem", "-o", "two", "-q")

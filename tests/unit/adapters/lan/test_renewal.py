@@ -10,6 +10,9 @@ import time
 from typing import Any
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.serialization import Encoding
 
 from skillwire.adapters.files.agent_certificates import is_own, life_of, serial_of
 from skillwire.adapters.files.authority_folder import AuthorityFolder
@@ -25,6 +28,7 @@ from skillwire.errors import FetchError, TrustError
 from skillwire.protocols.skill_discovery.configuration import LanSettings
 from skillwire.protocols.skill_discovery.identity import Standing
 from skillwire.protocols.skill_discovery.renewal import write_renewal
+from skillwire.trust.authority import CertificateAuthority
 from skillwire.trust.certificate_requests import Names
 from skillwire.trust.ecdsa import EcdsaIdentity, new_key
 
@@ -244,6 +248,83 @@ class TestRenewal:
         task.cancel()
         assert len(told) == 1
         assert "nobody is there" in told[0]
+
+
+class TestOrphans:
+    """Certificates of a SkillCenter CA that was taken back: they are renewed at once, for the key in the book."""
+
+    @staticmethod
+    def take_back(authority, now):
+        """Renew the SkillCenter CA, and take the one before back."""
+        first = serial_of(authority.centers[0])
+        authority.renew(now)
+        authority.revoke(first, now)
+
+    @pytest.mark.spec("SDP-authority-renewal")
+    @pytest.mark.usefixtures("desk")
+    @pytest.mark.parametrize("is_local", [True, False])
+    async def test_one_is_renewed_as_soon_as_it_is_known(self, *, trust, settings, clock, authority, is_local):
+        first = trust.identity.certificate
+        own = dataclasses.replace(settings, renew_from=str(authority.folder)) if is_local else settings
+        waking = renewal(trust, own, clock)
+        task = asyncio.create_task(waking.run())
+        self.take_back(authority, clock.now)
+        refresh = RevocationRefresh(trust, own, waking.wake, clock=clock)
+        assert await refresh.refresh("https://registry.example/lan/revocations")
+        async with asyncio.timeout(SECONDS):
+            await until(lambda: trust.identity.certificate != first)
+        task.cancel()
+        found = trust.authority.judge("agent-001", trust.identity.certificate, clock.now)
+        assert found is not None
+        assert (found.standing, found.skills) == (Standing.CERTIFIED, {"skill-a"})
+        assert authority.book().rows[-1].renews == serial_of(first)
+        assert not await waking.renew()
+
+    async def test_one_that_was_kept_is_renewed_at_the_start(self, authority, clock, tmp_path):
+        settings = LanSettings(agent_id="agent-001", renew_from=str(authority.folder))
+        first = load(settings, folder=tmp_path / "lan", now=clock.now).identity.certificate
+        self.take_back(authority, clock.now)
+        again = load(settings, folder=tmp_path / "lan", now=clock.now)
+        assert again.identity.certificate != first
+        assert again.authority.judge("agent-001", again.identity.certificate, clock.now) is not None
+
+    @pytest.mark.usefixtures("desk")
+    async def test_who_has_nobody_to_ask_is_told(self, trust, settings, clock, authority):
+        told: list[str] = []
+        self.take_back(authority, clock.now)
+        refresh = RevocationRefresh(trust, settings, lambda: None, clock=clock, tell=told.append)
+        await refresh.refresh("https://registry.example/lan/revocations")
+        assert ["the SkillCenter CA of our certificate was taken back" in text for text in told] == [True]
+        assert trust.authorities[-1] == authority.centers[0]
+
+    @pytest.mark.spec("SDP-authority-revocation")
+    @pytest.mark.parametrize("thief", ["of the authority", "of the authority, with a number of the book", "nobody"])
+    def test_whoever_has_the_key_of_the_revoked_one_is_certified_by_nobody(self, trust, authority, clock, thief):
+        stolen = CertificateAuthority(authority._signer()._key, authority.centers[0])
+        self.take_back(authority, clock.now)
+        key, names = new_key(), Names(("agent-001",))
+        forged = stolen.issue(names, key.public_key(), clock.now)
+        if thief.endswith("book"):
+            forged = _with_number(stolen, forged, serial_of(trust.identity.certificate))
+        identity = trust.identity if thief == "nobody" else EcdsaIdentity(key, forged)
+        body = write_renewal(identity, identity.key, names, clock.now)
+        assert CertificateDesk(authority, clock).renew(body).status == (200 if thief == "nobody" else 403)
+
+    def test_one_that_was_taken_back_itself_is_none(self, trust, authority, clock):
+        authority.revoke("agent-001", clock.now)
+        self.take_back(authority, clock.now)
+        body = write_renewal(trust.identity, trust.identity.key, Names(("agent-001",)), clock.now)
+        assert CertificateDesk(authority, clock).renew(body).status == 403
+
+
+def _with_number(stolen, certificate, number):
+    """Return a certificate with another number, signed by a key that was stolen."""
+    leaf = x509.load_der_x509_certificate(certificate)
+    builder = x509.CertificateBuilder(
+        leaf.issuer, leaf.subject, leaf.public_key(), int(number, 16), leaf.not_valid_before_utc,
+        leaf.not_valid_after_utc, list(leaf.extensions),
+    )  # fmt: skip
+    return builder.sign(stolen._key, hashes.SHA256()).public_bytes(Encoding.DER)
 
 
 class TestDesk:

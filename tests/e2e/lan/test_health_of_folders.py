@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import json
 import shutil
+import ssl
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+import trustme
 from tests.support.publishing import write_skill
 from tests.support.sandbox_world import sandbox_missing
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "lan" / "house" / "meeting-room"
 LOOPBACK = ("--interface", "127.0.0.1")
 MISSING = sandbox_missing()
-pytestmark = [
-    pytest.mark.timeout(240),
-    pytest.mark.spec("SDP-heartbeat-callback"),
-    pytest.mark.skipif(MISSING is not None, reason=str(MISSING)),
-]
+pytestmark = [pytest.mark.timeout(240), pytest.mark.spec("SDP-heartbeat-callback")]
+in_a_sandbox = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
 
 
+@in_a_sandbox
 def test_the_example_says_how_it_is(place, tmp_path):
     folder = tmp_path / "house" / "meeting-room"
     shutil.copytree(EXAMPLE, folder)
@@ -65,6 +67,7 @@ SLOW = 'kind = "action"\n[runtime]\nentrypoint = "main.py"\n[health]\ninterval =
 HANGS = "import time\ndef main(args): ...\ndef health(args):\n    time.sleep(3600)\n"
 
 
+@in_a_sandbox
 def test_what_is_not_granted_is_not_run_and_what_is_slow_delays_nobody(place, tmp_path):
     """The same files say different things, as what they look at changes; only what was granted is looked at."""
     folder = tmp_path / "skills"
@@ -107,3 +110,67 @@ def test_where_nothing_runs_it_is_said_that_health_is_not_known(place, tmp_path)
     server = place.serve(folder, arguments=(*LOOPBACK, "--grant-all", "--workers", "0")).started()
     observer.wait_for(lambda found: found.get("meeting-room") == "DEGRADED", "it is said to be well")
     assert "cannot be checked here" in server.log()
+
+
+class Api(BaseHTTPRequestHandler):
+    """An API that says how it is."""
+
+    def do_GET(self):
+        self.server.asked.append((self.path, dict(self.headers)))
+        status, body = self.server.answer
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        """Log nothing."""
+
+
+@pytest.fixture
+def api(tmp_path, monkeypatch):
+    """Give an API at localhost whose authority the servers of this test know."""
+    authority, context = trustme.CA(), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
+    authority.issue_cert("localhost").configure_cert(context)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Api)
+    server.daemon_threads, server.answer, server.asked = True, (200, b""), []
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    yield server
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def test_an_api_says_how_the_skill_is_that_calls_it(place, api, tmp_path):
+    origin = f"https://localhost:{api.server_port}"
+    manifest = (
+        f'kind = "action"\n[executor]\nkind = "http"\nurl = "{origin}/v1/rates"\n'
+        '[executor.headers]\nX-Key = "${RATES_KEY}"\n[permissions]\nsecrets = ["RATES_KEY"]\n'
+        '[health]\nurl = "/healthz"\ninterval = 5\n'
+    )
+    write_skill(tmp_path / "skills", "rates", {"skill.toml": manifest})
+    secrets, config = tmp_path / "secrets.env", tmp_path / "server.toml"
+    secrets.touch(0o600)
+    secrets.write_text("RATES_KEY=k-123456789\n")
+    config.write_text(f'[executions]\nsecrets_file = "{secrets}"\nallow = ["{origin}"]\n')
+
+    observer = place.agent()
+    server = place.serve(tmp_path / "skills", arguments=(*LOOPBACK, "--config", config)).started()
+    observer.wait_for(lambda found: found.get("rates") == "DEGRADED", "the skill was not found")
+    assert api.asked == []
+    server.run("grant", tmp_path / "skills" / "rates", "--yes")
+    observer.wait_for(lambda found: found.get("rates") == "HEALTHY", "it was not asked once it was granted")
+    for answer, status in (
+        ((503, b'{"status": "MAINTENANCE"}'), "MAINTENANCE"),
+        ((503, b"<html>"), "UNHEALTHY"),
+        ((204, b""), "HEALTHY"),
+    ):
+        api.answer = answer
+        observer.wait_for(lambda found, status=status: found.get("rates") == status, f"{status} was not seen")
+    assert {path for path, _ in api.asked} == {"/healthz"}
+    assert "k-123456789" not in json.dumps(api.asked)
+    assert server.end() == 0

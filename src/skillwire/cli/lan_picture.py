@@ -37,6 +37,10 @@ _WORDS: Final = {
     "left": "said goodbye",
     "evicted": "was silent for too long",
     "revoked": "is forgotten: its certificate was taken back",
+    "crowded": "gave way to a certified one",
+    "error": "said goodbye after an error",
+    "maintenance": "said goodbye for maintenance",
+    "upgrade": "said goodbye for an upgrade",
 }
 
 
@@ -146,7 +150,7 @@ def told_change(change: LanChange, columns: int) -> Line:
     """Return what has happened, in a line; one that is too narrow does without whose skill it is."""
     at = faint(time.strftime("%H:%M:%S", time.localtime(change.at)))
     if change.skill is not None:
-        word = _WORDS.get(change.reason or change.kind, change.kind)
+        word = _WORDS.get(change.reason) or _WORDS.get(change.kind, change.kind)
         what: Part = told_status(change.skill) if change.kind == "status" else word
         sign = _SIGNS.get(change.kind, " ")
         line: Line = [at, f" {sign} ", f"{change.skill.skill_id} of {change.skill.agent_id}", " ", what]

@@ -108,6 +108,7 @@ class Joined:
                 {
                     "event": change.kind,
                     "at": change.at,
+                    "reason": change.reason,
                     "skill": None if skill is None else lan_object(skill),
                     "scene": None if scene is None else scene_object(scene),
                 }
@@ -122,7 +123,8 @@ class Joined:
         elif skill is not None:
             style = good if skill.status == "HEALTHY" else doubtful
             where = faint(f"  {skill.agent_id} at {skill.endpoint}")
-            output.line(f"{change.kind} ", strong(skill.skill_id), " ", style(skill.status), where)
+            why = faint(f"  {change.reason}" if change.reason else "")
+            output.line(f"{change.kind} ", strong(skill.skill_id), " ", style(skill.status), where, why)
         else:
             output.line(doubtful("some changes were missed"))
 

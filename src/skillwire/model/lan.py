@@ -160,7 +160,9 @@ class LanChange(NamedTuple):
         at: seconds since the epoch.
         skill: as it is, or as it last was.
         scene: as it is.
-        reason: why a skill was forgotten, where it was not for its silence: ``revoked``, its certificate.
+        reason: why a skill is gone: one that was ``evicted`` is ``silent``, ``revoked`` (its certificate was taken
+            back), or ``crowded`` (it has given way to a certified one); one that has ``left`` said ``shutdown``,
+            ``error``, ``maintenance`` or ``upgrade``. Empty where nobody says.
     """
 
     kind: str

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import os
 import signal
 
@@ -189,6 +190,8 @@ def test_what_changes_in_the_scene_is_followed_and_nothing_else(agent, capsys):
         LanChange("status", 2.0, SKILL._replace(status="UNHEALTHY")),
         LanChange("scene", 3.0, scene=changed),
         LanChange("missed", 4.0),
+        LanChange("left", 5.0, SKILL, reason="maintenance"),
+        LanChange("evicted", 6.0, SKILL, reason="silent"),
     ]
 
     class Listened(FakeLanAgent):
@@ -203,9 +206,11 @@ def test_what_changes_in_the_scene_is_followed_and_nothing_else(agent, capsys):
     assert "status staff-directory UNHEALTHY" in shown
     assert "PRIMARY staff-directory of agent-6; 0 BACKUP" in shown
     assert "some changes were missed" in shown
+    assert re.search("left staff-directory .* maintenance\n", shown)
     assert run(["scene", "join", "auth", "--follow", "--json"]) == 0
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [line["event"] for line in lines] == ["joined", "status", "scene", "missed"]
+    assert [line["event"] for line in lines] == ["joined", "status", "scene", "missed", "left", "evicted"]
+    assert [line["reason"] for line in lines[1:]] == ["", "", "", "maintenance", "silent"]
 
 
 def test_a_request_that_is_answered_joins(agent, capsys):

@@ -114,7 +114,7 @@ class View:
             kind = str(change.what) if before is not None else ""
             after = self._told.pop(listed.key, before)
         if kind:
-            reason = "revoked" if change.is_revoked and kind == What.EVICTED else ""
+            reason = change.reason if kind in {What.EVICTED, What.LEFT} else ""
             self._on_change(LanChange(kind, self._now().wall, skill=after, reason=reason))
 
     def tell_rest(self) -> None:

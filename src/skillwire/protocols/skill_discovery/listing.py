@@ -56,14 +56,15 @@ class Listed(NamedTuple):
 class Change(NamedTuple):
     """One change, and the skill as it was and is; None for before it was there, and after it is gone.
 
-    A skill that is registered after it was a hint was one before. ``is_revoked`` says that it is forgotten because the
-    certificate of its agent was taken back.
+    A skill that is registered after it was a hint was one before. ``reason`` says why one is gone: of a goodbye what it
+    says, such as ``shutdown``; of one that is forgotten ``silent``, ``revoked`` where the certificate of its agent was
+    taken back, ``crowded`` where it has given way to another one; empty where there is nothing to say.
     """
 
     what: What
     before: Listed | None
     after: Listed | None
-    is_revoked: bool = False
+    reason: str = ""
 
     @property
     def listed(self) -> Listed:

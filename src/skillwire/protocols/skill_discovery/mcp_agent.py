@@ -91,7 +91,8 @@ class McpAgent:
         """Take a goodbye, and say what became of it. Spec: SDP §9.2."""
         status = Outcome.UNAUTHORIZED
         if admitted.standing is not Standing.STRANGER:
-            status = self.registry.unregister((message.agent_id, message.skill_id), message.timestamp, now.steady)
+            key, reason = (message.agent_id, message.skill_id), message.reason.lower()
+            status = self.registry.unregister(key, message.timestamp, now.steady, reason)
         stamp = self._outbox.stamp(now)
         self._reply(admitted, m.UnregisterAck(message.agent_id, message.skill_id, status, stamp), now)
         self._tell(now)

@@ -86,7 +86,7 @@ class Registry:
             return refused
         if known is None or known.is_hint:
             if (least := self._places.gives_way()) is not None:  # who was not refused is certified then
-                self._remove(self._skills[least], What.EVICTED)
+                self._remove(self._skills[least], What.EVICTED, "crowded")
             self._add(Listed(message, Health(HealthStatus.HEALTHY, now), is_verified, host))
             return Outcome.SUCCESS, "registered"
         self._heard[key] = max(message.timestamp, self._heard[key])
@@ -191,7 +191,7 @@ class Registry:
             self._places.take(changed)
             self._on_change(Change(What.UPDATED, known, changed))
 
-    def unregister(self, key: Key, timestamp: int, now: float) -> Outcome:
+    def unregister(self, key: Key, timestamp: int, now: float, reason: str = "") -> Outcome:
         """Take a goodbye: it acts at once, and stands against registrations that are older. Spec: SDP §9."""
         known = self._skills.get(key)
         if known is not None and not known.is_hint and timestamp < known.registration.timestamp:
@@ -201,13 +201,13 @@ class Registry:
             heappush(self._timers, (self._tombstones[key][1], key))
         if known is None:
             return Outcome.DUPLICATE
-        self._remove(known, What.LEFT)
+        self._remove(known, What.LEFT, reason)
         return Outcome.SUCCESS
 
     def evict(self, agent_id: str) -> None:
         """Forget what an agent has registered, because its certificate was taken back."""
         for known in [one for key, one in self._skills.items() if key[0] == agent_id]:
-            self._remove(known, What.EVICTED, is_revoked=True)
+            self._remove(known, What.EVICTED, "revoked")
 
     def answered_probe(self, key: Key, now: float) -> None:
         """Take note that the endpoint of a skill answered a probe."""
@@ -308,7 +308,7 @@ class Registry:
             if not known.health.is_stale:
                 self._on_change(Change(What.STALE, known, stale))
         else:
-            self._remove(known, What.EVICTED)
+            self._remove(known, What.EVICTED, "silent")
 
     def _leave(self, known: Listed) -> float:
         """Return the seconds that a skill may be silent beyond what beats are owed: a hint owes none."""
@@ -351,7 +351,7 @@ class Registry:
         if health.status is not known.health.status:
             self._on_change(Change(What.STATUS, known, changed))
 
-    def _remove(self, known: Listed, what: What, *, is_revoked: bool = False) -> None:
+    def _remove(self, known: Listed, what: What, reason: str = "") -> None:
         key = known.key
         if self.held_beats is not None:
             self.held_beats.forget(key)
@@ -362,4 +362,4 @@ class Registry:
         else:
             self._places.leave(known)
             self._index.remove(known)
-        self._on_change(Change(what, known, None, is_revoked))
+        self._on_change(Change(what, known, None, reason))

@@ -40,7 +40,7 @@ class Seen:
         self.links[host].told(KEY, status, stamp, self.clock.steady)
 
     def leave(self, host):
-        self.links[host].unregister(KEY, 10**12, self.clock.steady)
+        self.links[host].unregister(KEY, 10**12, self.clock.steady, "upgrade")
 
     def run(self, seconds):
         ends = self.clock.steady + seconds
@@ -86,6 +86,7 @@ def test_a_goodbye_that_comes_by_two_ways_is_told_once(seen):
     left, scene = seen.told
     assert left.skill
     assert left.skill.host == FOUR
+    assert left.reason == "upgrade"
     assert scene.scene
     assert scene.scene.members == ()
 
@@ -110,7 +111,7 @@ def test_silence_on_all_links_is_one_silence(seen):
         ("status", "UNHEALTHY"),
         ("evicted", "UNHEALTHY"),
     ]
-    assert not seen.told[-1].reason
+    assert seen.told[-1].reason == "silent"
 
 
 def test_that_a_certificate_was_taken_back_is_told(seen):

@@ -155,3 +155,11 @@ COMPARISON: Final = fields(
     latest=or_null(fields("What the origin has", version=_VERSION, digest=_DIGEST), "when that is not known"),
     error=or_null(text("The code of the error"), "when the origin was read"),
 )
+DRY_RUN: Final = flag("Whether nothing was changed, because of --dry-run")
+REPORT: Final = {
+    "root": text("The folder that places are relative to"),
+    "installed": some("What was put in place", LOCKED),
+    "updated": texts("Those of the installed that replaced an earlier version"),
+    "unchanged": texts("What stood there already"),
+    "failed": {"type": "object", "additionalProperties": ERROR, "description": "By name, what failed and why"},
+}

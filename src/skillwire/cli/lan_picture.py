@@ -12,16 +12,15 @@ from collections import Counter
 from itertools import groupby
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from skillwire.cli.lan_lines import Line, cell, fit, flowing, padded, width_of
 from skillwire.cli.lan_parts import told_status, told_trust
 from skillwire.cli.output import bad, doubtful, faint, strong, whole
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from skillwire.cli.output import Part, Styled
+    from skillwire.cli.output import Part
     from skillwire.model.lan import LanChange, LanScene, LanSkill, LanSnapshot
-
-Line = list["Part"]
 
 _WIDE: Final = 72
 _NAME: Final = 30
@@ -76,7 +75,7 @@ class Block(NamedTuple):
         ends = {skill.endpoint for skill in self.skills}
         where = next(iter(ends)) if len(ends) == 1 else self.skills[0].host
         own = [faint("  this machine")] if self.is_own else []
-        head = _fit([strong(self.skills[0].agent_id), faint(f"  {where}"), *own], self.columns)
+        head = fit([strong(self.skills[0].agent_id), faint(f"  {where}"), *own], self.columns)
         rows = (_row(skill, self.now, self.name, self.columns) for skill in self.skills[:skills])
         return [head, *(line for row in rows for line in row)]
 
@@ -154,12 +153,12 @@ def told_change(change: LanChange, columns: int) -> Line:
         what: Part = told_status(change.skill) if change.kind == "status" else word
         sign = _SIGNS.get(change.kind, " ")
         line: Line = [at, f" {sign} ", f"{change.skill.skill_id} of {change.skill.agent_id}", " ", what]
-        if _width(line) > columns:
+        if width_of(line) > columns:
             line[2] = change.skill.skill_id
-        return _fit(line, columns)
+        return fit(line, columns)
     if change.scene is not None:
-        return _fit([at, "   scene ", change.scene.name, ": ", _provided(change.scene)], columns)
-    return _fit([at, "   more than can be told has happened"], columns)
+        return fit([at, "   scene ", change.scene.name, ": ", _provided(change.scene)], columns)
+    return fit([at, "   more than can be told has happened"], columns)
 
 
 def heard(skill: LanSkill, now: float) -> str:
@@ -173,36 +172,24 @@ def heard(skill: LanSkill, now: float) -> str:
 
 def _head(snapshot: LanSnapshot, columns: int, *, is_complete: bool) -> list[Line]:
     if not snapshot.skills and not is_complete:
-        return [_fit([strong("local network"), faint("  listening ...")], columns), []]
+        return [fit([strong("local network"), faint("  listening ...")], columns), []]
     if not snapshot.skills:
         return [
-            _fit([strong("local network"), "  no skill is offered here"], columns),
+            fit([strong("local network"), "  no skill is offered here"], columns),
             [],
-            _fit([faint("offer yours:")], columns),
-            _fit(["  ", whole("skillwire serve FOLDER --lan")], columns),
-            *([_fit([faint("behind a firewall: let UDP port 54321 in")], columns)]),
+            fit([faint("offer yours:")], columns),
+            fit(["  ", whole("skillwire serve FOLDER --lan")], columns),
+            *([fit([faint("behind a firewall: let UDP port 54321 in")], columns)]),
         ]
     statuses = Counter(skill.status for skill in snapshot.skills)
     count = counted(snapshot)
     is_short = len(f"local network  {count}") <= columns
     lines: list[Line] = [[strong("local network"), f"  {count}"]] if is_short else [[strong("local network")], [count]]
     odd = [f"{number:,} {status}" for status, number in sorted(statuses.items()) if status != "HEALTHY"]
-    lines += [[doubtful(text)] for text in _flowing(odd, columns)]
+    lines += [[doubtful(text)] for text in flowing(odd, columns)]
     if snapshot.is_suspected:
         lines += [[bad("the network is suspected: ")], ["  many fell silent at once"]]
-    return [*(_fit(line, columns) for line in lines), [], _titles(_name_width(snapshot.skills), columns)]
-
-
-def _flowing(words: Sequence[str], columns: int) -> list[str]:
-    """Return words in lines, with commas between them."""
-    lines: list[str] = []
-    for number, word in enumerate(words):
-        text = f"{word}," if number + 1 < len(words) else word
-        if lines and len(lines[-1]) + 1 + len(text) <= columns:
-            lines[-1] += f" {text}"
-        else:
-            lines.append(text)
-    return lines
+    return [*(fit(line, columns) for line in lines), [], _titles(_name_width(snapshot.skills), columns)]
 
 
 def _name_width(skills: Sequence[LanSkill]) -> int:
@@ -223,7 +210,7 @@ def _titles(name: int, columns: int) -> Line:
     trust = f"{'trust':<12}" if columns >= _WIDE else ""
     able = "         can do" if columns >= _WIDE else ""
     width = name if columns >= _WIDE else _narrow_name(name, columns)
-    return _fit([faint(f"  {'skill':<{width}}  {'health':<{_STATUS}}{trust}{'heard':>6}{able}")], columns)
+    return fit([faint(f"  {'skill':<{width}}  {'health':<{_STATUS}}{trust}{'heard':>6}{able}")], columns)
 
 
 def _narrow_name(name: int, columns: int) -> int:
@@ -236,20 +223,20 @@ def _row(skill: LanSkill, now: float, name: int, columns: int) -> list[Line]:
     if columns >= _WIDE:
         cells: Line = [
             "  ",
-            _cell(skill.skill_id, name),
+            cell(skill.skill_id, name),
             "  ",
-            _padded(status, _STATUS),
-            _padded(told_trust(skill), 12),
+            padded(status, _STATUS),
+            padded(told_trust(skill), 12),
             f"{age:>6}",
             doubtful("  stale") if skill.is_stale else faint("       "),
             "  ",
         ]
-        return [_fit([*cells, faint(", ".join(skill.capabilities))], columns)]
+        return [fit([*cells, faint(", ".join(skill.capabilities))], columns)]
     name = _narrow_name(name, columns)
-    line: Line = ["  ", _cell(skill.skill_id, name), "  ", _padded(status, _STATUS), f"{age:>6}"]
+    line: Line = ["  ", cell(skill.skill_id, name), "  ", padded(status, _STATUS), f"{age:>6}"]
     odd = _odd(skill)
-    below: list[Line] = [_fit(["    ", doubtful(odd)], columns)] if odd else []
-    return [_fit(line, columns), *below]
+    below: list[Line] = [fit(["    ", doubtful(odd)], columns)] if odd else []
+    return [fit(line, columns), *below]
 
 
 def _odd(skill: LanSkill) -> str:
@@ -262,9 +249,9 @@ def _scenes(scenes: Sequence[LanScene], columns: int | None) -> list[Line]:
         return []
     name = max(len(scene.name) for scene in scenes)
     lines: list[Line] = [
-        ["  ", _cell(scene.name, min(name, _NAME)), "  ", *_provided_parts(scene, columns)] for scene in scenes
+        ["  ", cell(scene.name, min(name, _NAME)), "  ", *_provided_parts(scene, columns)] for scene in scenes
     ]
-    return [[], [strong("scenes")], *(lines if columns is None else (_fit(line, columns) for line in lines))]
+    return [[], [strong("scenes")], *(lines if columns is None else (fit(line, columns) for line in lines))]
 
 
 def _provided_parts(scene: LanScene, columns: int | None) -> Line:
@@ -295,38 +282,7 @@ def _cut(blocks: Sequence[Block], room: int, columns: int) -> list[Line]:
             break
         lines += block.lines(skills)
         left -= skills
-    return [*lines, _fit([faint(f"and {left:,} more; skillwire lan --once lists all")], columns)]
-
-
-def _fit(line: Line, columns: int) -> Line:
-    """Return a line that is cut where the terminal ends. Names of the network are ASCII: a letter is a column."""
-    parts: Line = []
-    room = columns
-    for part in line:
-        text = _text(part)
-        if len(text) > room:
-            cut = f"{text[: room - 1]}…" if room else ""
-            parts.append(cut if isinstance(part, str) else part._replace(text=cut))
-            break
-        parts.append(part)
-        room -= len(text)
-    return parts
-
-
-def _text(part: Part) -> str:
-    return part if isinstance(part, str) else part.text
-
-
-def _width(line: Line) -> int:
-    return sum(len(_text(part)) for part in line)
-
-
-def _cell(text: str, width: int) -> str:
-    return f"{text[: width - 1]}…" if len(text) > width else f"{text:<{width}}"
-
-
-def _padded(part: Styled, width: int) -> Styled:
-    return part._replace(text=f"{part.text:<{width}}")
+    return [*lines, fit([faint(f"and {left:,} more; skillwire lan --once lists all")], columns)]
 
 
 def _number(count: int, what: str) -> str:

@@ -11,6 +11,7 @@ Spec: SDP §13.2. Trust: a project's table is hostile.
 from __future__ import annotations
 
 import os.path
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from skillwire.errors import UsageError
@@ -19,6 +20,7 @@ from skillwire.protocols.skill_discovery.configuration import LanSettings, read_
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from skillwire.errors import Place
     from skillwire.resolver.settings import DiscoverySource
 
 #: What a project cannot set.
@@ -45,22 +47,34 @@ def join_discovery(sources: Sequence[DiscoverySource], read_file: Callable[[str]
     for source in reversed(sources):
         if not isinstance(source.value, dict):
             raise UsageError("SETTING_FORM", "discovery must be a table", place=source.place)
-        read_discovery(source.value, source.place.source, place=lambda _, at=source.place: at)  # type: ignore[misc]  # mypy cannot infer a lambda with a default
+        read_discovery(source.value, source.place.source, place=partial(_place, [source]))
         if source.is_project:
             _check_project(source)
         else:
             folder = os.path.dirname(source.place.source)  # noqa: PTH120  # a text, no access
         _join(joined, source.value)
-    return read_discovery(joined, "discovery", folder=folder) if joined else LanSettings()
+    if not joined:
+        return LanSettings()
+    return read_discovery(joined, "discovery", place=partial(_place, sources), folder=folder)
 
 
 def _read_file(path: str, read_file: Callable[[str], bytes]) -> LanSettings:
     data, folder = read_file(path), os.path.dirname(path)  # noqa: PTH120  # a text, no access
     if path.lower().endswith(_YAML):
         return read_discovery_yaml(data, path, folder=folder)
-    from skillwire.trust.guarded_toml import load_toml  # noqa: PLC0415  # few settings are in a file of their own
+    from skillwire.folder.toml_places import toml_place  # noqa: PLC0415  # few settings are in a file of their own
+    from skillwire.trust.guarded_toml import load_toml  # noqa: PLC0415  # same
 
-    return read_discovery(load_toml(data, source=path), path, folder=folder)
+    document = load_toml(data, source=path)
+    return read_discovery(
+        document, path, place=lambda key: toml_place(data.decode("utf-8", "replace"), key, path), folder=folder
+    )
+
+
+def _place(sources: Sequence[DiscoverySource], path: tuple[str, ...]) -> Place:
+    """Return where a key of the joined table stands: in the first source that has it, or in the one that is joined."""
+    found = next((source.places[path] for source in sources if path in source.places), None)
+    return sources[0].place if found is None else found
 
 
 def _check_project(source: DiscoverySource) -> None:

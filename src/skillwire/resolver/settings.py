@@ -95,11 +95,15 @@ SETTINGS: Final[dict[str, Setting]] = {
 
 
 class DiscoverySource(NamedTuple):
-    """What one place says of discovery on the local network: its table, or the name of a file that holds it."""
+    """What one place says of discovery on the local network: its table, or the name of a file that holds it.
+
+    ``places`` says where the keys of the table stand, by their path in it.
+    """
 
     value: object
     place: Place
     is_project: bool
+    places: Mapping[tuple[str, ...], Place] = {}
 
 
 class Settings(NamedTuple):
@@ -124,13 +128,15 @@ class Settings(NamedTuple):
 class SettingsLayer(NamedTuple):
     """What one place says: a file's table, or the environment, under the place's name for errors.
 
-    ``places`` says where each key stands: a variable of the environment, or a line of a file.
+    ``places`` says where each key stands: a variable of the environment, or a line of a file. ``discovery_places`` says
+    it of the keys below ``discovery``, by their path there.
     """
 
     source: str
     values: Mapping[str, object]
     is_project: bool = False
     places: Mapping[str, Place] = {}
+    discovery_places: Mapping[tuple[str, ...], Place] = {}
 
     def place_of(self, key: str) -> Place:
         """Return where ``key`` is set."""
@@ -172,7 +178,9 @@ def merge_settings(*layers: SettingsLayer) -> Settings:
             merged[key] = _read(key, value, layer)
     own = [layer.values["sources"] for layer in layers if "sources" in layer.values and not layer.is_project]
     merged["discovery"] = tuple(
-        DiscoverySource(layer.values["discovery"], layer.place_of("discovery"), layer.is_project)
+        DiscoverySource(
+            layer.values["discovery"], layer.place_of("discovery"), layer.is_project, layer.discovery_places
+        )
         for layer in layers
         if "discovery" in layer.values
     )

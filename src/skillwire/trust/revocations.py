@@ -10,7 +10,7 @@ is known while agents run. Where the root takes one back, its lists count no mor
 
 With a certificate its key is taken back, and who was named in it is believed on its own word no more. The entries of
 our lists say both (:mod:`~skillwire.trust.taken_back`); of others it is known where the certificate was seen.
-Spec: SDP §10.2; docs/decisions/0032, 0035.
+Spec: SDP §10.2; docs/decisions/0032, 0036.
 """
 
 from __future__ import annotations

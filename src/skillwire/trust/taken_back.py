@@ -8,7 +8,7 @@ certificate of its own making. So an entry of ours carries an extension **[ours]
       agents SEQUENCE OF UTF8String }     -- identifiers that the certificate named
 
 Its identifier is made of a UUID (ITU-T X.667), which nobody has to register. Entries without it count by their number.
-Spec: SDP §10.2; docs/decisions/0035.
+Spec: SDP §10.2; docs/decisions/0036.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 It is ``issued.json`` in the authority's folder. What has ended stays in it for a month, what was taken back for a year:
 so long its key and its names are on the list. Every SkillCenter CA has a row, too, which the root has issued.
-Spec: SDP §10.2; docs/decisions/0035.
+Spec: SDP §10.2; docs/decisions/0036.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ new one has its name and another key, ``center.pem`` holds both as long as both 
 the new one's list stands for what the old one has issued. ``revocations.pem`` is for everybody, as both certificates
 are: the signed lists of what was taken back, and the certificates of the SkillCenter CAs that are good. Keys are for
 their owner alone, and encrypted when ``SKILLWIRE_CA_PASSPHRASE`` is set. Spec: SDP §10.2; specs §3;
-docs/decisions/0035.
+docs/decisions/0036.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ certificates at all. Spec: SDP §10; specs §3.
 from __future__ import annotations
 
 import time
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -18,7 +19,7 @@ from skillwire.adapters.files.agent_certificates import agents_of, belongs, is_d
 from skillwire.adapters.files.authority_folder import AuthorityFolder
 from skillwire.adapters.files.lan_keys import LanKeys
 from skillwire.adapters.files.trust_files import read_certificates, read_group_key, read_trust_file
-from skillwire.errors import SkillwireError, TrustError, ValidationError
+from skillwire.errors import Place, SkillwireError, TrustError, ValidationError
 from skillwire.protocols.skill_discovery.identity import GroupKey
 
 if TYPE_CHECKING:
@@ -69,7 +70,8 @@ def load_trust(settings: LanSettings, *, folder: Path | None = None, now: float 
     """
     keys = LanKeys(folder)
     if settings.group_key_file:
-        group = GroupKey(read_group_key(Path(settings.group_key_file)))
+        with _said_in(settings, "group_key_file"):
+            group = GroupKey(read_group_key(Path(settings.group_key_file)))
         return LanTrust(group, group, settings.agent_id or keys.agent_id())
     from skillwire.protocols.skill_discovery.certified import ChainAuthority  # noqa: PLC0415 - loads cryptography
     from skillwire.trust.certificate_requests import Names  # noqa: PLC0415 - same
@@ -79,13 +81,17 @@ def load_trust(settings: LanSettings, *, folder: Path | None = None, now: float 
 
     now = time.time() if now is None else now
     local = local_authority(settings)
-    roots, intermediates = read_certificates(settings.roots), read_certificates(settings.intermediates)
+    with _said_in(settings, "roots"):
+        roots = read_certificates(settings.roots)
+    with _said_in(settings, "intermediates"):
+        intermediates = read_certificates(settings.intermediates)
     if local and not roots:
         roots, intermediates = [local.root], [*local.centers, *intermediates]
     revocations = Revocations([*roots, *intermediates])
     files = [one for one in settings.revocations if "://" not in one]
     files += [str(local.revocations_file)] if local and not settings.revocations else []
-    notes = list(_load_revocations(revocations, files, keys, now))
+    with _said_in(settings, "revocations"):
+        notes = list(_load_revocations(revocations, files, keys, now))
     authority = ChainAuthority(Chain(roots, intermediates, revocations=revocations))
     agent_id = settings.agent_id or keys.agent_id()
     key, certificate = keys.key(), keys.certificate()
@@ -111,7 +117,25 @@ def local_authority(settings: LanSettings) -> AuthorityFolder | None:
         NotFoundError: ``CA_FOLDER``.
     """
     name = settings.authority or settings.renew_from
-    return AuthorityFolder(Path(name)) if name and "://" not in name else None
+    if not name or "://" in name:
+        return None
+    with _said_in(settings, "authority" if settings.authority else "renew_from"):
+        return AuthorityFolder(Path(name))
+
+
+@contextmanager
+def _said_in(settings: LanSettings, name: str) -> Iterator[None]:
+    """Say of a file that cannot be used also where the settings name it, which is what somebody has to change."""
+    try:
+        yield
+    except SkillwireError as error:
+        place = settings.places.get(name)
+        if place is None:
+            raise
+        message = f"{error.place}: {error.message}" if error.place else error.message
+        folder = Path(place.source).parent.absolute()
+        fix = error.fix or f"Correct the path here, or put the file there; relative paths begin at {folder}."
+        raise type(error)(error.code, message, place=place, fix=fix, details=error.details) from error
 
 
 def _own(keys: LanKeys, key: EllipticCurvePrivateKey, known: bytes | None, agent_id: str, now: float) -> bytes:
@@ -152,7 +176,10 @@ def _load_revocations(revocations: Revocations, files: list[str], keys: LanKeys,
         except TrustError:
             yield "the revocations that were kept are of an authority that is not trusted any more: passed over"
     for name in files:
-        revocations.take(read_trust_file(Path(name), limits.LAN_REVOCATIONS_BYTES), now)
+        try:
+            revocations.take(read_trust_file(Path(name), limits.LAN_REVOCATIONS_BYTES), now)
+        except TrustError as error:
+            raise TrustError(error.code, error.message, place=Place(name)) from error
     ends = revocations.ends()
     if ends is not None and ends < now:
         when = datetime.fromtimestamp(ends, UTC)

@@ -12,7 +12,7 @@ from skillwire.limits import SETTINGS_BYTES
 from skillwire.resolver.settings import SETTINGS_FILE, SettingsLayer, environment_layer, merge_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from skillwire.resolver.settings import Settings
 
@@ -90,10 +90,16 @@ def _read(path: Path, *, is_project: bool = False) -> SettingsLayer | None:
     from skillwire.trust.guarded_toml import load_toml  # noqa: PLC0415  # most projects have no settings file
 
     values = load_toml(content, source=str(path))
-    return SettingsLayer(str(path), values, is_project, _places(content.decode(), values, str(path)))
-
-
-def _places(text: str, values: Mapping[str, object], source: str) -> dict[str, Place]:
     from skillwire.folder.toml_places import toml_place  # noqa: PLC0415  # as above
 
-    return {key: toml_place(text, (key,), source) for key in values}
+    text, source = content.decode(), str(path)
+    places = {key: toml_place(text, (key,), source) for key in values}
+    below = {path: toml_place(text, ("discovery", *path), source) for path in _paths(values.get("discovery"))}
+    return SettingsLayer(source, values, is_project, places, below)
+
+
+def _paths(table: object, above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Yield the paths of the keys of a table, and of those below it."""
+    for key, value in table.items() if isinstance(table, dict) else ():
+        yield (*above, key)
+        yield from _paths(value, (*above, key))

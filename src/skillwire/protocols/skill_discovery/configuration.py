@@ -74,6 +74,7 @@ class LanSettings:
         cache: the local cache.
         figures: of the protocol.
         notes: what the file says that nothing uses yet, for whoever wrote it.
+        places: where a file says it, by the name of the value here, for errors that are found later.
     """
 
     multicast: bool = True
@@ -96,6 +97,7 @@ class LanSettings:
     cache: CacheSettings = field(default_factory=CacheSettings)
     figures: DiscoverySettings = field(default_factory=DiscoverySettings)
     notes: tuple[str, ...] = ()
+    places: Mapping[str, Place] = field(default_factory=dict, compare=False, repr=False)
 
 
 #: Tables that the text writes at the top in one section and below ``discovery`` in another.
@@ -151,6 +153,7 @@ def read_discovery(
         cache=CacheSettings(**settings["cache"]),
         figures=DiscoverySettings(**figures),
         notes=tuple(note for table, note in _NOTES.items() if any(path.startswith(f"{table}.") for path in found)),
+        places={KEYS[path].sets: reading.place_of(path) for path in found if KEYS[path].sets in _PATHS},
     )
     reading.check_together(made)
     return made
@@ -221,6 +224,10 @@ class _Reading:
             return KEYS[name].read(value, self._is_text)
         except ValueError as error:
             self._refuse(path, f"{path[-1]} {error}", f"{path[-1]}: {KEYS[name].meaning}.")
+
+    def place_of(self, name: str) -> Place:
+        """Return where a key stands that is set."""
+        return self._place(self._paths[name])
 
     def check_together(self, made: LanSettings) -> None:
         """Refuse figures of which each is good and all together are not."""

@@ -49,6 +49,10 @@ class Agent(Protocol):
     async def discover(self, *, patience: float | None = None) -> tuple[LanSkill, ...]:
         """Ask for everything."""
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a user is told."""
+
     def snapshot(self) -> LanSnapshot:
         """Return what is known."""
 
@@ -86,7 +90,7 @@ def command(
     assert settings is not None  # noqa: S101  # only without a network it is
     for note in settings.notes:
         output.note(faint("note: "), note)
-    view = _View(output, make_agent(settings), settings.figures.patience, seconds)
+    view = _View(output, make_agent(settings), settings, seconds)
     if output.as_json:
         run = view.stream(is_once=once)
     elif once or not Screen.is_possible():
@@ -130,15 +134,16 @@ class _View:
     Args:
         output: where it is told.
         agent: that has not begun.
-        patience: seconds that answers are waited for.
+        settings: how it is looked; of its notes it was told.
         seconds: after which all ends; None for no end.
     """
 
-    def __init__(self, output: Output, agent: Agent, patience: float, seconds: float | None) -> None:
+    def __init__(self, output: Output, agent: Agent, settings: LanSettings, seconds: float | None) -> None:
         self.told = asyncio.Event()
         self._output = output
         self._agent = agent
-        self._patience = patience
+        self._patience = settings.figures.patience
+        self._told_notes = settings.notes
         self._seconds = seconds
 
     async def show_once(self) -> None:
@@ -148,6 +153,7 @@ class _View:
             with progress.waiting("listening on the local network"):
                 await self._collect(agent)
             snapshot = agent.snapshot()
+            self._tell_notes(agent)
         columns = terminal_columns(sys.stdout)
         if columns is not None:
             for line in picture(snapshot, columns):
@@ -188,6 +194,7 @@ class _View:
                     task.cancel()
                 await asyncio.gather(told, asked, ending, return_exceptions=True)
             snapshot, size = agent.snapshot(), Screen.size()
+            self._tell_notes(agent)
         for line in live_picture(snapshot, (size[0], size[1] - 1), happened, is_complete=True):
             self._output.verbatim(*line)
 
@@ -196,6 +203,7 @@ class _View:
         async with self._agent as agent:
             ending = asyncio.create_task(self._end())
             await self._collect(agent)
+            self._tell_notes(agent)
             changes = agent.listen()
             print_event(snapshot_document(agent.snapshot()))
             while not (is_once or ending.done()):
@@ -209,6 +217,11 @@ class _View:
                 if change.kind == "missed":
                     print_event(snapshot_document(agent.snapshot()))
             ending.cancel()
+
+    def _tell_notes(self, agent: Agent) -> None:
+        """Tell what the agent has noticed by now, such as somebody with its name."""
+        for note in (one for one in agent.notes if one not in self._told_notes):
+            self._output.note(faint("note: "), note)
 
     async def _hear(self, agent: Agent, happened: deque[LanChange], woken: asyncio.Event) -> None:
         async for change in agent.listen():

@@ -27,6 +27,8 @@ NOW = 1_750_000_000.0
 class FakeAgent:
     """An agent that knows what a test says, and tells of it; made as the command makes its own."""
 
+    notes: tuple[str, ...] = ()
+
     def __init__(self, skills=(), scenes=(), changes=(), *, error=None):
         self.known = LanSnapshot(OWN, time.time(), tuple(skills), tuple(scenes))
         self.changes = list(changes)
@@ -144,6 +146,13 @@ def test_options_decide_where_and_how_long_is_listened(on, told, tmp_path):
     told("--interface", "lo", "--for", "0.5", "--discovery", str(tmp_path / "lan.yaml"))
     assert (agent.settings.interfaces, agent.settings.port) == (("lo",), 50123)
     assert agent.patience == pytest.approx(0.5)
+
+
+def test_what_the_agent_has_noticed_is_said_and_nothing_twice(on, told, monkeypatch):
+    on(*home())
+    monkeypatch.setattr(FakeAgent, "notes", ("192.0.2.9 takes part as agent-x, too",), raising=False)
+    assert "note: 192.0.2.9 takes part as agent-x, too" in told().err
+    assert "too" in told("--json", "--once").err
 
 
 def test_what_is_configured_and_not_used_yet_is_said(on, told, tmp_path):

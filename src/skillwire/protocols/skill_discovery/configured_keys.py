@@ -52,7 +52,17 @@ KEYS: Final[dict[str, Key]] = {
         _SECOND, "ms between registrations that say nothing new; `60000` by default", "figures.announce_interval"
     ),
     "udp.patience": Key(
-        kinds.milliseconds(50, 60_000), "ms that answers are collected; `2000` by default", "figures.patience"
+        kinds.milliseconds(50, 60_000), "ms that answers are collected at most; `2000` by default", "figures.patience"
+    ),
+    "udp.quiet": Key(
+        kinds.milliseconds(0, 60_000),
+        "ms without news that end the search for one provider; `150` by default",
+        "figures.quiet",
+    ),
+    "udp.quietAll": Key(
+        kinds.milliseconds(0, 60_000),
+        "ms without news that end the search for all; `400` by default",
+        "figures.quiet_all",
     ),
     "udp.datagramsPerSecond": Key(
         kinds.number(1, 10_000), "read from one source, beside its heartbeats; `20` by default", "figures.rate"

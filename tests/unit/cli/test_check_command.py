@@ -122,3 +122,24 @@ def test_errors_come_first_and_many_warnings_are_counted(
     assert told.out.count("warning[VERSION_MISSING]") == 20
     assert "and 6 more: 6 VERSION_MISSING; --json lists them all\nchecked 26 skills: 1 error, 26 war" in told.out
     assert told.err == "read more: skillwire explain NAME_FOLDER VERSION_MISSING\n"
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ('url = "/healthz"', "error[FIELD]: url is for an executor of kind http; code of the folder has a function"),
+        ("interval = 1", "error[FIELD]: interval is a whole number from 5 to 3600"),
+        ('export = "look"', "error[ENTRYPOINT_BROKEN]: main.py has no function look"),
+        ("every = 5", "error[MANIFEST_UNKNOWN]: nobody reads the field 'health.every'"),
+    ],
+)
+def test_what_is_wrong_with_health_is_said_with_its_place_and_fix(
+    skill: Callable[..., Path], capsys: pytest.CaptureFixture[str], said: str, told: str
+) -> None:
+    folder = skill("a")
+    (folder / "main.py").write_text("def main(args): ...\ndef health(args): ...\n")
+    (folder / "skill.toml").write_text(f'[runtime]\nentrypoint = "main.py"\n[health]\n{said}\n')
+    assert run(["check", "a"]) == 1
+    printed = capsys.readouterr().out
+    assert f"{told}\n  --> a/skill.toml:4:1\n   |\n 4 | {said}\n" in printed
+    assert "\n   = fix: " in printed

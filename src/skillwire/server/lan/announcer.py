@@ -13,7 +13,7 @@ import structlog
 
 from skillwire.protocols.skill_discovery.messages import HealthStatus
 from skillwire.server.lan.announce import make_announcement
-from skillwire.server.lan.statuses import GOOD
+from skillwire.server.lan.statuses import GOOD, UNCHECKED
 
 if TYPE_CHECKING:
     from skillwire.model.skill import Skill
@@ -109,6 +109,7 @@ class Announcer:
         self._left = announcement.left
 
     def _tell_operator(self, name: str, condition: Condition) -> None:
-        say = self._log.info if condition.status is HealthStatus.HEALTHY else self._log.warning
+        is_usual = condition.status is HealthStatus.HEALTHY or condition == UNCHECKED
+        say = self._log.info if is_usual else self._log.warning
         reason = {"reason": condition.detail} if condition.detail else {}
         say("the LAN is told", skill=name, status=condition.status.value, **reason)

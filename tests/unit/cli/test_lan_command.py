@@ -152,7 +152,6 @@ def test_what_the_agent_has_noticed_is_said_and_nothing_twice(on, told, monkeypa
     on(*home())
     monkeypatch.setattr(FakeAgent, "notes", ("192.0.2.9 takes part as agent-x, too",), raising=False)
     assert "note: 192.0.2.9 takes part as agent-x, too" in told().err
-    assert "too" in told("--json", "--once").err
 
 
 def test_what_is_configured_and_not_used_yet_is_said(on, told, tmp_path):

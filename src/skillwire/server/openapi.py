@@ -52,9 +52,10 @@ def document() -> dict[str, Any]:
     """Return the whole document."""
     from skillwire.server.openapi_lan import lan_schemas  # noqa: PLC0415  # same
     from skillwire.server.openapi_neighbours import neighbours_schemas  # noqa: PLC0415  # same
-    from skillwire.server.openapi_parts import SECURITY_SCHEMES, components  # noqa: PLC0415  # with the first request
+    from skillwire.server.openapi_parts import HEADERS, PARAMETERS, RESPONSES, SECURITY_SCHEMES  # noqa: PLC0415  # with the first request
     from skillwire.server.openapi_paths import paths  # noqa: PLC0415  # same
     from skillwire.server.openapi_rpc import rpc_schemas  # noqa: PLC0415  # same
+    from skillwire.server.openapi_schemas import schemas  # noqa: PLC0415  # same
 
     return {
         "openapi": "3.1.0",
@@ -62,5 +63,11 @@ def document() -> dict[str, Any]:
         "servers": [{"url": "./"}],  # from where the document is: the site may be mounted anywhere
         "security": [{}, *({name: []} for name in SECURITY_SCHEMES)],
         "paths": paths(OPENAPI_PATH),
-        "components": components({**rpc_schemas(), **neighbours_schemas(), **lan_schemas()}),
+        "components": {
+            "schemas": {**schemas(), **rpc_schemas(), **neighbours_schemas(), **lan_schemas()},
+            "headers": HEADERS,
+            "responses": RESPONSES,
+            "parameters": PARAMETERS,
+            "securitySchemes": SECURITY_SCHEMES,
+        },
     }

@@ -1,17 +1,13 @@
-"""What the OpenAPI document of the server refers to: schemas, header fields, parameters, answers, ways to authenticate.
+"""What the OpenAPI document of the server refers to: header fields, parameters, answers, ways to authenticate.
 
-The schemas of Skill Sharing are those of the protocol, taken as they are. Header fields, parameters and answers are
-tables, so that a route (:mod:`skillwire.server.openapi_paths`) names them and says nothing twice.
+They are tables, so that a route (:mod:`skillwire.server.openapi_paths`) names them and says nothing twice.
 """
 
 from __future__ import annotations
 
-import json
 from typing import Any, Final
 
 from skillwire import limits
-from skillwire.protocols.agent_skills.messages import SCHEMA_URI
-from skillwire.protocols.skill_sharing.schema import json_schema
 from skillwire.registry.facets import FACETS
 from skillwire.server.auth.offer import API_KEY_HEADER
 
@@ -21,8 +17,7 @@ JSON: Final = "application/json"
 HTML: Final = "text/html"
 _TEXT: Final = {"type": "string"}
 _COUNT: Final = {"type": "integer", "minimum": 0}
-_DIGEST: Final = {"type": "string", "pattern": "^sha256:[0-9a-f]{64}$"}
-_NAME: Final = {"type": "string", "pattern": "^[a-z0-9]+(-[a-z0-9]+)*$", "maxLength": int(limits.NAME_LENGTH)}
+NAME: Final = {"type": "string", "pattern": "^[a-z0-9]+(-[a-z0-9]+)*$", "maxLength": int(limits.NAME_LENGTH)}
 
 
 def reference(kind: str, name: str) -> Node:
@@ -39,79 +34,6 @@ def closed(required: Node, optional: Node | None = None) -> Node:
 def listed(items: Node) -> Node:
     """Return the schema of a list."""
     return {"type": "array", "items": items}
-
-
-def _nullable(schema: Node) -> Node:
-    return {"anyOf": [schema, {"type": "null"}]}
-
-
-_ENTRY: Final = {
-    "name": _NAME,
-    "type": {"type": "string", "enum": ["skill-md", "archive"]},
-    "description": _TEXT,
-    "url": {"type": "string", "description": "Of the artifact; relative to the index unless the site has an address."},
-    "digest": _DIGEST,
-}
-_HIT: Final = {
-    "id": _TEXT,
-    "name": _NAME,
-    "source": {"type": "string", "format": "uri"},
-    "installs": {"const": 0},
-    "description": _TEXT,
-    "version": _nullable(_TEXT),
-    "digest": _DIGEST,
-    "url": {"type": "string", "format": "uri"},
-    "kind": {"type": "string", "enum": ["instructions", "scripts", "callable"]},
-}
-_BROKEN: Final = {
-    "folder": _nullable(_TEXT),
-    "serving": {"type": "boolean", "description": "Whether the last good version is served."},
-    "findings": listed(closed({"code": _TEXT, "message": _nullable(_TEXT), "line": _nullable(_COUNT)})),
-}
-_RETRY: Final = {"retry": closed({"suggested_delay_ms": {"type": "number"}, "max_attempts": {"type": "number"}})}
-
-
-def schemas() -> Node:
-    """Return every schema by its name; those of Skill Sharing under the names that the text gives them."""
-    facet = listed(closed({"value": _TEXT, "skills": _COUNT}))
-    return {
-        **json.loads(json.dumps(json_schema()["$defs"]).replace('"#/$defs/', '"#/components/schemas/')),
-        "SkillsIndex": closed(
-            {
-                "$schema": {"const": SCHEMA_URI},
-                "skills": listed(closed(_ENTRY, {"version": _TEXT, "files": listed(_TEXT)})),
-            }
-        ),
-        "OldSkillsIndex": closed(
-            {"skills": listed(closed({"name": _NAME, "description": _TEXT, "files": listed(_TEXT)}))}
-        ),
-        "SearchPage": closed(
-            {"skills": listed(closed(_HIT)), "total": _COUNT, "next": _nullable(_TEXT)},
-            {"facets": closed({}, dict.fromkeys(FACETS, facet))},
-        ),
-        "Readiness": closed(
-            {
-                "status": {"enum": ["ready", "stale"]},
-                "watching": {"type": "boolean"},
-                "revision": _COUNT,
-                "skills": _COUNT,
-                "broken": listed(closed(_BROKEN)),
-            }
-        ),
-        "ProtectedResource": closed(
-            {"resource": _TEXT, "authorization_servers": listed(_TEXT), "bearer_methods_supported": listed(_TEXT)},
-            {"scopes_supported": listed(_TEXT)},
-        ),
-        "Liveness": closed({"status": {"const": "alive"}}),
-        "Problem": {
-            **closed({"error": closed({"code": _TEXT, "message": _TEXT, "details": {"type": "object"}}, _RETRY)}),
-            "description": "An error of the server; `code` is one of its table of codes.",
-        },
-        "SharingError": {
-            **closed({"error": closed({"code": _TEXT, "message": _TEXT}, {"details": {}, **_RETRY})}),
-            "description": "An error in the unified form of Skill Sharing, with one of its seven codes.",
-        },
-    }
 
 
 def _field(meaning: str, schema: Node | None = None, *, required: bool = False) -> Node:
@@ -225,7 +147,7 @@ def _in_header(name: str, meaning: str) -> Node:
 
 
 PARAMETERS: Final[Node] = {
-    "skill": _in_path("skill", "The name of a skill.", _NAME, "csv-profile"),
+    "skill": _in_path("skill", "The name of a skill.", NAME, "csv-profile"),
     "file": _in_path("file", "The path of a file of the skill; slashes in it stand as they are.", _TEXT, "SKILL.md"),
     "scope": _in_path(
         "scope",
@@ -298,14 +220,3 @@ SECURITY_SCHEMES: Final[Node] = {
         "description": "`KEYID:TIMESTAMP:HEX`: the request, signed with HMAC-SHA256. Each signature counts once.",
     },
 }
-
-
-def components(more: Node) -> Node:
-    """Return all of it, as the document holds it; ``more`` are the schemas that stand elsewhere."""
-    return {
-        "schemas": {**schemas(), **more},
-        "headers": HEADERS,
-        "responses": RESPONSES,
-        "parameters": PARAMETERS,
-        "securitySchemes": SECURITY_SCHEMES,
-    }

@@ -33,7 +33,7 @@ class Site:
         self.is_closed = False
         self.running = 0
         self.answers: dict[str, asyncio.Future] = {}
-        self.health = FolderHealth(self.ask, self.close, lambda: self.now)
+        self.health = FolderHealth(self.ask, self.close, lambda: self.now, rest=0.0)
         self.health.on_change = self.change
 
     def change(self):
@@ -67,7 +67,7 @@ class Site:
 
 
 async def settled():
-    for _ in range(4):
+    for _ in range(8):
         await asyncio.sleep(0)
 
 
@@ -137,6 +137,27 @@ async def test_those_that_were_slow_take_no_place_of_the_others(site):
     site.now += 10
     await site.look(skill(first, interval=5))
     assert site.running == 1
+
+
+async def test_a_place_rests_between_two_checks():
+    ended: list[float] = []
+    loop = asyncio.get_running_loop()
+
+    async def ask(*_):
+        ended.append(loop.time())
+        return Answer(GOOD)
+
+    async def close():
+        return
+
+    health = FolderHealth(ask, close, rest=0.1)
+    health.look([skill(f"skill-{number}") for number in range(limits.LAN_HEALTH_CHECKS + 1)])
+    async with asyncio.timeout(20):
+        while len(ended) <= limits.LAN_HEALTH_CHECKS:  # noqa: ASYNC110  # a fake has no event
+            await asyncio.sleep(0.01)
+    assert ended[-1] - ended[0] >= 0.09
+    await health.close()
+    assert not [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
 
 
 async def test_a_new_version_is_checked_at_once_and_the_last_answer_counts_until_then(site):

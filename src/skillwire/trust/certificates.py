@@ -119,6 +119,10 @@ class Chain:
         is_revoked = partial(self._is_revoked, [numbered(one) for one in chain], Holder(key.digest, names[0]))
         return None if is_revoked() else Certified(key, bool(chain), *names, until.timestamp(), is_revoked)
 
+    def is_taken_back(self, key: bytes, agent_id: str) -> bool:
+        """Whether a key, by its SHA-256, is worth nothing any more, or an agent's name is nobody's by his own word."""
+        return self._revocations.is_key_revoked(key) or self._revocations.is_withheld(agent_id)
+
     def _way_to_root(self, leaf: x509.Certificate, now: float) -> Sequence[x509.Certificate]:
         """Return the certificates from a leaf to a root; none when there is no way, or one of them is not as ours."""
         assert self._store is not None  # noqa: S101 - for the type checker; without roots nobody looks for a way

@@ -59,7 +59,7 @@ class AuthorityFolder:
         self._center_key, self._book_file = folder / "center.key", folder / "issued.json"
         if not self.center_file.is_file() or not self.root_file.is_file():
             raise _missing(folder)
-        [self.root] = read_certificates([self.root_file])
+        self.root = read_certificates([self.root_file])[0]
         self._signer_of: tuple[object, CertificateAuthority] | None = None
 
     @property

@@ -74,9 +74,11 @@ class Keeping:
         """List what was heard on a link before, as UNKNOWN, and know whose key was whose."""
         now = moment().steady
         for heard in self._kept.heard:
-            if heard.link == link and heard.message.agent_id != self._agent_id:
+            agent_id = heard.message.agent_id
+            if heard.link != link or agent_id == self._agent_id:
+                continue
+            if node.ring.remember(agent_id, heard.key, is_certified=heard.is_certified):
                 node.registry.restore([heard.message], now, host=heard.host)
-                node.ring.remember(heard.message.agent_id, heard.key, is_certified=heard.is_certified)
 
     def start(self, links: Callable[[], Iterable[Link]]) -> None:
         """Begin to write."""

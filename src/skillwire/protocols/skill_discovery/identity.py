@@ -92,6 +92,9 @@ class Authority(Protocol):
     def shared_key(self) -> Key | None:
         """Return the key that all peers share by policy; None when each has its own."""
 
+    def is_taken_back(self, agent_id: str, digest: bytes) -> bool:
+        """Whether a certificate of a key, by its digest, or with an agent's name was taken back."""
+
     def judge(self, agent_id: str, certificate: bytes, now: float) -> Judgement | None:
         """Return what a certificate is worth at ``now``, seconds since the epoch; None when it is refused.
 
@@ -123,6 +126,10 @@ class GroupKey:
     def shared_key(self) -> GroupKey:
         """Return this key."""
         return self
+
+    def is_taken_back(self, agent_id: str, digest: bytes) -> bool:  # noqa: ARG002 - a port's form
+        """Return False: there are no certificates."""
+        return False
 
     def judge(self, agent_id: str, certificate: bytes, now: float) -> Judgement:  # noqa: ARG002 - a port's form
         """Return what everybody with the secret is worth."""

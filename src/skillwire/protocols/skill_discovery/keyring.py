@@ -8,6 +8,7 @@ first. Spec: SDP §10.2; specs §3.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from skillwire import limits
@@ -65,13 +66,21 @@ class KeyRing:
         known = self._agents.get(agent_id)
         return (b"", False) if known is None else (known.key.digest, known.standing is Standing.CERTIFIED)
 
-    def remember(self, agent_id: str, digest: bytes, *, is_certified: bool) -> None:
-        """Hold an agent's key of before a restart. The agent has to prove itself anew, and no other has its name."""
+    def remember(self, agent_id: str, digest: bytes, *, is_certified: bool) -> bool:
+        """Hold an agent's key of before a restart; False when it was taken back since.
+
+        The agent has to prove itself anew, and no other has its name meanwhile.
+        """
+        if self._authority.is_taken_back(agent_id, digest):
+            return False
         known = self._agents.get(agent_id)
         is_better = known is None or (is_certified and known.standing is not Standing.CERTIFIED)
         if digest and is_better and len(self._agents) < limits.LAN_AGENTS:
             standing = Standing.CERTIFIED if is_certified else Standing.UNVERIFIED
-            self._agents[agent_id] = Judgement(RememberedKey(digest), standing, until=float("-inf"))
+            is_revoked = partial(self._authority.is_taken_back, agent_id, digest)
+            past = float("-inf")
+            self._agents[agent_id] = Judgement(RememberedKey(digest), standing, until=past, is_revoked=is_revoked)
+        return True
 
     def agent_at(self, peer: Peer, now: float) -> str | None:
         """Return the agent that has proven to be at an address; ``now`` is of the steady clock."""

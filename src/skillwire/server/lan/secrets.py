@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from skillwire.adapters.lan.secrets_server import SecretsServer, TokenGiver
+from skillwire.adapters.lan.secrets_server import SecretsServer
+from skillwire.adapters.lan.token_giver import TokenGiver
 from skillwire.trust.ecdsa import EcdsaIdentity
 
 if TYPE_CHECKING:

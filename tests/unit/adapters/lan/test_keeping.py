@@ -179,3 +179,23 @@ async def test_what_cannot_be_read_is_said_and_nobody_is_known(begin, tmp_path, 
     assert second.lan.nodes[R].ring.digest_of("agent-001") == (b"", False)
     assert second.keeping._counters == {"state: made anew": 1}
     assert "made anew" in caplog.text
+
+
+@pytest.mark.spec("SDP-revocation")
+@pytest.mark.parametrize("is_known_at_once", [True, False])
+async def test_who_was_taken_back_meanwhile_is_not_listed_after_a_restart(begin, is_known_at_once):
+    world = World(EPOCH)
+    identity = world.identity("agent-001")
+    first = await begin(world)
+    join(first.lan, world, A, identity)
+    await kept(first)
+    taken = world.revoke(identity)
+    if is_known_at_once:
+        world.revocations.take(taken, EPOCH)
+    second = await begin(world)
+    node = second.lan.nodes[R]
+    assert len(node.registry) == (0 if is_known_at_once else 1)
+    if not is_known_at_once:
+        world.revocations.take(taken, EPOCH)
+        second.lan.do(R, lambda node, now: node.review(now))
+    assert len(node.registry) == 0

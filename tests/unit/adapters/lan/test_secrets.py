@@ -27,8 +27,9 @@ from tests.support.certificates import serial
 from skillwire import limits
 from skillwire.adapters.lan import secrets_client
 from skillwire.adapters.lan.secrets_client import SecretsClient, find_port
-from skillwire.adapters.lan.secrets_server import KEY_SECONDS, SecretsServer, TokenGiver
+from skillwire.adapters.lan.secrets_server import SecretsServer
 from skillwire.adapters.lan.secrets_tls import client_context
+from skillwire.adapters.lan.token_giver import KEY_SECONDS, TokenGiver
 from skillwire.errors import FetchError, SkillwireError, TrustError
 from skillwire.model.lan import LanSkill
 from skillwire.protocols.skill_discovery import connection_secrets as messages
@@ -94,6 +95,29 @@ async def test_who_is_certified_is_given_a_key_and_nothing_of_it_is_logged(world
     assert "agent-002" in caplog.text
     assert KEY not in caplog.text
     assert server.counters == {"handed out": 1}
+
+
+@pytest.mark.spec("SDP-authority-renewal")
+async def test_who_is_certified_under_a_new_authority_is_given_a_key_by_a_server_that_runs():
+    world = World()
+    server = SecretsServer(
+        world.identity("agent-001"),
+        world.authority(),
+        world.revocations.authorities,
+        lambda *_: ConnectionSecret(KEY, time.time() + 3600),
+    )
+    await server.start("127.0.0.1")
+    try:
+        before = world.identity("agent-003")
+        new = world.renew()
+        asking = client(world, "agent-002", identity=world.identity("agent-002"))
+        await refused(asking.fetch(SKILL, server.port, "auth"))
+        world.revocations.take(world.revoke() + new, world.now)
+        assert (await asking.fetch(SKILL, server.port, "auth")).api_key == KEY
+        found = await client(world, "agent-003", identity=before).fetch(SKILL, server.port, "auth")
+        assert found.api_key == KEY
+    finally:
+        await server.stop()
 
 
 @pytest.mark.parametrize("flaw", ["another agent", "own certificate", "revoked", "other root", "unknown skill"])

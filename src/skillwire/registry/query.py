@@ -7,14 +7,13 @@ is refused as soon as they have changed, where going on would skip skills or sho
 
 from __future__ import annotations
 
-import base64
-import binascii
 import hashlib
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire import limits
 from skillwire.errors import UsageError
+from skillwire.model.cursor import seal, unseal
 from skillwire.model.name import is_skill_name
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ _STOP_WORDS: Final = frozenset(
     """.split()  # noqa: SIM905  # a list would stand over seventy lines
 )
 _MARK_BYTES: Final = 9  # fills base64 without padding
-_CURSOR: Final = re.compile(r"[A-Za-z0-9_-]{12,100}", re.ASCII)
+_CURSOR_LENGTH: Final = 100
 
 
 class Words(NamedTuple):
@@ -83,7 +82,7 @@ def telling_words(words: Words) -> Words:
 
 def make_cursor(name: str, mark: bytes) -> str:
     """Return the cursor behind the skill ``name`` of the search with this ``mark``, see :func:`mark_search`."""
-    return base64.urlsafe_b64encode(mark + name.encode("ascii")).rstrip(b"=").decode("ascii")
+    return seal(mark + name.encode("ascii"))
 
 
 def read_cursor(cursor: str, mark: bytes) -> str:
@@ -94,10 +93,7 @@ def read_cursor(cursor: str, mark: bytes) -> str:
     Raises:
         UsageError: ``CURSOR`` when it is none of ours, or of another search.
     """
-    try:
-        raw = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)) if _CURSOR.fullmatch(cursor) else b""
-    except binascii.Error:
-        raw = b""  # as good as a cursor of another search
+    raw = unseal(cursor, _CURSOR_LENGTH)
     name = raw[_MARK_BYTES:].decode("latin-1")
     if not is_skill_name(name):
         raise UsageError("CURSOR", "this is no cursor of a search here")

@@ -6,7 +6,6 @@ out that was there all the time.
 
 from __future__ import annotations
 
-from base64 import urlsafe_b64decode, urlsafe_b64encode
 from bisect import bisect_right
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS
 
 from skillwire import limits
+from skillwire.model.cursor import seal, unseal
 from skillwire.model.name import is_skill_name
 
 if TYPE_CHECKING:
@@ -33,14 +33,11 @@ def page_after(names: Sequence[str], cursor: str | None) -> tuple[Sequence[str],
     start = bisect_right(names, _name_in(cursor)) if cursor is not None else 0
     page = names[start : start + limits.MCP_PAGE]
     is_last = start + len(page) >= len(names)
-    return page, None if is_last else urlsafe_b64encode(page[-1].encode("ascii")).decode("ascii")
+    return page, None if is_last else seal(page[-1].encode("ascii"))
 
 
 def _name_in(cursor: str) -> str:
-    try:
-        name = urlsafe_b64decode(cursor.encode("ascii")).decode("ascii")
-    except ValueError:
-        name = ""
+    name = unseal(cursor, limits.RPC_CURSOR_LENGTH).decode("latin-1")
     if not is_skill_name(name):
         raise MCPError(INVALID_PARAMS, "this cursor came with no page of this server")
     return name

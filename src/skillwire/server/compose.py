@@ -28,6 +28,7 @@ from skillwire.server.mcp.door import make_annexes as make_mcp
 from skillwire.server.neighbours.doors import make_neighbours
 from skillwire.server.publication import Publication
 from skillwire.server.rpc.compose import make_rpc
+from skillwire.server.rpc.skills import AudienceSkills
 from skillwire.trust.address import AddressPolicy
 
 if TYPE_CHECKING:
@@ -113,6 +114,7 @@ class Parts(NamedTuple):
     configuration: ServerConfiguration
     publisher: str
     base_url: str
+    skills: AudienceSkills
 
 
 def make_parts(
@@ -162,7 +164,9 @@ def make_parts(
         tell=_readiness(settings).tell if runs.execute_skill or not is_local else lambda _: None,
         tells_all=is_local,
     )
-    return Parts(publication, authentication, executions, configured, name, base)
+    skills = AudienceSkills(store)
+    publication.prepares.append(skills.prepare)
+    return Parts(publication, authentication, executions, configured, name, base, skills)
 
 
 def make_annexes(parts: Parts) -> list[Annex]:

@@ -130,6 +130,11 @@ class SkillsRpc:
             raise _not_opened(name)
         return found.skill
 
+    def name_of(self, dotted: str) -> str | None:
+        """Return the name in the catalog of the skill of this dotted name, or None."""
+        skill = self._index.find(dotted)
+        return None if skill is None else skill.name
+
     def _find(self, name: str, version: str | None, *, must_be_usable: bool = False) -> _Found:
         skill = self._index.find(name)
         if skill is not None and not (must_be_usable and skill.name not in self._usable):

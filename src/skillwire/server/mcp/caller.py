@@ -11,7 +11,6 @@ from skillwire.bridges.mcp.caller import Blob
 from skillwire.errors import DecodeError, StorageError
 from skillwire.model.search import SearchQuery
 from skillwire.registry.query import read_words, telling_words
-from skillwire.server.dotted_names import DottedNames
 from skillwire.server.invocation.offers import Offers
 from skillwire.server.mcp.calls import Calls
 
@@ -28,25 +27,26 @@ if TYPE_CHECKING:
     from skillwire.server.audience import Audience
     from skillwire.server.compose import Parts
     from skillwire.server.revision import Revision
+    from skillwire.server.rpc.skills import AudienceSkills
     from skillwire.server.runs import Runs
 
 _NAME_WEIGHT: Final = 3
 
 
 class Shelves(NamedTuple):
-    """Where a caller gets things from: bytes, descriptors, what runs and was run, and names."""
+    """Where a caller gets things from: bytes, descriptors, what runs and was run, and skills by their dotted names."""
 
     blobs: BlobStore
     offers: Offers
     calls: Calls
     runs: Runs
-    names: DottedNames
+    skills: AudienceSkills
 
 
 def make_shelves(parts: Parts) -> Shelves:
     """Return the shelves of a server with these parts."""
     blobs, runs = parts.publication.blobs, parts.executions.runs
-    return Shelves(blobs, Offers(blobs), Calls(runs), runs, DottedNames())
+    return Shelves(blobs, Offers(blobs), Calls(runs), runs, parts.skills)
 
 
 class AudienceCaller:
@@ -110,7 +110,7 @@ class AudienceCaller:
 
     async def name_of(self, dotted: str) -> str | None:
         """Return the name of the skill that the Skills Protocol calls so, if it may know of it."""
-        return await self._shelves.names.find(dotted, self._audience)
+        return (await self._shelves.skills.of(self._audience, self._revision)).name_of(dotted)
 
     async def read(self, digest: Digest) -> bytes:
         """Return the bytes of a file of a skill.

@@ -10,7 +10,6 @@ from skillwire.server.rpc.answering import Answering
 from skillwire.server.rpc.blobs import BLOBS_PATH, BlobDoor
 from skillwire.server.rpc.methods import Methods
 from skillwire.server.rpc.route import RPC_PATH, RpcDoor
-from skillwire.server.rpc.skills import AudienceSkills
 
 if TYPE_CHECKING:
     from skillwire.server.compose import Parts
@@ -20,10 +19,8 @@ if TYPE_CHECKING:
 def make_rpc(parts: Parts) -> Annex:
     """Return the doors of ``/rpc`` and ``/blobs``."""
     runs = parts.executions.runs
-    skills = AudienceSkills(parts.publication.blobs)
-    parts.publication.prepares.append(skills.prepare)
     origins = Origins(parts.configuration.runs.origins, parts.base_url)
     blobs = BlobDoor(runs, origins)
-    rpc = RpcDoor(Answering(Methods(runs)), skills, parts.authentication, origins, parts.executions.answers)
+    rpc = RpcDoor(Answering(Methods(runs)), parts.skills, parts.authentication, origins, parts.executions.answers)
     doors: dict[str, Door] = {RPC_PATH: rpc, BLOBS_PATH: blobs.create, f"{BLOBS_PATH}/": blobs.read}
     return Annex(doors, again=rpc.lists.answer)

@@ -21,7 +21,6 @@ from skillwire.server.local import LOCAL, started, take_output
 from skillwire.server.rpc.answering import Answering
 from skillwire.server.rpc.methods import Caller, Methods
 from skillwire.server.rpc.room import REQUESTS, Room
-from skillwire.server.rpc.skills import AudienceSkills
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -98,8 +97,7 @@ class _LocalCaller:
     def __init__(self, parts: Parts) -> None:
         self._publication = parts.publication
         self._audiences = Audiences(parts.base_url)
-        self._skills = AudienceSkills(parts.publication.blobs)
-        parts.publication.prepares.append(self._skills.prepare)
+        self._skills = parts.skills
 
     async def now(self) -> Caller:
         """Return what it may use of what is published now; waits until something is."""

@@ -112,6 +112,7 @@ async def test_who_is_revoked_is_forgotten_and_refused_at_once_without_a_restart
     await until(lambda: registry.counters["certificate"] > 0, "it was not refused when it came again")
     assert verified(registry) == {"skill-b": True}
     assert _same(registry.trust.keys.revocations_file, folder.revocations_file)
+    await registry.stop()
     anew = await start("registry", **{**files, "revocations": ()})  # its home is the same
     await until(lambda: verified(anew) == {"skill-b": True}, "what was kept counts after a restart")
 

@@ -52,6 +52,11 @@ class Announcer:
         self._log = structlog.get_logger("skillwire.lan")
 
     @property
+    def offers(self) -> tuple[Offer, ...]:
+        """What is offered now."""
+        return tuple(self._offers.values())
+
+    @property
     def has_scenes(self) -> bool:
         """Whether a skill that is offered takes part in a scene."""
         return any(offer.scenes for offer in self._offers.values())
@@ -94,7 +99,7 @@ class Announcer:
         for name, condition in self._found.items():
             if condition != before.get(name, GOOD):
                 agent.report(self._offers[name].skill_id, condition.status, condition.detail)
-                self._tell_operator(name, condition)
+                self._tell_operator(name, condition, before.get(name, GOOD))
 
     def _prepare(self, revision: Revision, agent_id: str, endpoint: Endpoint, scenes: tuple[str, ...]) -> None:
         """Make the offers of a revision; in a thread."""
@@ -108,8 +113,9 @@ class Announcer:
                 self._log.warning("more are not announced on the LAN", skills=len(announcement.left) - _NAMED)
         self._left = announcement.left
 
-    def _tell_operator(self, name: str, condition: Condition) -> None:
-        is_usual = condition.status is HealthStatus.HEALTHY or condition == UNCHECKED
-        say = self._log.info if is_usual else self._log.warning
+    def _tell_operator(self, name: str, condition: Condition, before: Condition) -> None:
+        if condition == UNCHECKED or (before == UNCHECKED and condition == GOOD):
+            return  # a first check that finds nothing is no news, and there may be a thousand
+        say = self._log.info if condition.status is HealthStatus.HEALTHY else self._log.warning
         reason = {"reason": condition.detail} if condition.detail else {}
         say("the LAN is told", skill=name, status=condition.status.value, **reason)

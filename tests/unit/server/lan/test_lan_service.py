@@ -11,9 +11,13 @@ from tests.support.fake_lan_agent import FakeLanAgent, no_network
 from tests.support.publishing import write_skill
 
 from skillwire.errors import DecodeError
+from skillwire.invocation.settings import ExecutionSettings
 from skillwire.protocols.skill_discovery.messages import Endpoint, HealthStatus, Reason, SkillType
+from skillwire.server.auth.configuration import ServerConfiguration
 from skillwire.server.lan import service
-from skillwire.server.lan.statuses import BROKEN
+from skillwire.server.lan.folder_health import Answer
+from skillwire.server.lan.health_checks import HealthChecks
+from skillwire.server.lan.statuses import BROKEN, FAILED, GOOD, UNCHECKED
 from skillwire.server.publisher import Publisher
 
 
@@ -101,6 +105,30 @@ async def test_what_nobody_granted_is_announced_as_degraded_before_anybody_calls
     site = await serve()
     await site.until(lambda agent: agent.reports)
     assert site.agent.reports == [("adder", "DEGRADED", "nobody granted it here")]
+
+
+@pytest.mark.spec("SDP-heartbeat-callback")
+async def test_a_folder_says_how_its_skill_is_and_a_change_is_told_at_once(serve, skills, monkeypatch, capsys):
+    said: list[Answer] = [Answer(GOOD)]
+
+    async def ask(_, skill, check):
+        assert (skill.name, check.export) == ("adder", "look")
+        return said[0]
+
+    monkeypatch.setattr(HealthChecks, "ask", ask)
+    action = '[runtime]\nentrypoint = "main.py"\n[health]\nexport = "look"\n'
+    files = {"skill.toml": action, "main.py": "def main(args): ...\ndef look(args): ...\n"}
+    write_skill(skills, "adder", files)
+    site = await serve(configuration=ServerConfiguration(executions=ExecutionSettings(grant_all=True)))
+    await site.until(lambda agent: len(agent.reports) == 2)
+    assert site.agent.reports == [("adder", "DEGRADED", UNCHECKED.detail), ("adder", "HEALTHY", "")]
+    assert "the LAN is told" not in capsys.readouterr().out
+    said[0] = Answer(FAILED, "it raised, at /home/alice")
+    write_skill(skills, "adder", {**files, "data.txt": "new"})
+    await site.until(lambda agent: len(agent.reports) == 3)
+    assert site.agent.reports[2] == ("adder", "UNHEALTHY", FAILED.detail)
+    assert site.agent.health("adder") is HealthStatus.UNHEALTHY
+    await site.application.shutdown()
 
 
 async def test_a_function_says_how_its_skill_is(serve):

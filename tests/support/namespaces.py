@@ -4,6 +4,10 @@ A namespace of its own is the switch, with two bridges: ``cut`` takes a host's c
 ``split`` puts some hosts on the second bridge, ``linkdown`` is what the host does notice. There is no IGMP snooping on
 the bridges: without a querier it ends multicast after minutes. Loss is nftables' doing: not every kernel has netem.
 
+``machines.py`` of the example for the local network makes a smaller network by itself, so that it is read and run
+without this: what both do is five commands of ``ip``. What tests need beside them (IPv6, a second bridge, loss, what a
+killed process left) would stand in the way there.
+
 Names hold the process that made them, so that several test processes do not meet, and so that what a killed one left
 behind is found and removed by the next.
 """

@@ -12,8 +12,10 @@ import socket
 import struct
 import threading
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Self
+from http.server import BaseHTTPRequestHandler
+from typing import Any
+
+from tests.support.loopback_server import LoopbackServer
 
 _TYPED = 20
 NOON = "2025-07-01T12:00:00Z"
@@ -35,7 +37,7 @@ SKILLS: dict[str, dict[str, Any]] = {
 }
 
 
-class Provider:
+class Provider(LoopbackServer):
     """Serves while the context lasts. ``requests`` are method, path and headers of all that came, in order."""
 
     def __init__(self) -> None:
@@ -47,24 +49,14 @@ class Provider:
         self.held: dict[str, threading.Event] = {}
         self.released = threading.Event()
         self.lock = threading.Lock()
-        handler = type("Handler", (_Handler,), {"provider": self})
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-        self._server.daemon_threads = True
-        self.address = f"127.0.0.1:{self._server.server_port}"
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05})
-
-    def __enter__(self) -> Self:
-        """Begin to serve."""
-        self._thread.start()
-        return self
+        super().__init__(_Handler, provider=self)
+        self.address = self.host
 
     def __exit__(self, *_: object) -> None:
         """End; who still waits is let go."""
         for event in (self.released, *self.held.values()):
             event.set()
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        super().__exit__()
 
     def asked(self, method: str, part: str = "") -> list[dict[str, str]]:
         """Return the headers of the requests of this method whose path holds ``part``."""

@@ -9,9 +9,10 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Self
+from http.server import BaseHTTPRequestHandler
+from typing import Any
+
+from tests.support.loopback_server import LoopbackServer
 
 HIDDEN = "\x1b[31mred\x1b[0m \u202eevil\u202c \U000e0041"
 SKILLS: dict[str, dict[str, Any]] = {
@@ -52,28 +53,14 @@ class _RefusalError(Exception):
     """An error of JSON-RPC."""
 
 
-class RpcEndpoint:
+class RpcEndpoint(LoopbackServer):
     """Serves while the context lasts. ``calls`` are method and parameters of all that came, in order."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, dict[str, Any]]] = []
         self.blobs: dict[str, bytes] = {}
-        handler = type("Handler", (_Handler,), {"endpoint": self})
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-        self._server.daemon_threads = True
-        self.address = f"127.0.0.1:{self._server.server_port}/rpc"
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05})
-
-    def __enter__(self) -> Self:
-        """Begin to serve."""
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """End it."""
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
+        super().__init__(_Handler, endpoint=self)
+        self.address = f"{self.host}/rpc"
 
     def answer(self, method: str, params: dict[str, Any]) -> Any:
         """Return the result of a method."""

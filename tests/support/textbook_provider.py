@@ -7,9 +7,10 @@ No field, header and status that the text does not have: no Location, no ETag, n
 from __future__ import annotations
 
 import json
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Self
+from http.server import BaseHTTPRequestHandler
+from typing import Any
+
+from tests.support.loopback_server import LoopbackServer
 
 EXECUTION = "exec-f5e4d3c2"
 SUMMARY = "The Skill Sharing Protocol enables decentralized skill discovery and invocation across the internet."
@@ -35,7 +36,7 @@ def told(status: str, **more: Any) -> dict[str, Any]:
 COMPLETED = told("completed", output={"summary": SUMMARY})
 
 
-class TextbookProvider:
+class TextbookProvider(LoopbackServer):
     """Serves while the context lasts. ``requests`` are method, path, headers and body of all that came, in order."""
 
     def __init__(
@@ -44,22 +45,7 @@ class TextbookProvider:
         self.statuses = list(statuses) or [told("accepted"), told("running"), COMPLETED]
         self.key, self.result, self.answer = key, result, answer
         self.requests: list[tuple[str, str, dict[str, str], Any]] = []
-        handler = type("Handler", (_Handler,), {"provider": self})
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-        self._server.daemon_threads = True
-        self.host = f"127.0.0.1:{self._server.server_port}"
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05})
-
-    def __enter__(self) -> Self:
-        """Begin to serve."""
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """End."""
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        super().__init__(_Handler, provider=self)
 
     @property
     def asked(self) -> list[str]:

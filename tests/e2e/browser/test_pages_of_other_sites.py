@@ -9,12 +9,11 @@ import os
 import shutil
 import subprocess
 import sys
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+from http.server import BaseHTTPRequestHandler
 
 import pytest
 from tests.support.invoking import write_action
+from tests.support.loopback_server import LoopbackServer
 from tests.support.publishing import ServeProcess
 
 from skillwire.adapters.sqlite.open import open_ledger
@@ -51,13 +50,11 @@ class Page(BaseHTTPRequestHandler):
         pass
 
 
-@contextmanager
+@pytest.fixture
 def other_site():
     """Serve a page; give its port."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), Page) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
-        yield server.server_address[1]
-        server.shutdown()
+    with LoopbackServer(Page) as server:
+        yield server.host.partition(":")[2]
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +89,7 @@ def look(chromium):
     browser.close()
 
 
-def test_a_page_of_another_site_reads_and_has_nothing_done_unless_it_shows_a_key(served, key, look, monkeypatch):
+def test_a_page_of_another_site_has_nothing_done_unless_it_shows_a_key(served, key, look, other_site, monkeypatch):
     server, home = served
     monkeypatch.setenv("SKILLWIRE_HOME", str(home))
     ours = f"http://127.0.0.1:{server.port}"
@@ -103,19 +100,18 @@ def test_a_page_of_another_site_reads_and_has_nothing_done_unless_it_shows_a_key
         body='{"caller":{"id":"x","type":"user"},"skill_id":"local/echo","inputs":{}}',
     ).json()
     execution = f"{ours}/executions/{mine['execution_id']}"
-    with other_site() as port:
-        page = look(f"http://evil.example:{port}/")
-        assert page.evaluate(READ, f"{ours}/.well-known/agent-skills/index.json") == ["echo"]
-        for media_type in ("", "application/json"):  # sent without a question, and after one
-            status, told = page.evaluate(CALL, {"url": ours, "key": "", "type": media_type})
-            assert (status, told["error"]["details"]["reason"]) == (403, "page_refused")
-            assert f"http://evil.example:{port}" in told["error"]["message"]
-        page.evaluate(BLIND, ours)
-        assert page.evaluate(TAKE_BACK, execution) == 403
-        assert page.evaluate(FOLLOW, execution) == "accepted"
-        assert sum(open_ledger().count().values()) == 1
-        status, told = page.evaluate(CALL, {"url": ours, "key": key, "type": "application/json"})
-        assert (status, told["status"]) == (202, "accepted")
+    page = look(f"http://evil.example:{other_site}/")
+    assert page.evaluate(READ, f"{ours}/.well-known/agent-skills/index.json") == ["echo"]
+    for media_type in ("", "application/json"):  # sent without a question, and after one
+        status, told = page.evaluate(CALL, {"url": ours, "key": "", "type": media_type})
+        assert (status, told["error"]["details"]["reason"]) == (403, "page_refused")
+        assert f"http://evil.example:{other_site}" in told["error"]["message"]
+    page.evaluate(BLIND, ours)
+    assert page.evaluate(TAKE_BACK, execution) == 403
+    assert page.evaluate(FOLLOW, execution) == "accepted"
+    assert sum(open_ledger().count().values()) == 1
+    status, told = page.evaluate(CALL, {"url": ours, "key": key, "type": "application/json"})
+    assert (status, told["status"]) == (202, "accepted")
 
 
 def test_a_name_that_was_made_to_lead_here_has_nothing_done(served, look):
@@ -127,9 +123,8 @@ def test_a_name_that_was_made_to_lead_here_has_nothing_done(served, look):
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
-def test_a_page_of_this_machine_calls(served, look, host):
+def test_a_page_of_this_machine_calls(served, look, other_site, host):
     server, _ = served
-    with other_site() as port:
-        page = look(f"http://{host}:{port}/")
-        url = f"http://127.0.0.1:{server.port}"
-        assert page.evaluate(CALL, {"url": url, "key": "", "type": "application/json"})[0] == 202
+    page = look(f"http://{host}:{other_site}/")
+    url = f"http://127.0.0.1:{server.port}"
+    assert page.evaluate(CALL, {"url": url, "key": "", "type": "application/json"})[0] == 202

@@ -4,8 +4,8 @@ The library ``zeroconf`` is an extra, imported when mDNS starts and in a thread,
 missing, or its port cannot be had, mDNS is off and :attr:`DnsSd.note` says why; multicast goes on alone.
 
 A hint leads to an address in a network that we are in ourselves, and never elsewhere: whoever lies in a TXT record
-could otherwise send the probes of a whole network to anybody. Where a list was cut, the hint has the cut list;
-the registration that comes by multicast, or an answer to a discovery, has all of it.
+could otherwise send the probes of a whole network to anybody. Where a list was cut, the hint has the cut list, and
+whoever is told of it also where the whole is (:mod:`skillwire.adapters.lan.details`).
 
 mDNS finds, and does not tell who is alive: a publisher that crashed stays known for minutes. Probes decide.
 Spec: SDP §1.2; specs §3.
@@ -47,8 +47,9 @@ class DnsSd:
     Args:
         hosts: addresses of the links to use, IPv6 without a zone.
         agent_id: who publishes; what is heard of this agent is no news.
-        on_found: is told a registration without a signature, and which of our addresses is in the network that it
-            leads to; again whenever the skill is announced again.
+        on_found: is told a registration without a signature, which of our addresses is in the network that it leads
+            to, and the path where more is told of it, if its lists were cut; again whenever the skill is announced
+            again.
         on_gone: is told the agent and the skill of a hint whose last instance is gone.
         key_id: says which key the agent signs with, as
             :func:`~skillwire.protocols.skill_discovery.dnssd.key_id_of` writes it.
@@ -62,7 +63,7 @@ class DnsSd:
         self,
         hosts: Sequence[str],
         agent_id: str,
-        on_found: Callable[[Register, str], object],
+        on_found: Callable[[Register, str, str], object],
         on_gone: Callable[[Key], object],
         *,
         key_id: Callable[[], str] = str,
@@ -172,7 +173,7 @@ class DnsSd:
             self._removed(found.name)
         self._keys[found.name] = key
         self._names.setdefault(key, set()).add(found.name)
-        self._on_found(hint, reached[1])
+        self._on_found(hint, reached[1], dnssd.path_of_more(found.text))
         return True
 
     def _removed(self, name: str) -> None:

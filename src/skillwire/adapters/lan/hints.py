@@ -11,6 +11,7 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from skillwire.adapters.clock import moment
+from skillwire.adapters.lan.details import Details
 from skillwire.adapters.lan.dnssd import DnsSd
 from skillwire.protocols.skill_discovery.dnssd import key_id_of
 from skillwire.trust.ecdsa import public_key_of
@@ -44,6 +45,7 @@ class Hints:
         self._statuses: dict[str, HealthStatus] = {}
         self._identity = identity
         self._dnssd = DnsSd(self._hosts(), agent_id, self._found, self._gone, key_id=self._key_id)
+        self._details = Details(self._is_hint, self._list, self._dnssd.counters)
         self._has_news = asyncio.Event()
         self._running: asyncio.Task[None] | None = None
         self._failure = ""
@@ -90,6 +92,7 @@ class Hints:
         if self._running is not None:
             self._running.cancel()
             await asyncio.wait([self._running])
+        await self._details.stop()
         await self._dnssd.stop()
 
     async def _run(self) -> None:
@@ -114,7 +117,15 @@ class Hints:
     def _hosts(self) -> list[str]:
         return [link.address.host for link in self._links.open_links() if link.address is not None]
 
-    def _found(self, hint: Register, ours: str) -> None:
+    def _found(self, hint: Register, ours: str, path: str) -> None:
+        self._list(self._details.found(hint, ours, path) if path else hint, ours)
+
+    def _is_hint(self, key: Key) -> bool:
+        """Whether a skill is known by mDNS alone."""
+        known = [listed for link in self._links if (listed := link.node.registry.get(key)) is not None]
+        return bool(known) and all(listed.is_hint for listed in known)
+
+    def _list(self, hint: Register, ours: str) -> None:
         """List a hint on the link that leads to it, and on no other."""
         now = moment()
         for link in self._links:
@@ -126,6 +137,7 @@ class Hints:
                 link.driver.tend(now)
 
     def _gone(self, key: Key) -> None:
+        self._details.gone(key)
         now = moment()
         for link in self._links:
             if link.node.unhint(key, now):

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 WELL_KNOWN: Final = "/.well-known/skill-discovery"
 _OK: Final = 200
 _LAST_PORT: Final = 65_535
-_WELL_KNOWN_BYTES: Final = 4096
 _WELL_KNOWN_SECONDS: Final = 5.0
 
 
@@ -147,9 +146,9 @@ async def find_port(skill: LanSkill) -> int | None:
     host = f"[{skill.host}]" if ":" in skill.host else skill.host
     url = f"http://{host}:{skill.port}{WELL_KNOWN}"
     try:
-        request = HttpRequest(url, max_bytes=_WELL_KNOWN_BYTES, timeout=_WELL_KNOWN_SECONDS)
+        request = HttpRequest(url, max_bytes=limits.LAN_DETAILS_BYTES, timeout=_WELL_KNOWN_SECONDS)
         response = await ask(request)
-        document = load_json(response.body, max_bytes=_WELL_KNOWN_BYTES, source=url)
+        document = load_json(response.body, max_bytes=limits.LAN_DETAILS_BYTES, source=url)
     except SkillwireError:
         return None
     port = document.get("tlsPort") if isinstance(document, dict) and response.status == _OK else None

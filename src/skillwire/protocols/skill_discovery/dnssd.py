@@ -256,6 +256,26 @@ def _scenes(offer: Offer) -> tuple[str, ...]:
     return offer.scenes
 
 
+def is_cut(agent_id: str, offer: Offer) -> bool:
+    """Whether the lists of a skill do not fit into its TXT record, whatever key signs for it, and however it is."""
+    facts = (offer.skill_id, offer.version, offer.skill_type, offer.capabilities, offer.scenes)
+    longest = Advertised(agent_id, *facts, PATH, HealthStatus.MAINTENANCE, "0" * 2 * _DIGEST_DIGITS)
+    try:
+        return decode_txt(encode_txt(longest)).is_cut
+    except ValidationError:  # it is not told by mDNS at all
+        return False
+
+
+def path_of_more(text: bytes) -> str:
+    """Return where the lists of a TXT record are told that were cut in it; empty for nowhere, and when none was.
+
+    Raises:
+        DecodeError: ``DATAGRAM``.
+    """
+    facts = decode_txt(text)
+    return facts.path if facts.is_cut else ""
+
+
 def hint_of(text: bytes, server: str, host: str, port: int) -> Register | None:
     """Return the registration that an instance hints at, without a signature; None for an agent's own instance.
 

@@ -1,9 +1,9 @@
 """The doors of a server that is on a local network.
 
-``/.well-known/skill-discovery`` is for whoever found a skill of this server by a datagram: who its agent is, and where
-connection secrets are handed out. ``/lan.json`` and ``/lan/events`` tell of the whole network, and are for operators,
-as the console of executions is: somebody who signed in there with a key of the scope ``operator``, or a program that
-shows such a key. Spec: SDP §4.3, §10.
+``/.well-known/skill-discovery`` is for whoever found a skill of this server by a datagram: who its agent is, where
+connection secrets are handed out, and lists that mDNS has no room for. ``/lan.json`` and ``/lan/events`` tell of the
+whole network, and are for operators, as the console of executions is: somebody who signed in there with a key of the
+scope ``operator``, or a program that shows such a key. Spec: SDP §4.3, §10.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import msgspec
 from skillwire.model.access import OPERATOR
 from skillwire.protocols.agent_skills.fields import OPEN_FIELDS
 from skillwire.protocols.agent_skills.media import JSON
+from skillwire.protocols.skill_discovery.details import details_of
 from skillwire.server.authentication import Refusal
 from skillwire.server.doors import Annex
 from skillwire.server.headers import encode_fields
@@ -75,9 +76,11 @@ class LanDoors:
         if not agent:
             message = self._service.trouble or "this server is not on the LAN yet"
             raise Refusal(Problem(503, "LAN_UNAVAILABLE", message, fields={"Retry-After": "5"}))
-        document: dict[str, str | int] = {"agentId": agent}
+        document: dict[str, object] = {"agentId": agent}
         if self._service.tls_port:
             document["tlsPort"] = self._service.tls_port
+        if details := await asyncio.to_thread(details_of, agent, self._service.offers):
+            document["skills"] = details
         await _send(visit, msgspec.json.encode(document), encode_fields(_PUBLIC, OPEN_FIELDS))
         return "service"
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from skillwire.model.lan import LanChange, LanSnapshot
     from skillwire.protocols.skill_discovery.configuration import LanSettings
     from skillwire.protocols.skill_discovery.messages import HealthStatus
+    from skillwire.protocols.skill_discovery.route_agent import Offer
     from skillwire.server.lan.conditions import Conditions
     from skillwire.server.lan.parts import Agent, KeyServer
     from skillwire.server.publication import Publication
@@ -90,6 +91,11 @@ class LanService:
     def agent_id(self) -> str:
         """The name of our agent; empty until it is there."""
         return "" if self._agent is None else self._agent.agent_id
+
+    @property
+    def offers(self) -> tuple[Offer, ...]:
+        """What is announced now."""
+        return self._announcer.offers
 
     @property
     def counters(self) -> Mapping[str, int]:

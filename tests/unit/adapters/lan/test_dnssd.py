@@ -51,7 +51,7 @@ class Seen:
         self.told = []
         self._news = asyncio.Event()
 
-    def found(self, hint, ours):
+    def found(self, hint, ours, _path):
         if hint.agent_id == self.agent_id:
             self.hints[hint.skill_id] = hint
             self.told.append((hint, ours))

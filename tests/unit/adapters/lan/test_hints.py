@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import json
 import sys
 from secrets import token_hex
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ from skillwire.adapters.lan.agent import LanAgent
 from skillwire.adapters.lan.dnssd import MISSING
 from skillwire.model.lan import FoundVia
 from skillwire.protocols.skill_discovery.configuration import LanSettings
+from skillwire.protocols.skill_discovery.details import details_of
 from skillwire.protocols.skill_discovery.identity import GroupKey
 from skillwire.protocols.skill_discovery.messages import Endpoint, HealthStatus, SkillType
 from skillwire.protocols.skill_discovery.route_agent import Offer
@@ -85,6 +87,31 @@ async def test_what_one_agent_offers_is_a_hint_at_another_until_it_leaves(agents
     await offers.stop()
     await until(looks, of(offers, "left"))
     assert not [skill for skill in looks.snapshot().skills if skill.agent_id == offers.agent_id]
+
+
+@pytest.mark.spec("SDP-mdns-hint")
+async def test_lists_that_were_cut_are_fetched_where_nobody_registers(agents):
+    long = tuple(f"capability-{number:03}" for number in range(60))
+    looks, offers = await agents(), await agents()
+
+    async def answer(reader, writer):
+        await reader.readuntil(b"\r\n\r\n")
+        told = {"agentId": offers.agent_id, "skills": details_of(offers.agent_id, [whole])}
+        body = json.dumps(told).encode()
+        head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+        writer.write(head % len(body) + body)
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    whole = offer()._replace(endpoint=Endpoint("", port), capabilities=long)
+    offers.announce([whole])
+    cut = (await until(looks, of(offers, "registered"))).skill
+    assert 0 < len(cut.capabilities) < len(long)
+    found = (await until(looks, of(offers, "updated"))).skill
+    assert (found.capabilities, found.found_via, found.is_verified) == (long, FoundVia.MDNS, False)
+    server.close()
 
 
 async def test_what_is_offered_before_the_start_and_taken_back_later_is_followed(agents):

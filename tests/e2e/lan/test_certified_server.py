@@ -87,7 +87,9 @@ def listed(agent):
 async def test_a_server_renews_lets_in_and_tells_of_revocations(server, authority, member):
     (first,) = [row for row in authority.book().rows[1:] if row.agents == ("agent-002",) and not row.renews]
     await until(lambda: serial_of(member.trust.identity.certificate) != first.serial, f"not renewed: {member.notes}")
-    renewed = next(row for row in authority.book().rows[1:] if row.serial == serial_of(member.trust.identity.certificate))
+    renewed = next(
+        row for row in authority.book().rows[1:] if row.serial == serial_of(member.trust.identity.certificate)
+    )
     assert (renewed.agents, renewed.renews) == (("agent-002",), first.serial)
     assert member.trust.keys.certificate() == member.trust.identity.certificate
     assert renewed.ends > time.time() + 6 * DAY
@@ -103,3 +105,22 @@ async def test_a_server_renews_lets_in_and_tells_of_revocations(server, authorit
     await until(lambda: not listed(member), "what the server has announced is still listed")
     await until(lambda: member.counters["certificate"] > 0, "it was not refused when it came again")
     assert not listed(member)
+
+
+@pytest.mark.spec("SDP-authority-renewal")
+@pytest.mark.spec("SDP-authority-revocation")
+async def test_a_server_and_its_member_go_on_under_another_skill_center_ca(server, authority, member):
+    await until(lambda: listed(member).get("open-door"), f"the server's skill is not verified: {member.notes}")
+    first = serial_of(authority.centers[0])
+    new = authority.renew(time.time()).serial
+    authority.revoke(first, time.time())  # by another process than the server, which has it open
+
+    def issuers():
+        rows = authority.book().rows
+        return {name for row in rows if row.issuer == new for name in row.agents}
+
+    await until(lambda: issuers() == {server.agent, "agent-002"}, f"not certified anew: {member.notes}")
+    await until(lambda: listed(member).get("open-door"), "the server's skill is not verified again")
+    result = await member.request_scene("auth")
+    assert str(result.connection_info["apiKey"]).startswith("sw_")
+    assert member.trust.authorities[-1] == authority.centers[0]

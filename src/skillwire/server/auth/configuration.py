@@ -12,25 +12,31 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
-from skillwire import limits
 from skillwire.errors import UsageError, ValidationError
 from skillwire.folder.toml_places import toml_place
 from skillwire.invocation.settings import ExecutionSettings, RunSettings
-from skillwire.model.access import EVERY_SKILL
-from skillwire.model.name import is_skill_name
-from skillwire.model.url import parse_url
 from skillwire.protocols.skill_discovery.configuration import read_discovery
+from skillwire.server.auth.configured_values import (
+    EXECUTIONS,
+    MCP,
+    RPC,
+    choice_of,
+    read_count,
+    read_flag,
+    read_skill_table,
+    read_text,
+    read_text_table,
+    read_url,
+)
 from skillwire.server.auth.grants import Grants
 from skillwire.server.auth.rate_limit import RateLimit
 from skillwire.server.mcp.settings import McpSettings
 from skillwire.server.neighbours.settings import BridgeSettings
-from skillwire.trust.address import AddressPolicy
 from skillwire.trust.guarded_toml import load_toml
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from skillwire.invocation.settings import Opening
     from skillwire.protocols.skill_discovery.configuration import LanSettings
 
 #: The tables and keys of the file → their meaning.
@@ -96,8 +102,8 @@ TABLES: Final[dict[str, dict[str, str]]] = {
         "blobs_per_owner": "how many bytes all blobs of one caller may have; 268435456, 256 MiB, by default",
         "blob_hours": "how long a blob is kept after its last use; 24 by default",
         "origins": (
-            "list of origins whose pages may execute, hand in and fetch blobs, and speak with `/mcp` in a browser, "
-            "beside this site and this machine; none by default"
+            "list of origins whose pages may call skills, by Skill Sharing too, hand in and fetch blobs, and speak "
+            "with `/mcp` in a browser, beside this site and this machine; none by default"
         ),
     },
     "mcp": {
@@ -113,11 +119,6 @@ TABLES: Final[dict[str, dict[str, str]]] = {
 OFFERS: Final = ("api_key", "oauth2", "custom")
 _PRINCIPAL_LIMIT: Final = RateLimit(600, 100)
 _ANONYMOUS_LIMIT: Final = RateLimit(300, 100)
-_RATE_MAX: Final = 1_000_000
-_TEXT_LENGTH: Final = 2048
-_HOUR: Final = 3600.0
-_DAY: Final = 24 * _HOUR
-_SIZE_MAX: Final = 2**40
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,22 +169,22 @@ def read_configuration(data: bytes, source: str) -> ServerConfiguration:
     """
     reading = _Reading(load_toml(data, source=source), data.decode("utf-8"), source)
     reading.check_names()
-    offer = reading.get(("auth", "offer"), _choice(*OFFERS), "api_key")
+    offer = reading.get(("auth", "offer"), choice_of(*OFFERS), "api_key")
     oauth2 = _oauth2(reading) if "oauth2" in reading.document else None
     if offer == "oauth2" and (oauth2 is None or oauth2.authorization_url is None or oauth2.token_url is None):
         missing = 'offer = "oauth2" needs issuer, audience, authorization_url and token_url in [oauth2]'
         reading.refuse(("auth", "offer"), missing, "Write them, as descriptors must name them, or offer api_key.")
-    grants = Grants(*(reading.get(("grants", key), _skill_table, MappingProxyType({})) for key in TABLES["grants"]))
+    grants = Grants(*(reading.get(("grants", key), read_skill_table, MappingProxyType({})) for key in TABLES["grants"]))
     return ServerConfiguration(
         offer,
         oauth2,
         grants,
         _rate(reading, "principal", _PRINCIPAL_LIMIT),
         _rate(reading, "anonymous", _ANONYMOUS_LIMIT) if _limits_anonymous(reading.document) else None,
-        ExecutionSettings(**_values(reading, "executions", _EXECUTIONS)),
-        RunSettings(**_values(reading, "rpc", _RPC)),
-        McpSettings(**_values(reading, "mcp", _MCP)),
-        BridgeSettings(*(reading.get(("bridges", key), _choice("1.0")) for key in TABLES["bridges"])),
+        ExecutionSettings(**_values(reading, "executions", EXECUTIONS)),
+        RunSettings(**_values(reading, "rpc", RPC)),
+        McpSettings(**_values(reading, "mcp", MCP)),
+        BridgeSettings(*(reading.get(("bridges", key), choice_of("1.0")) for key in TABLES["bridges"])),
         reading.discovery(),
         source,
     )
@@ -239,10 +240,10 @@ class _Reading(NamedTuple):
 
 def _oauth2(reading: _Reading) -> OAuth2Settings:
     readers: dict[str, Callable[[object], Any]] = {
-        **dict.fromkeys(("audience", "client_id", "client_secret_env", "client_secret_file"), _text),
-        **dict.fromkeys(("issuer", "jwks_url", "introspection_url", "authorization_url", "token_url"), _url),
-        "allow_untyped": _flag,
-        "scopes": _text_table,
+        **dict.fromkeys(("audience", "client_id", "client_secret_env", "client_secret_file"), read_text),
+        **dict.fromkeys(("issuer", "jwks_url", "introspection_url", "authorization_url", "token_url"), read_url),
+        "allow_untyped": read_flag,
+        "scopes": read_text_table,
     }
     found = {key: reading.get(("oauth2", key), readers[key]) for key in reading.document["oauth2"]}
     for key in ("issuer", "audience"):
@@ -262,8 +263,8 @@ def _values(reading: _Reading, table: str, rows: Mapping[str, tuple[str, Callabl
 
 
 def _rate(reading: _Reading, who: str, default: RateLimit) -> RateLimit:
-    per_minute = reading.get(("rate_limit", f"{who}_per_minute"), _count, default.per_minute)
-    return RateLimit(per_minute, reading.get(("rate_limit", f"{who}_burst"), _count, default.burst))
+    per_minute = reading.get(("rate_limit", f"{who}_per_minute"), read_count, default.per_minute)
+    return RateLimit(per_minute, reading.get(("rate_limit", f"{who}_burst"), read_count, default.burst))
 
 
 def _limits_anonymous(document: Mapping[str, Any]) -> bool:
@@ -276,131 +277,3 @@ def _known(name: str, names: Mapping[str, object]) -> str:
 
     close = get_close_matches(name, names, n=1)
     return f"Did you mean {close[0]}?" if close else f"Known are {', '.join(names)}."
-
-
-def _text(value: object) -> str:
-    if isinstance(value, str) and 0 < len(value) <= _TEXT_LENGTH and value.isprintable():
-        return value
-    raise ValueError("must be a text of one line")
-
-
-def _url(value: object) -> str:
-    text = _text(value)
-    parse_url(text)
-    return text  # as written: an issuer is compared letter by letter
-
-
-def _flag(value: object) -> bool:
-    if isinstance(value, bool):
-        return value
-    raise ValueError("must be true or false")
-
-
-def _opening(value: object) -> Opening:
-    if isinstance(value, bool) or value == "authenticated":
-        return value
-    raise ValueError('must be true, false or "authenticated"')
-
-
-def _count(value: object) -> int:
-    if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= _RATE_MAX:
-        return value
-    raise ValueError(f"must be a whole number from 1 to {_RATE_MAX}")
-
-
-def _count_from_none(value: object) -> int:
-    return 0 if value == 0 and not isinstance(value, bool) else _count(value)
-
-
-def _hours(value: object) -> float:
-    return _count(value) * _HOUR
-
-
-def _size(value: object) -> int:
-    if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= _SIZE_MAX:
-        return value
-    raise ValueError(f"must be a number of bytes from 1 to {_SIZE_MAX}")
-
-
-def _days(value: object) -> float:
-    return _count(value) * _DAY
-
-
-def _addresses(value: object) -> tuple[str, ...]:
-    entries = tuple(map(_text, value if isinstance(value, list) else [value]))
-    try:
-        AddressPolicy(allow=entries)
-    except UsageError as error:
-        raise ValueError(f"must list hosts and networks: {error.message}") from error
-    return entries
-
-
-def _choice(*allowed: str) -> Callable[[object], str]:
-    def read(value: object) -> str:
-        if value in allowed:
-            return str(value)
-        raise ValueError(f"must be one of {', '.join(allowed)}")
-
-    return read
-
-
-def _text_table(value: object) -> Mapping[str, str]:
-    if isinstance(value, dict):
-        return MappingProxyType({_text(name): _text(meaning) for name, meaning in value.items()})
-    raise ValueError("must be a table of scope and meaning")
-
-
-def _skill_table(value: object) -> Mapping[str, frozenset[str]]:
-    if not isinstance(value, dict) or not all(isinstance(skills, list) for skills in value.values()):
-        raise ValueError("must be a table of name and list of skills")
-    return MappingProxyType({_text(name): frozenset(map(_skill, skills)) for name, skills in value.items()})
-
-
-def _pins(value: object) -> tuple[str, ...]:
-    if isinstance(value, list) and len(value) <= limits.MCP_PINS and all(map(is_skill_name, value)):
-        return tuple(value)
-    raise ValueError(f"must be a list of names of skills, of at most {limits.MCP_PINS}")
-
-
-def _origins(value: object) -> tuple[str, ...]:
-    if isinstance(value, list) and all(parse_url(_text(one)).target == "/" for one in value):
-        return tuple(value)
-    raise ValueError("must be a list of origins, such as https://app.example.com")
-
-
-def _skill(value: object) -> str:
-    if isinstance(value, str) and (value == EVERY_SKILL or is_skill_name(value)):
-        return value
-    raise ValueError("must list names of skills, or *")
-
-
-#: Key of ``[executions]`` → the setting, and how it is read.
-_EXECUTIONS: Final[dict[str, tuple[str, Callable[[object], Any]]]] = {
-    "concurrency": ("concurrency", _count_from_none),
-    "per_caller": ("per_caller", _count),
-    "per_skill": ("per_skill", _count),
-    "waiting": ("waiting", _count),
-    "longest_seconds": ("longest", _count),
-    "longest_task_seconds": ("longest_task", _count),
-    "lease_seconds": ("lease", _count),
-    "keep_outputs_days": ("keep_outputs", _days),
-    "keep_executions_days": ("keep_executions", _days),
-    "grant_all": ("grant_all", _flag),
-    "secrets_file": ("secrets_file", _text),
-    "allow": ("allow", _addresses),
-    "allow_callbacks": ("allow_callbacks", _addresses),
-}
-#: Key of ``[rpc]`` → the same.
-_RPC: Final[dict[str, tuple[str, Callable[[object], Any]]]] = {
-    "execute_skill": ("execute_skill", _opening),
-    "run_code": ("run_code", _opening),
-    "blob_bytes": ("blob_bytes", _size),
-    "blobs_per_owner": ("blobs_per_owner", _size),
-    "blob_hours": ("blob_seconds", _hours),
-    "origins": ("origins", _origins),
-}
-#: Key of ``[mcp]`` → the same.
-_MCP: Final[dict[str, tuple[str, Callable[[object], Any]]]] = {
-    "serve": ("serve", _flag),
-    "pin": ("pins", _pins),
-}

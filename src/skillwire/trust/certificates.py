@@ -86,7 +86,7 @@ class Chain:
     ) -> None:
         self._store = Store([x509.load_der_x509_certificate(root) for root in roots]) if roots else None
         self._intermediates = [x509.load_der_x509_certificate(one) for one in intermediates]
-        self._revocations = Revocations() if revocations is None else revocations
+        self.revocations = Revocations() if revocations is None else revocations
         self._takes_strangers = takes_strangers
 
     def judge(self, certificate: bytes, now: float) -> Certified | None:
@@ -119,23 +119,19 @@ class Chain:
         is_revoked = partial(self._is_revoked, [numbered(one) for one in chain], Holder(key.digest, names[0]))
         return None if is_revoked() else Certified(key, bool(chain), *names, until.timestamp(), is_revoked)
 
-    def is_taken_back(self, key: bytes, agent_id: str) -> bool:
-        """Whether a key, by its SHA-256, is worth nothing any more, or an agent's name is nobody's by his own word."""
-        return self._revocations.is_key_revoked(key) or self._revocations.is_withheld(agent_id)
-
     def _way_to_root(self, leaf: x509.Certificate, now: float) -> Sequence[x509.Certificate]:
         """Return the certificates from a leaf to a root; none when there is no way, or one of them is not as ours."""
         assert self._store is not None  # noqa: S101 - for the type checker; without roots nobody looks for a way
         verifier = PolicyBuilder().store(self._store).time(datetime.fromtimestamp(now, UTC)).build_client_verifier()
         try:
-            chain = verifier.verify(leaf, [*self._intermediates, *self._revocations.learned]).chain
+            chain = verifier.verify(leaf, [*self._intermediates, *self.revocations.learned]).chain
         except VerificationError:
             return ()
         return chain if all(key_of(one) and one.signature_algorithm_oid == _SIGNED for one in chain) else ()
 
     def _is_revoked(self, chain: Sequence[Numbered], holder: Holder) -> bool:
         """Whether a certificate of somebody counts no more: one with a chain to a root, or nobody's with none."""
-        known = self._revocations
+        known = self.revocations
         if not chain:
             return known.is_key_revoked(holder.key) or any(map(known.is_withheld, holder.agents))
         if known.is_revoked(chain[0]):

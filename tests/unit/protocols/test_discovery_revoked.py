@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 from tests.support.authorities import World
 from tests.support.certificates import NOW, serial
+from tests.support.datagrams import registration
 from tests.support.lan import OFFERS, REGISTRY, Lan
 
 from skillwire.adapters.files.trust_files import certificate_pem
+from skillwire.protocols.skill_discovery.messages import Endpoint
 from skillwire.testing.virtual_clock import EPOCH
 from skillwire.trust.certificate_requests import Names
 from skillwire.trust.ecdsa import new_key, self_signed
@@ -112,3 +114,19 @@ def test_of_a_revoked_authority_nobody_is_left_and_all_come_back_under_the_new_o
     lan.run(20)
     assert verified(lan) == {"skill-7": True, "skill-8": True}
     assert certificate_pem(world.center.certificate) in world.revocations.pem()
+
+
+@pytest.mark.spec("SDP-revoked-name")
+def test_a_hint_in_a_name_that_was_taken_back_counts_for_nothing(lan, world):
+    """Who signs nothing at all has no more than who signs by his own word."""
+
+    def hint(agent):
+        message = registration(agent, endpoint=Endpoint(A, 8080))
+        return lan.do(R, lambda node, now: node.hint(message, A, now))
+
+    assert hint("agent-001")
+    assert hint("agent-002")
+    learn(lan, world, world.revoke(world.identity("agent-001")))
+    assert {listed.key[0] for listed in lan.nodes[R].registry} == {"agent-002"}
+    assert not hint("agent-001")
+    assert join(lan, world, world.identity("agent-001"))["skill-7"]

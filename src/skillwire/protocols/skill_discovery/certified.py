@@ -32,9 +32,13 @@ class ChainAuthority:
         """Return None: each has its own."""
         return
 
-    def is_taken_back(self, agent_id: str, digest: bytes) -> bool:
-        """Whether a certificate of this key, or with this name, was taken back."""
-        return self._chain.is_taken_back(digest, agent_id)
+    def is_key_revoked(self, digest: bytes) -> bool:
+        """Whether a certificate of this key was taken back."""
+        return self._chain.revocations.is_key_revoked(digest)
+
+    def is_withheld(self, agent_id: str) -> bool:
+        """Whether a certificate with this name was taken back."""
+        return self._chain.revocations.is_withheld(agent_id)
 
     def judge(self, agent_id: str, certificate: bytes, now: float) -> Judgement | None:
         """Return what a certificate is worth at ``now``. Trust: both are a stranger's; it never raises."""

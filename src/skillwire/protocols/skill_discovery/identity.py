@@ -92,8 +92,11 @@ class Authority(Protocol):
     def shared_key(self) -> Key | None:
         """Return the key that all peers share by policy; None when each has its own."""
 
-    def is_taken_back(self, agent_id: str, digest: bytes) -> bool:
-        """Whether a certificate of a key, by its digest, or with an agent's name was taken back."""
+    def is_key_revoked(self, digest: bytes) -> bool:
+        """Whether a certificate of a key, by its digest, was taken back."""
+
+    def is_withheld(self, agent_id: str) -> bool:
+        """Whether nobody has an agent's name by his own word, since a certificate with it was taken back."""
 
     def judge(self, agent_id: str, certificate: bytes, now: float) -> Judgement | None:
         """Return what a certificate is worth at ``now``, seconds since the epoch; None when it is refused.
@@ -127,7 +130,11 @@ class GroupKey:
         """Return this key."""
         return self
 
-    def is_taken_back(self, agent_id: str, digest: bytes) -> bool:  # noqa: ARG002 - a port's form
+    def is_key_revoked(self, digest: bytes) -> bool:  # noqa: ARG002 - a port's form
+        """Return False: there are no certificates."""
+        return False
+
+    def is_withheld(self, agent_id: str) -> bool:  # noqa: ARG002 - same
         """Return False: there are no certificates."""
         return False
 

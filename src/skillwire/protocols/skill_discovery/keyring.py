@@ -71,16 +71,24 @@ class KeyRing:
 
         The agent has to prove itself anew, and no other has its name meanwhile.
         """
-        if self._authority.is_taken_back(agent_id, digest):
+        is_gone = partial(self._is_gone, agent_id, digest, is_certified=is_certified)
+        if is_gone():
             return False
         known = self._agents.get(agent_id)
         is_better = known is None or (is_certified and known.standing is not Standing.CERTIFIED)
         if digest and is_better and len(self._agents) < limits.LAN_AGENTS:
             standing = Standing.CERTIFIED if is_certified else Standing.UNVERIFIED
-            is_revoked = partial(self._authority.is_taken_back, agent_id, digest)
             past = float("-inf")
-            self._agents[agent_id] = Judgement(RememberedKey(digest), standing, until=past, is_revoked=is_revoked)
+            self._agents[agent_id] = Judgement(RememberedKey(digest), standing, until=past, is_revoked=is_gone)
         return True
+
+    def is_withheld(self, agent_id: str) -> bool:
+        """Whether nobody has an agent's name by his own word, nor by that of who signs nothing."""
+        return self._authority.is_withheld(agent_id)
+
+    def _is_gone(self, agent_id: str, digest: bytes, *, is_certified: bool) -> bool:
+        is_key_revoked = self._authority.is_key_revoked(digest)
+        return is_key_revoked or (not is_certified and self._authority.is_withheld(agent_id))
 
     def agent_at(self, peer: Peer, now: float) -> str | None:
         """Return the agent that has proven to be at an address; ``now`` is of the steady clock."""

@@ -156,7 +156,8 @@ class DiscoveryNode:
 
     def review(self, now: Moment) -> None:
         """Forget the agents whose certificates were taken back, and what they have registered, at once. Spec: §10.2."""
-        self.mcp_agent.evict(self.ring.revoked(), now)
+        hints = {one.key[0] for one in self.registry if one.is_hint and self.ring.is_withheld(one.key[0])}
+        self.mcp_agent.evict([*self.ring.revoked(), *hints], now)
 
     def answered_probe(self, key: Key, now: Moment) -> None:
         """Take note that the endpoint of a suspect answered."""
@@ -164,7 +165,7 @@ class DiscoveryNode:
 
     def hint(self, message: m.Register, host: str, now: Moment) -> bool:
         """Take what mDNS says of a skill at ``host``; False when it counts for nothing. Spec: specs §3 "mDNS"."""
-        return self.mcp_agent.hint(message, host, now)
+        return not self.ring.is_withheld(message.agent_id) and self.mcp_agent.hint(message, host, now)
 
     def unhint(self, key: Key, now: Moment) -> bool:
         """Take back what mDNS said of a skill; False when there was nothing left of it."""

@@ -199,3 +199,14 @@ async def test_who_was_taken_back_meanwhile_is_not_listed_after_a_restart(begin,
         world.revocations.take(taken, EPOCH)
         second.lan.do(R, lambda node, now: node.review(now))
     assert len(node.registry) == 0
+
+
+async def test_who_was_certified_anew_stays_known_by_its_new_key(begin):
+    world = World(EPOCH)
+    world.revocations.take(world.revoke(world.identity("agent-001")), EPOCH)
+    first = await begin(world)
+    join(first.lan, world, A, world.identity("agent-001"))
+    await kept(first)
+    second = await begin(world)
+    assert len(second.lan.nodes[R].registry) == 1
+    assert second.lan.nodes[R].ring.digest_of("agent-001")[1]

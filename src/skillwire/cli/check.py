@@ -96,9 +96,10 @@ def command(*, output: Output, paths: tuple[Path, ...], level: CheckLevel, form:
 def _examine(paths: Iterable[Path], level: CheckLevel) -> tuple[list[str], list[Finding]]:
     """Return what was looked at, and what was found."""
     from skillwire.adapters.files.loading import JUDGES  # noqa: PLC0415  # --help does without
+    from skillwire.folder.find import find_bare_folders  # noqa: PLC0415  # same
     from skillwire.folder.identify import Named, find_collisions, identify  # noqa: PLC0415  # same
     from skillwire.folder.lint_site import examine_index  # noqa: PLC0415  # same
-    from skillwire.folder.load import examine, find_bare_folders  # noqa: PLC0415  # same
+    from skillwire.folder.load import examine  # noqa: PLC0415  # same
 
     checked: list[str] = []
     findings: list[Finding] = []
@@ -121,8 +122,8 @@ def _examine(paths: Iterable[Path], level: CheckLevel) -> tuple[list[str], list[
 
 def _targets(path: Path) -> Iterator[Path]:
     """Yield the folders of skills, and the files of indexes, that ``path`` stands for."""
+    from skillwire.folder.find import find_folders  # noqa: PLC0415  # same
     from skillwire.folder.lint_site import find_indexes  # noqa: PLC0415  # --help does without
-    from skillwire.folder.load import find_folders  # noqa: PLC0415  # same
 
     if path.is_file() and path.name.lower() == "skill.md":
         yield path.parent

@@ -86,7 +86,7 @@ def command(*, output: Output, folders: tuple[Path, ...], take_all: bool, yes: b
 
 def _skill_folders(folders: Sequence[Path], *, take_all: bool) -> Iterator[Path]:
     """Yield the folder of each skill that is meant."""
-    from skillwire.folder.load import find_folders  # noqa: PLC0415  # --help does without
+    from skillwire.folder.find import find_folders  # noqa: PLC0415  # --help does without
 
     for folder in dict.fromkeys(path.parent if path.name == "SKILL.md" else path for path in folders):
         found = find_folders(folder)

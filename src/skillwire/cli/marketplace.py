@@ -198,7 +198,7 @@ def _listed(output: Output, folders: Sequence[str], root: Path, *, skip_broken: 
     from skillwire.adapters.files.loading import Job, load_folders, published_roots  # noqa: PLC0415  # takes a while
     from skillwire.adapters.files.skill_rows import unpack_skill  # noqa: PLC0415  # same
     from skillwire.bridges.marketplace.export import Listed  # noqa: PLC0415  # same
-    from skillwire.folder.load import find_folder_names  # noqa: PLC0415  # same
+    from skillwire.folder.find import find_folder_names  # noqa: PLC0415  # same
     from skillwire.model.access import Access  # noqa: PLC0415  # same
 
     names = sorted({folder for one in published_roots(folders) for folder in find_folder_names(one)})

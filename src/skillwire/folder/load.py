@@ -1,7 +1,7 @@
-"""A skill's folder on disk: find it, read it, judge it.
+"""A skill's folder on disk: read it, judge it.
 
-:func:`find_folders` names the skills below a root. :func:`examine` reads one folder and says everything
-that is wrong with it; it raises for nothing that a folder can hold. :func:`load_folder` is the same for who
+:func:`examine` reads one folder and says everything that is wrong with it; it raises for nothing that a folder can
+hold. :func:`load_folder` is the same for who
 wants the skill or one error. A folder is loaded when no finding is an error, at the level asked for:
 *strict* before publishing, *lenient* before importing.
 
@@ -10,17 +10,15 @@ Spec: specs §0, §1.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from skillwire import limits
 from skillwire.errors import NotFoundError, Place, SkillwireError, ValidationError
 from skillwire.folder.content import FolderContent, text_files
-from skillwire.folder.files import SKILL_MD, is_junk, read_files
+from skillwire.folder.files import SKILL_MD, read_files
 from skillwire.folder.findings import Findings
 from skillwire.folder.frontmatter import SkillMd, parse_skill_md
 from skillwire.folder.lint_entrypoint import lint_entrypoint
@@ -37,7 +35,8 @@ from skillwire.trust.guarded_json import load_json
 from skillwire.trust.hidden_text import neutralise
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from skillwire.folder.rules import CheckLevel
     from skillwire.model.finding import Finding
@@ -46,9 +45,6 @@ if TYPE_CHECKING:
 SKILL_TOML: Final = "skill.toml"
 DESCRIPTOR: Final = "descriptor.json"
 DEFAULT_VERSION: Final = "0.1.0"
-#: How many folders deep below a root a skill is looked for.
-SEARCH_DEPTH: Final = 4
-_SKILL_MD_LOWER: Final = SKILL_MD.lower()
 _ODD_PATH: Final = re.compile(r"[^ -~]|[\\?#\[\]]")
 #: Looks at a folder and says what is wrong with it.
 Judge = Callable[[FolderContent, Findings], None]
@@ -92,63 +88,6 @@ class Examination(NamedTuple):
     path: Path
     folder: LoadedFolder | None
     findings: tuple[Finding, ...]
-
-
-def find_folders(root: Path) -> list[Path]:
-    """Return ``root`` when it is a skill, else the skills below it, sorted; none inside another.
-
-    Looks at most :data:`SEARCH_DEPTH` folders deep, follows links to folders once, and passes over folders
-    whose name begins with a dot or belongs to a tool.
-    """
-    return [Path(folder) for folder in find_folder_names(str(root))]
-
-
-def find_folder_names(root: str) -> list[str]:
-    """Return the same as :func:`find_folders`, as text: a path object for each of 10,000 folders is felt."""
-    return sorted(_find(root, SEARCH_DEPTH, set()), key=lambda folder: folder.split("/"))
-
-
-def _find(folder: str, depth: int, seen: set[tuple[int, int]]) -> Iterator[str]:
-    try:
-        state = os.stat(folder)  # noqa: PTH116  # text, for its number
-        names = os.listdir(folder)  # noqa: PTH208  # same
-    except OSError:
-        return  # a folder that cannot be looked into holds no skill that could be read
-    if (state.st_dev, state.st_ino) in seen:
-        return
-    seen.add((state.st_dev, state.st_ino))
-    if SKILL_MD in names or any(name.lower() == _SKILL_MD_LOWER for name in names):
-        yield folder
-    elif depth:
-        for entry in _entries(folder):
-            if not entry.name.startswith(".") and not is_junk(entry.name) and entry.is_dir():
-                yield from _find(entry.path, depth - 1, seen)
-
-
-def _entries(folder: str) -> list[os.DirEntry[str]]:
-    try:
-        return list(os.scandir(folder))
-    except OSError:
-        return []  # it went away at this moment
-
-
-def find_bare_folders(root: Path, skills: Collection[Path], *, level: CheckLevel = "strict") -> Iterator[Finding]:
-    """Yield a finding for each folder beside skills that is none: ``SKILL.md`` may have been forgotten, or misspelt.
-
-    Args:
-        root: a folder of skills. Where no skill is directly in it, it holds other things, and nothing is said.
-        skills: what :func:`find_folders` found there.
-        level: of the check.
-    """
-    if root not in {skill.parent for skill in skills}:
-        return
-    holding = {ancestor for skill in skills for ancestor in (skill, *skill.parents)}
-    findings = Findings(level)
-    for folder in sorted(root.iterdir()):
-        passed_over = folder.name.startswith(".") or is_junk(folder.name)
-        if folder not in holding and not passed_over and folder.is_dir():
-            findings.add("FOLDER_WITHOUT_SKILL", "there is no SKILL.md, here or below", Place(str(folder)))
-    yield from findings
 
 
 def load_folder(path: Path, *, level: CheckLevel = "strict") -> LoadedFolder:

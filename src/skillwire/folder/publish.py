@@ -71,7 +71,7 @@ def prepare(path: Path, publisher: str, *, judges: Sequence[Judge] = ()) -> Prep
     """Return the skill in the folder ``path``, ready to be published by ``publisher``, or why it is not.
 
     Args:
-        path: a folder with a ``SKILL.md``; see :func:`skillwire.folder.load.find_folders`.
+        path: a folder with a ``SKILL.md``; see :func:`skillwire.folder.find.find_folders`.
         publisher: the provider's part of identifiers, such as ``example-corp``.
         judges: see :func:`skillwire.folder.load.examine`.
 

@@ -36,7 +36,7 @@ def load_local(locked: LockedSkill, root: Path) -> LocatedSkill:
 
 
 def _load_all(path: Path, root: Path) -> list[LocatedSkill]:
-    from skillwire.folder.load import find_folders  # noqa: PLC0415  # most references are not folders
+    from skillwire.folder.find import find_folders  # noqa: PLC0415  # most references are not folders
 
     folders = find_folders(path)
     if not folders:
@@ -65,6 +65,8 @@ def _load(folder: Path, root: Path) -> LocatedSkill:
         digest=None,
         found_via="folder",
         fetched_at=0.0,
+        capabilities=loaded.manifest.capabilities,
+        scenes=loaded.manifest.scenes,
     )
     entry = IndexEntry(loaded.name, loaded.description, "files", relative, None, version=loaded.version)
     return LocatedSkill(ref, entry, "", loaded.files)

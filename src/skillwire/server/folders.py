@@ -23,8 +23,8 @@ from skillwire.adapters.files.row_file import RowFile
 from skillwire.adapters.files.signature import sign_folder
 from skillwire.adapters.files.skill_rows import pack_skill, unpack_skill
 from skillwire.adapters.files.skill_summaries import read_summary
+from skillwire.folder.find import find_folder_names
 from skillwire.folder.identify import Named, find_collisions
-from skillwire.folder.load import find_folder_names
 from skillwire.folder.stated_access import narrowest
 from skillwire.model.access import ANONYMOUS, Access
 from skillwire.model.catalog import Catalog

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from skillwire.errors import NotFoundError, ValidationError
-from skillwire.folder.load import examine, find_bare_folders, find_folders, load_folder
+from skillwire.folder.find import find_bare_folders, find_folders
+from skillwire.folder.load import examine, load_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable

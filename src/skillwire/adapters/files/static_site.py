@@ -25,8 +25,8 @@ from skillwire.adapters.files.site_folder import SiteFolder
 from skillwire.adapters.files.site_manifest import file_line, line_paths, skill_line
 from skillwire.adapters.files.skill_rows import unpack_skill
 from skillwire.errors import Place, UsageError
+from skillwire.folder.find import find_folder_names
 from skillwire.folder.identify import Named, find_collisions
-from skillwire.folder.load import find_folder_names
 from skillwire.model.access import ANONYMOUS, Access
 from skillwire.model.catalog import Catalog
 from skillwire.model.skill import Identifiers

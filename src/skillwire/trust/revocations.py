@@ -115,6 +115,10 @@ class Revocations:
         issuers = self._keys.get(key, ())
         return bool(issuers) if issuer is None else issuer in issuers
 
+    def denies(self, holder: Holder) -> bool:
+        """Whether somebody whom nobody vouches for is refused, by the key or by a name."""
+        return bool(self._keys) and (holder.key in self._keys or not holder.agents.isdisjoint(self._agents))
+
     def is_withheld(self, agent_id: str) -> bool:
         """Whether a certificate with this name was taken back, so that nobody has it by its own word."""
         return agent_id in self._agents

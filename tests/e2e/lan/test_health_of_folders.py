@@ -112,8 +112,21 @@ def test_where_nothing_runs_it_is_said_that_health_is_not_known(place, tmp_path)
     assert "cannot be checked here" in server.log()
 
 
-class Api(BaseHTTPRequestHandler):
-    """An API that says how it is."""
+class Api(ThreadingHTTPServer):
+    """An API that says how it is, and keeps what it was asked."""
+
+    daemon_threads = True
+
+    def __init__(self):
+        self.answer = (200, b"")
+        self.asked: list[tuple[str, dict[str, str]]] = []
+        super().__init__(("127.0.0.1", 0), ApiRequest)
+
+
+class ApiRequest(BaseHTTPRequestHandler):
+    """One request to it."""
+
+    server: Api
 
     def do_GET(self):
         self.server.asked.append((self.path, dict(self.headers)))
@@ -134,8 +147,7 @@ def api(tmp_path, monkeypatch):
     authority.cert_pem.write_to_path(tmp_path / "ca.pem")
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
     authority.issue_cert("localhost").configure_cert(context)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Api)
-    server.daemon_threads, server.answer, server.asked = True, (200, b""), []
+    server = Api()
     server.socket = context.wrap_socket(server.socket, server_side=True)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()

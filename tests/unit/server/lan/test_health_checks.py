@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from typing import cast
 
 import pytest
 from blockbuster import blockbuster_ctx
@@ -65,7 +66,7 @@ def answered(status, body=b"", content_type="application/json"):
 async def asked(answer, seconds=5):
     """Return what a check of an API says that answers so, and its request."""
     driver = Driver(answer)
-    checks = HealthChecks(never, lambda: driver, lambda _: True)
+    checks = HealthChecks(never, lambda: cast("AsyncDriver", driver), lambda _: True)
     check = HealthCheck(URL, timeout=seconds)
     found = await checks.ask(skill_of(Action("http", health=check)), check)
     await checks.close()

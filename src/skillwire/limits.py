@@ -342,6 +342,7 @@ LAN_TXT_BYTES = Bound(400, "bytes", "of a TXT record that we publish; three of t
 LAN_MDNS_SKILLS = Bound(200, "skills", "of one agent that are published by mDNS; the others by multicast alone")
 LAN_MDNS_INSTANCES = Bound(4_096, "instances", "followed by mDNS; the library keeps 10,000 records, three of each")
 LAN_MDNS_RESOLVING = Bound(16, "instances", "that are asked for at once, where nothing was told beside their names")
+INDEX_NAMES = Bound(1_000, "names", "of capabilities or scenes that an index tells of one skill; of more none is read")
 LAN_DETAILS_BYTES = Bound(1 << 20, "bytes", "of what an agent tells over HTTP where mDNS has cut its lists")
 LAN_DETAILS_NAMES = Bound(1_000, "names", "of capabilities or scenes of one skill that are read there")
 LAN_DETAILS_SOURCES = Bound(64, "agents", "that are asked for it, or were a minute ago")

@@ -72,6 +72,9 @@ DOCUMENTS: Final[dict[str, Schema]] = {
         "What scene request has installed, since nobody on the network provided the scene.",
         scene=text("Its name"),
         skill=text("The skill that was chosen"),
+        found_by=text(
+            "Whether its source says that it takes part in the scene, or only its words fit", "scene", "words"
+        ),
         provided=flag("Whether it is served from now on, with --provide"),
         **REPORT,
     ),

@@ -39,28 +39,46 @@ class Elsewhere:
         self._scene, self._capabilities = scene, capabilities
 
     def find(self, origins: Sequence[str], missing: SkillwireError) -> list[RemoteSkill]:
-        """Return skills of the sources that may do it, the best first.
+        """Return skills of the sources that may do it.
+
+        Those that say that they take part in the scene come first, the most able before the others; then those that the
+        words of scene and capabilities find.
 
         Raises:
             SkillwireError: ``missing``, when there is no place to look, or nothing there.
         """
-        words = " ".join((self._scene, *self._capabilities))
-        self._output.note(faint("looking elsewhere for "), words)
+        self._output.note(faint("looking elsewhere for "), " ".join((self._scene, *self._capabilities)))
         try:
             with self._progress.during("reading"):
-                hits = self._client.find(words, origins)
+                of_scene = [skill for skill, _ in self._client.find("", origins) if self._says_so(skill)]
+                words = " ".join((self._scene, *self._capabilities))
+                by_words = [skill for skill, _ in self._client.find(words, origins)]
         except UsageError as error:
             if error.code != "NO_SOURCES":
                 raise
             missing.fix = "Name a place to look in with --from ORIGIN, or set sources; or start who provides it."
             raise missing from None
-        found = [skill for skill, _ in hits if not skill.ref.has_no_artifact]
+        of_scene.sort(key=lambda skill: -sum(able in skill.ref.capabilities for able in self._capabilities))
+        said = {reference_to(skill.ref) for skill in of_scene}
+        others = [skill for skill in by_words if reference_to(skill.ref) not in said]
+        found = [skill for skill in (*of_scene, *others) if not skill.ref.has_no_artifact]
         if not found:
             missing.fix = (
                 "No source has a skill that could be installed for it either. Look in another with --from ORIGIN."
             )
             raise missing
         return found
+
+    def _says_so(self, skill: RemoteSkill) -> bool:
+        """Whether the index or the folder of a skill says that it takes part in the scene."""
+        return self._scene in skill.ref.scenes
+
+    def why(self, skill: RemoteSkill) -> str:
+        """Return why a skill may provide the scene, in a few words."""
+        if not self._says_so(skill):
+            return "by its words alone; it does not say that it takes part in the scene"
+        lacking = [able for able in self._capabilities if able not in skill.ref.capabilities]
+        return f"takes part in {self._scene}" + (f", without {', '.join(lacking)}" if lacking else "")
 
     def choose(self, found: Sequence[RemoteSkill], wanted: str | None, *, agreed: bool) -> RemoteSkill:
         """Return the skill that the user wants.
@@ -87,6 +105,7 @@ class Elsewhere:
         for number, skill in enumerate(offered, 1):
             click.echo(folded(f"{number:>2}  {reference_to(skill.ref)}"), err=True)
             click.echo(folded(f"    {shortened(skill.description, room)}"), err=True)
+            click.echo(folded(f"    {self.why(skill)}"), err=True)
         chosen = click.prompt(
             "Which one shall be installed? 0 for none", type=click.IntRange(0, len(offered)), default=0, err=True
         )
@@ -97,10 +116,11 @@ class Elsewhere:
     def install(self, skill: RemoteSkill, *, agreed: bool, will_provide: bool) -> Path:
         """Install a skill as ``add`` does; return its folder."""
         reference = reference_to(skill.ref)
-        self._output.note(faint("installing "), strong(reference))
+        self._output.note(faint("installing "), strong(reference), faint(f": {self.why(skill)}"))
         with self._progress.during("reading"):
             plan = self._client.plan(reference)
-        more = {"scene": self._scene, "skill": skill.name, "provided": will_provide}
+        found_by = "scene" if self._says_so(skill) else "words"
+        more = {"scene": self._scene, "skill": skill.name, "found_by": found_by, "provided": will_provide}
         code = carry_out(
             self._client,
             self._output,

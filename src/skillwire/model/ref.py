@@ -50,6 +50,8 @@ class SkillRef(NamedTuple):
         fetched_at: when the source said so, in seconds since the epoch.
         shared: what Skill Sharing says of it, where that was asked and lists it.
         rpc: what the Skills Protocol says of it, where an endpoint lists it; then nothing else was asked.
+        capabilities: what it can do, where its index or its folder says so, in the words of Skill Discovery.
+        scenes: that it takes part in, likewise.
     """
 
     name: str
@@ -61,6 +63,8 @@ class SkillRef(NamedTuple):
     fetched_at: float
     shared: SharedFacts | None = None
     rpc: RpcFacts | None = None
+    capabilities: tuple[str, ...] = ()
+    scenes: tuple[str, ...] = ()
 
     @property
     def is_only_described(self) -> bool:

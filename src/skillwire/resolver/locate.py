@@ -121,6 +121,8 @@ class LocatedIndex(NamedTuple):
             digest=entry.digest,
             found_via=f"agent-skills {self.index.generation}",
             fetched_at=self.fetched_at,
+            capabilities=entry.capabilities,
+            scenes=entry.scenes,
         )
         return LocatedSkill(ref, entry, self.url, was_named=was_named)
 

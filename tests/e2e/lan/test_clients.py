@@ -248,14 +248,23 @@ def test_a_scene_that_nobody_provides_is_found_elsewhere_installed_and_provided(
     lan.wait_for("directory-a")
     skills = tmp_path / "source"
     write_skill(skills, "page-printer", capabilities=("print-page",), scenes=())
+    write_skill(skills, "office-desk", capabilities=("lend-pens",), scenes=("printer",))
     _, said = lan.start("source", "serve", skills, "--port", 0)
     source = said(r"at http://([\d.]+:\d+)")[1]
 
     done = lan.run("scene", "request", "printer", "--from", source, home="maker", code=2)
-    assert "--skill with one of page-printer" in done.stderr
+    assert "--skill with one of office-desk, page-printer" in done.stderr  # one says that it does it, one has the word
+    chosen = lan.run("scene", "request", "printer", "print-page", "--from", source, "--yes", "--json", home="desk")
+    assert json.loads(chosen.stdout)["found_by"] == "scene"
+    assert "takes part in printer, without print-page" in chosen.stderr or not chosen.stderr
     words = ("scene", "request", "printer", "print-page", "--from", source, "--skill", "page-printer", "--yes")
     process, said = lan.start("maker", *words, "--provide")
-    for step in ("not there: ", "looking elsewhere for printer print-page", "installing .*/page-printer", "on the LAN"):
+    for step in (
+        "not there: ",
+        "looking elsewhere for printer print-page",
+        "installing .*/page-printer: by its words alone",
+        "on the LAN",
+    ):
         said(step)
     assert (lan.folder / ".agents/skills/page-printer/SKILL.md").is_file()
     joined = lan.ask("scene", "request", "printer", "print-page", "--unverified")

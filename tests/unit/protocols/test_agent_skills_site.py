@@ -71,6 +71,7 @@ def test_the_index_has_the_fields_of_both_generations():
         "url": ARCHIVE.removeprefix("/.well-known/agent-skills/"),
         "digest": TOOLS.artifact.digest,
         "version": "1.0.0",
+        "scenes": ["auth"],
         "files": ["SKILL.md", "scripts/run.sh", "references/with space.md", "assets/page.html"],
     }
 

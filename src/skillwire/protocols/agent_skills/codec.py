@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -38,12 +39,17 @@ if TYPE_CHECKING:
 _SKILL_MD: Final = "SKILL.md"
 #: What URLs of an index begin with that is encoded once for several places.
 UNPLACED: Final = "\0"
+#: A capability or a scene. Spec: specs §3 "reserved characters in values".
+_IDENTIFIER: Final = re.compile(r"[A-Za-z0-9._-]{1,128}", re.ASCII)
 _AT_ONCE: Final = 64  # entries encoded by one call, which costs as much as four entries
 _encoder: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
 def encode_index(entries: Iterable[IndexEntry]) -> bytes:
-    """Return a 0.2.0 index as we publish it: the text's fields, and ``version`` and ``files`` for old clients."""
+    """Return a 0.2.0 index as we publish it: the text's fields, and ``version`` and ``files`` for old clients.
+
+    What a skill can do and which scenes it takes part in is told beside them **[ours]**; others pass over it.
+    """
     return _encode({"$schema": SCHEMA_URI}, map(_entry_object, entries))
 
 
@@ -67,6 +73,10 @@ def _entry_object(entry: IndexEntry) -> dict[str, Any]:
     }
     if entry.version is not None:
         fields["version"] = entry.version
+    if entry.capabilities:
+        fields["capabilities"] = entry.capabilities
+    if entry.scenes:
+        fields["scenes"] = entry.scenes
     if entry.files:
         fields["files"] = [file.path for file in entry.files]
     return fields
@@ -200,6 +210,13 @@ class _Reader:
         version = self.item.get("version")
         return neutralise(version)[:64] if isinstance(version, str) else None
 
+    def names(self, key: str) -> tuple[str, ...]:
+        """Return the names of a list that is ours; nothing of what is otherwise: somebody else may mean another."""
+        found = self.item.get(key)
+        if not isinstance(found, list) or len(found) > limits.INDEX_NAMES:
+            return ()
+        return tuple(name for name in found if isinstance(name, str) and _IDENTIFIER.fullmatch(name))
+
     def paths(self, read: Callable[[object], str]) -> list[str]:
         files = self.item.get("files")
         if not isinstance(files, list) or not files or len(files) > limits.ARCHIVE_ENTRIES:
@@ -230,6 +247,8 @@ def _read_0_2_0(entry: _Reader) -> IndexEntry:
         url=entry.url(entry.item.get("url")),
         digest=entry.digest(entry.item.get("digest")),
         version=entry.version(),
+        capabilities=entry.names("capabilities"),
+        scenes=entry.names("scenes"),
     )
 
 

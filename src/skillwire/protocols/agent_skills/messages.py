@@ -44,7 +44,8 @@ class IndexEntry(NamedTuple):
 
     ``artifact_type`` is ``files`` for generations that list files instead of naming an artifact; ``url`` is
     then that of ``SKILL.md``. Decoding makes every URL absolute; encoding writes it as it stands.
-    ``digest`` is None only where the generation has none.
+    ``digest`` is None only where the generation has none. ``capabilities`` and ``scenes`` are what the skill can do and
+    takes part in, in the words of Skill Discovery, where the publisher says so **[ours]**.
     """
 
     name: str
@@ -54,6 +55,8 @@ class IndexEntry(NamedTuple):
     digest: Digest | None
     files: tuple[IndexedFile, ...] = ()
     version: str | None = None
+    capabilities: tuple[str, ...] = ()
+    scenes: tuple[str, ...] = ()
 
 
 class Index(NamedTuple):

@@ -298,6 +298,8 @@ def _entry(skill: Skill, artifacts: str) -> IndexEntry:
         digest=artifact.digest,
         files=tuple([_indexed(file.path) for file in skill.files]) if _is_plain(skill) else (),
         version=skill.version,
+        capabilities=skill.capabilities,
+        scenes=skill.scenes,
     )
 
 

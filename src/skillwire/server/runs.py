@@ -26,30 +26,25 @@ from skillwire.errors import DecodeError, NotFoundError, PendingError, TrustErro
 from skillwire.invocation.accept import Invocation
 from skillwire.invocation.code import code_offer, code_skill
 from skillwire.model.execution import Attachments
-from skillwire.model.run_blob import PREFIX, digest_of, is_blob_id
+from skillwire.model.run_blob import PREFIX, digest_of
 from skillwire.protocols.skill_sharing.messages import Caller, InvocationContext, InvocationRequest
-from skillwire.protocols.skills_rpc.guide import GUIDE, load_guide
 from skillwire.protocols.skills_rpc.messages import ExecuteSkill
 from skillwire.server.invocation.room import too_many
 from skillwire.server.log import GRANT
-from skillwire.server.run_blobs import BlobDesk, OpenBlob
+from skillwire.server.run_blobs import BlobDesk
+from skillwire.server.run_inputs import blobs_of, check_number, mountable
 from skillwire.server.run_policy import check_open
 from skillwire.server.run_results import result_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from skillwire.invocation.offer import Offer
     from skillwire.invocation.settings import RunSettings
-    from skillwire.model.digest import Digest
     from skillwire.model.execution import Execution
     from skillwire.model.skill import Skill
     from skillwire.ports import RunBlobs
     from skillwire.protocols.skills_rpc.messages import (
-        BlobContent,
-        CreateBlob,
-        CreatedBlob,
-        ReadBlob,
         Run,
         RunCode,
     )
@@ -57,8 +52,6 @@ if TYPE_CHECKING:
     from skillwire.server.invocation.desk import Desk
     from skillwire.server.invocation.granted import Granted
     from skillwire.server.invocation.offers import Offers
-
-__all__ = ["OpenBlob", "Runs"]
 
 _MS: Final = 1000
 #: Seconds beyond its deadline that a blob is held for a run: a clock may be set meanwhile.
@@ -91,8 +84,8 @@ class Runs:
         blobs: of those who ask.
         settings: the operator's: what is on at all.
 
-    ``on_accept`` is called when there is something to run. The ``owner`` of every method is whom an execution or a blob
-    belongs to: see :func:`skillwire.server.auth.rate_limit.caller_of`.
+    ``on_accept`` is called when there is something to run; ``blobs`` is what callers do with their blobs. The ``owner``
+    of every method is whom an execution or a blob belongs to: see :func:`skillwire.server.auth.rate_limit.caller_of`.
     """
 
     def __init__(self, desk: Desk, offers: Offers, granted: Granted, blobs: RunBlobs, *, settings: RunSettings) -> None:
@@ -102,7 +95,7 @@ class Runs:
         self._granted = granted
         self._run_blobs = blobs
         self._settings = settings
-        self._blobs = BlobDesk(blobs, settings, lambda: desk.clock().wall)
+        self.blobs = BlobDesk(blobs, settings, lambda: desk.clock().wall)
 
     async def execute_skill(self, owner: str, skills: SkillsRpc, params: ExecuteSkill) -> Run:
         """Execute a skill by its dotted name, and return what came of it.
@@ -189,7 +182,7 @@ class Runs:
                 f"the operator has not granted that {params.name} runs",
                 fix=f"Whoever runs the server: {GRANT}.",
             )
-        blobs = _blobs_of(params.input_blobs, params.args, offer)
+        blobs = blobs_of(params.input_blobs, params.args, offer)
         wanted = _Wanted(offer, params.args, Attachments(tuple(map(str, blobs))), params.timeout_ms)
         return await self._accept(owner, wanted)
 
@@ -217,44 +210,14 @@ class Runs:
             raise DecodeError(
                 "LIMIT_SIZE", f"the code has {len(code):,} bytes, {limits.RUN_CODE_BYTES:,} at most", fix=fix
             )
-        _check_number("mount_skills", params.mount_skills, limits.RUN_MOUNTS)
-        mounted = await asyncio.to_thread(_mountable, dict.fromkeys(params.mount_skills), skills)
+        check_number("mount_skills", params.mount_skills, limits.RUN_MOUNTS)
+        mounted = await asyncio.to_thread(mountable, dict.fromkeys(params.mount_skills), skills)
         offer = code_offer(code_skill(code, params.entrypoint))
-        blobs = _blobs_of(params.input_blobs, params.args, offer)
+        blobs = blobs_of(params.input_blobs, params.args, offer)
         mounts = tuple((name, str(skill.artifact.digest)) for name, skill in mounted.items())
         attachments = Attachments(tuple(map(str, blobs)), mounts, params.code)
         wanted = _Wanted(offer, params.args, attachments, params.limits.timeout_ms, tuple(mounted.values()))
         return await self._accept(owner, wanted)
-
-    async def create_blob(self, owner: str, params: CreateBlob) -> CreatedBlob:
-        """Keep what a request holds as a blob; errors as of :meth:`create_blob_stream`."""
-        return await self._blobs.create(owner, params)
-
-    async def create_blob_stream(self, owner: str, kind: str, content: AsyncIterable[bytes]) -> CreatedBlob:
-        """Keep what comes as a blob, never whole in memory.
-
-        Raises:
-            TrustError: ``PERMISSION_DENIED`` where nothing is executed that could read it.
-            ValidationError: ``BLOB_KIND``. DecodeError: ``LIMIT_SIZE``. ConflictError: ``BLOB_ROOM``.
-            StorageError: ``STORAGE``, ``DATABASE``.
-        """
-        return await self._blobs.receive(owner, kind, content)
-
-    async def read_blob(self, owner: str, params: ReadBlob) -> BlobContent:
-        """Return a part of a blob.
-
-        Raises:
-            NotFoundError: ``BLOB_NOT_FOUND``. DecodeError: ``ENCODING`` for what is no text and was asked for as text.
-        """
-        return await self._blobs.read(owner, params)
-
-    async def open_blob(self, owner: str, blob_id: str) -> OpenBlob:
-        """Return a blob to be read in pieces; whoever asks closes it, by ``with``.
-
-        Raises:
-            NotFoundError: ``BLOB_NOT_FOUND``.
-        """
-        return await self._blobs.open(owner, blob_id)
 
     async def _accept(self, owner: str, wanted: _Wanted) -> str:
         """Keep what is wanted, to be run; return its id, so that nobody who waits holds what went in."""
@@ -307,39 +270,3 @@ class Runs:
                     raise PendingError("RUN_PENDING", message, details=details)
                 del now
                 await following.wait(min(_LOOK, left))
-
-
-def _mountable(names: Iterable[str], skills: SkillsRpc) -> dict[str, Skill]:
-    """Return the skills of these names, which the caller may use, and whose files can be shown to code.
-
-    Raises:
-        as :meth:`SkillsRpc.usable`, and ValidationError: ``VALIDATION_ERROR`` for our guide, which no store has.
-    """
-    found = {name: skills.usable(name) for name in names}
-    if GUIDE in found and found[GUIDE] is load_guide().skill:
-        fix = "Read it with load_skills_protocol_guide."
-        raise ValidationError("VALIDATION_ERROR", f"{GUIDE} is part of this server, and is not mounted", fix=fix)
-    return found
-
-
-def _blobs_of(named: Iterable[str], args: Mapping[str, Any], offer: Offer) -> list[Digest]:
-    """Return the digests of the blobs of a run: those that it names, and those whose ids are arguments.
-
-    Raises:
-        ValidationError: ``VALIDATION_ERROR`` when there are too many, or nothing would read them.
-        NotFoundError: ``BLOB_NOT_FOUND`` for what can be no id.
-    """
-    given = list(dict.fromkeys(named))
-    if offer.action.executor != "python":
-        if given:
-            message = f"{offer.skill.name} is no code: blobs are files that only code could read"
-            raise ValidationError("VALIDATION_ERROR", message, fix="Call it without input_blobs.")
-        return []
-    wanted = list(dict.fromkeys([*given, *(value for value in args.values() if is_blob_id(value))]))
-    _check_number("input_blobs", wanted, limits.RUN_INPUT_BLOBS)
-    return [digest_of(one) for one in wanted]
-
-
-def _check_number(name: str, given: Sequence[str], most: int) -> None:
-    if len(given) > most:
-        raise ValidationError("VALIDATION_ERROR", f"{name} has {len(given)} entries, {most} at most")

@@ -141,19 +141,19 @@ class AudienceCaller:
         Raises:
             NotFoundError: ``BLOB_NOT_FOUND``. DecodeError: ``LIMIT_SIZE``. StorageError: ``DATABASE``.
         """
-        with await self._shelves.runs.open_blob(self._owner, blob_id) as blob:
+        with await self._shelves.runs.blobs.open(self._owner, blob_id) as blob:
             if blob.size > limits.MCP_BLOB_BYTES:
                 message = f"this blob has {blob.size:,} bytes, and MCP gives at most {limits.MCP_BLOB_BYTES:,}"
                 raise DecodeError("LIMIT_SIZE", f"{message}; GET /blobs/{blob_id} of the same server gives it whole")
             return Blob(blob.kind, blob.size, partial(self._read_blob, blob_id))
 
     async def _read_blob(self, blob_id: str) -> bytes:
-        with await self._shelves.runs.open_blob(self._owner, blob_id) as blob:
+        with await self._shelves.runs.blobs.open(self._owner, blob_id) as blob:
             return await blob.read(0, blob.size)
 
     async def create_blob(self, wanted: CreateBlob) -> CreatedBlob:
         """Keep a blob of its own; errors as of :meth:`skillwire.server.runs.Runs.create_blob`."""
-        return await self._shelves.runs.create_blob(self._owner, wanted)
+        return await self._shelves.runs.blobs.create(self._owner, wanted)
 
 
 def _ranked(skills: Sequence[Skill], words: Sequence[str]) -> tuple[list[Skill], list[Skill]]:

@@ -91,7 +91,7 @@ class BlobDoor:
             kind = read_fields(visit.scope["headers"], b"content-type").get(b"content-type", "")
             owner, content = owner_of(asker, visit.scope), _pieces(visit.receive)
             try:
-                await _tell(await self._runs.create_blob_stream(owner, kind, content), visit)
+                await _tell(await self._runs.blobs.receive(owner, kind, content), visit)
             except GoneError:
                 visit.send.status = GONE
             except SkillwireError as error:
@@ -109,7 +109,7 @@ class BlobDoor:
             self._check_page(asker, visit)
             blob_id = visit.path.removeprefix(f"{BLOBS_PATH}/")
             try:
-                blob = await self._runs.open_blob(owner_of(asker, visit.scope), blob_id)
+                blob = await self._runs.blobs.open(owner_of(asker, visit.scope), blob_id)
             except SkillwireError as error:
                 await _problem(error).send(visit.send, head=visit.method == "HEAD")
             else:

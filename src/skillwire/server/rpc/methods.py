@@ -73,10 +73,10 @@ class Methods:
             return encode_run(await runs.run_code(caller.owner, caller.skills, params))
 
         async def create_blob(caller: Caller, params: Any) -> bytes:
-            return encode_created(await runs.create_blob(caller.owner, params))
+            return encode_created(await runs.blobs.create(caller.owner, params))
 
         async def read_blob(caller: Caller, params: Any) -> bytes:
-            return encode_blob(await runs.read_blob(caller.owner, params))
+            return encode_blob(await runs.blobs.read(caller.owner, params))
 
         self.table: Final[dict[str, Method]] = {
             "list_skills": list_skills,

@@ -70,7 +70,7 @@ class Site:
         return await self.runs.run_code(owner, self.skills, RunCode(code=code, args=args or {}, **more))
 
     async def blob(self, content="hello", kind="text/plain", owner=ANNA, **more):
-        return (await self.runs.create_blob(owner, CreateBlob(content=content, kind=kind, **more))).blob_id
+        return (await self.runs.blobs.create(owner, CreateBlob(content=content, kind=kind, **more))).blob_id
 
 
 @pytest.fixture
@@ -282,8 +282,8 @@ async def test_that_of_another_one_is_not_there(site, executor):
     for call in (
         site.code(input_blobs=(blob,)),
         site.code(args={"x": blob}),
-        site.runs.read_blob(ANNA, ReadBlob(blob_id=blob)),
-        site.runs.open_blob(ANNA, blob),
+        site.runs.blobs.read(ANNA, ReadBlob(blob_id=blob)),
+        site.runs.blobs.open(ANNA, blob),
     ):
         with pytest.raises(NotFoundError, match="BLOB_NOT_FOUND"):
             await call
@@ -320,9 +320,9 @@ async def test_a_blob_is_held_until_the_deadline_of_the_run_that_waits_for_it(si
     release.set()
     assert swept == 1
     assert ((await first).output, (await second).output) == (0, 1)
-    assert (await site.runs.read_blob(ANNA, ReadBlob(blob_id=held))).content == "held"
+    assert (await site.runs.blobs.read(ANNA, ReadBlob(blob_id=held))).content == "held"
     with pytest.raises(NotFoundError):
-        await site.runs.read_blob(ANNA, ReadBlob(blob_id=other))
+        await site.runs.blobs.read(ANNA, ReadBlob(blob_id=other))
 
 
 async def test_skills_are_mounted_as_they_were_when_the_run_was_accepted(site, executor):
@@ -472,7 +472,7 @@ async def test_too_many_that_wait_are_refused(site, monkeypatch):
 async def test_a_blob_is_read_in_part_or_whole(site, params, content, truncated):
     site = await site()
     blob = await site.blob("0123456789" * 500, "text/csv")
-    told = await site.runs.read_blob(ANNA, ReadBlob(blob_id=blob, **params))
+    told = await site.runs.blobs.read(ANNA, ReadBlob(blob_id=blob, **params))
     assert (told.content, told.truncated, told.size_bytes, told.kind) == (content, truncated, 5000, "text/csv")
 
 
@@ -481,7 +481,7 @@ async def test_text_is_never_cut_within_a_character(site):
     blob = await site.blob("äöü€" * 100)
     for length in range(1, 20):
         for mode in ("sample_head", "sample_tail"):
-            told = await site.runs.read_blob(ANNA, ReadBlob(blob_id=blob, mode=mode, max_bytes=length))
+            told = await site.runs.blobs.read(ANNA, ReadBlob(blob_id=blob, mode=mode, max_bytes=length))
             assert set(told.content) <= set("äöü€")
             assert length - 3 <= len(told.content.encode()) <= length
 
@@ -491,9 +491,9 @@ async def test_what_is_no_text_is_read_in_base64(site):
     data = bytes(range(256))
     blob = await site.blob(base64.b64encode(data).decode(), "image/png", encoding="base64")
     with pytest.raises(DecodeError, match="ENCODING") as caught:
-        await site.runs.read_blob(ANNA, ReadBlob(blob_id=blob))
+        await site.runs.blobs.read(ANNA, ReadBlob(blob_id=blob))
     assert "base64" in (caught.value.fix or "")
-    told = await site.runs.read_blob(ANNA, ReadBlob(blob_id=blob, encoding="base64"))
+    told = await site.runs.blobs.read(ANNA, ReadBlob(blob_id=blob, encoding="base64"))
     assert (base64.b64decode(told.content), told.encoding) == (data, "base64")
 
 
@@ -508,7 +508,7 @@ async def test_what_is_no_text_is_read_in_base64(site):
 )
 async def test_what_is_no_blob_is_refused(site, params, code):
     with pytest.raises(SkillwireError, match=code):
-        await (await site()).runs.create_blob(ANNA, CreateBlob(**params))
+        await (await site()).runs.blobs.create(ANNA, CreateBlob(**params))
 
 
 async def test_a_blob_comes_and_goes_in_pieces(site):
@@ -518,8 +518,8 @@ async def test_a_blob_comes_and_goes_in_pieces(site):
         for number in range(100):
             yield b"%02d" % number * 100
 
-    created = await site.runs.create_blob_stream(ANNA, "text/plain", content())
-    with await site.runs.open_blob(ANNA, created.blob_id) as blob:
+    created = await site.runs.blobs.receive(ANNA, "text/plain", content())
+    with await site.runs.blobs.open(ANNA, created.blob_id) as blob:
         assert (blob.size, blob.kind, blob.blob_id) == (20_000, "text/plain", created.blob_id)
         assert b"".join([piece async for piece in blob.pieces()]) == b"".join([piece async for piece in content()])
         assert b"".join([piece async for piece in blob.pieces(19_998)]) == b"99"
@@ -538,9 +538,9 @@ async def test_a_stream_that_breaks_off_or_is_too_large_leaves_nothing(tmp_path,
             yield b"x" * 10_000
 
     with pytest.raises(ConnectionError):
-        await site.runs.create_blob_stream(ANNA, "text/plain", broken())
+        await site.runs.blobs.receive(ANNA, "text/plain", broken())
     with pytest.raises(DecodeError, match="LIMIT_SIZE"):
-        await site.runs.create_blob_stream(ANNA, "text/plain", large())
+        await site.runs.blobs.receive(ANNA, "text/plain", large())
     assert [path for path in (tmp_path / "home" / "state" / "run-blobs").rglob("*") if path.is_file()] == []
 
 
@@ -553,7 +553,7 @@ async def test_one_caller_does_not_send_all_at_once(site, monkeypatch):
         yield b"x" * 20_000
         await go_on.wait()
 
-    slow_ones = [asyncio.create_task(site.runs.create_blob_stream(ANNA, "text/plain", slow())) for _ in range(2)]
+    slow_ones = [asyncio.create_task(site.runs.blobs.receive(ANNA, "text/plain", slow())) for _ in range(2)]
     await asyncio.sleep(0.05)
     with pytest.raises(ConflictError, match="BLOB_ROOM"):
         await site.blob()
@@ -573,7 +573,7 @@ async def test_who_sends_next_to_nothing_takes_no_place(site, monkeypatch):
         await go_on.wait()
 
     stalled_ones = [
-        asyncio.create_task(site.runs.create_blob_stream(f"address 192.0.{number}.1", "text/plain", stalled()))
+        asyncio.create_task(site.runs.blobs.receive(f"address 192.0.{number}.1", "text/plain", stalled()))
         for number in range(4)
     ]
     await asyncio.sleep(0.05)

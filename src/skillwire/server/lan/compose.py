@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from skillwire import limits
@@ -109,8 +108,9 @@ def make_authority(settings: LanSettings) -> Iterator[Annex]:
         NotFoundError: ``CA_FOLDER``. ValidationError: ``LAN_TRUST``.
     """
     if settings.authority:
-        from skillwire.adapters.files.authority_folder import AuthorityFolder  # noqa: PLC0415  # few servers certify
+        from skillwire.adapters.files.lan_trust import local_authority  # noqa: PLC0415  # few servers certify
         from skillwire.adapters.lan.certificate_desk import CertificateDesk  # noqa: PLC0415  # same
         from skillwire.server.lan.certificates import CertificateDoors  # noqa: PLC0415  # same
 
-        yield CertificateDoors(CertificateDesk(AuthorityFolder(Path(settings.authority)))).annex()
+        if (folder := local_authority(settings)) is not None:
+            yield CertificateDoors(CertificateDesk(folder)).annex()

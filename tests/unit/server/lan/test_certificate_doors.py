@@ -45,7 +45,7 @@ async def test_a_certificate_is_renewed(site, authority):
     assert answer.status == 200
     renewed = read_issued(answer.body)
     assert renewed != identity.certificate
-    assert len(authority.all()) == 2
+    assert len(authority.book().rows[1:]) == 2
 
 
 async def test_who_has_no_good_certificate_gets_none(site, authority):
@@ -54,7 +54,7 @@ async def test_who_has_no_good_certificate_gets_none(site, authority):
     authority.revoke("agent-001", now)
     answer = await site.request(CERTIFICATES_PATH, method="POST", body=write_renewal(identity, key, names, now))
     assert answer.status == 403
-    assert len(authority.all()) == 1
+    assert len(authority.book().rows[1:]) == 1
     for body in (b"", b"{}", b"\xff", b"[1]"):
         assert (await site.request(CERTIFICATES_PATH, method="POST", body=body)).status == 400
 

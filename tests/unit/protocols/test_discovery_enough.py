@@ -43,6 +43,7 @@ def statuses(lan):
     return {skill: status for (_, skill), status in lan.listed(ASKER).items()}
 
 
+@pytest.mark.spec("SDP-enough")
 def test_one_that_is_well_ends_a_search_for_one_after_a_quiet_time():
     lan = network(3)
 
@@ -85,6 +86,7 @@ def test_the_silence_of_all_takes_as_long_as_patience_does():
     assert ask(network(0), ALL)[0] == pytest.approx(FIGURES.patience, abs=0.01)
 
 
+@pytest.mark.spec("SDP-enough")
 def test_what_others_tell_of_is_waited_for_though_not_for_ever():
     lan = network(2)
     lan.crash("192.168.1.11")

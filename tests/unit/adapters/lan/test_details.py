@@ -66,6 +66,7 @@ async def fetch(server):
     await made.stop()
 
 
+@pytest.mark.spec("SDP-mdns-record")
 async def test_the_whole_is_fetched_once_and_known_from_then_on(server, fetch):
     now, whole, _ = await fetch()
     assert now == hint(server.port)

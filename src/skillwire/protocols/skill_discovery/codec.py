@@ -12,9 +12,8 @@ Trust: :func:`decode` takes a stranger's bytes, and raises ``DecodeError`` and n
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
-
-from msgspec.structs import astuple
 
 from skillwire import limits
 from skillwire.errors import DecodeError, ValidationError
@@ -27,6 +26,9 @@ if TYPE_CHECKING:
 
     from skillwire.protocols.skill_discovery.fields import Field
     from skillwire.protocols.skill_discovery.messages import SkillRecord
+
+    #: What gets, writes and reads back one field.
+    _Writer = tuple[Callable[[Any], Any], Callable[[Any], str] | None, Callable[[str], Any]]
 
 _TYPE_LENGTH: Final = 64
 _SIGNATURE_LENGTH: Final = 96  # of the longest ECDSA P-256 signature: 72 bytes of DER in base64
@@ -69,7 +71,29 @@ SHAPES: Final[dict[str, Shape]] = {
     "SCENE_NOT_FOUND": Shape(messages.SceneNotFound, _PLACE),
     "SCENE_EVENT": Shape(messages.SceneEvent, (kinds.IDENTIFIER, kinds.GROUP_EVENT, *_PLACE, kinds.STATUS)),
 }
-_TYPES: Final = {shape.message: name for name, shape in SHAPES.items()}
+#: Type → message, what reads each field and the timestamp, and whether the text signs it.
+_READERS: Final = {
+    name: (shape.message, tuple([field.read for field in (*shape.fields, kinds.TIMESTAMP)]), shape.is_signed)
+    for name, shape in SHAPES.items()
+}
+#: Message → type, what gets, writes and reads back each field and the timestamp, and whether the text signs it.
+_WRITERS: Final = {
+    shape.message: (
+        f"{name}:",
+        tuple(
+            [
+                (attrgetter(attribute), field.write, field.read)
+                for attribute, field in zip(
+                    (*shape.message.__struct_fields__[: len(shape.fields)], "timestamp"),
+                    (*shape.fields, kinds.TIMESTAMP),
+                    strict=True,
+                )
+            ]
+        ),
+        shape.is_signed,
+    )
+    for name, shape in SHAPES.items()
+}
 
 
 def decode(data: bytes, profile: Profile = Profile.OPEN) -> Message:
@@ -85,19 +109,19 @@ def decode(data: bytes, profile: Profile = Profile.OPEN) -> Message:
     except UnicodeDecodeError:
         raise DecodeError("DATAGRAM", "bytes that are not ASCII; free text is percent-encoded") from None
     name, colon, payload = text.partition(":")
-    if not colon or not _is_type(name):
-        kinds.refuse("a message", text)
-    shape = SHAPES.get(name)
-    if shape is None:
+    found = _READERS.get(name) if colon else None
+    if found is None:
+        if not colon or not _is_type(name):
+            kinds.refuse("a message", text)
         return Unknown(name)
+    message, readers, is_signed = found
     parts = payload.split(";")
-    signature = kinds.SIGNATURE.read(parts.pop()) if shape.is_signed or profile is Profile.SIGNED else ""
-    if shape.message is DiscoverResponse:
+    signature = kinds.SIGNATURE.read(parts.pop()) if is_signed or profile is Profile.SIGNED else ""
+    if message is DiscoverResponse:
         return _read_response(parts, signature)
-    if len(parts) != len(shape.fields) + 1:
+    if len(parts) != len(readers):
         raise DecodeError("DATAGRAM", f"{name} with a wrong number of fields")
-    values = [field.read(part) for field, part in zip(shape.fields, parts, strict=False)]
-    return shape.message(*values, kinds.TIMESTAMP.read(parts[-1]), signature)
+    return message(*[read(part) for read, part in zip(readers, parts, strict=True)], signature)
 
 
 def _is_type(name: str) -> bool:
@@ -130,18 +154,18 @@ def encode_signed(message: Message, sign: Callable[[bytes], str], profile: Profi
     Raises:
         ValidationError: as :func:`encode`.
     """
-    name = _TYPES.get(type(message))
-    if name is None:
+    found = _WRITERS.get(type(message))
+    if found is None:
         raise ValidationError("DATAGRAM_FIELD", f"nothing to be sent: {type(message).__name__}")
-    shape = SHAPES[name]
-    data = f"{name}:{';'.join(_written(message, shape))}".encode("ascii")
-    if shape.is_signed or profile is Profile.SIGNED:
+    name, fields, is_signed = found
+    data = (name + ";".join(_written(message, fields))).encode("ascii")
+    if is_signed or profile is Profile.SIGNED:
         signature = sign(data)
         if not kinds.is_signature(signature):
             raise ValidationError("DATAGRAM_FIELD", f"not a signature: {ascii(signature)[:80]}")
         data += b";" + signature.encode("ascii")
     if len(data) > limits.DATAGRAM_BYTES:
-        raise ValidationError("DATAGRAM_SIZE", f"{name} would be a datagram of {len(data)} bytes")
+        raise ValidationError("DATAGRAM_SIZE", f"{name[:-1]} would be a datagram of {len(data)} bytes")
     return data
 
 
@@ -186,25 +210,20 @@ def encode_responses(
     ]
 
 
-def _written(message: Any, shape: Shape) -> list[str]:
+def _written(message: Any, fields: tuple[_Writer, ...]) -> list[str]:
     """Return the texts of a message's fields, each of which reads back as its value or is not written at all."""
-    values = astuple(message)
-    pairs = list(zip(shape.fields, values, strict=False))
-    if isinstance(message, DiscoverResponse):
-        pairs += [(kinds.RECORD, record) for record in message.skills]
-    pairs.append((kinds.TIMESTAMP, message.timestamp))
     try:
-        texts = [_write(field, value) for field, value in pairs]
+        texts = [_write(get(message), write, read) for get, write, read in fields]
+        if isinstance(message, DiscoverResponse):
+            texts[1:1] = [_write(one, kinds.RECORD.write, kinds.RECORD.read) for one in message.skills] or [""]
     except DecodeError as error:
         raise ValidationError("DATAGRAM_FIELD", error.message) from None
-    if isinstance(message, DiscoverResponse) and not message.skills:
-        texts.insert(1, "")
     return texts
 
 
-def _write(field: Field, value: Any) -> str:
-    text: str = value if field.write is None else field.write(value)
-    back = field.read(text)
+def _write(value: Any, write: Callable[[Any], str] | None, read: Callable[[str], Any]) -> str:
+    text: str = value if write is None else write(value)
+    back = read(text)
     if back is not value and back != value:
         raise ValidationError("DATAGRAM_FIELD", f"written as something else: {ascii(value)[:80]}")
     return text

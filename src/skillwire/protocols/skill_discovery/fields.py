@@ -44,18 +44,18 @@ if TYPE_CHECKING:
 E = TypeVar("E", bound=StrEnum)
 
 NONCE_BYTES: Final = 32
-_IDENTIFIER: Final = re.compile(r"[A-Za-z0-9._-]+", re.ASCII)
+_IDENTIFIER: Final = re.compile(rf"[A-Za-z0-9._-]{{1,{int(limits.LAN_IDENTIFIER_LENGTH)}}}", re.ASCII).fullmatch
 _LABEL: Final = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 #: A name's last label begins with a letter: what looks like an address in another notation is none, and no name.
 _HOST_NAME: Final = re.compile(rf"(?:{_LABEL}\.)*[A-Za-z](?:[A-Za-z0-9-]{{0,61}}[A-Za-z0-9])?", re.ASCII)
 _PORT: Final = re.compile(r"[1-9][0-9]{0,4}", re.ASCII)
 _MAX_PORT: Final = 65535
 #: Until the year 5138; longer numbers are no time.
-_TIMESTAMP: Final = re.compile(r"0|[1-9][0-9]{0,13}", re.ASCII)
+_TIMESTAMP: Final = re.compile(r"0|[1-9][0-9]{0,13}", re.ASCII).fullmatch
 #: Base64, or hexadecimal for HMAC; and dots, since the text's own examples end in an ellipsis. Verifying judges.
-_SIGNATURE: Final = re.compile(r"[A-Za-z0-9+/.]{1,120}={0,2}", re.ASCII)
-_TEXT: Final = re.compile(r"(?:[ -$&-:<-~]|%[0-9A-Fa-f]{2})*", re.ASCII)
-_PLAIN: Final = re.compile(r"[ -$&-:<-{}~]*", re.ASCII)
+_SIGNATURE: Final = re.compile(r"[A-Za-z0-9+/.]{1,120}={0,2}", re.ASCII).fullmatch
+_TEXT: Final = re.compile(r"(?:[ -$&-:<-~]|%[0-9A-Fa-f]{2})*", re.ASCII).fullmatch
+_PLAIN: Final = re.compile(r"[ -$&-:<-{}~]*", re.ASCII).fullmatch
 _SAFE: Final = " !\"#$&'()*+,/:=?@[]^`{}<>\\"
 _RECORD_PARTS: Final = 5
 #: Where no skill can be, or where none may be asked for on a stranger's word.
@@ -80,11 +80,17 @@ def refuse(what: str, text: str) -> NoReturn:
 
 def read_identifier(text: str) -> str:
     """Return an identifier as it is."""
-    if len(text) > limits.LAN_IDENTIFIER_LENGTH or not _IDENTIFIER.fullmatch(text):
+    if _IDENTIFIER(text) is None:
         refuse("an identifier", text)
     return text
 
 
+#: What many say alike is read once: versions, endpoints, and the lists of capabilities and scenes. It is bounded, so
+#: strangers who say something else each time only have everything read.
+_once: Final = lru_cache(maxsize=1024)
+
+
+@_once
 def read_identifiers(text: str) -> tuple[str, ...]:
     """Return identifiers that are separated by commas; none when there is no text."""
     if not text:
@@ -95,7 +101,7 @@ def read_identifiers(text: str) -> tuple[str, ...]:
     return tuple([read_identifier(name) for name in names])
 
 
-@lru_cache(maxsize=4096)
+@_once
 def read_endpoint(text: str) -> Endpoint:
     """Return an endpoint; ``[`` and ``]`` stand around an IPv6 address. Spec: SDP §2.1; specs §3."""
     host, colon, port = text.rpartition(":")
@@ -125,6 +131,7 @@ def _reachable(host: str) -> str:
     return host
 
 
+@_once
 def _read_version(text: str) -> str:
     if not is_version(text):
         refuse("a version", text)
@@ -132,25 +139,25 @@ def _read_version(text: str) -> str:
 
 
 def _read_timestamp(text: str) -> int:
-    if not _TIMESTAMP.fullmatch(text):
+    if _TIMESTAMP(text) is None:
         refuse("a timestamp", text)
     return int(text)
 
 
 def is_signature(text: str) -> bool:
     """Whether a text has the form of a signature."""
-    return _SIGNATURE.fullmatch(text) is not None
+    return _SIGNATURE(text) is not None
 
 
 def _read_signature(text: str) -> str:
-    if not is_signature(text):
+    if _SIGNATURE(text) is None:
         refuse("a signature", text)
     return text
 
 
 def _read_text(text: str) -> str:
     """Return free text. It may hold hidden characters: whoever shows it neutralises it."""
-    if not _TEXT.fullmatch(text):
+    if _TEXT(text) is None:
         refuse("percent-encoded text", text)
     if "%" not in text:
         return text
@@ -162,7 +169,7 @@ def _read_text(text: str) -> str:
 
 def write_text(text: str) -> str:
     """Return free text percent-encoded; ASCII stays readable as far as the format allows."""
-    if _PLAIN.fullmatch(text):
+    if _PLAIN(text) is not None:
         return text
     try:
         return quote(text, safe=_SAFE)

@@ -135,5 +135,5 @@ def test_what_is_too_large_for_a_datagram_is_never_held(lan):
     large = beat(lan, 5.0).rpartition(b";")[0] + b";" + b"A" * 1200
     inject(lan, large)
     assert lan.nodes[THERE].gate.stopped["malformed"] == 1
-    held = lan.nodes[THERE].gate.held_beats._held.values()
-    assert all(len(one.data) < 1200 for beats in held for one in beats)
+    held = lan.nodes[THERE].gate.held_beats._skills.values()
+    assert all(len(one.data) < 1200 for skill in held for one in skill.beats)

@@ -127,10 +127,9 @@ class Gate:
 
     def admit(self, data: bytes, source: Peer, now: Moment) -> list[Admitted]:
         """Return what may be acted on now that a datagram came: nothing, it, or what it proved the sender of."""
-        is_read = self._rates.allows(source.host, self._owed(source.host), now.steady)
-        if not is_read and not self._is_asked_for(data, source, now):
+        if not self._is_read(source.host, now) and not self._is_asked_for(data, source, now):
             return self._stop("rate")
-        if self.held_beats is not None and self.held_beats.takes(data, now):
+        if self.held_beats is not None and self.held_beats.takes(data, source, now):
             return []
         self._allowances.came(source, len(data))
         try:
@@ -146,6 +145,16 @@ class Gate:
     def hold(self, admitted: Admitted, now: Moment) -> None:
         """Hold a question whose answer is too large for an address that is not proven, and challenge it."""
         self._challenge(admitted.source, self._challenger.ask(admitted.source, admitted.data, now.steady), now)
+
+    def heard(self, signer: str, source: Peer, now: Moment) -> None:
+        """Take note that an agent has signed something new that came from an address."""
+        self._rates.know(source.host, now.steady)
+        if self._ring.is_there_again(signer, source, now.steady):
+            self._allowances.prove(source, now.steady)
+
+    def _is_read(self, host: str, now: Moment) -> bool:
+        rates = self._rates
+        return not rates.is_empty(host, now.steady) and rates.allows(host, self._owed(host), now.steady)
 
     def _is_asked_for(self, data: bytes, source: Peer, now: Moment) -> bool:
         """Whether a datagram answers a challenge or registration of ours; it is read beside what its host may send."""
@@ -187,11 +196,9 @@ class Gate:
             return self._stop("forged")
         if freshness is Freshness.FRESH:
             self.replay.keep(stream, message.timestamp, data, now.wall)
-            self._rates.know(source.host, now.steady)
-            if self._ring.is_there_again(signer, source, now.steady):
-                self._allowances.prove(source, now.steady)
+            self.heard(signer, source, now)
             if self.held_beats is not None and isinstance(message, m.Heartbeat):
-                self.held_beats.forget((signer, message.skill_id))
+                self.held_beats.clear((signer, message.skill_id))
         standing = judgement.standing_of(signer, getattr(message, "skill_id", None)) or Standing.STRANGER
         is_repeated = freshness is Freshness.REPEATED
         return [Admitted(message, data, source, standing, judgement, is_repeated, is_proven, signer)]

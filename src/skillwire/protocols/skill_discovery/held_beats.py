@@ -4,7 +4,14 @@ A heartbeat that says HEALTHY of a skill that is listed as HEALTHY and is not su
 heard last, and nobody asks for that until silence would come to something. So up to two such beats of a skill are held
 as they came; the third is verified when it comes, and makes them worthless. When silence would come to something before
 that, what is held is verified, the newest first, and counts from when it came. Nothing that is not verified ever
-counts, and whoever fills the places with forged beats only has the next ones verified at once. Spec: SDP §8; specs §3.
+counts, and whoever fills the places with forged beats only has the next ones verified at once.
+
+More than two are of no use. A skill is UNHEALTHY after three missed beats, however many came that nobody verified, so
+one of three has to be verified; otherwise forged beats would keep a dead skill HEALTHY for longer. Nor do registrations
+wait, though most of them say what is listed: each is acknowledged, and may be the first by another key.
+
+What a skill beats is the same each time but for its timestamp and signature. So a beat is known by the bytes before
+those two, and is not read any further until it counts. Spec: SDP §8; specs §3.
 
 Trust: what is held is a stranger's.
 """
@@ -14,31 +21,45 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire import limits
-from skillwire.protocols.skill_discovery.codec import signed_part
 
 if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Callable
 
     from skillwire.model.ledger import Moment
+    from skillwire.protocols.skill_discovery.identity import Judgement
     from skillwire.protocols.skill_discovery.keyring import KeyRing
     from skillwire.protocols.skill_discovery.listing import Key
     from skillwire.protocols.skill_discovery.replay import ReplayGuard
+    from skillwire.wire.node import Peer
 
 _TYPE: Final = b"SKILL_HEARTBEAT:"
-_PARTS: Final = 5
-_STATUS: Final = b"HEALTHY"
+#: Between the skill and the timestamp.
+_STATUS: Final = b";HEALTHY;"
 _PLACES: Final = 2
 #: Of a timestamp in milliseconds.
 _DIGITS: Final = 14
 
 
 class _Beat(NamedTuple):
-    """A beat, its timestamp, and when it came."""
+    """A beat, its timestamp, and when and where from it came."""
 
     data: bytes
     timestamp: int
     came: Moment
+    source: Peer
+
+
+class _Skill:
+    """A skill that beats: its key, the stream of its beats, the bytes with which they begin, and those that wait."""
+
+    __slots__ = ("beats", "head", "key", "stream")
+
+    def __init__(self, key: Key, head: bytes) -> None:
+        self.key = key
+        self.head = head
+        self.stream = "Heartbeat", *key
+        self.beats: list[_Beat] = []
 
 
 class HeldBeats:
@@ -46,7 +67,7 @@ class HeldBeats:
 
     Args:
         is_well: whether a skill is listed, HEALTHY, and not suspected.
-        on_alive: is told the skill, the timestamp, and the steady time at which a good beat came.
+        on_alive: is told the skill, the timestamp, where a good beat came from, and when.
         ring: whose key is whose.
         replay: the newest timestamp of each stream.
         window: seconds that a timestamp may differ from our clock.
@@ -56,7 +77,7 @@ class HeldBeats:
     def __init__(
         self,
         is_well: Callable[[Key], bool],
-        on_alive: Callable[[Key, int, float], object],
+        on_alive: Callable[[Key, int, Peer, Moment], object],
         *,
         ring: KeyRing,
         replay: ReplayGuard,
@@ -69,57 +90,96 @@ class HeldBeats:
         self._replay = replay
         self._window_ms = window * 1000
         self._stopped = stopped
-        self._held: dict[Key, list[_Beat]] = {}
+        self._skills: dict[Key, _Skill] = {}
+        self._heads: dict[bytes, _Skill] = {}
 
-    def takes(self, data: bytes, now: Moment) -> bool:
-        """Whether a datagram is a beat that is held; False for what is to be looked at now."""
-        if not data.startswith(_TYPE) or len(data) > limits.DATAGRAM_BYTES or (read := _read(data)) is None:
+    def takes(self, data: bytes, source: Peer, now: Moment) -> bool:
+        """Whether a datagram is a beat that is held or done with; False for what is to be looked at."""
+        read = self._read(data)
+        if read is None:
             return False
-        key, timestamp = read
-        held = self._held.get(key, ())
-        if held and timestamp <= held[-1].timestamp:  # one of them is worth nothing
-            self.settle(key)
+        skill, timestamp = read
+        beats = skill.beats
+        if beats and timestamp <= beats[-1].timestamp:  # one of them is worth nothing
+            self.settle(skill.key)
             return False
-        can_wait = (
-            len(held) < _PLACES
-            and self._is_well(key)
-            and timestamp > self._replay.newest_of(("Heartbeat", *key))
-            and abs(timestamp - now.wall * 1000) <= self._window_ms
-            and self._ring.judgement_of(key[0], now.wall) is not None
-        )
-        if can_wait:
-            self._held.setdefault(key, []).append(_Beat(data, timestamp, now))
-        return can_wait
+        is_new = bool(beats) or timestamp > self._replay.newest_of(skill.stream)
+        if not is_new or not self._is_well(skill.key) or abs(timestamp - now.wall * 1000) > self._window_ms:
+            return False
+        judgement = self._judgement_of(skill.key, now)
+        if judgement is None:
+            return False
+        beat = _Beat(data, timestamp, now, source)
+        if len(beats) < _PLACES:
+            beats.append(beat)
+        else:
+            self._verify(skill, beat, judgement)
+        return True
 
     def holds(self, key: Key) -> bool:
         """Whether a beat of a skill waits."""
-        return key in self._held
+        skill = self._skills.get(key)
+        return skill is not None and bool(skill.beats)
 
     def newest(self, key: Key) -> float:
         """Return when the last beat came that waits, by the steady clock."""
-        return self._held[key][-1].came.steady
+        return self._skills[key].beats[-1].came.steady
 
     def settle(self, key: Key) -> None:
         """Verify what is held of a skill until one is good; nothing of it is held any more."""
-        for beat in reversed(self._held.pop(key, ())):
-            stream = "Heartbeat", *key
-            judgement = self._ring.judgement_of(key[0], beat.came.wall)
-            if judgement is None or beat.timestamp <= self._replay.newest_of(stream):
-                continue
-            if judgement.key.verifies(signed_part(beat.data), beat.data.rpartition(b";")[2].decode("ascii", "replace")):
-                self._replay.keep(stream, beat.timestamp, beat.data, beat.came.wall)
-                self._on_alive(key, beat.timestamp, beat.came.steady)
+        if (skill := self._skills.get(key)) is None:
+            return
+        beats, skill.beats = skill.beats, []
+        for beat in reversed(beats):
+            judgement = self._judgement_of(key, beat.came)
+            if judgement is not None and self._verify(skill, beat, judgement):
                 return
-            self._stopped["forged"] += 1
+
+    def clear(self, key: Key) -> None:
+        """Hold nothing of a skill any more, since something newer is good."""
+        if (skill := self._skills.get(key)) is not None:
+            skill.beats.clear()
 
     def forget(self, key: Key) -> None:
-        """Hold nothing of a skill any more."""
-        self._held.pop(key, None)
+        """Forget a skill that is not listed any more."""
+        if (skill := self._skills.pop(key, None)) is not None:
+            del self._heads[skill.head]
 
+    def _read(self, data: bytes) -> tuple[_Skill, int] | None:
+        """Return the skill and the timestamp of a beat that says HEALTHY; None for what is no such beat."""
+        if not data.startswith(_TYPE) or len(data) > limits.DATAGRAM_BYTES:
+            return None
+        head, _, rest = data.partition(_STATUS)
+        digits = rest.partition(b";")[0]
+        if not digits.isdigit() or len(digits) > _DIGITS or digits.startswith(b"0"):
+            return None
+        skill = self._heads.get(head) or self._meet(head)
+        return None if skill is None else (skill, int(digits))
 
-def _read(data: bytes) -> tuple[Key, int] | None:
-    """Return the skill and the timestamp of a beat that says HEALTHY; None for any other datagram."""
-    parts = data[len(_TYPE) :].split(b";")
-    if len(parts) != _PARTS or parts[2] != _STATUS or not parts[3].isdigit() or len(parts[3]) > _DIGITS:
-        return None
-    return (parts[0].decode("ascii", "replace"), parts[1].decode("ascii", "replace")), int(parts[3])
+    def _meet(self, head: bytes) -> _Skill | None:
+        """Return the skill whose beats begin like this; None unless it is well."""
+        agent_id, _, skill_id = head[len(_TYPE) :].partition(b";")
+        key = agent_id.decode("ascii", "replace"), skill_id.decode("ascii", "replace")
+        if not self._is_well(key):
+            return None
+        skill = self._skills[key] = self._heads[head] = _Skill(key, head)
+        return skill
+
+    def _judgement_of(self, key: Key, now: Moment) -> Judgement | None:
+        """Return what is known of the key that speaks for a skill; None when none does."""
+        judgement = self._ring.judgement_of(key[0], now.wall)
+        return None if judgement is None or judgement.standing_of(*key) is None else judgement
+
+    def _verify(self, skill: _Skill, beat: _Beat, judgement: Judgement) -> bool:
+        """Whether a beat is good; if so it counts from when it came, and what waits is worth nothing more."""
+        data, timestamp, came, source = beat
+        if timestamp <= self._replay.newest_of(skill.stream):
+            return False
+        signed, _, signature = data.rpartition(b";")
+        if not judgement.key.verifies(signed, signature.decode("ascii", "replace")):
+            self._stopped["forged"] += 1
+            return False
+        skill.beats.clear()
+        self._replay.keep(skill.stream, timestamp, data, came.wall)
+        self._on_alive(skill.key, timestamp, source, came)
+        return True

@@ -105,14 +105,15 @@ class DiscoveryNode:
             on_namesake=self._has_our_name,
         )
         if self._keeps_registry:
-            self.gate.held_beats = self.registry.held_beats = HeldBeats(
+            self.gate.held_beats = beats = HeldBeats(
                 self.registry.is_well,
-                lambda key, stamp, came: self.registry.told(key, m.HealthStatus.HEALTHY, stamp, came),
+                self._alive,
                 ring=self.ring,
                 replay=self.gate.replay,
                 window=settings.window,
                 stopped=self.gate.stopped,
             )
+            self.registry.hold(beats)
         ask, tell = self.gate.witnesses.ask, self._events.append
         self.end_agent = EndAgent(agent_id, self._outbox, settings, ask, tell, listed=self._listed, invite=self._invite)
         asking = *self.end_agent.timers, self.gate.witnesses.timer
@@ -255,6 +256,11 @@ class DiscoveryNode:
         """Let an agent register with us what it offers."""
         ask = m.RegisterAck(agent_id, m.Outcome.INVALID, f"{skill_id} {UNKNOWN_SKILL}", self._outbox.stamp(now))
         self._outbox.send(self._outbox.write(ask), now, peer)
+
+    def _alive(self, key: Key, timestamp: int, source: Peer, came: Moment) -> None:
+        """Take a beat that has waited until it was verified."""
+        self.gate.heard(key[0], source, came)
+        self.mcp_agent.alive(key, timestamp, source, came)
 
     def _hold(self, question: Admitted, now: Moment) -> None:
         self.gate.hold(question, now)

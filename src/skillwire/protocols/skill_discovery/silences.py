@@ -1,0 +1,152 @@
+"""What the silence of the skills comes to that are listed: they are suspected, UNHEALTHY, and forgotten.
+
+One timer runs for each skill. It is set when silence would come to something, and a sign of life does not move it: it
+looks when it is time, and is set anew. So what a thousand skills say costs next to nothing.
+
+Before silence makes a skill UNHEALTHY the beats of it are verified that are held; before it is suspected only when they
+would not refute that, were they good. When more than a share of all skills is silent at once, it is not them: the
+network is suspected, and what would be forgotten is kept and marked *stale*. It is forgotten when it stays silent long
+after the others came back. Spec: SDP §8; specs §3.
+"""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING
+
+from skillwire.protocols.skill_discovery import health as states
+from skillwire.protocols.skill_discovery.health import Silence
+from skillwire.protocols.skill_discovery.listing import Change, What
+from skillwire.protocols.skill_discovery.mass_silence import MassSilence
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from skillwire.protocols.skill_discovery.health import Health
+    from skillwire.protocols.skill_discovery.held_beats import HeldBeats
+    from skillwire.protocols.skill_discovery.listing import Key, Listed
+    from skillwire.protocols.skill_discovery.settings import DiscoverySettings
+
+
+class Silences:
+    """The timers of one registry.
+
+    Args:
+        settings: its figures.
+        skills: what it lists, which is changed here.
+        hints: which of them are hints.
+        on_change: is told every change, after it happened.
+        forget: takes a skill off the list.
+    """
+
+    def __init__(
+        self,
+        settings: DiscoverySettings,
+        skills: dict[Key, Listed],
+        hints: Collection[Key],
+        on_change: Callable[[Change], object],
+        forget: Callable[[Listed], object],
+    ) -> None:
+        self.held: HeldBeats | None = None
+        self._settings = settings
+        self._skills = skills
+        self._hints = hints
+        self._on_change = on_change
+        self._forget = forget
+        self._suspect = settings.suspect_missed * settings.heartbeat_interval
+        self._unhealthy = settings.unhealthy_missed * settings.heartbeat_interval
+        self._due: dict[Key, float] = {}
+        self._timers: list[tuple[float, Key]] = []
+        self._crowds = MassSilence(settings), MassSilence(settings)  # of registrations, and of hints
+
+    def is_network(self, now: float) -> bool:
+        """Whether so many skills fell silent that it is the network."""
+        return self._crowds[False].is_suspected(now)
+
+    def put(self, key: Key, listed: Listed) -> None:
+        """List a skill that gave a sign of life, or is new."""
+        self._skills[key] = listed
+        for crowd in self._crowds:  # it may have been a hint before
+            crowd.discard(key)
+        due = self._next_step(listed)
+        if due < self._due.get(key, due + 1):  # otherwise the timer that runs looks when it is time
+            self._schedule(key, due)
+
+    def drop(self, key: Key) -> None:
+        """Wait no more for a skill that is listed no more."""
+        for crowd in self._crowds:
+            crowd.discard(key)
+        del self._due[key]
+
+    def timer(self) -> float | None:
+        """Return when silence comes to something next, or a little earlier."""
+        return self._timers[0][0] if self._timers else None
+
+    def on_timer(self, now: float) -> None:
+        """Do what silence has come to by now."""
+        timers, dues, skills = self._timers, self._due, self._skills
+        while timers and timers[0][0] <= now:
+            due, key = heappop(timers)
+            known = skills.get(key)
+            if known is None or dues[key] != due:
+                continue
+            if now < (then := self._next_step(known)):  # it spoke since
+                self._schedule(key, then)
+                continue
+            at = max(now - self._leave(known), states.next_step(known.health, self._settings))
+            health, silence = states.silent(known.health, at, self._settings)
+            if silence is not Silence.NOTHING and self.held is not None and self.held.holds(key):
+                self._look_at_beats(known, self.held, now)
+            elif silence is Silence.EXPIRED:
+                self._expire(known, now)
+            else:
+                self._is_silent(known, health, silence)
+
+    def _look_at_beats(self, known: Listed, held: HeldBeats, now: float) -> None:
+        """Have beats verified that are held, unless they would not even be a suspicion, were they good.
+
+        Nobody is listed as HEALTHY by what is not verified for longer than by what is.
+        """
+        key = known.key
+        then = min(held.newest(key) + self._suspect, known.health.heard + self._unhealthy)
+        if now >= then:
+            held.settle(key)
+            then = self._next_step(self._skills[key])
+        self._schedule(key, then)
+
+    def _is_silent(self, known: Listed, health: Health, silence: Silence) -> None:
+        key = known.key
+        self._skills[key] = changed = known._replace(health=health)
+        self._schedule(key, self._next_step(changed))
+        if silence is Silence.MISSED:
+            self._crowds[known.is_hint].add(key)
+            self._on_change(Change(What.STATUS, known, changed))
+        if silence is not Silence.NOTHING:
+            self._on_change(Change(What.SUSPECTED, known, changed))
+
+    def _expire(self, known: Listed, now: float) -> None:
+        """Forget a skill, unless so many of its kind are silent that it is the network."""
+        crowd = self._crowds[known.is_hint]
+        crowd.add(known.key)
+        crowd.judge(len(self._hints) if known.is_hint else len(self._skills) - len(self._hints), now)
+        is_network = crowd.is_suspected(now) or self.is_network(now)
+        if is_network and now - known.health.heard < self._settings.stale:
+            stale = known._replace(health=known.health._replace(is_stale=True))
+            self._skills[known.key] = stale
+            self._schedule(known.key, now + self._settings.eviction)
+            if not known.health.is_stale:
+                self._on_change(Change(What.STALE, known, stale))
+        else:
+            self._forget(known)
+
+    def _leave(self, known: Listed) -> float:
+        """Return the seconds that a skill may be silent beyond what beats are owed: a hint owes none."""
+        return self._settings.hint_interval - self._suspect if known.is_hint else 0.0
+
+    def _next_step(self, listed: Listed) -> float:
+        due = states.next_step(listed.health, self._settings)
+        return due + self._leave(listed) if listed.is_hint else due
+
+    def _schedule(self, key: Key, due: float) -> None:
+        self._due[key] = due
+        heappush(self._timers, (due, key))

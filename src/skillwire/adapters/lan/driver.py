@@ -12,6 +12,7 @@ arguments ``sent`` or ``heard``, the peer (None for the group), and the datagram
 from __future__ import annotations
 
 import logging
+import math
 from typing import TYPE_CHECKING, Final
 
 from skillwire.adapters.clock import moment
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from skillwire.wire.node import Datagram
 
 #: Seconds in which what comes is one wake of the loop: a thousand skills have hundreds of beats and timers a second.
-#: Whatever comes after a quiet moment is taken at once, and so is every answer.
+#: Whatever comes after a quiet moment is taken at once, and so is every answer. What is due is done with what comes.
 _GRAIN: Final = 0.05
 _DATAGRAMS: Final = logging.getLogger("skillwire.lan.datagrams")
 
@@ -55,7 +56,8 @@ class Driver:
         self._loop = loop
         self._on_events = on_events
         self._timer: asyncio.TimerHandle | None = None
-        self._due = 0.0
+        self._due = math.inf  # for the node
+        self._wakes = 0.0  # which is when the timer fires
         self._fired = 0.0
         self._pause: asyncio.TimerHandle | None = None
         self._has_ended = False
@@ -78,6 +80,7 @@ class Driver:
         if self._pause is not None:
             self._pause.cancel()
             self._pause = None
+            self._arm(moment())
 
     def end(self) -> None:
         """Stop for good, whatever the node is told yet."""
@@ -114,16 +117,17 @@ class Driver:
 
     def _hear_more(self, sock: socket.socket) -> None:
         """Read what came in the pause; another one follows while anything comes."""
-        self._pause = None
         count = 0
         try:
             count = self._read(sock)
         finally:  # an error is reported by the loop, and the next datagram is read all the same
+            self._pause = None
             if self.sockets is not None and sock is self.sockets.group:
                 if 0 < count < BATCH:
                     self._pause = self._loop.call_later(_GRAIN, self._hear_more, sock)
                 else:
                     self._loop.add_reader(sock, self._hear, sock)
+                    self._arm(moment())
 
     def _read(self, sock: socket.socket) -> int:
         """Have the node take what is there; return how many datagrams that were."""
@@ -148,19 +152,27 @@ class Driver:
     def _take_up(self, now: Moment) -> None:
         """Do what is due after something came."""
         try:
-            if self._timer is not None and self._due <= now.steady:
+            if self._due <= now.steady:
                 self.node.on_timer(now)
         finally:
             self.tend(now)
 
     def _arm(self, now: Moment) -> None:
+        """Have the node told the time: when the pause is over that there is, else by a timer.
+
+        A timer that fires too early looks when it is time.
+        """
         due = self.node.timer()
-        if due is None or self._has_ended or (self._timer is not None and self._due <= due):
-            return  # a timer that fires too early looks when it is time
+        self._due = math.inf if due is None else due
+        if due is None or self._has_ended or self._pause is not None:
+            return
+        wakes = max(due, self._fired + _GRAIN)
         if self._timer is not None:
+            if self._wakes <= wakes:
+                return
             self._timer.cancel()
-        self._due = due
-        self._timer = self._loop.call_later(max(due, self._fired + _GRAIN) - now.steady, self._fire)
+        self._wakes = wakes
+        self._timer = self._loop.call_later(wakes - now.steady, self._fire)
 
     def _fire(self) -> None:
         self._timer = None

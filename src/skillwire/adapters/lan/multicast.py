@@ -100,18 +100,15 @@ class LinkSockets:
 
     def read(self, sock: socket.socket) -> Iterator[tuple[bytes, Peer]]:
         """Yield what has arrived, as many datagrams as are read at once."""
-        for _ in range(BATCH):
-            try:
-                data, source = sock.recvfrom(_READ)
-            except (BlockingIOError, InterruptedError):
-                return
-            except OSError as error:  # also what a router said of something that we sent
-                self._failed("receive", error)
-                return
-            if self._family == socket.AF_INET:
-                yield data, Peer(source[0], source[1])
-            else:
-                yield data, Peer(plain_host(source[0], source[3]), source[1])
+        receive, is_ipv4 = sock.recvfrom, self._family == socket.AF_INET
+        try:
+            for _ in range(BATCH):
+                data, source = receive(_READ)
+                yield data, Peer(*source) if is_ipv4 else Peer(plain_host(source[0], source[3]), source[1])
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError as error:  # also what a router said of something that we sent
+            self._failed("receive", error)
 
     def close(self) -> None:
         """Close both."""

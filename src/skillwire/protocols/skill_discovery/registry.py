@@ -249,12 +249,15 @@ class Registry:
 
     def timer(self) -> float | None:
         """Return when something is due next, or a little earlier."""
-        silence, goodbye = self._silences.timer(), self._goodbyes.timer()
-        return silence if goodbye is None or (silence is not None and silence <= goodbye) else goodbye
+        beats = self._held.timer() if self._held is not None else None
+        dues = [due for due in (self._silences.timer(), self._goodbyes.timer(), beats) if due is not None]
+        return min(dues, default=None)
 
     def on_timer(self, now: float) -> None:
         """Do what silence has come to by now."""
         self._goodbyes.forget(now)
+        if self._held is not None:
+            self._held.on_timer(now)
         self._silences.on_timer(now)
 
     def _add(self, listed: Listed) -> None:

@@ -242,8 +242,8 @@ def test_what_is_remembered_has_a_bound(monkeypatch):
     assert guard.judge(("Register", "a", "29"), AT + 29, b"x", EPOCH) is Freshness.REPEATED
     guard.keep(("Register", "a", "late"), AT + 120_000, b"x", EPOCH + 120)
     monkeypatch.setattr(limits, "LAN_SOURCES", 10)
-    rates = Rates(DiscoverySettings())
-    assert all(rates.allows(f"10.0.0.{number}", 0, 0.0) for number in range(30))
+    rates = Rates(DiscoverySettings(), lambda _: 0)
+    assert all(rates.allows(f"10.0.0.{number}", 0.0) for number in range(30))
     assert len(rates._buckets) <= 10
 
 

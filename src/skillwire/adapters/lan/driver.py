@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 #: Seconds in which what comes is one wake of the loop: a thousand skills have hundreds of beats and timers a second.
 #: Whatever comes after a quiet moment is taken at once, and so is every answer. What is due is done with what comes.
 _GRAIN: Final = 0.05
+#: The same as long as nothing comes of it: beats say what is known. A skill is to be listed 0.15 s after it is there.
+_LULL: Final = 0.1
 _DATAGRAMS: Final = logging.getLogger("skillwire.lan.datagrams")
 
 
@@ -60,6 +62,7 @@ class Driver:
         self._wakes = 0.0  # which is when the timer fires
         self._fired = 0.0
         self._pause: asyncio.TimerHandle | None = None
+        self._is_lull = False
         self._has_ended = False
 
     def open(self, sockets: LinkSockets) -> None:
@@ -93,10 +96,14 @@ class Driver:
     def tend(self, now: Moment | None = None) -> None:
         """Take up what the node wants, after something was done with it."""
         now = now or moment()
+        self._is_lull = False
         try:
-            self._send(self.node.datagrams_to_send(now))
-            if events := self.node.events(now):
+            sends = self.node.datagrams_to_send(now)
+            self._send(sends)
+            events = self.node.events(now)
+            if events:
                 self._on_events(events)
+            self._is_lull = not sends and not events
         finally:
             self._arm(now)
 
@@ -124,7 +131,8 @@ class Driver:
             self._pause = None
             if self.sockets is not None and sock is self.sockets.group:
                 if 0 < count < BATCH:
-                    self._pause = self._loop.call_later(_GRAIN, self._hear_more, sock)
+                    pause = _LULL if self._is_lull else _GRAIN
+                    self._pause = self._loop.call_later(pause, self._hear_more, sock)
                 else:
                     self._loop.add_reader(sock, self._hear, sock)
                     self._arm(moment())

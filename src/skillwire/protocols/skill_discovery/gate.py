@@ -113,21 +113,20 @@ class Gate:
         self._agent_id = agent_id
         self._profile = profile
         self._ring = ring
-        self._owed = owed
         self._challenge = challenge
         self._challenger = Challenger(random, settings.challenge)
         self._allowances = allowances
         self.witnesses = Witnesses(random, challenge)
-        self._rates = Rates(settings)
+        self._rates = Rates(settings, owed)
         self._awaited = awaited
         self._on_namesake = on_namesake
         self._namesakes: set[str] = set()  # hosts that have proven to have our name, our own among them
-        self._answer_rates = Rates(settings)  # of what we asked for, from hosts that send too much else
+        self._answer_rates = Rates(settings, awaited)  # of what we asked for, from hosts that send too much else
         self.held_beats: HeldBeats | None = None
 
     def admit(self, data: bytes, source: Peer, now: Moment) -> list[Admitted]:
         """Return what may be acted on now that a datagram came: nothing, it, or what it proved the sender of."""
-        if not self._is_read(source.host, now) and not self._is_asked_for(data, source, now):
+        if not self._rates.allows(source.host, now.steady) and not self._is_asked_for(data, source, now):
             return self._stop("rate")
         if self.held_beats is not None and self.held_beats.takes(data, source, now):
             return []
@@ -152,19 +151,13 @@ class Gate:
         if self._ring.is_there_again(signer, source, now.steady):
             self._allowances.prove(source, now.steady)
 
-    def _is_read(self, host: str, now: Moment) -> bool:
-        rates = self._rates
-        return not rates.is_empty(host, now.steady) and rates.allows(host, self._owed(host), now.steady)
-
     def _is_asked_for(self, data: bytes, source: Peer, now: Moment) -> bool:
         """Whether a datagram answers a challenge or registration of ours; it is read beside what its host may send."""
-        owed = 0
         if data.startswith(_ACKS):
-            owed = self._awaited(source.host)
-            is_asked_for = owed > 0
+            is_asked_for = self._awaited(source.host) > 0
         else:
             is_asked_for = data.startswith(_PROOF) and self._challenger.awaits(source, now.steady)
-        return is_asked_for and self._answer_rates.allows(source.host, owed, now.steady)
+        return is_asked_for and self._answer_rates.allows(source.host, now.steady)
 
     def _stop(self, reason: str) -> list[Admitted]:
         self.stopped[reason] += 1

@@ -51,7 +51,7 @@ class Places:
 
     def of_host(self, host: str) -> int:
         """Return how many places were taken from a host."""
-        return self._per_host[host]
+        return self._per_host.get(host, 0)
 
     def is_full(self) -> bool:
         """Whether all places are taken."""

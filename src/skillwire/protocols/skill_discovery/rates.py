@@ -5,9 +5,9 @@ that has shown a key that signs is about to register, or to answer what we asked
 owed a thousand more, as many as one agent may have; so whoever starts to listen beside an agent with very many skills
 reads its beats and its registrations both. When there are more hosts than are remembered, whoever came first goes.
 
-A flood is what this is for, so a host whose bucket is empty is remembered with the time at which there will be
-something in it again, and until then a look at that is all that its datagrams cost. Spec: specs §3; issue "20
-datagrams a second per source".
+A flood is what this is for, and what comes at once is read at one time. So a bucket is filled once for all that a host
+sends in that time, and each datagram more costs a look at the bucket. Spec: specs §3; issue "20 datagrams a second per
+source".
 """
 
 from __future__ import annotations
@@ -17,54 +17,68 @@ from typing import TYPE_CHECKING
 from skillwire import limits
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from skillwire.protocols.skill_discovery.settings import DiscoverySettings
 
 
-class Rates:
-    """The buckets of all sources."""
+class _Bucket:
+    """How many datagrams of a host may be read yet, as of when; whether that is to be looked at again."""
 
-    def __init__(self, settings: DiscoverySettings) -> None:
+    __slots__ = ("has_changed", "left", "since")
+
+    def __init__(self, left: float, since: float) -> None:
+        self.left = left
+        self.since = since
+        self.has_changed = False
+
+
+class Rates:
+    """The buckets of all sources.
+
+    Args:
+        settings: figures.
+        owed: how many skills a host owes heartbeats for.
+    """
+
+    def __init__(self, settings: DiscoverySettings, owed: Callable[[str], int]) -> None:
         self._rate = settings.rate
         self._burst = settings.burst
         self._beat = 2 / settings.heartbeat_interval
         self._proof = settings.proof
+        self._owed = owed
         self._known: dict[str, float] = {}
-        self._buckets: dict[str, tuple[float, float]] = {}
-        self._empty: dict[str, float] = {}  # until when
+        self._buckets: dict[str, _Bucket] = {}
 
-    def is_empty(self, host: str, now: float) -> bool:
-        """Whether it is known already that no more of ``host`` is read for the moment."""
-        return self._empty.get(host, now) > now
-
-    def allows(self, host: str, owed: int, now: float) -> bool:
-        """Whether one more datagram of ``host`` is read, which owes heartbeats for so many skills."""
-        if self._known.get(host, now) > now:
-            owed += limits.LAN_SKILLS_PER_AGENT
-        most = self._burst + owed * self._beat
-        rate = self._rate + owed * self._beat
+    def allows(self, host: str, now: float) -> bool:
+        """Whether one more datagram of ``host`` is read."""
         bucket = self._buckets.get(host)
-        if bucket is None:
-            self._make_room()
-            left = most
-        else:
-            left = min(most, bucket[0] + (now - bucket[1]) * rate)
-        if left < 1:
-            self._buckets[host] = left, now
-            self._empty[host] = now + (1 - left) / rate
+        if bucket is None or bucket.since != now or bucket.has_changed:
+            bucket = self._fill(bucket, host, now)
+        if bucket.left < 1:
             return False
-        self._buckets[host] = left - 1, now
+        bucket.left -= 1
         return True
 
     def know(self, host: str, now: float) -> None:
         """Take note that somebody at a host has shown a key that signs what came from there."""
-        self._known.pop(host, None)
+        is_new = self._known.pop(host, now) <= now
         self._known[host] = now + self._proof
-        self._empty.pop(host, None)
         if len(self._known) > limits.LAN_SOURCES:
             del self._known[next(iter(self._known))]
+        if is_new and (bucket := self._buckets.get(host)) is not None:
+            bucket.has_changed = True
 
-    def _make_room(self) -> None:
-        if len(self._buckets) >= limits.LAN_SOURCES:
-            oldest = next(iter(self._buckets))
-            del self._buckets[oldest]
-            self._empty.pop(oldest, None)
+    def _fill(self, bucket: _Bucket | None, host: str, now: float) -> _Bucket:
+        owed = self._owed(host)
+        if self._known.get(host, now) > now:
+            owed += limits.LAN_SKILLS_PER_AGENT
+        most = self._burst + owed * self._beat
+        if bucket is None:
+            if len(self._buckets) >= limits.LAN_SOURCES:
+                del self._buckets[next(iter(self._buckets))]
+            bucket = self._buckets[host] = _Bucket(most, now)
+        bucket.left = min(most, bucket.left + (now - bucket.since) * (self._rate + owed * self._beat))
+        bucket.since = now
+        bucket.has_changed = False
+        return bucket

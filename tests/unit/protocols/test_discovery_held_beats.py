@@ -137,3 +137,72 @@ def test_what_is_too_large_for_a_datagram_is_never_held(lan):
     assert lan.nodes[THERE].gate.stopped["malformed"] == 1
     held = lan.nodes[THERE].gate.held_beats._skills.values()
     assert all(len(one.data) < 1200 for skill in held for one in skill.beats)
+
+
+def held(lan):
+    """Return how many beats of the skill wait."""
+    skill = lan.nodes[THERE].gate.held_beats._skills.get(KEY)
+    return 0 if skill is None else len(skill.beats)
+
+
+@pytest.mark.spec("SDP-heartbeat-held")
+def test_three_beats_wait_at_most_and_the_newest_counts_from_when_it_came(lan):
+    lan.crash(HERE)
+    lan.run(1)
+    lan.nodes[THERE].gate.held_beats.settle(KEY)
+    before = lan.authority.key.verified
+
+    for number in range(3):
+        assert held(lan) == number
+        inject(lan, beat(lan))
+        lan.run(0.2)
+        came = lan.moment(THERE).steady - 0.2
+    assert lan.authority.key.verified == before
+
+    lan.run(0.3)
+    assert (held(lan), lan.authority.key.verified) == (0, before + 1)
+    assert came - 0.01 <= lan.nodes[THERE].registry.get(KEY).health.heard <= came + 0.1
+
+
+@pytest.mark.spec("SDP-heartbeat-held")
+@pytest.mark.spec("SDP-hostile")
+def test_of_many_forged_beats_no_more_wait_and_good_ones_count(lan):
+    lan.crash(HERE)
+    lan.run(1)
+    inject(lan, beat(lan))
+    came = lan.moment(THERE).steady
+    for number in range(30):
+        inject(lan, beat(lan, 1 + number / 100, signature="QUJD"))
+        assert held(lan) <= 3
+    assert came - 0.01 <= lan.heard(THERE, KEY) <= came + 0.1
+    assert lan.nodes[THERE].gate.stopped["forged"] == 30
+
+
+@pytest.mark.spec("SDP-heartbeat-held")
+def test_a_registration_makes_held_beats_worthless(lan):
+    lan.crash(HERE)
+    lan.run(1)
+    inject(lan, beat(lan))
+    assert held(lan)
+
+    again = m.Register(
+        AGENT,
+        "skill-a",
+        "0.7.0",
+        m.SkillType.TOOL,
+        m.Endpoint(HERE, 8080),
+        ("user-auth",),
+        ("auth",),
+        int((lan.moment(THERE).wall + 1) * 1000),
+    )
+    lan.inject(encode_signed(again, GROUP_KEY.sign), Peer(HERE, 40_000), THERE)
+    assert held(lan) == 0
+
+
+@pytest.mark.spec("SDP-heartbeat-held")
+def test_a_skill_that_is_gone_is_forgotten(lan):
+    assert lan.nodes[THERE].gate.held_beats._skills
+    lan.do(HERE, lambda node, now: node.route_agent.close(m.Reason.SHUTDOWN, now))
+    lan.run(2)
+    beats = lan.nodes[THERE].gate.held_beats
+    assert (beats._skills, beats._heads) == ({}, {})

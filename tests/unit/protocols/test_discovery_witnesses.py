@@ -115,9 +115,7 @@ def test_a_certified_agent_vouches_for_hosts_that_it_is_certified_for():
 def test_whose_certificate_was_revoked_or_names_another_is_nobody():
     identity = certified(f"agent-{AGENT}")
     authority = ChainAuthority(
-        Chain(
-            [root().certificate], [center().certificate], revocations=TakenBackNumbers({serial(identity)})
-        )
+        Chain([root().certificate], [center().certificate], revocations=TakenBackNumbers({serial(identity)}))
     )
     lan = Lan()
     start(lan, AGENT, identity, "skill-a")

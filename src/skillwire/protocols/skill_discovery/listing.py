@@ -87,7 +87,10 @@ class Index:
         key = listed.key
         for index, names in self._parts(listed):
             for name in names:
-                index.setdefault(name, {})[key] = None
+                keys = index.get(name)
+                if keys is None:
+                    keys = index[name] = {}
+                keys[key] = None
 
     def remove(self, listed: Listed) -> None:
         """Forget a skill, as it was indexed."""

@@ -23,14 +23,13 @@ if TYPE_CHECKING:
 
 
 class _Bucket:
-    """How many datagrams of a host may be read yet, as of when; whether that is to be looked at again."""
+    """How many datagrams of a host may be read yet, and as of when."""
 
-    __slots__ = ("has_changed", "left", "since")
+    __slots__ = ("left", "since")
 
     def __init__(self, left: float, since: float) -> None:
         self.left = left
         self.since = since
-        self.has_changed = False
 
 
 class Rates:
@@ -53,7 +52,7 @@ class Rates:
     def allows(self, host: str, now: float) -> bool:
         """Whether one more datagram of ``host`` is read."""
         bucket = self._buckets.get(host)
-        if bucket is None or bucket.since != now or bucket.has_changed:
+        if bucket is None or bucket.since != now:
             bucket = self._fill(bucket, host, now)
         if bucket.left < 1:
             return False
@@ -62,12 +61,10 @@ class Rates:
 
     def know(self, host: str, now: float) -> None:
         """Take note that somebody at a host has shown a key that signs what came from there."""
-        is_new = self._known.pop(host, now) <= now
+        self._known.pop(host, None)
         self._known[host] = now + self._proof
         if len(self._known) > limits.LAN_SOURCES:
             del self._known[next(iter(self._known))]
-        if is_new and (bucket := self._buckets.get(host)) is not None:
-            bucket.has_changed = True
 
     def _fill(self, bucket: _Bucket | None, host: str, now: float) -> _Bucket:
         owed = self._owed(host)
@@ -80,5 +77,4 @@ class Rates:
             bucket = self._buckets[host] = _Bucket(most, now)
         bucket.left = min(most, bucket.left + (now - bucket.since) * (self._rate + owed * self._beat))
         bucket.since = now
-        bucket.has_changed = False
         return bucket

@@ -249,9 +249,11 @@ class Registry:
 
     def timer(self) -> float | None:
         """Return when something is due next, or a little earlier."""
-        beats = self._held.timer() if self._held is not None else None
-        dues = [due for due in (self._silences.timer(), self._goodbyes.timer(), beats) if due is not None]
-        return min(dues, default=None)
+        first = self._silences.timer()
+        for due in (self._goodbyes.timer(), None if self._held is None else self._held.timer()):
+            if due is not None and (first is None or due < first):
+                first = due
+        return first
 
     def on_timer(self, now: float) -> None:
         """Do what silence has come to by now."""

@@ -94,7 +94,44 @@ async def test_a_steady_stream_wakes_the_loop_at_most_twenty_times_a_second(driv
             await asyncio.sleep(0.002)
         await until(lambda: len(node.heard) == 200)
     # A busy machine takes longer, and may wake as often in all that time.
+    assert node.asked <= (time.monotonic() - began) * 10 + 3, "nothing comes of it"
+
+
+async def test_while_something_is_to_be_said_it_wakes_at_most_twenty_times_a_second(driven):
+    node, _, port = driven
+    began = time.monotonic()
+    with sender() as sock:
+        for number in range(200):
+            node.to_send.append(Datagram(b"that", Peer("127.0.0.1", port)))
+            sock.sendto(b"%d" % number, (GROUP, port))
+            await asyncio.sleep(0.002)
+        await until(lambda: len(node.heard) == 200)
     assert node.asked <= (time.monotonic() - began) * 20 + 3
+
+
+async def test_what_is_due_is_done_with_what_comes_and_without_anything_more(driven):
+    node, driver, port = driven
+    with sender() as sock:
+        sock.sendto(b"first", (GROUP, port))
+        await until(lambda: node.heard)
+        for _ in range(2):  # in the pause, and after it
+            node.fired.clear()
+            node.due = moment().steady + 0.01
+            driver.tend()
+            due = node.due
+            await until(lambda: node.fired)
+            assert due <= node.fired[0] < due + PATIENCE
+            await asyncio.sleep(0.2)
+
+
+async def test_what_is_due_is_done_when_the_interface_goes_in_a_pause(driven):
+    node, driver, port = driven
+    with sender() as sock:
+        sock.sendto(b"first", (GROUP, port))
+        await until(lambda: node.heard)
+    node.due = moment().steady + 0.01
+    driver.close()
+    await until(lambda: node.fired)
 
 
 @pytest.fixture

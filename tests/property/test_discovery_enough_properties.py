@@ -1,0 +1,50 @@
+"""Whatever is lost and whoever is there, a search ends within its patience, and before it only with what was wanted."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.support.lan import ASKS, OFFERS, REGISTRY, Lan
+
+from skillwire.protocols.skill_discovery.enough import one_provider
+from skillwire.protocols.skill_discovery.events import Discovered
+from skillwire.protocols.skill_discovery.messages import HealthStatus
+from skillwire.protocols.skill_discovery.node import Role
+from skillwire.protocols.skill_discovery.settings import DiscoverySettings
+
+FIGURES = DiscoverySettings()
+ASKER = "192.168.1.99"
+
+
+@pytest.mark.spec("SDP-enough")
+@given(
+    seed=st.integers(0, 10_000),
+    loss=st.floats(0.0, 0.6),
+    statuses=st.lists(st.sampled_from([one for one in HealthStatus if one != "UNKNOWN"]), max_size=4),
+    patience=st.floats(0.05, 3.0),
+)
+@settings(max_examples=40, deadline=None)
+def test_a_search_for_one_ends_in_time_and_not_without_one(seed, loss, statuses, patience):
+    lan = Lan(seed)
+    for number, status in enumerate(statuses):
+        host = f"192.168.1.{10 + number}"
+        lan.node(host, REGISTRY, OFFERS, ASKS)
+        lan.offer(host, f"skill-{number}")
+        lan.do(host, lambda node, now, name=f"skill-{number}", how=status: node.route_agent.report(name, how, "", now))
+    lan.run(15)
+    lan.loss = loss
+    lan.node(ASKER, Role.OBSERVER, ASKS)
+    began = lan.clock.steady
+    enough = one_provider(FIGURES, use_unverified=False)
+    lan.do(ASKER, lambda node, now: node.end_agent.discover(now, patience=patience, enough=enough))
+    lan.run(patience + 0.01)
+
+    [(ended, _, event)] = [told for told in lan.told if told[1] == ASKER and isinstance(told[2], Discovered)]
+    took = ended - began
+    assert took <= patience + 0.001
+    if took < patience - 0.001:
+        assert took >= FIGURES.quiet
+        assert "HEALTHY" in lan.listed(ASKER).values()
+        told = {found.record.skill_id for found in event.skills}
+        assert took >= FIGURES.unheard or told <= {skill for _, skill in lan.listed(ASKER)}

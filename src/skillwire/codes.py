@@ -959,7 +959,7 @@ CODES: dict[str, CodeInfo] = {
     ),
     "PAGE_REFUSED": CodeInfo(
         "A page of this origin may not have this done",
-        "A page that the operator does not know wanted to call or cancel something, use blobs or speak MCP, as attacks do.",
+        "A page that the operator does not know wanted to call or cancel, to use blobs or to speak MCP, as attacks do.",
         "If the page is yours, list its origin in origins below [rpc] in the server's configuration.",
         exit_code=None,
     ),

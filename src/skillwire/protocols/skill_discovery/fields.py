@@ -54,7 +54,7 @@ _MAX_PORT: Final = 65535
 _TIMESTAMP: Final = re.compile(r"0|[1-9][0-9]{0,13}", re.ASCII).fullmatch
 #: Base64, or hexadecimal for HMAC; and dots, since the text's own examples end in an ellipsis. Verifying judges.
 _SIGNATURE: Final = re.compile(r"[A-Za-z0-9+/.]{1,120}={0,2}", re.ASCII).fullmatch
-_TEXT: Final = re.compile(r"(?:[ -$&-:<-~]|%[0-9A-Fa-f]{2})*", re.ASCII).fullmatch
+_TEXT: Final = re.compile(r"[ -$&-:<-~]*(?:%[0-9A-Fa-f]{2}[ -$&-:<-~]*)*", re.ASCII).fullmatch
 _PLAIN: Final = re.compile(r"[ -$&-:<-{}~]*", re.ASCII).fullmatch
 _SAFE: Final = " !\"#$&'()*+,/:=?@[]^`{}<>\\"
 _RECORD_PARTS: Final = 5

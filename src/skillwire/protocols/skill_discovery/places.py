@@ -67,9 +67,9 @@ class Places:
 
     def has_one(self, agent_id: str, host: str, *, is_verified: bool) -> bool:
         """Whether one more skill of this agent, from this host, may be listed."""
+        is_within = self._per_agent.get(agent_id, 0) < limits.LAN_SKILLS_PER_AGENT
         if not is_verified:
-            return not self.is_full_for(agent_id) and not self.is_full_from(host)
-        is_within = self._per_agent[agent_id] < limits.LAN_SKILLS_PER_AGENT
+            return is_within and not self.is_full() and not self.is_full_from(host)
         return is_within and (not self.is_full() or bool(self._unverified))
 
     def gives_way(self) -> Key | None:

@@ -2,8 +2,9 @@
 
 A host that sends more than is read of it, and bytes that are no message, cost as much as it takes to read them from the
 socket and to see that. Measured is the processor time of the driver on its loop, beside that of reading the same
-datagrams from a socket of the same kind and doing nothing with them. The goal is three times that: at 20,000 datagrams
-a second a registry has most of its core left for everybody else.
+datagrams from a socket of the same kind and doing nothing with them. The goal is three times that for who sends too
+much, so that at 20,000 datagrams a second a registry has most of its core left for everybody else; and five times for
+what is no message, of which few are read of one address.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from skillwire.trust.certificates import Chain
 from skillwire.trust.ecdsa import new_key, self_signed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 ROUNDS: Final = 7
 DATAGRAMS: Final = 20_000
@@ -39,19 +40,19 @@ _HEAP: Final = 200
 _HOST: Final = "127.0.0.1"
 _REGISTRATION: Final = b"SKILL_REGISTER:agent-1;skill-1;0.7.0;tool-skill;127.0.0.1:80;user-auth;auth;%d;QUJD"
 _KINDS: Final = {
-    "of a host that sends too much": (_REGISTRATION, DiscoverySettings()),
-    "that are no message": (b"SKILL_REGISTER:agent-1;skill-1;0.7;%d", DiscoverySettings(rate=1e9, burst=1e9)),
+    "of a host that sends too much": (_REGISTRATION, DiscoverySettings(), 3.0),
+    "that are no message": (b"SKILL_REGISTER:agent-1;skill-1;0.7;%d", DiscoverySettings(rate=1e9, burst=1e9), 5.0),
 }
 
 
 def main(rounds: int = ROUNDS) -> None:
     """Measure and print."""
-    for what, (datagram, figures) in _KINDS.items():
+    for what, (datagram, figures, most) in _KINDS.items():
         ours, bare = [], []
         for _ in range(rounds):
             ours.append(asyncio.run(_dropped(datagram, figures)) / DATAGRAMS * 1e6)
             bare.append(_read(datagram) / DATAGRAMS * 1e6)
-        compare(f"LAN: datagrams {what}", ours, bare, Goal("at most", 3.0), peer="reading them", unit="us")
+        compare(f"LAN: datagrams {what}", ours, bare, Goal("at most", most), peer="reading them", unit="us")
 
 
 async def _dropped(datagram: bytes, figures: DiscoverySettings) -> float:
@@ -74,7 +75,7 @@ async def _dropped(datagram: bytes, figures: DiscoverySettings) -> float:
         taken = 0.0
         for sent in _heaps(datagram, lambda sock, data: sock.sendto(data, here)):
             begin = time.process_time()
-            while driver.received < sent:
+            while driver.received < sent:  # noqa: ASYNC110 - sockets tell nobody
                 await asyncio.sleep(0)
             taken += time.process_time() - begin
         assert sum(node.gate.stopped.values()) > DATAGRAMS * 0.9, node.gate.stopped
@@ -97,7 +98,7 @@ def _read(datagram: bytes) -> float:
         return taken
 
 
-def _heaps(datagram: bytes, send: Callable[[socket.socket, bytes], object]) -> list[int] | object:
+def _heaps(datagram: bytes, send: Callable[[socket.socket, bytes], object]) -> Iterator[int]:
     """Send a heap of datagrams, and say how many were sent by now; again until all are."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         now = int(time.time() * 1000)

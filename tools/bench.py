@@ -39,6 +39,7 @@ QUICK: Final = {
     "descriptors": ["2"],
     "http_clients": ["2"],
     "invocation_post": ["2"],
+    "lan_dropped": ["2"],
     "lan_hostile": ["3"],
     "lan_idle": ["3"],
     "lan_register": ["2"],

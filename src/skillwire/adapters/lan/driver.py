@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 #: Seconds in which what comes is one wake of the loop: a thousand skills have hundreds of beats and timers a second.
 #: Whatever comes after a quiet moment is taken at once, and so is every answer. What is due is done with what comes.
 _GRAIN: Final = 0.05
-#: The same as long as nothing comes of it: beats say what is known. A skill is to be listed 0.15 s after it is there.
+#: The same as long as nothing happens: beats, and most registrations, say what is known. A skill is to be listed 0.15 s
+#: after it is there.
 _LULL: Final = 0.1
 _DATAGRAMS: Final = logging.getLogger("skillwire.lan.datagrams")
 
@@ -98,12 +99,11 @@ class Driver:
         now = now or moment()
         self._is_lull = False
         try:
-            sends = self.node.datagrams_to_send(now)
-            self._send(sends)
+            self._send(self.node.datagrams_to_send(now))
             events = self.node.events(now)
             if events:
                 self._on_events(events)
-            self._is_lull = not sends and not events
+            self._is_lull = not events
         finally:
             self._arm(now)
 

@@ -27,6 +27,7 @@ class Node:
     def __init__(self):
         self.heard: list[tuple[bytes, Peer]] = []
         self.to_send: list[Datagram] = []
+        self.to_tell: list[str] = []
         self.asked = 0
         self.due: float | None = None
         self.fired: list[float] = []
@@ -40,7 +41,8 @@ class Node:
         return sends
 
     def events(self, now):  # noqa: ARG002 - the form of a node
-        return []
+        events, self.to_tell = self.to_tell, []
+        return events
 
     def timer(self):
         return self.due
@@ -85,7 +87,7 @@ async def test_a_burst_is_read_whole_in_few_wakes(driven):
     assert node.asked < 20
 
 
-async def test_a_steady_stream_wakes_the_loop_at_most_twenty_times_a_second(driven):
+async def test_a_steady_stream_wakes_the_loop_at_most_ten_times_a_second(driven):
     node, _, port = driven
     began = time.monotonic()
     with sender() as sock:
@@ -94,15 +96,15 @@ async def test_a_steady_stream_wakes_the_loop_at_most_twenty_times_a_second(driv
             await asyncio.sleep(0.002)
         await until(lambda: len(node.heard) == 200)
     # A busy machine takes longer, and may wake as often in all that time.
-    assert node.asked <= (time.monotonic() - began) * 10 + 3, "nothing comes of it"
+    assert node.asked <= (time.monotonic() - began) * 10 + 3, "nothing happens"
 
 
-async def test_while_something_is_to_be_said_it_wakes_at_most_twenty_times_a_second(driven):
+async def test_while_something_happens_it_wakes_at_most_twenty_times_a_second(driven):
     node, _, port = driven
     began = time.monotonic()
     with sender() as sock:
         for number in range(200):
-            node.to_send.append(Datagram(b"that", Peer("127.0.0.1", port)))
+            node.to_tell.append("something")
             sock.sendto(b"%d" % number, (GROUP, port))
             await asyncio.sleep(0.002)
         await until(lambda: len(node.heard) == 200)

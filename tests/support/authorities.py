@@ -76,4 +76,6 @@ def _entry(one, now):
     if isinstance(one, int):
         return TakenBack(one, now)
     leaf = x509.load_der_x509_certificate(one.certificate)
-    return TakenBack(leaf.serial_number, now, Holder(key_of(leaf).digest, names_of(one.certificate)[0]))
+    key = key_of(leaf)
+    assert key is not None
+    return TakenBack(leaf.serial_number, now, Holder(key.digest, names_of(one.certificate)[0]))

@@ -312,7 +312,7 @@ def test_what_has_happened_is_said_in_a_line():
     assert "reason" not in change_document(change("left", NOW, one))
     for word in ("crowded", "maintenance", "upgrade", "error"):
         told = told_change(change("left", NOW, one)._replace(reason=word), 100)
-        assert word[:4] in "".join(getattr(part, "text", part) for part in told) or word == "crowded"
+        assert word[:4] in "".join(str(getattr(part, "text", part)) for part in told) or word == "crowded"
     about = change("scene", NOW, scene=scene("auth", ("a", "x")))
     assert "".join(lines_of([told_change(about, 80)]))[8:] == "   scene auth: x of a provides it"
     assert "nobody provides it" in "".join(lines_of([told_change(change("scene", NOW, scene=scene("auth")), 80)]))

@@ -7,9 +7,10 @@ import gzip
 import json
 import re
 import time
+from typing import Any
 
 import brotli
-import jsonschema
+import jsonschema_rs
 import pytest
 import schemathesis
 from tests.support.fake_lan_agent import FakeLanAgent, lan_skill
@@ -74,7 +75,8 @@ async def client(tmp_path, monkeypatch):
         configuration=settings,
         lan=LanSettings(authority=str(authority.folder)),
     )
-    agent = FakeLanAgent(None, lambda _: None)
+    agent: Any = FakeLanAgent(None, lambda _: None)
+    assert application.lan is not None
     application.lan._make_agent = lambda *_: agent
     application.lan.reached_at(("127.0.0.1", 8000))
     await application.startup()
@@ -84,7 +86,7 @@ async def client(tmp_path, monkeypatch):
     agent.skills = [lan_skill(), lan_skill(is_verified=True)]
     agent.scenes = [LanScene("auth", "group-auth-001", (LanMember("agent-002", "leads-sync", "PRIMARY"),))]
     await application.publication.first(20)
-    client = Caller(application)
+    client: Any = Caller(application)
     client.operator = {"X-API-Key": open_tokens().issue("ann", scopes=["operator"]).secret}
     yield client
     await application.shutdown()
@@ -191,7 +193,7 @@ def test_the_network_without_an_agent_fits_its_schema():
 def fitting(value, schema):
     """Hold a value to a schema of the document."""
     whole = {"$ref": f"#/components/schemas/{schema}", "components": document()["components"]}
-    jsonschema.Draft202012Validator(whole).validate(value)
+    jsonschema_rs.Draft202012Validator(whole).validate(value)
 
 
 async def test_methods_are_those_that_the_application_answers(client):

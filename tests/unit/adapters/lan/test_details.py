@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
+from typing import Any, ClassVar
 
 import pytest
 
@@ -37,6 +38,8 @@ async def server(monkeypatch):
     class Server:
         body = document()
         head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+        asked: ClassVar[list[bytes]] = []
+        port = 0
 
     async def answer(reader, writer):
         Server.asked.append((await reader.readuntil(b"\r\n\r\n")).partition(b"\r\n")[0])
@@ -44,7 +47,6 @@ async def server(monkeypatch):
         await writer.drain()
         writer.close()
 
-    Server.asked = []
     listening = await asyncio.start_server(answer, "127.0.0.1", 0)
     Server.port = listening.sockets[0].getsockname()[1]
     yield Server
@@ -54,7 +56,8 @@ async def server(monkeypatch):
 @pytest.fixture
 async def fetch(server):
     """Give what tells of a cut hint, and returns what is made of it."""
-    counters, whole = Counter(), []
+    counters: Counter[str] = Counter()
+    whole: list[Any] = []
     made = Details(lambda _: True, lambda found, ours: whole.append((found, ours)), counters)
 
     async def fetched(found=None, path="/more"):

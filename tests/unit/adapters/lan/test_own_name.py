@@ -37,6 +37,7 @@ def another():
             [sys.executable, "-c", HOLDER, agent_id], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         running.append(process)
+        assert process.stdout is not None
         return process, process.stdout.readline().strip()
 
     yield started
@@ -85,6 +86,7 @@ def test_the_key_of_the_second_is_kept(another):
     for _ in range(2):
         here = principal_of(LanSettings(), frozenset(Role), None, None)
         keys.append(LanKeys(here.folder).key().public_key())
+        assert here.name is not None
         here.name.let_go()
     assert keys[0] == keys[1]
 

@@ -20,6 +20,8 @@ KEY = AGENT, "skill-a"
 class CountingKey:
     """The group's key, which counts how often it is used."""
 
+    digest = GROUP_KEY.digest
+
     def __init__(self):
         self.verified = 0
 

@@ -3,6 +3,7 @@
 import pytest
 
 import skillwire
+import skillwire.testing
 from skillwire.version import VERSION
 
 
@@ -76,3 +77,11 @@ def test_every_public_name_is_there():
 def test_another_name_is_an_attribute_error():
     with pytest.raises(AttributeError, match="no attribute 'Clinet'"):
         skillwire.Clinet  # noqa: B018  # the access is what is tested
+
+
+def test_the_simulations_are_names_of_one_module():
+    assert dir(skillwire.testing) == ["FakeNetwork", "SimulatedPublisher", "VirtualClock"]
+    for name in dir(skillwire.testing):
+        assert getattr(skillwire.testing, name).__name__ == name
+    with pytest.raises(AttributeError, match="no attribute 'FakeNetwrok'"):
+        skillwire.testing.FakeNetwrok  # noqa: B018  # the access is what is tested

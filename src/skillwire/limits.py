@@ -325,11 +325,12 @@ LAN_SKILLS_PER_HOST = Bound(5_000, "skills", "of one host that nobody certified;
 LAN_STREAMS = Bound(100_000, "timestamps", "that are remembered against replay, one for each skill and message type")
 LAN_SOURCES = Bound(4_096, "hosts", "whose datagrams are counted, each on its own")
 LAN_AGENTS = Bound(4_096, "agents", "whose keys are remembered, and addresses that are proven")
+LAN_STRANGERS_PER_HOST = Bound(256, "agents", "of them, of one host that nobody certified; a host can make up many")
 LAN_CHALLENGES = Bound(2_048, "challenges", "under way at once; forged ones, 20,000 a second, push one out in 100 ms")
 LAN_HELD_DATAGRAMS = Bound(4, "datagrams", "of one address that wait until it has proven itself")
 LAN_SENT = Bound(512, "datagrams", "that we sent lately, for which we answer a challenge")
 LAN_MEMBERS = Bound(256, "agents", "that are told of changes in one scene; each change is some datagrams to each")
-LAN_ANSWER_SKILLS = Bound(1_000, "skills", "in the answer to one discovery, 70 datagrams; the rest through HTTP")
+LAN_ANSWER_SKILLS = Bound(1_000, "skills", "in the answer to one discovery, 70 datagrams; the rest is not told")
 LAN_FOUND = Bound(10_000, "skills", "that are collected as answers to one discovery")
 LAN_CACHE_BYTES = Bound(
     16 * MIB, "bytes", "of the file with what was found; the 20,000 skills of the largest have 14 MiB"

@@ -481,3 +481,14 @@ def test_what_is_told_of_another_scene_than_was_asked_for_counts_for_nothing():
     node.end_agent.leave_scene("auth")
     change("group-7", 4)
     assert node.gate.stopped["not for us"] == 3
+
+
+@pytest.mark.spec("SDP-unknown-type")
+def test_a_message_of_another_type_is_counted_and_answered_by_nobody():
+    lan = Lan()
+    node = lan.node(R1, REGISTRY)
+    lan.inject(b"SKILL_DANCE:agent-001;slowly", Peer(B, 5), R1)
+    sent = lan.sent
+    lan.run(1)
+    assert dict(node.gate.stopped) == {"unknown type": 1}
+    assert lan.sent == sent

@@ -106,7 +106,7 @@ class McpAgent:
     def discover(self, admitted: Admitted, message: m.Discover, now: Moment) -> None:
         """Answer with the skills that pass the filters, as many as datagrams are good for; not at all without any.
 
-        Spec: SDP §3.3; specs §3 "the rest through HTTP".
+        The rest is not told: who asks for less, by a capability or a scene, is told all of that. Spec: SDP §3.3.
         """
         room = self._outbox.allowances.room(admitted.source, now.steady)
         most = min(int(limits.LAN_ANSWER_SKILLS), room // _LEAST_RECORD + 1)  # one more, to see that there are more

@@ -42,6 +42,11 @@ def sent_from(lan, host):
     return found
 
 
+def sent_lately(node, kind):
+    """Return how nonces name the datagrams that a node has sent."""
+    return getattr(node._outbox.sent, kind)._known
+
+
 def challenge(lan, host, *sources, nonce=OTHER_RULE):
     """Let agents at ``sources`` challenge an agent; return what they are answered."""
     sent = sent_from(lan, host)
@@ -102,18 +107,18 @@ def test_where_somebody_has_proven_to_be_is_asked_as_often_as_loss_demands():
     answer = encode(m.DiscoverResponse(request, (SkillRecord("b", "1.0.0", Endpoint(A, 80), (), ()),), AT))
     lan.inject(answer, source, C)
     lan.run(2)
-    assert len([data for to, data in sent if to == source]) == 5
+    assert len([data for to, data in sent if to == source]) == 7
 
 
 @pytest.mark.spec("SDP-amplification")
 @pytest.mark.parametrize("is_named", [True, False])
 def test_a_challenge_from_an_address_that_is_not_proven_is_answered_by_a_challenge(is_named):
     lan = offering()
-    name = next(reversed(lan.nodes[A]._outbox._said._digests))
+    name = next(reversed(lan.nodes[A]._outbox.sent._said._known))
     question = m.Challenge("registry-0", bytes(16) + name if is_named else OTHER_RULE, AT)
-    ((_, told),) = challenge(lan, A, VICTIM, nonce=question.nonce)
-    assert isinstance(told, m.Challenge)
-    assert len(encode(told)) <= 3 * len(encode(question))
+    told = [one for _, one in challenge(lan, A, VICTIM, nonce=question.nonce)]
+    assert [type(one) for one in told] == [m.Challenge] * 2, "the second since the first may be lost"
+    assert sum(len(encode(one)) for one in told) <= 3 * len(encode(question))
 
 
 @pytest.mark.spec("SDP-amplification")
@@ -130,7 +135,7 @@ def test_whatever_is_made_up_to_come_from_somebody_is_answered_with_three_times_
     stranger = self_signed("stranger", new_key(), NOW)
     for _ in range(1000):
         host = random.choice([A, C])
-        names = [*lan.nodes[host]._outbox._said._digests, *lan.nodes[host]._outbox._challenges._digests]
+        names = [*sent_lately(lan.nodes[host], "_said"), *sent_lately(lan.nodes[host], "_challenges")]
         at = int(lan.moment(host).wall * 1000)
         facts = "1.0.0", m.SkillType.TOOL, Endpoint(VICTIM.host, 80), (), ("auth",), at
         message = random.choice(
@@ -196,8 +201,8 @@ def test_who_is_nobody_here_is_told_who_we_are_once_it_has_shown_where_it_is():
 def test_a_registry_by_another_rule_is_answered_when_it_has_asked_often_enough_to_be_given_so_much():
     identity = center().issue(agents=["agent-a"])
     lan = offering(identity)
-    (digest, _) = next(reversed(lan.nodes[A]._outbox._said._digests.values()))
-    told = [one for _ in range(5) for _, one in challenge(lan, A, VICTIM)]
+    (digest, _) = next(reversed(lan.nodes[A]._outbox.sent._said._known.values()))
+    told = [one for _ in range(8) for _, one in challenge(lan, A, VICTIM)]
     (proof,) = [one for one in told if isinstance(one, m.ChallengeResponse)]
     assert proof.nonce == OTHER_RULE
     text = challenge_text("registry-0", "agent-a", OTHER_RULE, digest)
@@ -212,7 +217,7 @@ def test_proofs_have_a_bound_whoever_asks_for_them():
     crowd = [Peer(f"10.0.{number}.1", 5) for number in range(800)]
     for peer in crowd:
         lan.nodes[A]._outbox.allowances.prove(peer, lan.clock.steady)
-    assert 256 <= len(challenge(lan, A, *crowd)) <= 256 + 0.5 * 200
+    assert 128 <= len(challenge(lan, A, *crowd)) <= 128 + 0.5 * 100
 
 
 @pytest.mark.spec("SDP-hostile")

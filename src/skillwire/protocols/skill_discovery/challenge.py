@@ -14,6 +14,7 @@ import hashlib
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire import limits
+from skillwire.protocols.skill_discovery.agenda import Agenda, Timer
 
 if TYPE_CHECKING:
     from random import Random
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from skillwire.wire.node import Peer
 
 _HALF: Final = 16
+#: Seconds until a challenge is sent again, where that is done at all.
+_PAUSE: Final = 0.06
 
 
 def challenge_text(challenger: str, prover: str, nonce: bytes, datagram_digest: bytes) -> bytes:
@@ -72,6 +75,8 @@ class Challenger:
         self._random = random
         self._seconds = seconds
         self._pending: dict[Peer, Pending] = {}
+        self._agenda: Agenda[Peer] = Agenda()
+        self.timer: Timer = self._agenda.timer
 
     def ask(self, peer: Peer, datagram: bytes, now: float) -> bytes:
         """Hold a datagram until its sender has proven itself; return the nonce to send.
@@ -91,6 +96,19 @@ class Challenger:
         nonce = nonce_about(digest, self._random)
         self._pending[peer] = Pending(nonce, digest, now + self._seconds, (datagram,))
         return nonce
+
+    def repeat(self, peer: Peer, now: float) -> None:
+        """Ask again soon, unless an answer comes: for a question that nobody else repeats in time."""
+        if peer not in self._agenda:
+            self._agenda.set(peer, now + _PAUSE)
+
+    def due(self, now: float) -> list[tuple[Peer, bytes]]:
+        """Return whom to ask again now, with the nonces."""
+        found = []
+        while (peer := self._agenda.pop(now)) is not None:
+            if self.awaits(peer, now):
+                found.append((peer, self._pending[peer].nonce))
+        return found
 
     def take(self, peer: Peer, nonce: bytes, now: float) -> Pending | None:
         """Return the challenge that an answer from ``peer`` is to, which is over by that; None when there is none."""

@@ -60,7 +60,8 @@ class Admitted(NamedTuple):
         standing: what is known of its signer.
         judgement: of the signer's key; None for a stranger, and for what is not signed.
         is_repeated: whether the very same datagram came before.
-        is_proven: whether somebody has proven to be at ``source``.
+        is_proven: whether its signer has proven to be at ``source``; of what nobody signs, whether anybody has.
+        is_released: whether it was held until now.
         signer: whose key ``judgement`` is of.
         proves: digest of the answer to us that the signer has proven to have sent; empty where it is not about that.
     """
@@ -74,6 +75,11 @@ class Admitted(NamedTuple):
     is_proven: bool = False
     signer: str = ""
     proves: bytes = b""
+    is_released: bool = False
+
+
+#: Where a datagram came from, whether its signer has proven to be there, and whether it was held until now.
+_Where = tuple["Peer", bool, bool]
 
 
 class Gate:
@@ -117,6 +123,7 @@ class Gate:
         self._challenger = Challenger(random, settings.challenge)
         self._allowances = allowances
         self.witnesses = Witnesses(random, challenge)
+        self.timers = self._challenger.timer, self.witnesses.timer
         self._rates = Rates(settings, owed)
         self._awaited = awaited
         self._on_namesake = on_namesake
@@ -142,8 +149,23 @@ class Gate:
         return self._judge(message, data, source, now)
 
     def hold(self, admitted: Admitted, now: Moment) -> None:
-        """Hold a question whose answer is too large for an address that is not proven, and challenge it."""
+        """Hold a question whose answer is too large for an address that is not proven, and challenge it.
+
+        Not again what was held until now: a proof has said all that it says. Who challenges us waits for its answer, so
+        it is challenged once more when ours may have been lost.
+        """
+        if admitted.is_released:
+            return
+        is_first = not self._challenger.awaits(admitted.source, now.steady)
         self._challenge(admitted.source, self._challenger.ask(admitted.source, admitted.data, now.steady), now)
+        if is_first and isinstance(admitted.message, m.Challenge):
+            self._challenger.repeat(admitted.source, now.steady)
+
+    def on_timer(self, now: Moment) -> None:
+        """Ask again whose proof is awaited."""
+        for peer, nonce in self._challenger.due(now.steady):
+            self._challenge(peer, nonce, now)
+        self.witnesses.on_timer(now)
 
     def heard(self, signer: str, source: Peer, now: Moment) -> None:
         """Take note that an agent has signed something new that came from an address."""
@@ -163,29 +185,32 @@ class Gate:
         self.stopped[reason] += 1
         return []
 
-    def _judge(self, message: m.Message, data: bytes, source: Peer, now: Moment) -> list[Admitted]:
-        prover = self._ring.agent_at(source, now.steady)
-        is_proven = prover is not None
-        if isinstance(message, _NAMES_SIGNER):
-            return self._verify(message, message.agent_id, data, source, now, is_proven=is_proven)
-        if self._profile is Profile.OPEN or isinstance(message, m.Challenge):  # answering that proves us, whoever asks
-            return [Admitted(message, data, source, Standing.NONE, is_proven=is_proven)]
-        return self._verify(message, prover or "", data, source, now, is_proven=is_proven)
-
-    def _verify(
-        self, message: Any, signer: str, data: bytes, source: Peer, now: Moment, *, is_proven: bool
+    def _judge(
+        self, message: m.Message, data: bytes, source: Peer, now: Moment, *, is_released: bool = False
     ) -> list[Admitted]:
+        prover = self._ring.agent_at(source, now.steady)
+        if isinstance(message, _NAMES_SIGNER):
+            signer = message.agent_id
+            where: _Where = source, prover == signer, is_released
+            return self._verify(message, signer, data, where, now)
+        where = source, prover is not None, is_released
+        if self._profile is Profile.OPEN or isinstance(message, m.Challenge):  # answering that proves us, whoever asks
+            return [_admitted(message, data, where, Standing.NONE)]
+        return self._verify(message, prover or "", data, where, now)
+
+    def _verify(self, message: Any, signer: str, data: bytes, where: _Where, now: Moment) -> list[Admitted]:
+        source = where[0]
         stream = _stream(message, signer, data)
         freshness = self.replay.judge(stream, message.timestamp, data, now.wall)
         if freshness is not Freshness.FRESH and freshness in _STALE:
             return self._stop(_STALE[freshness])
         judgement = self._ring.judgement_of(signer, now.wall)
         if judgement is None:
-            return self._stranger(Admitted(message, data, source, Standing.STRANGER, is_proven=is_proven), now)
+            return self._stranger(_admitted(message, data, where, Standing.STRANGER), now)
         if not judgement.key.verifies(signed_part(data), message.signature):
             may_change = isinstance(message, _CHALLENGED) and self._ring.may_change(signer)
             if may_change or self._may_be_namesake(signer, source):  # perhaps it has another key by now
-                self.hold(Admitted(message, data, source, Standing.STRANGER, is_proven=is_proven), now)
+                self.hold(_admitted(message, data, where, Standing.STRANGER), now)
             return self._stop("forged")
         if freshness is Freshness.FRESH:
             self.replay.keep(stream, message.timestamp, data, now.wall)
@@ -194,7 +219,9 @@ class Gate:
                 self.held_beats.clear((signer, message.skill_id))
         standing = judgement.standing_of(signer, getattr(message, "skill_id", None)) or Standing.STRANGER
         is_repeated = freshness is Freshness.REPEATED
-        return [Admitted(message, data, source, standing, judgement, is_repeated, is_proven, signer)]
+        _, is_proven, is_released = where
+        proven = is_repeated, is_proven, signer, b"", is_released
+        return [Admitted(message, data, source, standing, judgement, *proven)]
 
     def _may_be_namesake(self, signer: str, source: Peer) -> bool:
         """Whether somebody takes part under our name of whom that is not known yet."""
@@ -224,8 +251,8 @@ class Gate:
         if message.agent_id == self._agent_id:
             self._namesakes.add(source.host)
             self._on_namesake(judgement.key, source)
-        if not self._ring.learn(message.agent_id, judgement, source, now.steady):
-            self.stopped["another key"] += 1
+        if refused := self._ring.learn(message.agent_id, judgement, source, now.steady):
+            self.stopped[refused] += 1
             return self._released(pending, source, now, is_known=False)
         self._rates.know(source.host, now.steady)
         if answer is not None:
@@ -239,8 +266,14 @@ class Gate:
             admitted
             for data in pending.held
             if is_known or data.startswith(_QUESTION)
-            for admitted in self._judge(decode(data, self._profile), data, source, now)
+            for admitted in self._judge(decode(data, self._profile), data, source, now, is_released=True)
         ]
+
+
+def _admitted(message: m.Message, data: bytes, where: _Where, standing: Standing) -> Admitted:
+    """Return a message that nobody's key has verified."""
+    source, is_proven, is_released = where
+    return Admitted(message, data, source, standing, is_proven=is_proven, is_released=is_released)
 
 
 def _stream(message: m.Message, signer: str, data: bytes) -> tuple[str, str, str]:

@@ -12,8 +12,6 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from skillwire.protocols.skill_discovery import messages as m
-from skillwire.protocols.skill_discovery.challenge import challenge_text
-from skillwire.protocols.skill_discovery.codec import encode
 from skillwire.protocols.skill_discovery.end_agent import EndAgent
 from skillwire.protocols.skill_discovery.events import NameTaken
 from skillwire.protocols.skill_discovery.gate import Gate
@@ -22,6 +20,7 @@ from skillwire.protocols.skill_discovery.keyring import KeyRing
 from skillwire.protocols.skill_discovery.mcp_agent import McpAgent
 from skillwire.protocols.skill_discovery.messages import Profile
 from skillwire.protocols.skill_discovery.outbox import Outbox
+from skillwire.protocols.skill_discovery.prover import Prover
 from skillwire.protocols.skill_discovery.route_agent import UNKNOWN_SKILL, RouteAgent
 from skillwire.protocols.skill_discovery.settings import DiscoverySettings
 
@@ -89,6 +88,7 @@ class DiscoveryNode:
         self._events: list[NodeEvent] = []
         self._outbox = Outbox(identity, profile, settings, random)
         self.mcp_agent = McpAgent(self._outbox, settings, self._answer, self._hold, self._events.append)
+        self._prover = Prover(agent_id, self._outbox, self._hold)
         self.route_agent = RouteAgent(agent_id, self._outbox, settings, self._events.append, health)
         self.ring = KeyRing(authority, settings.proof, lambda agent: self.registry.owed_by(agent) > 0)
         self.gate = Gate(
@@ -116,7 +116,7 @@ class DiscoveryNode:
             self.registry.hold(beats)
         ask, tell = self.gate.witnesses.ask, self._events.append
         self.end_agent = EndAgent(agent_id, self._outbox, settings, ask, tell, listed=self._listed, invite=self._invite)
-        asking = *self.end_agent.timers, self.gate.witnesses.timer
+        asking = *self.end_agent.timers, *self.gate.timers
         self._timers = self._outbox.timer, *self.mcp_agent.timers, self.route_agent.timer, *asking
 
     @property
@@ -153,7 +153,7 @@ class DiscoveryNode:
         self.mcp_agent.on_timer(now)
         self.route_agent.on_timer(now)
         self.end_agent.on_timer(now)
-        self.gate.witnesses.on_timer(now)
+        self.gate.on_timer(now)
 
     def review(self, now: Moment) -> None:
         """Forget the agents whose certificates were taken back, and what they have registered, at once. Spec: §10.2."""
@@ -175,7 +175,7 @@ class DiscoveryNode:
     def _dispatch(self, admitted: Admitted, now: Moment) -> bool:
         message = admitted.message
         if isinstance(message, m.Challenge):
-            return self._prove(admitted, message, now)
+            return self._prover.challenged(admitted, message, now)
         if self._keeps_registry and self._heard(admitted, now):
             return True
         if Role.MCP_AGENT in self._roles and self._asked(admitted, now):
@@ -267,21 +267,6 @@ class DiscoveryNode:
 
     def _challenge(self, peer: Peer, nonce: bytes, now: Moment) -> None:
         self._outbox.send(self._outbox.write(m.Challenge(self.agent_id, nonce, self._outbox.stamp(now))), now, peer)
-
-    def _prove(self, admitted: Admitted, message: m.Challenge, now: Moment) -> bool:
-        """Answer a challenge of something that we sent; nobody learns anything by it but who we are."""
-        outbox, source = self._outbox, admitted.source
-        digest = outbox.challenged(message.nonce, now)
-        if digest is None:
-            return False
-        if outbox.may_prove(now):
-            identity = outbox.identity
-            signature = identity.sign(challenge_text(message.agent_id, self.agent_id, message.nonce, digest))
-            stamp = outbox.stamp(now)
-            proof = encode(m.ChallengeResponse(self.agent_id, message.nonce, identity.certificate, stamp, signature))
-            if not outbox.send(proof, now, source):
-                self.gate.hold(admitted, now)
-        return True
 
     def _answer(self, question: Admitted, answers: Sequence[bytes], now: Moment) -> None:
         """Send answers a moment later; what an address that is not proven may not be sent waits until it is."""

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from skillwire.wire.node import Peer
 
 #: Seconds after which it is asked again; as many as loss demands.
-_PAUSES: Final = (0.15, 0.2, 0.25, 0.3)
+_PAUSES: Final = (0.06, 0.1, 0.15, 0.2, 0.25, 0.3)
 
 
 class Author(NamedTuple):

@@ -1,0 +1,120 @@
+"""Whose key is whose, and who has proven to be where it says.
+
+An agent's key is learned from its certificate, by a challenge, and stays the agent's: another key for the same agent
+is taken when it is better certified, or when the agent has nothing registered any more. So it is over a restart: keys
+are kept with what was registered by them, and end with it. Both tables are bounded; who proved itself longest ago goes
+first. Spec: SDP §10.2; specs §3.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from skillwire import limits
+from skillwire.protocols.skill_discovery.identity import Judgement, RememberedKey, Standing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from skillwire.protocols.skill_discovery.identity import Authority
+    from skillwire.wire.node import Peer
+
+
+class KeyRing:
+    """The keys of agents, and the addresses that are proven.
+
+    Args:
+        authority: judges certificates.
+        proof: seconds that an address stays proven.
+        is_listed: whether an agent has anything registered.
+    """
+
+    def __init__(self, authority: Authority, proof: float, is_listed: Callable[[str], bool]) -> None:
+        self._authority = authority
+        self._proof = proof
+        self._is_listed = is_listed
+        self._agents: dict[str, Judgement] = {}
+        self._proven: dict[Peer, tuple[float, str]] = {}
+
+    def judgement_of(self, agent_id: str, now: float) -> Judgement | None:
+        """Return what is known of an agent's key at ``now``, seconds since the epoch."""
+        if self._authority.shared_key() is not None:
+            return self._authority.judge(agent_id, b"", now)
+        found = self._agents.get(agent_id)
+        return found if found is not None and found.until > now and not found.is_revoked() else None
+
+    def revoked(self) -> list[str]:
+        """Return the agents whose certificates were taken back, and forget their keys."""
+        agents = [agent_id for agent_id, judgement in self._agents.items() if judgement.is_revoked()]
+        for agent_id in agents:
+            del self._agents[agent_id]
+        self._proven = {peer: row for peer, row in self._proven.items() if row[1] not in agents}
+        return agents
+
+    def may_change(self, agent_id: str) -> bool:
+        """Whether an agent may have another key than the one that we know; see :meth:`learn`."""
+        known = self._agents.get(agent_id)
+        return known is not None and not (known.standing is Standing.CERTIFIED and self._is_listed(agent_id))
+
+    def judge(self, agent_id: str, certificate: bytes, now: float) -> Judgement | None:
+        """Return what a certificate is worth that an agent shows; None when it is refused."""
+        return self._authority.judge(agent_id, certificate, now)
+
+    def digest_of(self, agent_id: str) -> tuple[bytes, bool]:
+        """Return the digest of an agent's key, to be kept, and whether it is certified; an empty one for none."""
+        known = self._agents.get(agent_id)
+        return (b"", False) if known is None else (known.key.digest, known.standing is Standing.CERTIFIED)
+
+    def remember(self, agent_id: str, digest: bytes, *, is_certified: bool) -> bool:
+        """Hold an agent's key of before a restart; False when it was taken back since.
+
+        The agent has to prove itself anew, and no other has its name meanwhile.
+        """
+        is_gone = partial(self._is_gone, agent_id, digest, is_certified=is_certified)
+        if is_gone():
+            return False
+        known = self._agents.get(agent_id)
+        is_better = known is None or (is_certified and known.standing is not Standing.CERTIFIED)
+        if digest and is_better and len(self._agents) < limits.LAN_AGENTS:
+            standing = Standing.CERTIFIED if is_certified else Standing.UNVERIFIED
+            past = float("-inf")
+            self._agents[agent_id] = Judgement(RememberedKey(digest), standing, until=past, is_revoked=is_gone)
+        return True
+
+    def is_withheld(self, agent_id: str) -> bool:
+        """Whether nobody has an agent's name by his own word, nor by that of who signs nothing."""
+        return self._authority.is_withheld(agent_id)
+
+    def _is_gone(self, agent_id: str, digest: bytes, *, is_certified: bool) -> bool:
+        is_key_revoked = self._authority.is_key_revoked(digest)
+        return is_key_revoked or (not is_certified and self._authority.is_withheld(agent_id))
+
+    def agent_at(self, peer: Peer, now: float) -> str | None:
+        """Return the agent that has proven to be at an address; ``now`` is of the steady clock."""
+        until, agent_id = self._proven.get(peer, (now, ""))
+        return agent_id if until > now else None
+
+    def is_there_again(self, agent_id: str, peer: Peer, now: float) -> bool:
+        """Whether an agent that has just signed something new speaks from where it has proven to be; prolongs that."""
+        if self.agent_at(peer, now) != agent_id:
+            return False
+        self._proven[peer] = now + self._proof, agent_id
+        return True
+
+    def learn(self, agent_id: str, judgement: Judgement, peer: Peer, now: float) -> bool:
+        """Take the key with which an agent has proven itself; False when another one is the agent's."""
+        known = self._agents.get(agent_id)
+        if known is not None and known.key.digest != judgement.key.digest and self._is_listed(agent_id):
+            is_better = judgement.standing is Standing.CERTIFIED and known.standing is not Standing.CERTIFIED
+            if not is_better:
+                return False
+        self._agents.pop(agent_id, None)
+        self._agents[agent_id] = judgement
+        self._proven.pop(peer, None)
+        self._proven[peer] = now + self._proof, agent_id
+        if len(self._agents) > limits.LAN_AGENTS:
+            del self._agents[next((name for name in self._agents if not self._is_listed(name)), agent_id)]
+        if len(self._proven) > limits.LAN_AGENTS:
+            del self._proven[next(iter(self._proven))]
+        return True

@@ -2,14 +2,18 @@
 
 An agent's key is learned from its certificate, by a challenge, and stays the agent's: another key for the same agent
 is taken when it is better certified, or when the agent has nothing registered any more. So it is over a restart: keys
-are kept with what was registered by them, and end with it. Both tables are bounded; who proved itself longest ago goes
-first. Spec: SDP §10.2; specs §3.
+are kept with what was registered by them, and end with it.
+
+Both tables are bounded. An agent that has nothing registered makes room for any other. Of those that nobody certified a
+host has so many; the host that has most of them makes room for who is certified, and for a host that has fewer. Who
+proved itself longest ago goes first. Spec: SDP §10.2; specs §3.
 """
 
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
 
 from skillwire import limits
 from skillwire.protocols.skill_discovery.identity import Judgement, RememberedKey, Standing
@@ -19,6 +23,10 @@ if TYPE_CHECKING:
 
     from skillwire.protocols.skill_discovery.identity import Authority
     from skillwire.wire.node import Peer
+
+
+#: Agents that are looked at for one that makes room.
+_LOOKED_AT: Final = 32
 
 
 class KeyRing:
@@ -35,6 +43,8 @@ class KeyRing:
         self._proof = proof
         self._is_listed = is_listed
         self._agents: dict[str, Judgement] = {}
+        self._strangers: dict[str, dict[str, None]] = {}  # agents that nobody certified, by their hosts
+        self._hosts: dict[str, str] = {}  # of these agents
         self._proven: dict[Peer, tuple[float, str]] = {}
 
     def judgement_of(self, agent_id: str, now: float) -> Judgement | None:
@@ -48,7 +58,7 @@ class KeyRing:
         """Return the agents whose certificates were taken back, and forget their keys."""
         agents = [agent_id for agent_id, judgement in self._agents.items() if judgement.is_revoked()]
         for agent_id in agents:
-            del self._agents[agent_id]
+            self._forget(agent_id)
         self._proven = {peer: row for peer, row in self._proven.items() if row[1] not in agents}
         return agents
 
@@ -102,19 +112,58 @@ class KeyRing:
         self._proven[peer] = now + self._proof, agent_id
         return True
 
-    def learn(self, agent_id: str, judgement: Judgement, peer: Peer, now: float) -> bool:
-        """Take the key with which an agent has proven itself; False when another one is the agent's."""
+    def learn(self, agent_id: str, judgement: Judgement, peer: Peer, now: float) -> str:
+        """Take the key with which an agent has proven itself; return why not, empty when it is taken."""
         known = self._agents.get(agent_id)
+        is_certified = judgement.standing is Standing.CERTIFIED
         if known is not None and known.key.digest != judgement.key.digest and self._is_listed(agent_id):
-            is_better = judgement.standing is Standing.CERTIFIED and known.standing is not Standing.CERTIFIED
+            is_better = is_certified and known.standing is not Standing.CERTIFIED
             if not is_better:
-                return False
-        self._agents.pop(agent_id, None)
+                return "another key"
+        if not self._makes_room(agent_id, peer.host, is_certified=is_certified):
+            return "no room"
+        self._forget(agent_id)
         self._agents[agent_id] = judgement
+        if not is_certified:
+            self._strangers.setdefault(peer.host, {})[agent_id] = None
+            self._hosts[agent_id] = peer.host
         self._proven.pop(peer, None)
         self._proven[peer] = now + self._proof, agent_id
-        if len(self._agents) > limits.LAN_AGENTS:
-            del self._agents[next((name for name in self._agents if not self._is_listed(name)), agent_id)]
         if len(self._proven) > limits.LAN_AGENTS:
             del self._proven[next(iter(self._proven))]
-        return True
+        return ""
+
+    def _makes_room(self, agent_id: str, host: str, *, is_certified: bool) -> bool:
+        """Whether there is room for an agent's key, once another's is forgotten that matters less."""
+        if not is_certified and self._hosts.get(agent_id) != host:
+            of_host = self._strangers.get(host, {})
+            if len(of_host) >= limits.LAN_STRANGERS_PER_HOST and not self._forget_first(of_host, self._is_idle):
+                return False
+        if agent_id in self._agents or len(self._agents) < limits.LAN_AGENTS:
+            return True
+        if self._forget_first(self._agents, self._is_idle):
+            return True
+        most: dict[str, None] = max(self._strangers.values(), key=len, default={})
+        has_less = len(self._strangers.get(host, ())) + 1 < len(most)
+        return bool(most) and (is_certified or has_less) and self._forget_first(most, lambda _: True)
+
+    def _is_idle(self, agent_id: str) -> bool:
+        return not self._is_listed(agent_id)
+
+    def _forget_first(self, agents: dict[str, Any], may_go: Callable[[str], bool]) -> bool:
+        """Forget the first of ``agents`` that may go; those before it stand last from now on, and few are looked at."""
+        for agent_id in list(islice(agents, _LOOKED_AT)):
+            if may_go(agent_id):
+                self._forget(agent_id)
+                return True
+            agents[agent_id] = agents.pop(agent_id)
+        return False
+
+    def _forget(self, agent_id: str) -> None:
+        self._agents.pop(agent_id, None)
+        host = self._hosts.pop(agent_id, None)
+        if host is not None:
+            of_host = self._strangers[host]
+            del of_host[agent_id]
+            if not of_host:
+                del self._strangers[host]

@@ -128,6 +128,7 @@ class Gate:
         self._awaited = awaited
         self._on_namesake = on_namesake
         self._namesakes: set[str] = set()  # hosts that have proven to have our name, our own among them
+        self._heard_last: tuple[str, Peer, int] | None = None
         self._answer_rates = Rates(settings, awaited)  # of what we asked for, from hosts that send too much else
         self.held_beats: HeldBeats | None = None
 
@@ -168,7 +169,10 @@ class Gate:
         self.witnesses.on_timer(now)
 
     def heard(self, signer: str, source: Peer, now: Moment) -> None:
-        """Take note that an agent has signed something new that came from an address."""
+        """Take note that an agent has signed something new that came from an address; once for much of it."""
+        if self._heard_last == (heard := (signer, source, int(now.steady))):
+            return
+        self._heard_last = heard
         self._rates.know(source.host, now.steady)
         if self._ring.is_there_again(signer, source, now.steady):
             self._allowances.prove(source, now.steady)

@@ -1,0 +1,86 @@
+"""Profile *signed* between real processes: who speaks it finds the others, and who does not is left out and counted."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+
+import pytest
+from tests.e2e.lan.conftest import PATIENCE
+from tests.support.publishing import write_skill
+
+from skillwire.adapters.files.authority_folder import AuthorityFolder
+
+pytestmark = pytest.mark.timeout(240)
+
+
+@pytest.fixture(params=["certified", "group key"])
+def trust(tmp_path, request):
+    """Give what two agents are told, what a third one is told, and by which reason each drops the other's.
+
+    They are certified, and the third, though certified, signs what the text signs and nothing else; or they share a
+    secret, and the third has another one.
+    """
+    if request.param == "group key":
+        ours, other = ({"groupKeyFile": _secret(tmp_path / name), "profile": "signed"} for name in ("ours", "other"))
+        return ours, other, "forged"
+    folder = AuthorityFolder.create(tmp_path / "authority", "Test", time.time())
+    files = {"roots": [str(folder.root_file)], "intermediates": [str(folder.center_file)]}
+    files["renewFrom"] = str(folder.folder)
+    return files | {"profile": "signed"}, files | {"profile": "open"}, "malformed"
+
+
+def _secret(file):
+    file.write_text(f"the secret of {file.name}, which all of a network share\n")
+    file.chmod(0o600)
+    return str(file)
+
+
+def serve(place, folder, name, trust):
+    """Serve one skill of the name of its server."""
+    write_skill(folder / "skills" / name, f"skill-{name}")
+    return place.serve(folder / "skills" / name, f"home-{name}", trust=trust).started()
+
+
+def look(server):
+    """Return what ``skillwire lan`` lists with a server's configuration: skill → its trust."""
+    command = ["lan", "--once", "--json", "--interface", "127.0.0.1", "--discovery", str(server.home / "lan.yaml")]
+    done = subprocess.run(
+        [sys.executable, "-m", "skillwire", *command],
+        env={**server.environment, "SKILLWIRE_HOME": str(server.home.with_name("looks"))},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=True,
+    )
+    return {one["skill_id"]: one["trust"] for one in json.loads(done.stdout.splitlines()[0])["skills"]}
+
+
+def known(server, operator):
+    """Return what a server lists, and what it has dropped."""
+    document = json.loads(server.get("/lan.json", operator))
+    return {one["skillId"]: one["trust"] for one in document["skills"]}, document["counters"]
+
+
+def until(server, condition):
+    """Ask a server until a condition holds of what it lists and has dropped."""
+    operator, ends = server.operator(), time.monotonic() + PATIENCE
+    while not condition(*(found := known(server, operator))):
+        assert time.monotonic() < ends, (found, server.log())
+        time.sleep(0.2)  # a server bounds the requests of one host
+
+
+@pytest.mark.spec("SDP-profile-signed")
+def test_who_signs_everything_is_found_and_who_does_not_is_left_out_and_counted(place, tmp_path, trust):
+    signed, differs, reason = trust
+    first, second = (serve(place, tmp_path, name, signed) for name in ("first", "second"))
+    other = serve(place, tmp_path, "other", differs)
+
+    pair = {"skill-first": "verified", "skill-second": "verified"}
+    for server in (first, second):
+        until(server, lambda listed, dropped: listed == pair and dropped.get(reason, 0) > 3)
+    until(other, lambda listed, dropped: listed == {"skill-other": "verified"} and dropped.get(reason, 0) > 3)
+    assert look(first) == pair
+    assert look(other) == {"skill-other": "verified"}

@@ -47,10 +47,10 @@ async def start(settings, tmp_path, monkeypatch):
     """Give what starts agents, each with a home of its own; they are stopped afterwards."""
     started = []
 
-    async def start(name, *skills, identity=None, authority=None, host="", on_refused=lambda _: None, **changes):
+    async def start(name, *skills, identity=None, authority=None, host="", on_trouble=lambda _: None, **changes):
         monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / name))
         own = dataclasses.replace(settings, agent_id=name, **changes)
-        agent = LanAgent(own, identity=identity, authority=authority, keeps_state=False, on_refused=on_refused)
+        agent = LanAgent(own, identity=identity, authority=authority, keeps_state=False, on_trouble=on_trouble)
         agent.announce(offer(skill, host) for skill in skills)
         await agent.start()
         started.append(agent)
@@ -169,7 +169,7 @@ async def test_an_endpoint_of_somebody_else_is_refused_unless_it_is_certified(st
     registry = await start("registry", identity=world.identity("registry"), authority=world.authority())
     thief = world.identity("agent-001")
     told: list[Any] = []
-    place = {"authority": world.authority(), "host": "192.0.2.7", "on_refused": told.append}
+    place = {"authority": world.authority(), "host": "192.0.2.7", "on_trouble": told.append}
     await start("agent-001", "skill-a", identity=thief, **place)
     allowed = world.identity("agent-002", hosts=["192.0.2.8"])
     await start("agent-002", "skill-b", identity=allowed, authority=world.authority(), host="192.0.2.8")

@@ -55,7 +55,7 @@ class LanAgent:
         roles: what it does.
         keeps_state: whether it remembers over a restart what it knew.
         health: says how a skill of ours is, whenever it beats; what was reported last, when there is none.
-        on_refused: is told when an agent does not take a registration of ours, ``DISC_003``, or has our name with
+        on_trouble: is told when an agent does not take a registration of ours, ``DISC_003``, or has our name with
             another key, ``LAN_NAME``.
 
     Raises:
@@ -73,7 +73,7 @@ class LanAgent:
         roles: frozenset[Role] = frozenset(Role),
         keeps_state: bool = True,
         health: Callable[[str], HealthStatus] | None = None,
-        on_refused: Callable[[TrustError], object] = lambda _: None,
+        on_trouble: Callable[[TrustError], object] = lambda _: None,
     ) -> None:
         self.settings = settings
         who = self._who = principal_of(settings, roles, identity, authority)
@@ -90,7 +90,7 @@ class LanAgent:
         # Of a provider whom nobody vouches for, a key is asked only where `request_scene` lets it be used.
         self._questions.secrets = SecretsClient(self.agent_id, who.identity, who.authority, use_unverified=True)
         self._suspects = Suspects()
-        self._news = News(self._view, self._keeping, self._suspects, self._questions, on_refused)
+        self._news = News(self._view, self._keeping, self._suspects, self._questions, on_trouble)
         self._nodes = Nodes(
             who,
             settings,

@@ -33,9 +33,9 @@ class News:
         keeping: the same; None when nothing is kept.
         suspects: is told who has fallen silent.
         questions: is told what was answered.
-        on_trouble: is told what stands in the way of being listed: ``DISC_003``, ``LAN_NAME``.
+        on_trouble: is told who does not register us, ``DISC_003``, and who has our name, ``LAN_NAME``.
 
-    ``notes`` are of it what is so as long as the agent is there.
+    ``notes`` are those of it that hold for as long as the agent is there: who else has our name.
     """
 
     def __init__(

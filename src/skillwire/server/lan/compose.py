@@ -54,9 +54,9 @@ def make_lan(
 
     def make_agent(fitting: LanSettings, health: Callable[[str], HealthStatus]) -> Agent:
         from skillwire.adapters.lan.agent import LanAgent  # noqa: PLC0415  # mDNS and cryptography
-        from skillwire.server.lan.refusals import Refusals  # noqa: PLC0415  # same
+        from skillwire.server.lan.troubles import Troubles  # noqa: PLC0415  # same
 
-        return LanAgent(fitting, health=health, on_refused=Refusals().tell)
+        return LanAgent(fitting, health=health, on_trouble=Troubles().tell)
 
     def make_secrets(fitting: LanSettings, skill_name: Callable[[str, str], str | None]) -> KeyServer:
         from skillwire.server.lan.secrets import SceneSecrets  # noqa: PLC0415  # cryptography

@@ -32,7 +32,7 @@ KEY = GroupKey(b"a secret that all of us share")
 def test_a_refusal_is_told(status, codes):
     told: list[TrustError] = []
     settings = LanSettings(agent_id="agent-001")
-    agent = LanAgent(settings, identity=KEY, authority=KEY, keeps_state=False, on_refused=told.append)
+    agent = LanAgent(settings, identity=KEY, authority=KEY, keeps_state=False, on_trouble=told.append)
     agent._news.take(
         cast("Link", None), [Acknowledged("skill-a", Peer("192.0.2.1", 54321), status, "the clock\x1b[2J is wrong")]
     )

@@ -55,6 +55,7 @@ class Certified(NamedTuple):
         until: seconds since the epoch.
         is_revoked: whether it, its key, or a certificate above it, was taken back since; where nobody certified it,
             its key or an agent that it names.
+        issuer: its name, DER; empty where nobody certified it.
     """
 
     key: EcdsaKey
@@ -64,6 +65,7 @@ class Certified(NamedTuple):
     hosts: frozenset[str]
     until: float
     is_revoked: Callable[[], bool] = _never
+    issuer: bytes = b""
 
 
 class Chain:
@@ -117,7 +119,10 @@ class Chain:
             return None
         names = _names(leaf)
         is_revoked = partial(self._is_revoked, [numbered(one) for one in chain], Holder(key.digest, names[0]))
-        return None if is_revoked() else Certified(key, bool(chain), *names, until.timestamp(), is_revoked)
+        if is_revoked():
+            return None
+        issuer = numbered(leaf).issuer if chain else b""
+        return Certified(key, bool(chain), *names, until.timestamp(), is_revoked, issuer)
 
     def _way_to_root(self, leaf: x509.Certificate, now: float) -> Sequence[x509.Certificate]:
         """Return the certificates from a leaf to a root; none when there is no way, or one of them is not as ours."""

@@ -77,7 +77,7 @@ class Keeping:
             agent_id = heard.message.agent_id
             if heard.link != link or agent_id == self._agent_id:
                 continue
-            if node.ring.remember(agent_id, heard.key, is_certified=heard.is_certified):
+            if node.ring.remember(agent_id, heard.key, heard.issuer):
                 node.registry.restore([heard.message], now, host=heard.host)
 
     def start(self, links: Callable[[], Iterable[Link]]) -> None:
@@ -136,6 +136,6 @@ class Keeping:
         return Changes(tuple(heard), tuple(gone), tuple(newest.items()), edge, here)
 
 
-def _key(rings: Mapping[str, KeyRing], link: str, key: Key) -> tuple[bytes, bool]:
-    """Return the digest of the key of a skill's agent on a link, and whether it is certified."""
-    return rings[link].digest_of(key[0]) if link in rings else (b"", False)
+def _key(rings: Mapping[str, KeyRing], link: str, key: Key) -> tuple[bytes, bytes]:
+    """Return the digest of the key of a skill's agent on a link, and who has certified it."""
+    return rings[link].digest_of(key[0]) if link in rings else (b"", b"")

@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 FILE: Final = "lan.db"
 _PATIENCE: Final = 2.0
 #: A file that was made by another version of ours is made anew.
-_VERSION: Final = 3
+_VERSION: Final = 4
 #: Milliseconds that a link may be gone before what was heard there is forgotten: a month.
 _GONE_MS: Final = 30 * 86_400_000
 _SCHEMA: Final = """
 CREATE TABLE registrations (
   link TEXT NOT NULL, agent TEXT NOT NULL, skill TEXT NOT NULL, host TEXT NOT NULL, datagram BLOB NOT NULL,
-  key BLOB NOT NULL, certified INTEGER NOT NULL,
+  key BLOB NOT NULL, issuer BLOB NOT NULL,
   PRIMARY KEY (link, agent, skill)) STRICT, WITHOUT ROWID;
 CREATE TABLE links (link TEXT PRIMARY KEY, seen INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 CREATE TABLE timestamps (
@@ -56,14 +56,14 @@ class Heard(NamedTuple):
         host: that it came from.
         message: what it says.
         key: digest of the agent's key; empty where all share one.
-        is_certified: whether somebody whom we trust has certified it.
+        issuer: name, DER, of who has certified it, and may take that back; empty for nobody.
     """
 
     link: str
     host: str
     message: Register
     key: bytes = b""
-    is_certified: bool = False
+    issuer: bytes = b""
 
 
 class Kept(NamedTuple):
@@ -78,7 +78,7 @@ class Changes(NamedTuple):
     """What is to be written.
 
     Args:
-        heard: ``(link, agent, skill, host, datagram, key, is_certified)`` of each registration that is new or
+        heard: ``(link, agent, skill, host, datagram, key, issuer)`` of each registration that is new or
             otherwise, as in :class:`Heard`.
         gone: of each that is not listed any more.
         timestamps: of each stream with a message lately.
@@ -86,7 +86,7 @@ class Changes(NamedTuple):
         links: that are there.
     """
 
-    heard: tuple[tuple[str, str, str, str, bytes, bytes, bool], ...] = ()
+    heard: tuple[tuple[str, str, str, str, bytes, bytes, bytes], ...] = ()
     gone: tuple[tuple[str, Key], ...] = ()
     timestamps: tuple[tuple[Stream, int], ...] = ()
     edge: int = 0
@@ -112,7 +112,7 @@ class LanState:
             return Kept()
         try:
             with closing(self._connect()) as connection:
-                columns = "link, host, datagram, key, certified"
+                columns = "link, host, datagram, key, issuer"
                 rows = connection.execute(f"SELECT {columns} FROM registrations").fetchall()  # noqa: S608 - names of ours
                 times = connection.execute("SELECT kind, agent, about, at FROM timestamps").fetchall()
         except sqlite3.OperationalError:  # locked, or the disk: it may be good yet
@@ -143,12 +143,12 @@ class LanState:
             connection.execute("DELETE FROM timestamps WHERE at < ?", (changes.edge,))
             _forget_links(connection, changes)
 
-    def _heard(self, link: str, host: str, datagram: bytes, key: bytes, certified: int) -> Heard | None:
+    def _heard(self, link: str, host: str, datagram: bytes, key: bytes, issuer: bytes) -> Heard | None:
         try:
             message = decode(datagram, self._profile)
         except DecodeError:
             return None
-        return Heard(link, host, message, key, bool(certified)) if isinstance(message, Register) else None
+        return Heard(link, host, message, key, issuer) if isinstance(message, Register) else None
 
     def _connect(self) -> sqlite3.Connection:
         make_folder(self.path.parent, mode=0o700)

@@ -32,9 +32,9 @@ class ChainAuthority:
         """Return None: each has its own."""
         return
 
-    def is_key_revoked(self, digest: bytes) -> bool:
-        """Whether a certificate of this key was taken back."""
-        return self._chain.revocations.is_key_revoked(digest)
+    def is_key_revoked(self, digest: bytes, issuer: bytes) -> bool:
+        """Whether a certificate of this key was taken back by its issuer; by anybody, where none has certified it."""
+        return self._chain.revocations.is_key_revoked(digest, issuer or None)
 
     def is_withheld(self, agent_id: str) -> bool:
         """Whether a certificate with this name was taken back."""
@@ -49,4 +49,4 @@ class ChainAuthority:
             until = min(found.until, now + UNVERIFIED_SECONDS)
             return Judgement(found.key, Standing.UNVERIFIED, until=until, is_revoked=found.is_revoked)
         names = found.agents, found.skills, found.hosts
-        return Judgement(found.key, Standing.CERTIFIED, *names, found.until, found.is_revoked)
+        return Judgement(found.key, Standing.CERTIFIED, *names, found.until, found.is_revoked, found.issuer)

@@ -68,6 +68,7 @@ class Judgement(NamedTuple):
         hosts: that its holder may announce endpoints on, beside the one that it sends from.
         until: seconds since the epoch, after which it has to be judged again.
         is_revoked: whether it was taken back since it was judged.
+        issuer: its name, DER: who may take it back; empty where nobody certified the key, and where all share one.
     """
 
     key: Key
@@ -77,6 +78,7 @@ class Judgement(NamedTuple):
     hosts: frozenset[str] = frozenset()
     until: float = float("inf")
     is_revoked: Callable[[], bool] = lambda: False
+    issuer: bytes = b""
 
     def standing_of(self, agent_id: str, skill_id: str | None = None) -> Standing | None:
         """Return how its holder stands as this agent with this skill; None when it is certified for others only."""
@@ -92,8 +94,11 @@ class Authority(Protocol):
     def shared_key(self) -> Key | None:
         """Return the key that all peers share by policy; None when each has its own."""
 
-    def is_key_revoked(self, digest: bytes) -> bool:
-        """Whether a certificate of a key, by its digest, was taken back."""
+    def is_key_revoked(self, digest: bytes, issuer: bytes) -> bool:
+        """Whether a certificate of a key, by its digest, was taken back by its issuer, a name in DER.
+
+        Nobody takes back what another has issued. With no issuer, of a key that nobody vouches for, anybody does.
+        """
 
     def is_withheld(self, agent_id: str) -> bool:
         """Whether nobody has an agent's name by his own word, since a certificate with it was taken back."""
@@ -130,7 +135,7 @@ class GroupKey:
         """Return this key."""
         return self
 
-    def is_key_revoked(self, digest: bytes) -> bool:  # noqa: ARG002 - a port's form
+    def is_key_revoked(self, digest: bytes, issuer: bytes) -> bool:  # noqa: ARG002 - a port's form
         """Return False: there are no certificates."""
         return False
 

@@ -71,17 +71,17 @@ class KeyRing:
         """Return what a certificate is worth that an agent shows; None when it is refused."""
         return self._authority.judge(agent_id, certificate, now)
 
-    def digest_of(self, agent_id: str) -> tuple[bytes, bool]:
-        """Return the digest of an agent's key, to be kept, and whether it is certified; an empty one for none."""
+    def digest_of(self, agent_id: str) -> tuple[bytes, bytes]:
+        """Return the digest of an agent's key, to be kept, and who has certified it; both empty for none."""
         known = self._agents.get(agent_id)
-        return (b"", False) if known is None else (known.key.digest, known.standing is Standing.CERTIFIED)
+        return (b"", b"") if known is None else (known.key.digest, known.issuer)
 
-    def remember(self, agent_id: str, digest: bytes, *, is_certified: bool) -> bool:
-        """Hold an agent's key of before a restart; False when it was taken back since.
+    def remember(self, agent_id: str, digest: bytes, issuer: bytes) -> bool:
+        """Hold an agent's key of before a restart, and who has certified it; False when it was taken back since.
 
         The agent has to prove itself anew, and no other has its name meanwhile.
         """
-        is_gone = partial(self._is_gone, agent_id, digest, is_certified=is_certified)
+        is_gone, is_certified = partial(self._is_gone, agent_id, digest, issuer), bool(issuer)
         if is_gone():
             return False
         known = self._agents.get(agent_id)
@@ -89,16 +89,17 @@ class KeyRing:
         if digest and is_better and len(self._agents) < limits.LAN_AGENTS:
             standing = Standing.CERTIFIED if is_certified else Standing.UNVERIFIED
             past = float("-inf")
-            self._agents[agent_id] = Judgement(RememberedKey(digest), standing, until=past, is_revoked=is_gone)
+            known = Judgement(RememberedKey(digest), standing, until=past, is_revoked=is_gone, issuer=issuer)
+            self._agents[agent_id] = known
         return True
 
     def is_withheld(self, agent_id: str) -> bool:
         """Whether nobody has an agent's name by his own word, nor by that of who signs nothing."""
         return self._authority.is_withheld(agent_id)
 
-    def _is_gone(self, agent_id: str, digest: bytes, *, is_certified: bool) -> bool:
-        is_key_revoked = self._authority.is_key_revoked(digest)
-        return is_key_revoked or (not is_certified and self._authority.is_withheld(agent_id))
+    def _is_gone(self, agent_id: str, digest: bytes, issuer: bytes) -> bool:
+        is_key_revoked = self._authority.is_key_revoked(digest, issuer)
+        return is_key_revoked or (not issuer and self._authority.is_withheld(agent_id))
 
     def agent_at(self, peer: Peer, now: float) -> str | None:
         """Return the agent that has proven to be at an address; ``now`` is of the steady clock."""

@@ -20,7 +20,10 @@ from skillwire.protocols.skill_discovery.listing import Change
 from skillwire.protocols.skill_discovery.messages import Profile, Reason
 from skillwire.protocols.skill_discovery.replay import ReplayGuard
 from skillwire.testing.virtual_clock import EPOCH
+from skillwire.trust.authority import CertificateAuthority
 from skillwire.trust.ecdsa import new_key, self_signed
+from skillwire.trust.revocations import Revocations
+from skillwire.trust.taken_back import Holder, TakenBack
 
 R, A, B, EVIL = "192.168.1.1", "192.168.1.7", "192.168.1.8", "192.168.1.66"
 STREAM = ("Heartbeat", "agent-001", "skill-a")
@@ -165,7 +168,7 @@ async def test_a_key_ends_with_the_last_registration_by_it(begin):
     await kept(first)
 
     second = await begin(world)
-    assert second.lan.nodes[R].ring.digest_of("agent-001") == (b"", False)
+    assert second.lan.nodes[R].ring.digest_of("agent-001") == (b"", b"")
 
 
 async def test_what_cannot_be_read_is_said_and_nobody_is_known(begin, tmp_path, caplog):
@@ -176,7 +179,7 @@ async def test_what_cannot_be_read_is_said_and_nobody_is_known(begin, tmp_path, 
     (tmp_path / "lan" / "lan.db").write_bytes(b"no database " * 1000)
 
     second = await begin(world)
-    assert second.lan.nodes[R].ring.digest_of("agent-001") == (b"", False)
+    assert second.lan.nodes[R].ring.digest_of("agent-001") == (b"", b"")
     assert second.keeping._counters == {"state: made anew": 1}
     assert "made anew" in caplog.text
 
@@ -210,3 +213,23 @@ async def test_who_was_certified_anew_stays_known_by_its_new_key(begin):
     second = await begin(world)
     assert len(second.lan.nodes[R].registry) == 1
     assert second.lan.nodes[R].ring.digest_of("agent-001")[1]
+
+
+@pytest.mark.spec("SDP-key-stays")
+async def test_another_authority_that_lists_a_key_takes_no_name_from_its_holder(begin):
+    world = World(EPOCH)
+    key = new_key()
+    other = CertificateAuthority(key, world.root.issue_authority("Another CA", key.public_key(), world.now))
+    world.revocations = Revocations([*world.authorities, other.certificate])
+    identity = world.identity("agent-001")
+    first = await begin(world)
+    join(first.lan, world, A, identity)
+    await kept(first)
+    digest = first.lan.nodes[R].ring.digest_of("agent-001")[0]
+    listed = [TakenBack(123, EPOCH, Holder(digest, frozenset()))]
+    world.revocations.take(other.revocations(listed, EPOCH, number=2), EPOCH)
+    assert world.authority().judge("agent-001", identity.certificate, EPOCH) is not None
+
+    second = await begin(world)
+    assert join(second.lan, world, EVIL, own(new_key())) == {"skill-a": A}
+    assert second.lan.nodes[R].gate.stopped["another key"] > 0

@@ -21,7 +21,7 @@ def registration(skill="skill-a", version="1.0.0"):
 
 
 def row(message):
-    return "eth0/4", message.agent_id, message.skill_id, "192.168.1.10", encode(message), bytes(32), True
+    return "eth0/4", message.agent_id, message.skill_id, "192.168.1.10", encode(message), bytes(32), b"by whom"
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def test_what_was_written_is_read_by_the_next_one(state, tmp_path):
 
     kept = LanState(tmp_path / "lan", Profile.OPEN).load()
 
-    assert kept.heard == (Heard("eth0/4", "192.168.1.10", registration(version="1.0.1"), bytes(32), True),)
+    assert kept.heard == (Heard("eth0/4", "192.168.1.10", registration(version="1.0.1"), bytes(32), b"by whom"),)
     assert kept.timestamps == ((STREAM, 7),)
 
 
@@ -82,7 +82,7 @@ def test_of_two_timestamps_the_newest_is_kept_and_old_ones_are_not(state):
 
 
 def test_what_is_no_registration_any_more_is_passed_over(state):
-    state.write(Changes(heard=(row(registration()), ("eth0/4", "x", "y", "1.2.3.4", b"\xff garbage", b"", False))))
+    state.write(Changes(heard=(row(registration()), ("eth0/4", "x", "y", "1.2.3.4", b"\xff garbage", b"", b""))))
     assert [heard.message.skill_id for heard in state.load().heard] == ["skill-a"]
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, get_args
 
 from skillwire import limits
 from skillwire.model.lan import FoundVia, Trust
-from skillwire.protocols.skill_discovery.messages import HealthStatus
+from skillwire.protocols.skill_discovery.messages import HealthStatus, Reason
 from skillwire.server.lan.doors import DISCOVERY_PATH, EVENTS_PATH, SNAPSHOT_PATH
 from skillwire.server.openapi_operations import describe, describe_answer, every_answer, posted
 from skillwire.server.openapi_parts import JSON, closed, listed, problem, reference
@@ -22,6 +22,8 @@ _TAG: Final = "Local network"
 _TEXT: Final = {"type": "string"}
 _INSTANT: Final = {"type": "number", "description": "Seconds since the epoch."}
 _COUNT: Final = {"type": "integer", "minimum": 0}
+_CHANGES: Final = ("registered", "updated", "status", "suspected", "stale", "left", "evicted", "scene")
+_REASONS: Final = (*(reason.value.lower() for reason in Reason), "silent", "revoked", "crowded")
 _FIELDS: Final = ("Cache-Control", "Vary")
 _NOT_THERE: Final = problem(
     "As above, or this server is not on the local network yet: `LAN_UNAVAILABLE`.",
@@ -72,6 +74,11 @@ def lan_schemas() -> Node:
         "counters": {"type": "object", "additionalProperties": _COUNT},
     }
     nothing = {"type": "array", "maxItems": 0}
+    changed = {
+        "skill": reference("schemas", "LanSkill"),
+        "scene": reference("schemas", "LanScene"),
+        "reason": {"enum": list(_REASONS), "description": "Why a skill is gone, where that is known."},
+    }
     return {
         "LanSkill": closed(skill),
         "LanScene": closed({"sceneId": _TEXT, "groupId": _TEXT, "members": listed(closed(member))}),
@@ -81,6 +88,7 @@ def lan_schemas() -> Node:
                 closed({"agentId": {"type": "null"}, "trouble": _TEXT, "skills": nothing, "scenes": nothing}),
             ]
         },
+        "LanChange": closed({"kind": {"enum": list(_CHANGES)}, "at": _INSTANT}, changed),
         "LanAgent": closed({"agentId": _TEXT}, {"tlsPort": _COUNT}),
         "RenewalRequest": {
             "type": "object",
@@ -109,7 +117,9 @@ def _snapshot() -> Node:
 
 def _events() -> Node:
     meaning = "`snapshot` and each `change` of the network as they happen, for operators"
-    stream = describe_answer("A stream of them.", {"text/event-stream": _TEXT}, "Cache-Control")
+    data = {"snapshot": reference("schemas", "LanSnapshot"), "change": reference("schemas", "LanChange")}
+    events = {**_TEXT, "description": "The `data` of each event is JSON in one line.", "x-event-data": data}
+    stream = describe_answer("A stream of them.", {"text/event-stream": events}, "Cache-Control")
     return describe(_TAG, meaning, {**_OPERATORS, "200": stream, "503": _NOT_THERE}, (), preflight=False)
 
 

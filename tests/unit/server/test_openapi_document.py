@@ -19,11 +19,11 @@ from tests.support.publishing import write_skill
 
 from skillwire.adapters.files.authority_folder import AuthorityFolder
 from skillwire.adapters.sqlite.open import open_tokens
-from skillwire.model.lan import LanMember, LanScene
+from skillwire.model.lan import LanChange, LanMember, LanScene
 from skillwire.protocols.skill_discovery.configuration import LanSettings
 from skillwire.server import app
 from skillwire.server.executions_console.console import PATHS as PATHS_OF_CONSOLE
-from skillwire.server.lan.documents import encode_snapshot
+from skillwire.server.lan.documents import encode_change, encode_snapshot
 from skillwire.server.openapi import OPENAPI_PATH, document
 from skillwire.version import VERSION
 
@@ -188,6 +188,13 @@ async def test_a_search_of_the_catalog_is_answered_as_described(client):
 
 def test_the_network_without_an_agent_fits_its_schema():
     fitting(json.loads(encode_snapshot(None, "no interface is up", {})), "LanSnapshot")
+
+
+@pytest.mark.parametrize(("kind", "reason"), [("evicted", "revoked"), ("left", "upgrade"), ("status", "")])
+def test_a_change_of_the_network_says_why_a_skill_is_gone_and_fits_its_schema(kind, reason):
+    told = json.loads(encode_change(LanChange(kind, 1.0, skill=lan_skill(), reason=reason)))
+    assert told.get("reason", "") == reason
+    fitting(told, "LanChange")
 
 
 def fitting(value, schema):

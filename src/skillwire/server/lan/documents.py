@@ -35,10 +35,12 @@ def encode_snapshot(snapshot: LanSnapshot | None, trouble: str, counters: Mappin
 
 
 def encode_change(change: LanChange) -> bytes:
-    """Return one change."""
+    """Return one change; with ``reason`` where it is known why a skill is gone."""
     document: dict[str, Any] = {"kind": change.kind, "at": change.at}
     if change.skill is not None:
         document["skill"] = _skill(change.skill)
+    if change.reason:
+        document["reason"] = change.reason
     if change.scene is not None:
         document["scene"] = _scene(change.scene)
     return _encode(document)

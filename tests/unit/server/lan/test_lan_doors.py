@@ -169,6 +169,7 @@ async def test_each_change_is_told_as_it_happens(serve, operator):
     site.agent.tell("status", lan_skill(status="UNHEALTHY"))
     name, change = await reader.next()
     assert (name, change["kind"], change["skill"]["status"]) == ("change", "status", "UNHEALTHY")
+    assert "reason" not in change
     site.agent.tell("missed")
     assert (await reader.next())[0] == "snapshot"
     await reader.go()

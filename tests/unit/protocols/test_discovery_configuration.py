@@ -66,6 +66,8 @@ OTHER = {
     "udp.timeout": 40000,
     "udp.announceInterval": 30000,
     "udp.patience": 500,
+    "udp.quiet": 200,
+    "udp.quietAll": 900,
     "udp.datagramsPerSecond": 40,
     "mdns.enabled": False,
     "trust.profile": "signed",
@@ -161,7 +163,7 @@ def test_each_key_sets_what_it_says(path):
 def test_every_key_is_tested_here_and_every_setting_can_be_set():
     assert OTHER.keys() | LATER.keys() == KEYS.keys()
     settable = {key.sets for key in KEYS.values()}
-    own = {one.name for one in fields(LanSettings)} - {"cache", "figures", "notes"}
+    own = {one.name for one in fields(LanSettings)} - {"cache", "figures", "notes", "places"}
     assert own | {f"cache.{one.name}" for one in fields(CacheSettings)} <= settable
 
 

@@ -8,7 +8,8 @@ answered when, after the last news, a quiet time has passed that is longer than 
 - somebody has told of a skill that has not spoken for itself. Whoever answers tells of all that it lists, so the loss
   of one agent's own answer is seen by what the others tell, and the next question is waited for; though not for ever,
   since it may be gone;
-- who offers it is about to register with us, and how it is, is not known before.
+- who offers it is about to register with us, and how it is, is not known before. Who has registered is well until a
+  beat says otherwise, which follows at once; where that beat is lost, the search ends as if it were well.
 
 Patience ends all of it. Spec: SDP §3.3; specs §3 "Answers to a multicast wait 20-120 ms at random".
 """

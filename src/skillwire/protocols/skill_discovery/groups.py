@@ -135,7 +135,7 @@ class Groups:
                 self._outbox.send(data, now, peer, after=pause)
 
     def _first(self, scene: str) -> Key | None:
-        first = scenes.first(self._registry.in_scene(scene))
+        first = self._registry.provider(scene)
         return first.key if first else None
 
 

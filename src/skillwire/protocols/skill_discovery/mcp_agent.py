@@ -123,14 +123,15 @@ class McpAgent:
         """
         if admitted.standing is Standing.STRANGER:
             return
-        found = scenes.answer(message.scene, self.registry.in_scene(message.scene), message.capabilities)
         stamp = self._outbox.stamp(now)
-        if found is None:
+        if not self.registry.provides(message.scene, message.capabilities):
             self._reply(admitted, m.SceneNotFound(message.agent_id, message.scene, stamp), now)
             return
-        if not admitted.is_proven:
+        able = self.registry.provider(message.scene, message.capabilities) if admitted.is_proven else None
+        if able is None:
             self._hold(admitted, now)
             return
+        found = scenes.answer(message.scene, able, self.registry.providers(message.scene, scenes.MEMBERS))
         kind = m.JoinSceneResponse if isinstance(message, m.JoinScene) else m.SceneJoinResponse
         self._groups.let_in(message.scene, message.agent_id, admitted.source, now)
         try:

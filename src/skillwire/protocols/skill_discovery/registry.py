@@ -18,13 +18,14 @@ from skillwire import limits
 from skillwire.protocols.skill_discovery import health as states
 from skillwire.protocols.skill_discovery.goodbyes import Goodbyes
 from skillwire.protocols.skill_discovery.health import Health
-from skillwire.protocols.skill_discovery.listing import Change, Index, Listed, What, has_facts_of, passes
+from skillwire.protocols.skill_discovery.index import Index
+from skillwire.protocols.skill_discovery.listing import Change, Listed, What, has_facts_of
 from skillwire.protocols.skill_discovery.messages import HealthStatus, Outcome
 from skillwire.protocols.skill_discovery.places import Places
 from skillwire.protocols.skill_discovery.silences import Silences
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
     from skillwire.protocols.skill_discovery.held_beats import HeldBeats
     from skillwire.protocols.skill_discovery.listing import Key
@@ -50,7 +51,7 @@ class Registry:
         self._index = Index()
         self._hints: set[Key] = set()
         self._held: HeldBeats | None = None
-        self._silences = Silences(settings, self._skills, self._hints, on_change, self._forget)
+        self._silences = Silences(settings, self._skills, self._hints, self._changed, self._forget)
 
     def __len__(self) -> int:
         return len(self._skills)
@@ -98,10 +99,8 @@ class Registry:
             return Outcome.DUPLICATE, "already registered"
         self._places.leave(known)
         self._places.take(changed)
-        self._index.remove(known)
-        self._index.add(changed)
         self._silences.put(key, changed)
-        self._on_change(Change(What.UPDATED, known, changed))
+        self._changed(Change(What.UPDATED, known, changed))
         return Outcome.SUCCESS, "registered anew"
 
     def _refusal(
@@ -145,7 +144,7 @@ class Registry:
         self._hints.add(key)
         self._heard[key] = -1
         self._silences.put(key, hint)
-        self._on_change(Change(What.UPDATED if known else What.REGISTERED, known, hint))
+        self._changed(Change(What.UPDATED if known else What.REGISTERED, known, hint))
         return True
 
     def unhint(self, key: Key) -> bool:
@@ -189,7 +188,7 @@ class Registry:
             changed = self._skills[key] = known._replace(is_verified=False)
             self._places.leave(known)
             self._places.take(changed)
-            self._on_change(Change(What.UPDATED, known, changed))
+            self._changed(Change(What.UPDATED, known, changed))
 
     def unregister(self, key: Key, timestamp: int, now: float, reason: str = "") -> Outcome:
         """Take a goodbye: it acts at once, and stands against registrations that are older. Spec: SDP §9."""
@@ -220,32 +219,33 @@ class Registry:
     def find(self, wanted: Discover, most: int = limits.LAN_SKILLS) -> list[Listed]:
         """Return the skills that pass the filters, at most so many, those that may be called first. Spec: SDP §3.1.
 
-        A skill has all the capabilities, one of the scenes, and one of the types that are asked for. The search ends
-        when there are enough that may be called: anybody may ask, and as often as datagrams are read. Hints are not
+        A skill has all the capabilities, one of the scenes, and one of the types that are asked for. Hints are not
         among them: who is told of a skill by us shall be able to rely on that it was registered.
         """
-        found: list[Listed] = []
-        others: list[Listed] = []
-        for listed in self._candidates(wanted):
-            if not listed.is_hint and passes(listed.registration, wanted):
-                (found if listed.health.is_usable else others).append(listed)
-                if len(found) >= most:
-                    break
-        found += others[: most - len(found)]
+        found = [self._skills[key] for key in self._index.find(wanted, most)]
         found.sort(key=lambda listed: (not listed.health.is_usable, not listed.is_verified, listed.key))
         return found
 
     def in_scene(self, scene: str) -> list[Listed]:
-        """Return the skills of a scene."""
+        """Return the skills of a scene, in no order."""
         return [self._skills[key] for key in self._index.in_scene(scene)]
 
     def scenes(self) -> list[str]:
         """Return the scenes that skills are in, by name."""
         return self._index.scenes()
 
-    def _candidates(self, wanted: Discover) -> Iterable[Listed]:
-        keys = self._index.narrow(wanted)
-        return self._skills.values() if keys is None else [self._skills[key] for key in keys]
+    def provides(self, scene: str, capabilities: Collection[str] = ()) -> bool:
+        """Whether a provider of a scene that may be called has all these capabilities."""
+        return self._index.provides(scene, capabilities)
+
+    def provider(self, scene: str, capabilities: Collection[str] = ()) -> Listed | None:
+        """Return the first of these, the PRIMARY of all when nothing is asked for; None when there is none."""
+        key = self._index.provider(scene, capabilities)
+        return None if key is None else self._skills[key]
+
+    def providers(self, scene: str, most: int) -> list[Listed]:
+        """Return the first providers of a scene that may be called, in the order of their group."""
+        return [self._skills[key] for key in self._index.providers(scene, most)]
 
     def timer(self) -> float | None:
         """Return when something is due next, or a little earlier."""
@@ -268,15 +268,22 @@ class Registry:
         self._hints.discard(key)
         self._heard[key] = listed.registration.timestamp
         self._places.take(listed)
-        self._index.add(listed)
         self._silences.put(key, listed)
-        self._on_change(Change(What.REGISTERED, hint, listed))
+        self._changed(Change(What.REGISTERED, hint, listed))
 
     def _is_alive(self, known: Listed, health: Health) -> None:
         changed = Listed(known.registration, health, known.is_verified, known.host, known.is_hint)
         self._silences.put(known.key, changed)
         if health.status is not known.health.status:
-            self._on_change(Change(What.STATUS, known, changed))
+            self._changed(Change(What.STATUS, known, changed))
+
+    def _changed(self, change: Change) -> None:
+        """Find what has changed as it is now, and tell of it."""
+        if change.after is None:
+            self._index.drop(change.listed.key)
+        elif not change.after.is_hint:
+            self._index.put(change.after)
+        self._on_change(change)
 
     def _forget(self, known: Listed) -> None:
         self._remove(known, What.EVICTED, "silent")
@@ -291,5 +298,4 @@ class Registry:
             self._hints.discard(key)
         else:
             self._places.leave(known)
-            self._index.remove(known)
-        self._on_change(Change(what, known, None, reason))
+        self._changed(Change(what, known, None, reason))

@@ -243,7 +243,7 @@ def test_what_is_remembered_has_a_bound(monkeypatch):
     guard.keep(("Register", "a", "late"), AT + 120_000, b"x", EPOCH + 120)
     monkeypatch.setattr(limits, "LAN_SOURCES", 10)
     rates = Rates(DiscoverySettings(), lambda _: 0)
-    assert all(rates.allows(f"10.0.0.{number}", 0.0) for number in range(30))
+    assert all(rates.allows(f"10.0.0.{number}", b"", 0.0) for number in range(30))
     assert len(rates._buckets) <= 10
 
 

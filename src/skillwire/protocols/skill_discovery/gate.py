@@ -134,7 +134,7 @@ class Gate:
 
     def admit(self, data: bytes, source: Peer, now: Moment) -> list[Admitted]:
         """Return what may be acted on now that a datagram came: nothing, it, or what it proved the sender of."""
-        if not self._rates.allows(source.host, now.steady) and not self._is_asked_for(data, source, now):
+        if not self._rates.allows(source.host, data, now.steady) and not self._is_asked_for(data, source, now):
             return self._stop("rate")
         if self.held_beats is not None and self.held_beats.takes(data, source, now):
             return []
@@ -183,7 +183,7 @@ class Gate:
             is_asked_for = self._awaited(source.host) > 0
         else:
             is_asked_for = data.startswith(_PROOF) and self._challenger.awaits(source, now.steady)
-        return is_asked_for and self._answer_rates.allows(source.host, now.steady)
+        return is_asked_for and self._answer_rates.allows(source.host, data, now.steady)
 
     def _stop(self, reason: str) -> list[Admitted]:
         self.stopped[reason] += 1

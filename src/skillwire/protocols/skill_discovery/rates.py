@@ -1,9 +1,11 @@
 """How many datagrams are read from one source: a bucket for each host, which fills as time passes.
 
-What a host has registered it owes heartbeats for, so its bucket fills faster by twice as many as those are. A host
-that has shown a key that signs is about to register, or to answer what we asked: for some minutes it may send as if it
-owed a thousand more, as many as one agent may have; so whoever starts to listen beside an agent with very many skills
-reads its beats and its registrations both. When there are more hosts than are remembered, whoever came first goes.
+What a host has registered it owes heartbeats for, so it has a second bucket that fills by twice as many as those are,
+and is for what is owed alone: beats, registrations, goodbyes, and what answers us. Questions are read from the
+first bucket only, since whoever registers thousands of skills owes nobody a question. A host that has shown a key that
+signs is about to register, or to answer what we asked: for some minutes it may send as if it owed a thousand more, as
+many as one agent may have; so whoever starts to listen beside an agent with very many skills reads its beats and its
+registrations both. When there are more hosts than are remembered, whoever came first goes.
 
 A flood is what this is for, and what comes at once is read at one time. So a bucket is filled once for all that a host
 sends in that time, and each datagram more costs a look at the bucket. Spec: specs §3; issue "20 datagrams a second per
@@ -12,7 +14,7 @@ source".
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from skillwire import limits
 
@@ -22,13 +24,27 @@ if TYPE_CHECKING:
     from skillwire.protocols.skill_discovery.settings import DiscoverySettings
 
 
+#: What is owed begins with one of these.
+_OWED: Final = (
+    b"SKILL_HEARTBEAT:",
+    b"SKILL_REGISTER:",
+    b"SKILL_REGISTER_ACK:",
+    b"SKILL_UNREGISTER:",
+    b"SKILL_UNREGISTER_ACK:",
+    b"SKILL_STATUS:",
+    b"SKILL_DISCOVER_RESPONSE:",
+    b"CHALLENGE_RESPONSE:",
+)
+
+
 class _Bucket:
-    """How many datagrams of a host may be read yet, and as of when."""
+    """How many datagrams of a host may be read yet, how many of what it owes beside them, and as of when."""
 
-    __slots__ = ("left", "since")
+    __slots__ = ("left", "owed", "since")
 
-    def __init__(self, left: float, since: float) -> None:
+    def __init__(self, left: float, owed: float, since: float) -> None:
         self.left = left
+        self.owed = owed
         self.since = since
 
 
@@ -49,11 +65,14 @@ class Rates:
         self._known: dict[str, float] = {}
         self._buckets: dict[str, _Bucket] = {}
 
-    def allows(self, host: str, now: float) -> bool:
+    def allows(self, host: str, data: bytes, now: float) -> bool:
         """Whether one more datagram of ``host`` is read."""
         bucket = self._buckets.get(host)
         if bucket is None or bucket.since != now:
             bucket = self._fill(bucket, host, now)
+        if bucket.owed >= 1 and data.startswith(_OWED):
+            bucket.owed -= 1
+            return True
         if bucket.left < 1:
             return False
         bucket.left -= 1
@@ -70,11 +89,13 @@ class Rates:
         owed = self._owed(host)
         if self._known.get(host, now) > now:
             owed += limits.LAN_SKILLS_PER_AGENT
-        most = self._burst + owed * self._beat
+        beats = owed * self._beat
         if bucket is None:
             if len(self._buckets) >= limits.LAN_SOURCES:
                 del self._buckets[next(iter(self._buckets))]
-            bucket = self._buckets[host] = _Bucket(most, now)
-        bucket.left = min(most, bucket.left + (now - bucket.since) * (self._rate + owed * self._beat))
+            bucket = self._buckets[host] = _Bucket(self._burst, beats, now)
+        passed = now - bucket.since
+        bucket.left = min(self._burst, bucket.left + passed * self._rate)
+        bucket.owed = min(beats, bucket.owed + passed * beats)
         bucket.since = now
         return bucket

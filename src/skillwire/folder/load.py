@@ -165,7 +165,7 @@ def _lint_size(content: FolderContent, findings: Findings) -> None:
 
 
 def _lint_nested(content: FolderContent, findings: Findings) -> None:
-    """Judge whether another skill is hidden in this one: :func:`find_folders` looks into no skill."""
+    """Judge whether another skill is hidden here; :func:`skillwire.folder.find.find_folders` looks into no skill."""
     for file in content.files:
         if file.path.lower().endswith(f"/{SKILL_MD.lower()}"):
             findings.add("SKILL_WITHIN_SKILL", "this is no skill of its own here", content.place(file.path))

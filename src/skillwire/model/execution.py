@@ -136,7 +136,7 @@ class Execution:
             random bits.
         skill: its name in the catalog; ``skill_id`` is its id in Skill Sharing, ``digest`` that of its artifact
             (``sha256:...``): an execution runs what was published when it was accepted, or not at all.
-        caller: whom it belongs to: who may ask for it. See :func:`skillwire.invocation.callers.owner_of`.
+        caller: whom it belongs to: who may ask for it. See :func:`skillwire.server.auth.rate_limit.caller_of`.
         caller_id, caller_type: what the caller said of itself.
         inputs: a JSON object, checked, with defaults.
         deadline: when it ends as ``timeout``.

@@ -99,7 +99,9 @@ class SearchAnswers:
         self._kept: ByteCache[tuple[bytes, str], SearchAnswer] = ByteCache(limits.SEARCH_CACHE_BYTES)
 
     def ready_at_once(self, url: bytes, method: bytes, fields: Fields) -> Ready | None:
-        """Return the answer to a request as :meth:`Application.answer_at_once` does, if a brief search gives it.
+        """Return the answer to a request, if a brief search gives it.
+
+        As :meth:`skillwire.server.application.Application.answer_at_once` does.
 
         Args:
             url: as the request line says it, over plain HTTP and without a proxy.

@@ -34,7 +34,12 @@ class Agent(Protocol):
         """What is not as it should be, for people."""
 
     async def start(self) -> None:
-        """Begin; raises ``NetworkError`` when no interface can be used."""
+        """Begin.
+
+        Raises:
+            FetchError: ``LAN_UNAVAILABLE`` when no interface can be used.
+            ConflictError: ``LAN_NAME`` when another process has our name by now.
+        """
 
     async def stop(self, reason: Reason = Reason.SHUTDOWN) -> None:
         """Say goodbye and end."""

@@ -152,7 +152,7 @@ class AudienceCaller:
             return await blob.read(0, blob.size)
 
     async def create_blob(self, wanted: CreateBlob) -> CreatedBlob:
-        """Keep a blob of its own; errors as of :meth:`skillwire.server.runs.Runs.create_blob`."""
+        """Keep a blob of its own; errors as of :meth:`skillwire.server.run_blobs.BlobDesk.create`."""
         return await self._shelves.runs.blobs.create(self._owner, wanted)
 
 

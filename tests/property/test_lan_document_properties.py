@@ -6,6 +6,7 @@ Whatever its bytes are, reading it ends as its docstring says, or with the error
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 
 import pytest
@@ -140,10 +141,7 @@ LISTS = st.one_of(
 @given(LISTS)
 def test_no_list_raises_anything_but_a_trust_error_and_what_is_refused_counts_for_nothing(data):
     revocations = Revocations(WORLD.authorities)
-    try:
+    is_new = False
+    with contextlib.suppress(TrustError):
         is_new = revocations.take(data, NOW)
-    except TrustError as error:
-        assert error.code == "LAN_REVOCATIONS"
-        assert len(revocations) == 0
-        return
     assert len(revocations) == int(is_new)

@@ -1,17 +1,18 @@
 """Beats that wait to be verified: most of them say what is known, and a signature costs more than all the rest.
 
 A heartbeat that says HEALTHY of a skill that is listed as HEALTHY and is not suspected changes nothing but when it was
-heard last, and nobody asks for that until silence would come to something. So up to three such beats of a skill are
-held as they came. After the third, and when silence would come to something before that, they are verified, the newest
-first until one is good, which counts from when it came and makes the others worthless. Nothing that is not verified
-ever counts, and whoever fills the places with forged beats only has the next ones verified at once.
+heard last, and nobody asks for that until silence would come to something. So up to two such beats of a skill are held
+as they came. After the second, and when the skill would be suspected before that, they are verified, the newest first
+until one is good, which counts from when it came and makes the others worthless. Nothing that is not verified ever
+counts, and whoever fills the places with forged beats only has the next ones verified at once.
 
-The third waits a moment for those of other skills: to verify many in a row costs less for each, since what that takes
+The second waits a moment for those of other skills: to verify many in a row costs less for each, since what that takes
 is in the processor's cache.
 
-More than three are of no use. A skill is UNHEALTHY after three missed beats, however many came that nobody verified, so
-one of three has to be verified: otherwise forged beats would keep a dead skill HEALTHY for longer. Nor do registrations
-wait, though most of them say what is listed: each is acknowledged, and may be the first by another key.
+More than two are of no use. A skill is suspected after two missed beats, and asked then whether it is there. If that
+waited for beats that nobody has verified, forged ones would leave no time to ask: the skill would be UNHEALTHY at once.
+So one of two has to be verified. Nor do registrations wait, though most of them say what is listed: each is
+acknowledged, and may be the first by another key.
 
 What a skill beats is the same each time but for its timestamp and signature. So a beat is known by the bytes before
 those two, and is not read any further until it counts. Spec: SDP §8; specs §3.
@@ -39,8 +40,8 @@ if TYPE_CHECKING:
 _TYPE: Final = b"SKILL_HEARTBEAT:"
 #: Between the skill and the timestamp.
 _STATUS: Final = b";HEALTHY;"
-_PLACES: Final = 3
-#: Seconds that a third beat waits for those of others.
+_PLACES: Final = 2
+#: Seconds that a second beat waits for those of others.
 _MOMENT: Final = 0.25
 #: Of a timestamp in milliseconds.
 _DIGITS: Final = 14
@@ -127,7 +128,7 @@ class HeldBeats:
         return self._due if self._ready else None
 
     def on_timer(self, now: float) -> None:
-        """Verify the beats of those that have three."""
+        """Verify the beats of those whose places are taken."""
         if not self._ready or now < self._due:
             return
         ready, self._ready = self._ready, []
@@ -139,10 +140,6 @@ class HeldBeats:
         """Whether a beat of a skill waits."""
         skill = self._skills.get(key)
         return skill is not None and bool(skill.beats)
-
-    def newest(self, key: Key) -> float:
-        """Return when the last beat came that waits, by the steady clock."""
-        return self._skills[key].beats[-1].came.steady
 
     def settle(self, key: Key) -> None:
         """Verify what is held of a skill until one is good; nothing of it is held any more."""

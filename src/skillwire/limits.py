@@ -337,6 +337,8 @@ LAN_CACHE_BYTES = Bound(
 )
 LAN_DOUBTS = Bound(500, "datagrams", "a second that ask silent skills whether they are there")
 LAN_ANSWERERS = Bound(256, "sources", "of answers to one discovery that are asked who they are")
+LAN_ANSWERERS_PER_HOST = Bound(16, "sources", "of them, of one host; each agent answers from a port of its own")
+LAN_FOUND_PER_HOST = Bound(2_000, "skills", "of those that are collected, of one host that nobody certified")
 LAN_ANSWER_PROOFS = Bound(64, "answers", "of one source that it is asked to prove; a thousand skills are 70 datagrams")
 LAN_REGISTRIES = Bound(64, "agents", "that are waited for to acknowledge; more than one network has")
 LAN_TXT_BYTES = Bound(400, "bytes", "of a TXT record that we publish; three of them share a packet")

@@ -3,7 +3,8 @@
 Each has a requester's identifier of its own **[ours]**, by which answers find it. Who answers is asked to prove that
 the answer is theirs, so that what is found says who offers it and whether that is certified
 (:mod:`~skillwire.protocols.skill_discovery.witnesses`): of each source first one answer, and then those in which it
-speaks of what it can vouch for. When it has heard enough, a search ends before its patience does
+speaks of what it can vouch for. What is kept of answers is in :mod:`~skillwire.protocols.skill_discovery.answers`. When
+it has heard enough, a search ends before its patience does
 (:mod:`~skillwire.protocols.skill_discovery.enough`). Spec: SDP §3; specs §3.
 """
 
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from skillwire import limits
 from skillwire.protocols.skill_discovery.agenda import Agenda, Timer
+from skillwire.protocols.skill_discovery.answers import PROOF_TAKES, Answerers, Told
 from skillwire.protocols.skill_discovery.enough import is_of_use, unheard_of
 from skillwire.protocols.skill_discovery.events import Discovered, Found
 from skillwire.protocols.skill_discovery.messages import Discover
@@ -23,43 +25,27 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from skillwire.model.ledger import Moment
+    from skillwire.protocols.skill_discovery.answers import Answerer, Records
     from skillwire.protocols.skill_discovery.enough import Enough
     from skillwire.protocols.skill_discovery.gate import Admitted
     from skillwire.protocols.skill_discovery.listing import Listed
-    from skillwire.protocols.skill_discovery.messages import DiscoverResponse, Endpoint, SkillRecord, SkillType
+    from skillwire.protocols.skill_discovery.messages import DiscoverResponse, SkillRecord, SkillType
     from skillwire.protocols.skill_discovery.outbox import Outbox
     from skillwire.protocols.skill_discovery.settings import DiscoverySettings
     from skillwire.wire.node import Peer
 
-Records = tuple["SkillRecord", ...]
-
 #: Answers of a source that nobody knows yet that it is asked about at once: some of them may be another's.
 _AT_ONCE: Final = 2
-#: Seconds after which a proof has to have come, or others are asked for.
-_PROOF_TAKES: Final = 0.25
 #: Seconds after which it is looked again whether who has answered has registered.
 _LOOK: Final = 0.05
 #: Seconds in which who was invited registers; after them the invitation was lost.
 _INVITED: Final = 0.15
 
 
-class _Answerer:
-    """What one source has answered: who it is, what it was asked to prove, and what waits until it is known."""
-
-    __slots__ = ("asked", "author", "judged", "proofs", "waiting")
-
-    def __init__(self) -> None:
-        self.author: Author | None = None
-        self.asked: dict[bytes, tuple[Records, float]] = {}
-        self.waiting: list[tuple[bytes, Records]] = []
-        self.judged: set[tuple[str, Endpoint]] = set()
-        self.proofs = 0
-
-
 class _Search:
     """One discovery under way."""
 
-    __slots__ = ("answerers", "began", "ends", "enough", "found", "invited", "is_elsewhere", "message", "news", "sends")
+    __slots__ = ("answerers", "began", "ends", "enough", "invited", "is_elsewhere", "message", "news", "sends", "told")
 
     def __init__(self, message: Discover, began: float, ends: float, enough: Enough | None) -> None:
         self.message = message
@@ -68,8 +54,8 @@ class _Search:
         self.enough = enough
         self.is_elsewhere = False
         self.sends = 0
-        self.found: dict[tuple[str, Endpoint], Found] = {}
-        self.answerers: dict[Peer, _Answerer] = {}
+        self.told = Told()
+        self.answerers = Answerers()
         self.invited: dict[Peer, float] = {}
 
     @property
@@ -149,19 +135,22 @@ class Searches:
         search = self._searches.get(message.requester_id)
         if search is None:
             return False
-        for record in message.skills:
-            key = record.skill_id, record.endpoint
-            if key not in search.found and len(search.found) < limits.LAN_FOUND:
-                search.found[key] = Found(record, admitted.source, skill_type=search.skill_type)
-                self._has_news(message.requester_id, search, now)
-        if len(search.answerers) < limits.LAN_ANSWERERS or admitted.source in search.answerers:
-            answerer = search.answerers.setdefault(admitted.source, _Answerer())
-            self._go_on(answerer, admitted.source, now)
-            if admitted.judgement is not None:
-                author = Author(admitted.source, admitted.signer, admitted.judgement)
-                _believe(search, answerer, author, message.skills)
-            else:
-                self._doubt(answerer, admitted.source, admitted.data, message.skills, now)
+        taken = search.answerers.take(admitted.source, now.steady)
+        if taken is None:
+            return True
+        if taken.gone:
+            search.told.forget(taken.gone)
+        heard = [Found(record, admitted.source, skill_type=search.skill_type) for record in message.skills]
+        has_news = sum(map(search.told.hear, heard)) > 0
+        self._go_on(taken.answerer, admitted.source, now)
+        if admitted.judgement is not None:
+            author = Author(admitted.source, admitted.signer, admitted.judgement)
+            search.answerers.know(admitted.source, author)
+            has_news = _believe(search, taken.answerer, author, message.skills) or has_news
+        else:
+            self._doubt(taken.answerer, admitted.source, admitted.data, message.skills, now)
+        if has_news:
+            self._has_news(message.requester_id, search, now)
         return True
 
     def proven(self, author: Author, digest: bytes, now: Moment) -> str | None:
@@ -169,29 +158,30 @@ class Searches:
 
         Returns a skill that it has told of as its own, empty when there is none.
         """
-        for search in self._searches.values():
+        for request, search in self._searches.items():
             answerer = search.answerers.get(author.source)
             if answerer is None or digest not in answerer.asked:
                 continue
-            answerer.author = author
+            search.answerers.know(author.source, author)
             records, _ = answerer.asked.pop(digest)
-            _believe(search, answerer, author, records)
+            if _believe(search, answerer, author, records):
+                self._has_news(request, search, now)
             self._go_on(answerer, author.source, now)
             return next((one.skill_id for one in records if author.is_own(one.endpoint.host)), "")
         return None
 
-    def _go_on(self, answerer: _Answerer, source: Peer, now: Moment) -> None:
+    def _go_on(self, answerer: Answerer, source: Peer, now: Moment) -> None:
         """Look at what waits."""
         waiting, answerer.waiting = answerer.waiting, []
         for data, records in waiting:
             self._doubt(answerer, source, data, records, now)
 
-    def _doubt(self, answerer: _Answerer, source: Peer, data: bytes, records: Records, now: Moment) -> None:
+    def _doubt(self, answerer: Answerer, source: Peer, data: bytes, records: Records, now: Moment) -> None:
         """Ask who sent an answer, when that is not known yet, or when it matters for what is in it."""
         fresh = [record for record in records if (record.skill_id, record.endpoint) not in answerer.judged]
         if not fresh or answerer.proofs >= limits.LAN_ANSWER_PROOFS:
             return
-        asked = sum(now.steady - at < _PROOF_TAKES for _, at in answerer.asked.values())
+        asked = sum(now.steady - at < PROOF_TAKES for _, at in answerer.asked.values())
         if answerer.author is None and asked >= _AT_ONCE:
             if len(answerer.waiting) < limits.LAN_ANSWER_PROOFS:
                 answerer.waiting.append((data, records))
@@ -234,7 +224,7 @@ class Searches:
         enough = search.enough
         due = max(search.news + self._quiet(search), search.began + (enough.least if enough else 0.0))
         if due <= now.steady:
-            found, listed = search.found.values(), self._listed(search.message)
+            found, listed = search.told.skills, self._listed(search.message)
             unheard = unheard_of(found, listed)
             is_heard = not unheard or now.steady - search.began >= self._settings.unheard
             if enough and is_heard and (search.is_elsewhere or is_of_use(enough, found, listed)):
@@ -255,7 +245,7 @@ class Searches:
         search = self._searches.pop(request)
         self._agenda.cancel(("ask", request))
         self._agenda.cancel(("look", request))
-        self._on_event(Discovered(request, tuple(search.found.values())))
+        self._on_event(Discovered(request, tuple(search.told.skills)))
 
 
 def _matters(author: Author, record: SkillRecord) -> bool:
@@ -263,14 +253,21 @@ def _matters(author: Author, record: SkillRecord) -> bool:
     return author.is_own(host) or author.vouches(record.skill_id, host)
 
 
-def _believe(search: _Search, answerer: _Answerer, author: Author, records: Sequence[SkillRecord]) -> None:
-    """Take an answer for what it is worth from who has sent it: who is certified counts before who is not."""
+def _believe(search: _Search, answerer: Answerer, author: Author, records: Sequence[SkillRecord]) -> bool:
+    """Take an answer for what it is worth from who has sent it: who is certified counts before who is not.
+
+    Return whether it tells of something that was not known, or had made room for others.
+    """
+    has_news = False
     for record in records:
         key = record.skill_id, record.endpoint
         answerer.judged.add(key)
-        old = search.found.get(key)
-        if old is None or old.is_verified or not _matters(author, record):
+        old = search.told.get(key)
+        if (old is not None and old.is_verified) or not _matters(author, record):
             continue
         is_verified = author.vouches(record.skill_id, record.endpoint.host)
-        if is_verified or not old.agent_id:
-            search.found[key] = Found(record, author.source, author.agent_id, is_verified, search.skill_type)
+        if is_verified or old is None or not old.agent_id:
+            found = Found(record, author.source, author.agent_id, is_verified, search.skill_type)
+            is_taken = search.told.believe(found)
+            has_news = has_news or (is_taken and old is None)
+    return has_news

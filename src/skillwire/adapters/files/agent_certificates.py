@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from skillwire.trust.revocations import Revocations
 
-#: Of the life of a certificate, after which a new one is asked for. Spec: issue "7-day leaves renewed automatically".
+#: Of the life of a certificate, after which a new one is asked for. Spec: SPEC.md SDP-renewal.
 RENEWED_AFTER: Final = 2 / 3
 
 

@@ -6,7 +6,7 @@ larger than the allowance is not sent. It is no limit for an address where a non
 That is remembered for some minutes, and anew when the agent that was there signs something new from there.
 
 What two agents say to each other lets both allowances grow, so each can prove itself to the other although a proof is
-larger than three questions. Spec: specs §3; issue "answers never larger than 3x the question before proof".
+larger than three questions. Spec: specs §3; SPEC.md SDP-amplification.
 """
 
 from __future__ import annotations

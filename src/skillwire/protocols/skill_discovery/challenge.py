@@ -1,8 +1,8 @@
 """Challenge and response: who asks has a key, and is at the address that it asks from.
 
 A challenge goes to the address that a question came from, and the answer has to come from there: so it proves the
-address, too, and until then nobody is answered with much more than they sent. Each nonce counts once and for ten
-seconds. **[ours]**: its second half is the beginning of the SHA-256 of the datagram that is challenged, so that who
+address, too, and until then nobody is sent more than three times what came from there. Each nonce counts once and for
+ten seconds. **[ours]**: its second half is the beginning of the SHA-256 of the datagram that is challenged, so that who
 sent many knows which one is meant; 128 bits of it are random. What is signed is :func:`challenge_text`.
 Spec: SDP §10.3; specs §3.
 """

@@ -8,8 +8,7 @@ many as one agent may have; so whoever starts to listen beside an agent with ver
 registrations both. When there are more hosts than are remembered, whoever came first goes.
 
 A flood is what this is for, and what comes at once is read at one time. So a bucket is filled once for all that a host
-sends in that time, and each datagram more costs a look at the bucket. Spec: specs §3; issue "20 datagrams a second per
-source".
+sends in that time, and each datagram more costs a look at the bucket. Spec: specs §3; SPEC.md SDP-rate-bound.
 """
 
 from __future__ import annotations

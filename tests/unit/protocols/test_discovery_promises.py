@@ -50,15 +50,20 @@ def lists(lan):
     return [lan.listed(host) for host in REGISTRIES]
 
 
+def well(lan, count):
+    """Whether each registry lists so many skills, all of them healthy, 40 s after the last datagram was lost."""
+    lan.loss = 0.0
+    lan.run(40)
+    return all(list(listed.values()) == ["HEALTHY"] * count for listed in lists(lan))
+
+
 def is_whole(lan, count):
     """Whether each registry lists so many skills, and all of them are healthy once nothing is lost any more.
 
     With a third of all beats lost one skill in a hundred is taken for UNHEALTHY at any time, until two more came.
     """
     shares = [list(listed.values()).count("HEALTHY") / count for listed in lists(lan)]
-    lan.loss = 0.0
-    lan.run(40)
-    return min(shares) > 0.95 and all(list(listed.values()) == ["HEALTHY"] * count for listed in lists(lan))
+    return well(lan, count) and min(shares) > 0.95
 
 
 @pytest.mark.timeout(180)  # twelve seconds where nobody else works
@@ -128,6 +133,24 @@ def test_a_partition_heals_without_a_lost_registration():
     assert len(seen(lan, 0, What.REGISTERED)) == registered, "nobody had to register again"
 
 
+@pytest.mark.timeout(300)  # half a minute where nobody else works
+@pytest.mark.spec("SDP-promise-partition")
+def test_a_partition_of_10000_services_heals_without_a_lost_registration():
+    """500 agents with 20 skills each, in halves for 40 s, with 30 % loss all that time."""
+    lan, hosts = network(500, 20, start=1.5, seed=5)
+    lan.run(4)
+    before = {key for listed in lists(lan) for key in listed}
+    assert len(before) == 10_000
+    lan.loss = 0.3
+    lan.partition([REGISTRIES[0], *hosts[:250]], [REGISTRIES[1], *hosts[250:]])
+    lan.run(40)
+    for listed, far in zip(lists(lan), (hosts[250:], hosts[:250]), strict=True):
+        assert {listed[f"agent-{host}", SKILL(0)] for host in far} == {"UNHEALTHY"}, "nobody of them was forgotten"
+    lan.heal()
+    assert well(lan, 10_000)
+    assert {key for listed in lists(lan) for key in listed} == before
+
+
 @pytest.mark.spec("SDP-promise-partition")
 def test_a_registry_that_is_cut_off_forgets_nobody():
     lan, hosts = network(20, 5, start=1.0, seed=6)
@@ -163,6 +186,36 @@ def test_when_every_agent_restarts_all_are_healthy_again():
     lan.run(45)
     assert is_whole(lan, 300)
     assert not seen(lan, 0, What.EVICTED)
+
+
+@pytest.mark.timeout(300)  # half a minute where nobody else works
+@pytest.mark.spec("SDP-promise-restart")
+def test_when_every_agent_of_10000_services_restarts_all_are_healthy_again():
+    """500 agents with 20 skills each crash at once, and come back within 2 s of each other, with 30 % loss."""
+    lan, hosts = network(500, 20, start=1.5, seed=9)
+    lan.run(4)
+    lan.loss = 0.3
+    for number, host in enumerate(hosts):
+        lan.crash(host)
+        lan.at(10 + number / 250, partial(begin, lan, host, 20, number))
+    lan.run(20)
+    assert min(len(listed) for listed in lists(lan)) > 9_990
+    assert well(lan, 10_000)
+
+
+@pytest.mark.timeout(300)  # half a minute where nobody else works
+@pytest.mark.spec("SDP-promise-restart")
+def test_when_every_registry_restarts_beside_10000_services_each_lists_them_again():
+    """500 agents with 20 skills each, of which both registries learn from beats and by asking, with 30 % loss."""
+    lan, _ = network(500, 20, start=1.5, seed=8)
+    lan.run(4)
+    lan.loss = 0.3
+    for host in REGISTRIES:
+        lan.crash(host)
+        lan.node(host, REGISTRY)
+    lan.run(15)
+    assert min(len(listed) for listed in lists(lan)) > 9_990
+    assert well(lan, 10_000)
 
 
 @pytest.mark.spec("SDP-agreement")

@@ -21,6 +21,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from itertools import count
 from pathlib import Path
 
@@ -39,9 +40,13 @@ table inet loss {{
 
 
 class Network:
-    """The hosts 1, 2, 3 and so on, each with an IPv4 and an IPv6 address on ``eth0``."""
+    """The hosts 1, 2, 3 and so on, each with an IPv4 and an IPv6 address on ``eth0``.
 
-    def __init__(self, hosts=HOSTS):
+    With ``is_link_local`` they have what the kernel gives them, ``fe80::…``, and nothing else.
+    """
+
+    def __init__(self, hosts=HOSTS, *, is_link_local=False):
+        self.is_link_local = is_link_local
         self.prefix = f"swt{os.getpid():x}n{next(_numbers)}"
         self.hosts = range(1, hosts + 1)
         self.processes: list[subprocess.Popen[str]] = []
@@ -64,6 +69,8 @@ class Network:
             _run("ip", *port, "netns", self.namespace(host))
             self._batch(self._switch, [f"link set {self._port(host)} master br0 up"])
             self._batch(self.namespace(host), ["link set lo up", *self._addresses(host), *self._routes()])
+        for host in self.hosts if self.is_link_local else ():
+            self.link_local(host)
 
     def down(self):
         """End every process on the hosts, and remove them."""
@@ -81,6 +88,16 @@ class Network:
     def address(self, host, family=4):
         """Return the address of a host."""
         return f"10.99.0.{host}" if family == 4 else f"fd99::{host}"
+
+    def link_local(self, host):
+        """Return the address ``fe80::…`` of a host, once the kernel lets it be used."""
+        ends = time.monotonic() + PATIENCE
+        while time.monotonic() < ends:
+            shown = self.run(host, "ip", "-6", "addr", "show", "dev", "eth0", "scope", "link")
+            if (found := re.search(r"inet6 (fe80\S+)/", shown)) and "tentative" not in shown:
+                return found[1]
+            time.sleep(0.1)
+        raise OSError("the kernel gives no link-local address")
 
     def command(self, host, *command):
         """Return what runs a command on a host."""
@@ -143,25 +160,29 @@ class Network:
         return f"{self.prefix}p{host}"
 
     def _addresses(self, host):
+        if self.is_link_local:
+            yield "link set eth0 up multicast on"
+            return
         yield f"addr add {self.address(host)}/24 dev eth0"
         yield "link set eth0 up multicast on"
         yield f"addr add {self.address(host, 6)}/64 dev eth0 nodad"
 
     def _routes(self):
-        # What real hosts have; without a route multicast cannot be sent at all.
-        yield "route replace default via 10.99.0.254 dev eth0 onlink"
+        # What real hosts have; without a route multicast of IPv4 cannot be sent at all.
+        if not self.is_link_local:
+            yield "route replace default via 10.99.0.254 dev eth0 onlink"
 
     def _batch(self, namespace, lines):
         _run("ip", "-n", namespace, "-batch", "-", input="".join(f"{line}\n" for line in lines))
 
 
 @contextlib.contextmanager
-def network(hosts=HOSTS):
+def network(hosts=HOSTS, *, is_link_local=False):
     """Give a network; skip the test where none can be made. Nothing of it is left, whatever happens."""
     if reason := _obstacle():
         pytest.skip(reason)
     _remove_abandoned()
-    made = Network(hosts)
+    made = Network(hosts, is_link_local=is_link_local)
     try:
         try:
             made.up()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from skillwire.cli.client_options import open_client, open_progress, ref_object, shortened, terminal_width
 from skillwire.cli.lan_parts import lan_object, told_source, told_status, told_trust
 from skillwire.cli.output import faint, strong
+from skillwire.errors import SkillwireError
 from skillwire.resolver.lan import ref_of, told_facts
 from skillwire.resolver.reference import reference_to
 
@@ -28,6 +29,8 @@ def find_lan(output: Output, words: str, limit: int, *, offline: bool | None, re
     ):
         found = client.lan.discover(words, refresh=refresh)
         may_use = client.lan.settings.use_unverified
+    referred = {skill: reference for skill in found if (reference := _reference(output, skill))}
+    found = list(referred)
     shown = found[:limit]
     hits = [{**ref_object(ref_of(skill)), "score": 0.0, "lan": lan_object(skill)} for skill in shown]
     output.document("find/1", {"query": words, "total": len(found), "hits": hits})
@@ -38,11 +41,20 @@ def find_lan(output: Output, words: str, limit: int, *, offline: bool | None, re
         output.note(f"no skill on the local network matches {words!r}" if words else "nobody offers skills here now")
         output.hint("who is there:", "skillwire lan")
         return
-    output.hint("look at one:", f"skillwire show {reference_to(ref_of(shown[0]))}")
+    output.hint("look at one:", f"skillwire show {referred[shown[0]]}")
     able = next((skill for skill in shown if skill.capabilities and skill.is_usable), None)
     if able is not None:
-        flag = "" if able.is_verified or may_use or not able.is_trust_known else " --unverified"
+        flag = "" if able.is_verified or may_use else " --unverified"
         output.hint("call one:   ", f"skillwire call lan:{able.capabilities[0]}{flag}")
+
+
+def _reference(output: Output, skill: LanSkill) -> str:
+    """Return what a user types to mean a skill; empty for one whose address nobody can type, of which it is said."""
+    try:
+        return reference_to(ref_of(skill))
+    except SkillwireError as error:
+        output.note(faint("left out "), f"{skill.skill_id} {skill.whose}: {error.message}")
+        return ""
 
 
 def _print(output: Output, skills: Sequence[LanSkill]) -> None:

@@ -7,6 +7,9 @@ each spelling of an IPv4 address but the usual one (``127.1``, ``0x7f.1`` and ``
 a resolver). What is left has one written form: scheme and host in lower case, the host in ASCII, the port a
 number, dot segments removed. A fragment means something to a browser only and is dropped.
 
+An interface of this machine (``[fe80::1%eth0]``, or ``%25eth0`` as RFC 6874 writes it) stands behind link-local addresses
+alone, which mean nothing without it. It is nobody else's business, so it is in no ``Host`` header.
+
 The module stands on the command line's install path, so it imports nothing but ``re``: ``urllib.parse`` costs
 more to import than a whole request, ``ipaddress`` is needed by IPv6 literals alone, and the IDNA codec loads its
 tables when the first international host comes. Spec: RFC 3986 §3 and §5; ASD URL Structure.
@@ -36,6 +39,9 @@ _HOST: Final = re.compile(rf"{_LABEL}(?:\.{_LABEL})*", re.ASCII)
 _NUMERIC: Final = re.compile(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)", re.ASCII)
 _OCTET: Final = r"(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
 _IPV4: Final = re.compile(rf"{_OCTET}(?:\.{_OCTET}){{3}}", re.ASCII)
+#: Interfaces as systems name them. One that begins with ``25`` reads as another after ``%25``, so it is refused.
+_ZONE: Final = re.compile(r"(?!25)[A-Za-z0-9._-]{1,32}", re.ASCII)
+_LINK_LOCAL: Final = re.compile(r"fe[89ab][0-9a-f]:", re.ASCII)
 _FORBIDDEN: Final = re.compile(r"[\x00-\x20\x7f\\]")
 _PATH: Final = re.compile(r"(?:[A-Za-z0-9._~!$&'()*+,;=:@/-]|%[0-9A-Fa-f]{2})*", re.ASCII)
 _QUERY: Final = re.compile(r"(?:[A-Za-z0-9._~!$&'()*+,;=:@/?-]|%[0-9A-Fa-f]{2})*", re.ASCII)
@@ -49,7 +55,7 @@ class Url(NamedTuple):
 
     Args:
         scheme: ``http`` or ``https``.
-        host: ASCII, lower case; an IPv6 address without its brackets.
+        host: ASCII, lower case; an IPv6 address without its brackets, with ``%`` and the interface where it is link-local.
         port: always a number, the scheme's default included.
         path: begins with ``/``; percent-encoding is left as written.
         query: what follows ``?``; None when there is no ``?``.
@@ -68,9 +74,19 @@ class Url(NamedTuple):
 
     @property
     def authority(self) -> str:
-        """Host and port as they stand in a ``Host`` header."""
+        """Host and port as they stand in a URL."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == DEFAULT_PORTS[self.scheme] else f"{host}:{self.port}"
+
+    @property
+    def host_header(self) -> str:
+        """Host and port as they stand in a ``Host`` header: without the interface. Spec: RFC 6874 §4."""
+        return self._replace(host=self.name).authority
+
+    @property
+    def name(self) -> str:
+        """The host as others know it: without the interface of this machine by which it is reached."""
+        return self.host.partition("%")[0]
 
     @property
     def target(self) -> str:
@@ -115,9 +131,9 @@ def resolve_url(base: Url, reference: str) -> Url:
     Trust: ``reference`` may come from a stranger; the result may lie on another origin.
     """
     if _SCHEME.match(reference):
-        return parse_url(reference)
+        return _reached_as(base, parse_url(reference))
     if reference.startswith("//"):
-        return parse_url(f"{base.scheme}:{reference}")
+        return _reached_as(base, parse_url(f"{base.scheme}:{reference}"))
     _check_text(reference)
     path, mark, rest = reference.partition("#")[0].partition("?")
     query = rest if mark else None
@@ -128,6 +144,11 @@ def resolve_url(base: Url, reference: str) -> Url:
     url = Url(base.scheme, base.host, base.port, *_read_target(reference, path, query))
     _check_length(str(url))
     return url
+
+
+def _reached_as(base: Url, url: Url) -> Url:
+    """Return ``url``, which a document of ``base`` names, by the interface that the same host is reached by."""
+    return url._replace(host=base.host) if url.host == base.name else url
 
 
 def is_ipv4(text: str) -> bool:
@@ -196,12 +217,19 @@ def _to_ascii(text: str, host: str) -> str:
 def _read_ipv6(text: str, address: str) -> str:
     import ipaddress  # noqa: PLC0415 - needed by IPv6 literals only
 
-    if "%" in address:
-        _refuse(text, "names a network interface in an IPv6 address")
+    bare, mark, zone = address.partition("%")
     try:
-        return ipaddress.IPv6Address(address).compressed
+        host = ipaddress.IPv6Address(bare).compressed
     except ValueError:
         _refuse(text, "has something else than an IPv6 address in its brackets")
+    if not mark:
+        return host
+    if not _LINK_LOCAL.match(host):
+        _refuse(text, "names a network interface in an IPv6 address that is not link-local", "Leave out the % part.")
+    zone = zone.removeprefix("25")
+    if not _ZONE.fullmatch(zone):
+        _refuse(text, "names no network interface behind the %", "Write it like [fe80::1%eth0].")
+    return f"{host}%{zone}"
 
 
 def _read_target(text: str, path: str, query: str | None) -> tuple[str, str | None]:

@@ -182,7 +182,7 @@ def _with_scheme(text: str) -> Url:
 def _is_local_address(host: str) -> bool:
     if ":" not in host and not is_ipv4(host):
         return False
-    return classify(read_address(host)) in {Reach.LOOPBACK, Reach.PRIVATE}
+    return classify(read_address(host)) in {Reach.LOOPBACK, Reach.PRIVATE, Reach.LINK_LOCAL}
 
 
 def _url(text: str) -> Url:

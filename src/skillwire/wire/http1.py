@@ -71,7 +71,7 @@ def encode_request(request: HttpRequest, url: Url, defaults: Mapping[str, str]) 
     for name, value in headers.items():
         if name in _OURS or not _TOKEN.fullmatch(name) or not _VALUE.fullmatch(value):
             raise UsageError("HEADER", f"the header {name!r} cannot be sent")  # its value may be a secret
-    lines = [f"{request.method} {url.target} HTTP/1.1", f"host: {url.authority}"]
+    lines = [f"{request.method} {url.target} HTTP/1.1", f"host: {url.host_header}"]
     lines += [f"{name}: {value}" for name, value in headers.items()]
     if request.body is not None:
         lines.append(f"content-length: {len(request.body)}")

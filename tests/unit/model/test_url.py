@@ -88,6 +88,15 @@ def test_a_url_has_one_written_form(text, written):
         "https://::1/",
         "https://[::1]x/",
         "https://[::1%25eth0]/",
+        "https://[2001:db8::1%eth0]/",
+        "https://[fe80::1%]/",
+        "https://[fe80::1%25]/",
+        "https://[fe80::1%2525]/",
+        "https://[fe80::1%25255]/",
+        "https://[fe80::1%eth0%eth1]/",
+        "https://[fe80::1%e th0]/",
+        "https://[fe80::1%eth0/x]/",
+        "https://[fe80::1%25eth%2f]/",
         "https://[127.0.0.1]/",
         "https://[]/",
         "https://[v1.a]/",
@@ -247,3 +256,17 @@ def test_reading_a_plain_url_imports_nothing_heavy():
     )
     done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("written", ["http://[fe80::1%eth0]:8000/a", "http://[FE80:0::1%25eth0]:8000/a"])
+def test_an_interface_stands_behind_a_link_local_address_and_is_told_to_nobody(written):
+    url = parse_url(written)
+    assert str(url) == "http://[fe80::1%eth0]:8000/a" == str(parse_url(str(url)))
+    assert (url.host, url.name, url.host_header) == ("fe80::1%eth0", "fe80::1", "[fe80::1]:8000")
+
+
+@pytest.mark.parametrize("reference", ["/b", "http://[fe80::1]:8000/b", "//[fe80::1]:8000/b"])
+def test_what_a_link_local_host_says_of_itself_is_reached_by_the_same_interface(reference):
+    base = parse_url("http://[fe80::1%eth0]:8000/a")
+    assert str(resolve_url(base, reference)) == "http://[fe80::1%eth0]:8000/b"
+    assert resolve_url(base, "http://[fe80::2]:8000/b").host == "fe80::2"

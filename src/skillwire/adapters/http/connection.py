@@ -11,6 +11,7 @@ import socket
 import time
 from typing import TYPE_CHECKING, Final
 
+from skillwire.adapters.http.names import socket_address
 from skillwire.adapters.http.rules import timed_out
 from skillwire.errors import FetchError, Place
 
@@ -104,7 +105,7 @@ def open_connection(url: Url, address: str, seconds: float, context: ssl.SSLCont
     end = time.monotonic() + seconds
     try:
         sock.settimeout(seconds)
-        sock.connect((address, url.port))
+        sock.connect(socket_address(address, url.port))
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         sock.settimeout(max(end - time.monotonic(), 0.001))
         return Connection(address, sock if context is None else _secure(sock, url, context))
@@ -123,6 +124,6 @@ def _secure(sock: socket.socket, url: Url, context: ssl.SSLContext) -> ssl.SSLSo
 
     try:
         # A TLS stream that ends without saying so was cut; without this it would pass for an end.
-        return context.wrap_socket(sock, server_hostname=url.host, suppress_ragged_eofs=False)
+        return context.wrap_socket(sock, server_hostname=url.name, suppress_ragged_eofs=False)
     except ssl.SSLError as error:
         raise tls_failure(url, error) from error

@@ -26,6 +26,25 @@ def known_addresses(host: str) -> tuple[str, ...] | None:
     return ("127.0.0.1", "::1") if is_localhost(host) else None
 
 
+def socket_address(address: str, port: int) -> tuple[str, int] | tuple[str, int, int, int]:
+    """Return what a socket is connected to: with the number of the interface where the address names one.
+
+    Raises:
+        OSError: this machine has no such interface.
+    """
+    host, mark, zone = address.partition("%")
+    if not mark:
+        return address, port
+    return host, port, 0, int(zone) if zone.isdigit() else _interface(zone)
+
+
+def _interface(name: str) -> int:
+    try:
+        return socket.if_nametoindex(name)
+    except OSError as error:
+        raise OSError(error.errno, f"this machine has no interface {name}") from error
+
+
 def look_up(host: str) -> Sequence[str]:
     """Ask the system for the addresses of a name; blocks for as long as the system takes.
 

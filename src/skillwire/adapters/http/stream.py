@@ -7,6 +7,7 @@ import socket
 from typing import TYPE_CHECKING, cast
 
 from skillwire.adapters.http.connection import is_quiet
+from skillwire.adapters.http.names import socket_address
 from skillwire.errors import FetchError, Place, SkillwireError
 
 if TYPE_CHECKING:
@@ -132,7 +133,7 @@ async def _connect(url: Url, address: str, context: ssl.SSLContext | None) -> St
     sock = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
     try:
         sock.setblocking(False)
-        await loop.sock_connect(sock, (address, url.port))
+        await loop.sock_connect(sock, socket_address(address, url.port))
     except BaseException:
         sock.close()
         raise
@@ -144,7 +145,7 @@ async def _connect(url: Url, address: str, context: ssl.SSLContext | None) -> St
     from skillwire.adapters.http.tls import tls_failure  # noqa: PLC0415 - as above
 
     try:
-        made = await loop.create_connection(lambda: Stream(address), sock=sock, ssl=context, server_hostname=url.host)
+        made = await loop.create_connection(lambda: Stream(address), sock=sock, ssl=context, server_hostname=url.name)
     except ssl.SSLError as error:
         raise tls_failure(url, error) from error
     return made[1]

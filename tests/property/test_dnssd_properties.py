@@ -48,6 +48,13 @@ def test_what_was_written_is_what_is_read(facts):
     assert dnssd.decode_txt(dnssd.encode_txt(facts)) == facts
 
 
+@pytest.mark.spec("SDP-mdns-details")
+@pytest.mark.parametrize(("path", "read"), [("/a/b-c.d~1", True), ("/a?now=1", False), ("/a#b", False), ("a", False)])
+def test_a_path_has_no_query_and_no_fragment(path, read):
+    facts = Advertised("agent", "skill", "1.0.0", SkillType.TOOL, path=path)
+    assert dnssd.decode_txt(dnssd.encode_txt(facts)).path == (path if read else "")
+
+
 @pytest.mark.spec("SDP-mdns-record")
 @given(LONG, LONG, versions, MANY, MANY)
 def test_a_record_keeps_within_its_size_and_says_so_when_a_list_was_cut(agent, skill, version, capabilities, scenes):

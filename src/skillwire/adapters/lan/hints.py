@@ -8,11 +8,13 @@ what is superseded meanwhile is passed over. Spec: SDP §1.2; specs §3.
 from __future__ import annotations
 
 import asyncio
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final
 
 from skillwire.adapters.clock import moment
 from skillwire.adapters.lan.details import Details
 from skillwire.adapters.lan.dnssd import DnsSd
+from skillwire.adapters.lan.interfaces import present
 from skillwire.protocols.skill_discovery.dnssd import key_id_of
 from skillwire.trust.ecdsa import public_key_of
 
@@ -45,7 +47,7 @@ class Hints:
         self._statuses: dict[str, HealthStatus] = {}
         self._identity = identity
         self._dnssd = DnsSd(self._hosts(), agent_id, self._found, self._gone, key_id=self._key_id)
-        self._details = Details(self._is_hint, self._list, self._dnssd.counters)
+        self._details = Details(self._is_hint, self._list, self._dnssd.counters, is_here=self._is_here)
         self._has_news = asyncio.Event()
         self._running: asyncio.Task[None] | None = None
         self._failure = ""
@@ -124,6 +126,19 @@ class Hints:
         """Whether a skill is known by mDNS alone."""
         known = [listed for link in self._links if (listed := link.node.registry.get(key)) is not None]
         return bool(known) and all(listed.is_hint for listed in known)
+
+    def _is_here(self, host: str) -> bool:
+        """Whether an address is of this machine, where others than this machine may have said so.
+
+        Who is on this machine is heard by multicast; and who is on loopback alone hears nobody else.
+        """
+        hosts = self._hosts()
+        if hosts and all(ip_address(one).is_loopback for one in hosts):
+            return False
+        address = ip_address(host.partition("%")[0])
+        return (
+            address.is_loopback or address.is_unspecified or any(address == ip_address(one.host) for one in present())
+        )
 
     def _list(self, hint: Register, ours: str) -> None:
         """List a hint on the link that leads to it, and on no other."""

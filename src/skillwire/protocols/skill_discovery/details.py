@@ -41,35 +41,41 @@ def details_of(agent_id: str, offers: Iterable[Offer]) -> list[dict[str, object]
     ]
 
 
-def read_details(body: bytes, agent_id: str, source: str) -> dict[str, Lists]:
-    """Return the lists of an agent's skills, by their identifiers.
+class AgentDetails(NamedTuple):
+    """What an agent tells: its name, and the lists of its skills, by their identifiers."""
+
+    agent_id: str
+    skills: dict[str, Lists]
+
+
+def read_details(body: bytes, source: str) -> AgentDetails:
+    """Return what an agent tells.
 
     Args:
         body: the document.
-        agent_id: whose it has to be.
         source: its URL, for errors.
 
     Raises:
-        DecodeError: it is none, or another agent's.
+        DecodeError: it is none.
     """
     document = load_json(body, max_bytes=limits.LAN_DETAILS_BYTES, source=source)
-    if not isinstance(document, dict) or document.get("agentId") != agent_id:
-        raise DecodeError("DATAGRAM", f"{source} tells of another agent than {agent_id}")
-    skills = document.get("skills")
+    if not isinstance(document, dict):
+        raise DecodeError("DATAGRAM", f"{source} is no object")
+    agent_id, skills = fields.read_identifier(_text(document.get("agentId"))), document.get("skills")
     found = {}
     for skill in skills if isinstance(skills, list) else ():
         if isinstance(skill, dict):
             name = fields.read_identifier(_text(skill.get("skillId")))
             found[name] = Lists(_names(skill.get("capabilities")), _names(skill.get("scenes")))
-    return found
+    return AgentDetails(agent_id, found)
 
 
-def completed(hint: Register, details: dict[str, Lists]) -> Register | None:
+def completed(hint: Register, details: AgentDetails) -> Register | None:
     """Return a hint with the lists that were cut; None where nothing is told of it, or something else.
 
     What the hint says has to begin what is told: a list that goes on otherwise is another skill's.
     """
-    lists = details.get(hint.skill_id)
+    lists = details.skills.get(hint.skill_id) if details.agent_id == hint.agent_id else None
     if lists is None or not (
         lists.capabilities[: len(hint.capabilities)] == hint.capabilities
         and lists.scenes[: len(hint.scenes)] == hint.scenes

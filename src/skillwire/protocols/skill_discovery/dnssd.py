@@ -52,7 +52,8 @@ _STRING_BYTES: Final = 255
 #: A TXT record that no publisher needs; RFC 6763 §6.2 asks for less.
 _READ_BYTES: Final = 1_300
 _PLAIN_NAME: Final = re.compile(r"[a-z0-9_-]+", re.ASCII)
-_PATH: Final = re.compile(r"/[!-~]{0,199}", re.ASCII)
+#: Without ``?`` and ``#``: whoever reads a hint asks for it, and shall say nothing there that a stranger has written.
+_PATH: Final = re.compile(r"""/[!"$->@-~]{0,199}""", re.ASCII)
 _KEY_ID: Final = re.compile(r"[0-9A-Za-z._-]{1,64}", re.ASCII)
 _DIGEST_DIGITS: Final = 8
 _SKILL_NAME_BYTES: Final = 32

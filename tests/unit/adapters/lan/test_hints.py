@@ -7,12 +7,15 @@ import dataclasses
 import json
 import sys
 from secrets import token_hex
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
 from skillwire.adapters.lan.agent import LanAgent
 from skillwire.adapters.lan.dnssd import MISSING
+from skillwire.adapters.lan.hints import Hints
+from skillwire.adapters.lan.interfaces import LinkAddress
 from skillwire.model.lan import FoundVia
 from skillwire.protocols.skill_discovery.configuration import LanSettings
 from skillwire.protocols.skill_discovery.details import details_of
@@ -23,6 +26,7 @@ from skillwire.protocols.skill_discovery.route_agent import Offer
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from skillwire.adapters.lan.links import Links
     from skillwire.model.lan import LanChange
 
 KEY = GroupKey(b"a secret that all of us share")
@@ -95,7 +99,11 @@ async def test_lists_that_were_cut_are_fetched_where_nobody_registers(agents):
     looks, offers = await agents(), await agents()
 
     async def answer(reader, writer):
-        await reader.readuntil(b"\r\n\r\n")
+        try:
+            await reader.readuntil(b"\r\n\r\n")
+        except (asyncio.IncompleteReadError, ConnectionError):  # a probe, which says nothing
+            writer.close()
+            return
         told = {"agentId": offers.agent_id, "skills": details_of(offers.agent_id, [whole])}
         body = json.dumps(told).encode()
         head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
@@ -112,6 +120,27 @@ async def test_lists_that_were_cut_are_fetched_where_nobody_registers(agents):
     found = (await until(looks, of(offers, "updated"))).skill
     assert (found.capabilities, found.found_via, found.is_verified) == (long, FoundVia.MDNS, False)
     server.close()
+
+
+@pytest.mark.spec("SDP-mdns-details")
+@pytest.mark.parametrize(
+    ("links", "host", "is_here"),
+    [
+        (["127.0.0.1"], "127.0.0.1", False),
+        (["192.168.1.7"], "127.0.0.1", True),
+        (["192.168.1.7"], "0.0.0.0", True),  # noqa: S104 - nobody binds to it
+        (["127.0.0.1", "192.168.1.7"], "127.0.0.1", True),
+        (["192.168.1.7"], "192.168.1.9", True),
+        (["192.168.1.7"], "fe80::9%eth0", True),
+        (["192.168.1.7"], "192.168.1.1", False),
+        ([], "192.168.1.9", True),
+    ],
+)
+def test_a_hint_leads_to_this_machine_only_where_nobody_else_is(monkeypatch, links, host, is_here):
+    ours = [LinkAddress("lo", 1, "127.0.0.1"), LinkAddress("eth1", 2, "192.168.1.9"), LinkAddress("eth0", 3, "fe80::9")]
+    monkeypatch.setattr("skillwire.adapters.lan.hints.present", lambda: ours)
+    made = SimpleNamespace(open_links=lambda: [SimpleNamespace(address=LinkAddress("x", 9, one)) for one in links])
+    assert Hints("agent-001", KEY, cast("Links", made))._is_here(host) is is_here
 
 
 async def test_what_is_offered_before_the_start_and_taken_back_later_is_followed(agents):

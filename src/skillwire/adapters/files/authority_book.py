@@ -11,9 +11,12 @@ import json
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from skillwire import limits
+from skillwire.adapters.files.atomic import storage_errors
+from skillwire.errors import Place, StorageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from pathlib import Path
 
     from skillwire.trust.taken_back import TakenBack
 
@@ -141,6 +144,20 @@ class Book(NamedTuple):
         document = json.loads(data)
         rows = tuple(_row(one) for one in document["rows"])
         return cls(rows, int(document["number"]), int(document["root_number"]), str(document["root_list"]))
+
+
+def read_book(path: Path) -> Book:
+    """Return the book that a file holds.
+
+    Raises:
+        StorageError: ``STORAGE``.
+    """
+    with storage_errors(path):
+        data = path.read_bytes()
+    try:
+        return Book.decode(data)
+    except (ValueError, KeyError, TypeError) as error:
+        raise StorageError("STORAGE", "it is damaged; restore it from a copy", place=Place(str(path))) from error
 
 
 def _is_kept(row: IssuedRow, now: float) -> bool:

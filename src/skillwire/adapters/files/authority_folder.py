@@ -15,16 +15,17 @@ from typing import TYPE_CHECKING, Final
 
 from skillwire.adapters.files.agent_certificates import belongs, life_of, name_of, serial_of
 from skillwire.adapters.files.atomic import storage_errors
-from skillwire.adapters.files.authority_book import Book, IssuedRow
+from skillwire.adapters.files.authority_book import Book, IssuedRow, read_book
 from skillwire.adapters.files.authority_writing import (
     add_center,
-    alone,
     is_in_force,
     keep,
     passphrase,
     publish,
+    root_signer,
     taking_back,
 )
+from skillwire.adapters.files.locks import locked
 from skillwire.adapters.files.trust_files import certificate_pem, private_pem, read_certificates, read_private_key
 from skillwire.errors import ConflictError, NotFoundError, Place, StorageError, TrustError
 
@@ -56,6 +57,7 @@ class AuthorityFolder:
         self.folder = folder
         self.root_file, self.center_file = folder / "root.pem", folder / "center.pem"
         self.revocations_file = folder / "revocations.pem"
+        self._lock = folder / ".lock"
         self._center_key, self._book_file = folder / "center.key", folder / "issued.json"
         if not self.center_file.is_file() or not self.root_file.is_file():
             raise _missing(folder)
@@ -83,7 +85,7 @@ class AuthorityFolder:
         root = new_root(f"{name} Root CA", root_key, now)
         with storage_errors(folder):
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with alone(folder):
+        with locked(folder / ".lock"):
             there = [one for one in ("root.pem", "root.key", "center.pem", "center.key") if (folder / one).exists()]
             if there:
                 raise ConflictError("CA_EXISTS", f"it holds {' and '.join(there)}", place=Place(str(folder)))
@@ -108,7 +110,7 @@ class AuthorityFolder:
 
         names, digest = names.check(), digest_of(key).hex()
         self._signer()
-        with alone(self.folder):
+        with locked(self._lock):
             signer, book = self._signer(), self.book()
             asks = book.row(renews)
             if asks is not None and asks.revoked is not None:
@@ -158,8 +160,8 @@ class AuthorityFolder:
         """
         first = self.find(which, now)[0]
         self._signer()
-        root = self._root_signer(root_key) if first.authority else None
-        with alone(self.folder):
+        root = root_signer(self.folder, self.root, root_key) if first.authority else None
+        with locked(self._lock):
             book = self.book()
             rows = self._find(book, which, now)  # with what was renewed a moment ago
             if root is None:
@@ -186,8 +188,8 @@ class AuthorityFolder:
             NotFoundError: ``CA_FOLDER``. TrustError: ``CA_PASSPHRASE``. StorageError: ``LAN_KEYS``, ``STORAGE``.
             ValidationError: ``CERTIFICATE_REQUEST`` when the root has ended.
         """
-        root = self._root_signer(root_key)
-        with alone(self.folder):
+        root = root_signer(self.folder, self.root, root_key)
+        with locked(self._lock):
             book = self.book()
             centers = self.centers
             older = [one for one in centers if is_in_force(one, book, now)]
@@ -199,7 +201,7 @@ class AuthorityFolder:
         Raises:
             NotFoundError: ``CA_FOLDER``. TrustError: ``CA_PASSPHRASE``. StorageError: ``LAN_KEYS``, ``STORAGE``.
         """
-        self._root_signer(root_key)
+        root_signer(self.folder, self.root, root_key)
 
     def revocations(self, now: float) -> bytes:
         """Return the signed lists, PEM, of which that of the SkillCenter CA is signed anew each day.
@@ -214,7 +216,7 @@ class AuthorityFolder:
         if abs(now - signed_at(found)) <= _LIST_KEPT:
             return found
         self._signer()
-        with alone(self.folder):
+        with locked(self._lock):
             self._sign_list(self.book(), now)
         with storage_errors(self.revocations_file):
             return self.revocations_file.read_bytes()
@@ -232,7 +234,7 @@ class AuthorityFolder:
         from skillwire.trust.certificates import Certified, read_leaf  # noqa: PLC0415 - loads cryptography
 
         leaf = read_leaf(certificate)
-        row = None if leaf is None else self.book().row(f"{leaf.serial_number:x}")
+        row = None if leaf is None else self.book().row(serial_of(certificate))
         if leaf is None or row is None or row.key != leaf.key.digest.hex():
             return None
         if row.authority or row.revoked is not None or row.ends <= now:
@@ -252,13 +254,7 @@ class AuthorityFolder:
         Raises:
             StorageError: ``STORAGE``.
         """
-        with storage_errors(self._book_file):
-            data = self._book_file.read_bytes()
-        try:
-            return Book.decode(data)
-        except (ValueError, KeyError, TypeError) as error:
-            place = Place(str(self._book_file))
-            raise StorageError("STORAGE", "it is damaged; restore it from a copy", place=place) from error
+        return read_book(self._book_file)
 
     def _find(self, book: Book, which: str, now: float) -> list[IssuedRow]:
         found = book.find(which, now)
@@ -291,18 +287,6 @@ class AuthorityFolder:
                 raise StorageError("LAN_KEYS", message, place=Place(str(self._center_key)), fix=fix)
             self._signer_of = stamps, CertificateAuthority(key, center)
         return self._signer_of[1]
-
-    def _root_signer(self, file: Path | None) -> CertificateAuthority:
-        from skillwire.trust.authority import CertificateAuthority  # noqa: PLC0415 - loads cryptography
-
-        path = self.folder / "root.key" if file is None else file
-        if not path.exists():
-            fix = "Bring the root's key back for this, and put it away again: --root-key FILE."
-            raise NotFoundError("CA_FOLDER", "the root's key is not there", place=Place(str(path)), fix=fix)
-        key = read_private_key(path, passphrase())
-        if not belongs(self.root, key):
-            raise StorageError("LAN_KEYS", "it is not the key of root.pem", place=Place(str(path)))
-        return CertificateAuthority(key, self.root)
 
 
 def is_authority(folder: Path) -> bool:

@@ -6,18 +6,16 @@ The book is written first, so that whatever is out can be taken back, and what w
 from __future__ import annotations
 
 import os
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from skillwire.adapters.files.agent_certificates import life_of, serial_of
+from skillwire.adapters.files.agent_certificates import belongs, life_of, serial_of
 from skillwire.adapters.files.atomic import write_atomically
 from skillwire.adapters.files.authority_book import Book, IssuedRow
-from skillwire.adapters.files.locks import release_lock, take_lock
-from skillwire.adapters.files.trust_files import certificate_pem, private_pem
-from skillwire.errors import UsageError
+from skillwire.adapters.files.trust_files import certificate_pem, private_pem, read_private_key
+from skillwire.errors import NotFoundError, Place, StorageError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from skillwire.trust.authority import CertificateAuthority
@@ -98,12 +96,24 @@ def keep(path: Path, content: bytes, *, mode: int = 0o644) -> None:
     write_atomically(path, content, mode=mode, durable=True)
 
 
-@contextmanager
-def alone(folder: Path) -> Iterator[None]:
-    """Keep other processes from changing the book meanwhile."""
-    lock = folder / ".lock"
-    handle = take_lock(lock, wait=True)
-    try:
-        yield
-    finally:
-        release_lock(handle, lock)
+def root_signer(folder: Path, certificate: bytes, file: Path | None) -> CertificateAuthority:
+    """Return the root, which signs only to renew a SkillCenter CA or to take it back.
+
+    Args:
+        folder: of the authority.
+        certificate: the root's, DER.
+        file: of its key, where that was put away; None for the one in the folder.
+
+    Raises:
+        NotFoundError: ``CA_FOLDER`` when the key is not there. StorageError: ``LAN_KEYS`` when it is another.
+    """
+    from skillwire.trust.authority import CertificateAuthority  # noqa: PLC0415 - loads cryptography
+
+    path = folder / "root.key" if file is None else file
+    if not path.exists():
+        fix = "Bring the root's key back for this, and put it away again: --root-key FILE."
+        raise NotFoundError("CA_FOLDER", "the root's key is not there", place=Place(str(path)), fix=fix)
+    key = read_private_key(path, passphrase())
+    if not belongs(certificate, key):
+        raise StorageError("LAN_KEYS", "it is not the key of root.pem", place=Place(str(path)))
+    return CertificateAuthority(key, certificate)

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from skillwire import limits
 from skillwire.adapters.files.atomic import storage_error, write_atomically
-from skillwire.adapters.files.locks import release_lock, take_lock
+from skillwire.adapters.files.locks import locked, release_lock, take_lock
 from skillwire.errors import ConflictError, DecodeError, Place
 from skillwire.model.call_record import CallRecord
 from skillwire.trust.guarded_json import load_json
@@ -128,9 +128,7 @@ class FileCalls:
     @contextmanager
     def _changing(self) -> Iterator[tuple[bytes, list[CallRecord]]]:
         """Give the key and the calls, to be changed while no other process does; write them if they were."""
-        lock = self._path.with_suffix(".lock")
-        handle = take_lock(lock, wait=True)
-        try:
+        with locked(self._path.with_suffix(".lock")):
             key, records = self._read()
             before = list(records)
             is_new = not key
@@ -138,8 +136,6 @@ class FileCalls:
             yield key, records
             if is_new or records != before:
                 self._write(key, records)
-        finally:
-            release_lock(handle, lock)
 
     def _write(self, key: bytes, records: list[CallRecord]) -> None:
         kept = self._bounded(records)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from skillwire.adapters.files.atomic import storage_errors, write_atomically
 from skillwire.adapters.files.directories import state_directory
-from skillwire.adapters.files.locks import release_lock, take_lock
+from skillwire.adapters.files.locks import locked, release_lock, take_lock
 from skillwire.errors import DecodeError, Place, StorageError
 from skillwire.limits import STATE_FILE_BYTES
 from skillwire.trust.guarded_json import load_json
@@ -117,14 +117,10 @@ class CredentialStore:
 
     @contextmanager
     def _changing(self) -> Iterator[dict[str, Fields]]:
-        lock = self.path.with_suffix(".lock")
-        handle = take_lock(lock, wait=True)
-        try:
+        with locked(self.path.with_suffix(".lock")):
             stored = self._read()
             yield stored
             write_atomically(self.path, json.dumps(stored, indent=2, sort_keys=True).encode(), mode=0o600)
-        finally:
-            release_lock(handle, lock)
 
     def _read(self) -> dict[str, Fields]:
         with storage_errors(self.path):

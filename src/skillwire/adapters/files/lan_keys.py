@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from skillwire import limits
 from skillwire.adapters.files.atomic import storage_errors, write_atomically
 from skillwire.adapters.files.directories import make_folder, state_directory
-from skillwire.adapters.files.locks import release_lock, take_lock
+from skillwire.adapters.files.locks import locked
 from skillwire.adapters.files.trust_files import certificate_pem, private_pem, read_certificates, read_private_key
 from skillwire.errors import StorageError
 
@@ -114,12 +114,8 @@ class LanKeys:
     def _alone(self) -> Iterator[None]:
         """Keep other processes from making the same a moment later."""
         self._make()
-        lock = self.folder / ".lock"
-        handle = take_lock(lock, wait=True)
-        try:
+        with locked(self.folder / ".lock"):
             yield
-        finally:
-            release_lock(handle, lock)
 
 
 def _read(path: Path, most: int) -> bytes:

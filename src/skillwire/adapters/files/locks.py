@@ -11,6 +11,7 @@ from skillwire.adapters.files.directories import make_folder
 from skillwire.errors import ConflictError, Place
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 
@@ -74,9 +75,26 @@ def lock_folder(folder: Path) -> int | None:
 
 
 def release_lock(handle: int, path: Path) -> None:
-    """Let the lock go, and remove its file."""
+    """Let the lock go, and remove its file; a child that is just being begun may have the file open, too."""
+    import fcntl  # noqa: PLC0415  # POSIX; only a change needs it
+
     path.unlink(missing_ok=True)
+    fcntl.flock(handle, fcntl.LOCK_UN)
     os.close(handle)
+
+
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold the lock of a file meanwhile; wait until nobody else holds it.
+
+    Raises:
+        StorageError: ``STORAGE``.
+    """
+    handle = take_lock(path, wait=True)
+    try:
+        yield
+    finally:
+        release_lock(handle, path)
 
 
 def _open(path: Path) -> int:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, cast
 
 from skillwire.adapters.files.atomic import storage_error, write_atomically
-from skillwire.adapters.files.locks import release_lock, take_lock
+from skillwire.adapters.files.locks import locked
 from skillwire.errors import DecodeError, Place
 from skillwire.limits import STATE_FILE_BYTES
 from skillwire.model.origin_record import OriginRecord
@@ -64,14 +64,10 @@ class FileOriginBook:
     @contextmanager
     def _changing(self) -> Iterator[dict[str, Fields]]:
         """Give what is remembered, to be changed while no other process does; write it afterwards."""
-        lock = self._path.with_suffix(".lock")
-        handle = take_lock(lock, wait=True)
-        try:
+        with locked(self._path.with_suffix(".lock")):
             origins = self._read()
             yield origins
             write_atomically(self._path, json.dumps(_bounded(origins), indent=2, sort_keys=True).encode(), mode=0o600)
-        finally:
-            release_lock(handle, lock)
 
     def _decode(self, fields: Fields) -> OriginRecord:
         try:

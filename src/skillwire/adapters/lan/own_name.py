@@ -11,14 +11,12 @@ have keys. **[ours]**
 
 from __future__ import annotations
 
-import fcntl
-import os
 import weakref
 from typing import TYPE_CHECKING, Final
 
 from skillwire.adapters.files.directories import state_directory
 from skillwire.adapters.files.lan_keys import LanKeys
-from skillwire.adapters.files.locks import take_lock
+from skillwire.adapters.files.locks import release_lock, take_lock
 from skillwire.errors import ConflictError, Place
 
 if TYPE_CHECKING:
@@ -67,7 +65,7 @@ class OwnName:
         except ConflictError as error:
             message = f"another process of this machine takes part as {self.agent_id}"
             raise ConflictError("LAN_NAME", message, place=Place(str(self._lock))) from error
-        self._held = weakref.finalize(self, _release, handle, self._lock)
+        self._held = weakref.finalize(self, release_lock, handle, self._lock)
 
     def let_go(self) -> None:
         """Let another one have it."""
@@ -102,10 +100,3 @@ def own_name(settings: LanSettings) -> OwnName:
 
 def _lock(folder: Path, agent_id: str) -> Path:
     return folder / "names" / f"{agent_id}.lock"
-
-
-def _release(handle: int, lock: Path) -> None:
-    """Let the lock go; a child that is just being begun may have the file open, too."""
-    lock.unlink(missing_ok=True)
-    fcntl.flock(handle, fcntl.LOCK_UN)
-    os.close(handle)

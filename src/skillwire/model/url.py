@@ -131,9 +131,9 @@ def resolve_url(base: Url, reference: str) -> Url:
     Trust: ``reference`` may come from a stranger; the result may lie on another origin.
     """
     if _SCHEME.match(reference):
-        return _reached_as(base, parse_url(reference))
+        return parse_url(reached_from(base, reference))
     if reference.startswith("//"):
-        return _reached_as(base, parse_url(f"{base.scheme}:{reference}"))
+        return parse_url(reached_from(base, f"{base.scheme}:{reference}"))
     _check_text(reference)
     path, mark, rest = reference.partition("#")[0].partition("?")
     query = rest if mark else None
@@ -146,9 +146,14 @@ def resolve_url(base: Url, reference: str) -> Url:
     return url
 
 
-def _reached_as(base: Url, url: Url) -> Url:
-    """Return ``url``, which a document of ``base`` names, by the interface that the same host is reached by."""
-    return url._replace(host=base.host) if url.host == base.name else url
+def reached_from(base: Url, text: str) -> str:
+    """Return an absolute URL that a document of ``base`` names, with the interface that the same host is reached by.
+
+    A host cannot know by which interface of ours we reach it, so its documents say its address alone.
+    """
+    scheme, mark, rest = text.partition("://")
+    bare = f"[{base.name}]"
+    return f"{scheme}{mark}[{base.host}]{rest.removeprefix(bare)}" if "%" in base.host and rest.startswith(bare) else text
 
 
 def is_ipv4(text: str) -> bool:

@@ -72,9 +72,9 @@ def test_it_is_called_by_what_it_can_do(place):
 
 def test_it_is_added_and_its_scene_is_joined(place):
     do, endpoint, path = place
-    added = do("add", f"{endpoint}/staff-directory", "--yes", "--dir", "added")
+    added = do("add", f"{endpoint}/staff-directory", "--yes")
     assert added.returncode == 0, added.stderr
-    assert (path / "added" / "staff-directory" / "SKILL.md").exists()
+    assert list(path.rglob("staff-directory/SKILL.md"))[1:], added.stdout
     result = good(do("scene", "request", "auth", "org-data-read", "--unverified", "--json"))
     assert result["connection_info"]["endpoint"] == endpoint
 

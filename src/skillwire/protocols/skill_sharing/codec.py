@@ -19,7 +19,7 @@ from skillwire import limits
 from skillwire.errors import Place, SkillwireError, ValidationError
 from skillwire.model.finding import Finding
 from skillwire.model.name import is_sharing_id
-from skillwire.model.url import parse_url, resolve_url
+from skillwire.model.url import parse_url, reached_from, resolve_url
 from skillwire.protocols.skill_sharing.messages import IndexProvider, SkillDescriptor, SkillIndexEntry
 from skillwire.protocols.skill_sharing.rules import check_descriptor
 from skillwire.protocols.skill_sharing.validation import Violation, convert, invalid, parse
@@ -96,14 +96,26 @@ def decode_descriptor(
     """
     document = load_json(data, max_bytes=limits.DESCRIPTOR_BYTES, source=url)
     _check_protocol(document, url)
-    descriptor = parse(_with_whole_retry(document), source=url)
-    check_descriptor(descriptor, source=url, addresses=addresses or AddressPolicy().naming(parse_url(url)))
+    base = parse_url(url)
+    descriptor = _reached(parse(_with_whole_retry(document), source=url), base)
+    check_descriptor(descriptor, source=url, addresses=addresses or AddressPolicy().naming(base))
     if expected_id is not None and descriptor.id != expected_id:
         message = f"the index says {expected_id!r}, the descriptor {descriptor.id!r}"
         raise ValidationError("ID_DIFFERS", message, place=Place(f"{url}#/id"))
     return msgspec.structs.replace(
         descriptor, name=neutralise(descriptor.name), description=neutralise(descriptor.description)
     )
+
+
+def _reached(descriptor: SkillDescriptor, base: Url) -> SkillDescriptor:
+    """Return a descriptor that leads back to its own host by the interface that ``base`` names, where it names one."""
+    if "%" not in base.host:
+        return descriptor
+    endpoint = descriptor.endpoint
+    fields = ("url", "status_url", "result_url")
+    texts = {field: text for field in fields if isinstance(text := getattr(endpoint, field), str)}
+    reached = {field: reached_from(base, text) for field, text in texts.items()}
+    return msgspec.structs.replace(descriptor, endpoint=msgspec.structs.replace(endpoint, **reached))
 
 
 def _check_protocol(document: object, source: str) -> None:

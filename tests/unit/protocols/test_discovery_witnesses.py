@@ -299,3 +299,25 @@ def test_so_many_proofs_are_waited_for_and_no_more(monkeypatch):
     assert witnesses.take(peers[0], nonces[2]) is None, "it is another's"
     assert witnesses.take(peers[2], nonces[2]) is not None
     assert witnesses.take(peers[2], nonces[2]) is None, "a nonce counts once"
+
+
+@pytest.mark.spec("SDP-answer-places")
+def test_a_host_that_answers_a_scene_from_many_ports_keeps_out_nobody():
+    lan = Lan()
+    start(lan, AGENT, certified(f"agent-{AGENT}"), "skill-a")
+    asker(lan)
+    lan.run(2)
+    send = lan._send
+
+    def answer(sender, datagram):
+        send(sender, datagram)
+        if sender.peer.host == C and isinstance(decode(datagram.data), m.RequestScene):
+            info = m.ConnectionInfo("http", EVIL, 80, endpoint=f"{EVIL}:80")
+            for number in range(40):
+                told = m.SceneAnswer("auth-001", "group-auth-001", info, m.SkillInfo("skill-a", f"6.6.{number}"))
+                response = m.SceneJoinResponse("asker", told, int(lan.moment(C).wall * 1000))
+                lan.inject(encode(response), Peer(EVIL, 1000 + number), C)
+
+    lan._send = answer
+    (joined,) = request_scene(lan)
+    assert (joined.by.host, joined.is_verified) == (AGENT, True)

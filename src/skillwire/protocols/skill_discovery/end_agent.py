@@ -32,8 +32,9 @@ if TYPE_CHECKING:
     from skillwire.wire.node import Peer
 
 _REMEMBERED: Final = 512
-#: Answers about one scene among which the best is chosen.
-_MOST_ANSWERS: Final = 16
+#: Answers about one scene among which the best is chosen, in all and of one host: who is quick is not who is honest.
+_MOST_ANSWERS: Final = 64
+_MOST_OF_HOST: Final = 4
 #: Seconds after the first answer in which others come: the longest pause before an answer, and a way forth and back.
 _ANSWERS_COME: Final = 0.3
 
@@ -146,8 +147,9 @@ class EndAgent:
             return True
         heard = self._heard.setdefault(scene, _Heard(now.steady))
         answer, digest = SceneJoined(scene, message.answer, admitted.source), hashlib.sha256(admitted.data).digest()
-        is_known = any((one.by, one.answer) == (answer.by, answer.answer) for one in heard.answers.values())
-        if is_known or len(heard.answers) >= _MOST_ANSWERS:
+        of_host = [one for one in heard.answers.values() if one.by.host == answer.by.host]
+        is_known = any((one.by, one.answer) == (answer.by, answer.answer) for one in of_host)
+        if is_known or len(of_host) >= _MOST_OF_HOST or len(heard.answers) >= _MOST_ANSWERS:
             return True
         heard.answers[digest] = answer
         if admitted.judgement is not None:

@@ -88,6 +88,11 @@ class HttpResponse(NamedTuple):
 Exchange = Generator[HttpRequest, HttpResponse, T]
 
 
+def one(request: HttpRequest) -> Exchange[HttpResponse]:
+    """Make one request, and return its answer."""
+    return (yield request)
+
+
 def follow(exchange: Exchange[T], responses: Iterable[HttpResponse | Exception]) -> T:
     """Drive ``exchange`` with canned answers, in order: for tests and doctests.
 

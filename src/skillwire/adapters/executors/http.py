@@ -42,7 +42,7 @@ from skillwire.invocation.trace_context import read_trace
 from skillwire.model.execution import Failure, Outcome
 from skillwire.trust.guarded_json import load_json
 from skillwire.trust.hidden_text import neutralise
-from skillwire.wire.exchange import HttpRequest
+from skillwire.wire.exchange import HttpRequest, one
 from skillwire.wire.fetch import content_type as content_type_of
 from skillwire.wire.fetch import is_json
 
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from skillwire.adapters.http.asynchronous import AsyncDriver
     from skillwire.folder.upstream import Upstream
     from skillwire.model.execution import Attempt
-    from skillwire.wire.exchange import Exchange, HttpResponse
+    from skillwire.wire.exchange import HttpResponse
 
 _ACCEPT: Final = "application/json, text/*;q=0.5, */*;q=0.1"
 _SECRET: Final = re.compile(r"[!-~](?:[ -~]*[!-~])?")
@@ -103,7 +103,7 @@ class HttpExecutor:
             failure = Failure("upstream", error.message, code="VALIDATION_ERROR", details=dict(error.details))
             return Outcome(failure=failure)
         try:
-            response = await self._driver.run(_ask(request))
+            response = await self._driver.run(one(request))
         except SkillwireError as error:
             self._log.warning("an upstream failed", skill=attempt.skill.name, code=error.code, reason=error.message)
             return Outcome(failure=_failure(error))
@@ -120,11 +120,6 @@ class HttpExecutor:
                 return _Secret(name)
             found[name] = value
         return found
-
-
-def _ask(request: HttpRequest) -> Exchange[HttpResponse]:
-    response: HttpResponse = yield request
-    return response
 
 
 def _request(upstream: Upstream, attempt: Attempt, secrets: Mapping[str, str]) -> HttpRequest:

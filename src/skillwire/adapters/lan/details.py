@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire import limits
 from skillwire.adapters.clock import moment
+from skillwire.adapters.lan.asking import ask
 from skillwire.adapters.lan.detail_turns import GOOD, Door, Turns
 from skillwire.adapters.lan.probe import Prober
-from skillwire.adapters.lan.renewal import ask
 from skillwire.errors import SkillwireError
 from skillwire.model.lan import host_and_port
 from skillwire.protocols.skill_discovery.details import AgentDetails, completed, read_details

@@ -18,11 +18,9 @@ from typing import TYPE_CHECKING, Final
 from skillwire import limits
 from skillwire.adapters.files.agent_certificates import belongs, is_due, is_own, life_of, own_certificate
 from skillwire.adapters.files.lan_trust import local_authority
-from skillwire.adapters.http.asynchronous import AsyncDriver
+from skillwire.adapters.lan.asking import ask
 from skillwire.errors import FetchError, SkillwireError, TrustError
-from skillwire.model.url import parse_url
 from skillwire.protocols.skill_discovery.renewal import CERTIFICATES_PATH, read_issued, write_renewal
-from skillwire.trust.address import AddressPolicy
 from skillwire.trust.certificate_requests import Names
 from skillwire.trust.certificates import names_of
 from skillwire.trust.ecdsa import EcdsaIdentity
@@ -33,7 +31,6 @@ if TYPE_CHECKING:
 
     from skillwire.adapters.files.lan_trust import LanTrust
     from skillwire.protocols.skill_discovery.configuration import LanSettings
-    from skillwire.wire.exchange import Exchange, HttpResponse
 
 #: Seconds until what failed is tried again, at first and at most; and between two looks at the clock, which may be set.
 _FIRST_PAUSE: Final = 10.0
@@ -176,13 +173,3 @@ async def post(url: str, body: bytes) -> bytes:
         code = "CERTIFICATE_REFUSED" if kind is TrustError else "HTTP_STATUS"
         raise kind(code, f"{url} answers {response.status}: {response.body[:200].decode('utf-8', 'replace')!a}")
     return response.body
-
-
-async def ask(request: HttpRequest) -> HttpResponse:
-    """Make one request to a URL that our own configuration names, wherever it leads."""
-
-    def exchange() -> Exchange[HttpResponse]:
-        return (yield request)
-
-    async with AsyncDriver(AddressPolicy().naming(parse_url(request.url))) as driver:
-        return await driver.run(exchange())

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 from skillwire import limits
 from skillwire.adapters.files.lan_trust import local_authority
 from skillwire.adapters.files.trust_files import read_trust_file
-from skillwire.adapters.lan.renewal import ask
+from skillwire.adapters.lan.asking import ask
 from skillwire.errors import FetchError, SkillwireError
 from skillwire.protocols.skill_discovery.renewal import REVOCATIONS_PATH
 from skillwire.wire.exchange import HttpRequest

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from skillwire import limits
 from skillwire.adapters.files.agent_certificates import is_own
-from skillwire.adapters.lan.renewal import ask
+from skillwire.adapters.lan.asking import ask
 from skillwire.adapters.lan.secrets_tls import client_context
 from skillwire.errors import FetchError, SkillwireError, TrustError, ValidationError
 from skillwire.protocols.skill_discovery.connection_secrets import SecretRequest, read_answer, write_request

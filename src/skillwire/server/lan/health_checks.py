@@ -22,7 +22,7 @@ from skillwire.server.lan.folder_health import Answer
 from skillwire.server.lan.obstacles import UNGRANTED
 from skillwire.server.lan.statuses import FAILED, GOOD, SENSELESS, SILENT, UNCHECKABLE, Condition, read_said
 from skillwire.trust.guarded_json import load_json
-from skillwire.wire.exchange import HttpRequest
+from skillwire.wire.exchange import HttpRequest, one
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from skillwire.model.execution import Failure
     from skillwire.model.skill import Skill
     from skillwire.ports import Executor
-    from skillwire.wire.exchange import Exchange, HttpResponse
+    from skillwire.wire.exchange import HttpResponse
 
 #: What a check is called where executions have an identifier.
 _ID: Final = "health"
@@ -83,7 +83,7 @@ class HealthChecks:
             timeout=check.timeout,
         )
         try:
-            response = await self._driver.run(_one(request))
+            response = await self._driver.run(one(request))
         except SkillwireError as error:
             return Answer(FAILED, f"{error.code}: {error.message}"[:_LONGEST_WHY])
         return _read_answer(response)
@@ -155,8 +155,3 @@ def _word(body: bytes) -> HealthStatus | None:
     said = document.get("status") if isinstance(document, dict) else None
     condition = read_said(said) if isinstance(said, str) else None
     return condition.status if condition is not None and condition.status in _TOLD else None
-
-
-def _one(request: HttpRequest) -> Exchange[HttpResponse]:
-    response: HttpResponse = yield request
-    return response

@@ -13,7 +13,7 @@ from skillwire.protocols.skill_discovery.answers import PROOF_TAKES, Answerers, 
 from skillwire.protocols.skill_discovery.certified import ChainAuthority
 from skillwire.protocols.skill_discovery.codec import decode, encode_responses
 from skillwire.protocols.skill_discovery.events import Discovered, Found
-from skillwire.protocols.skill_discovery.messages import Endpoint, SkillRecord
+from skillwire.protocols.skill_discovery.messages import Discover, Endpoint, SkillRecord
 from skillwire.trust.certificates import Chain
 from skillwire.trust.ecdsa import new_key, self_signed
 from skillwire.wire.node import Peer
@@ -66,12 +66,14 @@ def test_whoever_answers_first_and_most_who_is_certified_is_found_and_verified(m
     lan.run(3)
     own = self_signed("agent-b", new_key(), NOW)
     lan.node(B, ASKS, agent_id="agent-b", identity=own, authority=AUTHORITY)
-    send, asked = lan._send, []
+    send, asked = lan._send, list[str]()
 
     def answer_at_once(sender, datagram):
         send(sender, datagram)
         if datagram.data.startswith(b"SKILL_DISCOVER:") and not asked:
-            asked.append(decode(datagram.data).requester_id)  # type: ignore[union-attr]  # it is a question
+            question = decode(datagram.data)
+            assert isinstance(question, Discover)
+            asked.append(question.requester_id)
             for data, source in answers(mode, asked[0], int(lan.moment(B).wall * 1000)):
                 lan.inject(data, source, B)
 

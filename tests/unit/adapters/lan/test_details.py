@@ -176,7 +176,7 @@ async def test_what_takes_no_connection_is_not_asked_and_looked_at_again_soon(se
     async def answers(*_):
         return False
 
-    monkeypatch.setattr(details_module.Prober, "answers", answers)
+    monkeypatch.setattr("skillwire.adapters.lan.probe.Prober.answers", answers)
     _, whole, counters = await fetch(path=PATH)
     assert (whole, counters, server.asked) == ([], Counter({"mdns no details": 1}), [])
 

@@ -12,17 +12,16 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from skillwire.protocols.skill_discovery.messages import HealthStatus
-from skillwire.server.lan.announce import make_announcement
-from skillwire.server.lan.statuses import GOOD, UNCHECKED
+from skillwire.server.lan.conditions import GOOD, UNCHECKED
+from skillwire.server.lan.offers import make_announcement
 
 if TYPE_CHECKING:
     from skillwire.model.skill import Skill
     from skillwire.protocols.skill_discovery.messages import Endpoint
     from skillwire.protocols.skill_discovery.route_agent import Offer
-    from skillwire.server.lan.announce import Left
-    from skillwire.server.lan.conditions import Conditions
+    from skillwire.server.lan.conditions import Condition, Conditions
+    from skillwire.server.lan.offers import Left
     from skillwire.server.lan.parts import Agent
-    from skillwire.server.lan.statuses import Condition
     from skillwire.server.publication import Publication
     from skillwire.server.revision import Revision
 

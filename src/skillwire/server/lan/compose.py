@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from skillwire.protocols.skill_discovery.messages import HealthStatus
     from skillwire.server.compose import Parts
     from skillwire.server.doors import Annex
-    from skillwire.server.lan.folder_health import FolderHealth
+    from skillwire.server.lan.check_rounds import CheckRounds
     from skillwire.server.lan.parts import Agent, KeyServer
     from skillwire.server.lan.service import LanService
     from skillwire.server.publisher import PublishedFunction
@@ -64,15 +64,15 @@ def make_lan(
         return SceneSecrets(fitting, parts.authentication.tokens, skill_name)
 
     checks = {one.name: one.health for one in functions if one.health is not None}
-    folders = make_folder_health(parts, secrets) if executions.concurrency else None
+    folders = make_check_rounds(parts, secrets) if executions.concurrency else None
     conditions = Conditions(Obstacles(executions, unset, check_sandbox).find, checks, folders)
     return LanService(settings, parts.publication, conditions, make_agent, make_secrets)
 
 
-def make_folder_health(parts: Parts, secrets: Callable[[], Secrets]) -> FolderHealth:
+def make_check_rounds(parts: Parts, secrets: Callable[[], Secrets]) -> CheckRounds:
     """Return what has the skills of folders checked that say how. Arguments as of :func:`make_lan`."""
     from skillwire.server.invocation.readiness import ungranted_skills  # noqa: PLC0415  # most servers are not on it
-    from skillwire.server.lan.folder_health import FolderHealth  # noqa: PLC0415  # same
+    from skillwire.server.lan.check_rounds import CheckRounds  # noqa: PLC0415  # same
     from skillwire.server.lan.health_checks import HealthChecks  # noqa: PLC0415  # same
     from skillwire.trust.address import AddressPolicy  # noqa: PLC0415  # same
 
@@ -98,7 +98,7 @@ def make_folder_health(parts: Parts, secrets: Callable[[], Secrets]) -> FolderHe
         return settings.grant_all or not ungranted_skills([skill])
 
     checks = HealthChecks(python, driver, may_run)
-    return FolderHealth(checks.ask, checks.close)
+    return CheckRounds(checks.ask, checks.close)
 
 
 def make_authority(settings: LanSettings) -> Iterator[Annex]:

@@ -5,40 +5,60 @@ would run it cannot. Beyond that a check decides: a function that its publisher 
 (``@publisher.skill(health=...)``), or what ``[health]`` of its folder says. It says whether the skill is healthy, or
 one of the words that heartbeats have. The worse of the two is told; MAINTENANCE is told whatever else is known. Of a
 folder nothing is checked as long as something is in the way of the skill itself, such as that nobody granted it.
-Spec: SDP §8.1.
+What is told of a skill is a :class:`Condition`: a word of SDP §8.1, and why. The why names nothing: no secret, no path,
+no program. Whoever is on the network reads it. Spec: SDP §8.1.
 """
 
 from __future__ import annotations
 
 import asyncio
 import inspect
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import structlog
 
 from skillwire.adapters.executors.function import in_thread
 from skillwire.protocols.skill_discovery.messages import HealthStatus
-from skillwire.server.lan.statuses import (
-    BROKEN,
-    FAILED,
-    GOOD,
-    SENSELESS,
-    SILENT,
-    UNCHECKABLE,
-    Condition,
-    read_said,
-    worse,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from skillwire.model.skill import Skill
     from skillwire.server.folders import Broken
-    from skillwire.server.lan.folder_health import FolderHealth
+    from skillwire.server.lan.check_rounds import CheckRounds
 
 #: How long a function may take before its skill counts as DEGRADED.
 _PATIENCE: Final = 2.0
+
+
+class Condition(NamedTuple):
+    """How a skill is, and why, as the network is told."""
+
+    status: HealthStatus
+    detail: str = ""
+
+
+GOOD: Final = Condition(HealthStatus.HEALTHY)
+BROKEN: Final = Condition(HealthStatus.DEGRADED, "a newer version of it cannot be published")
+FAILED: Final = Condition(HealthStatus.UNHEALTHY, "its health check failed")
+SILENT: Final = Condition(HealthStatus.DEGRADED, "its health check does not answer")
+SENSELESS: Final = Condition(HealthStatus.DEGRADED, "its health check says nothing that is known")
+UNCHECKED: Final = Condition(HealthStatus.DEGRADED, "its health was not checked yet")
+UNCHECKABLE: Final = Condition(HealthStatus.DEGRADED, "its health cannot be checked here")
+
+_WORDS: Final[dict[bool | str, HealthStatus]] = {
+    True: HealthStatus.HEALTHY,
+    False: HealthStatus.UNHEALTHY,
+    **{str(status): status for status in HealthStatus if status is not HealthStatus.UNKNOWN},
+}
+#: The worst last.
+_ORDER: Final = (
+    HealthStatus.HEALTHY,
+    HealthStatus.DEGRADED,
+    HealthStatus.UNHEALTHY,
+    HealthStatus.OFFLINE,
+    HealthStatus.MAINTENANCE,
+)
 
 
 class Conditions:
@@ -55,7 +75,7 @@ class Conditions:
         self,
         obstacles: Callable[[Iterable[Skill]], Mapping[str, str]],
         checks: Mapping[str, Callable[[], object]],
-        folders: FolderHealth | None = None,
+        folders: CheckRounds | None = None,
         patience: float = _PATIENCE,
     ) -> None:
         self._obstacles = obstacles
@@ -138,3 +158,19 @@ async def _called(check: Callable[[], object]) -> object:
         return await found if inspect.isawaitable(found) else found
     except SystemExit as error:  # which would end the server
         raise RuntimeError("a health check that exits") from error
+
+
+def read_said(said: object) -> Condition | None:
+    """Return what a check says that returned ``said``: a bool, a word, or nothing. None where it is none of these.
+
+    Trust: ``said`` may be any value.
+    """
+    if said is None:
+        return GOOD
+    status = _WORDS.get(said) if isinstance(said, bool | str) else None
+    return None if status is None else Condition(status)
+
+
+def worse(one: Condition, other: Condition) -> Condition:
+    """Return the worse of two, the first where they are alike; MAINTENANCE is worse than all."""
+    return max(one, other, key=lambda condition: _ORDER.index(condition.status))

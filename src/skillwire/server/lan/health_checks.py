@@ -18,9 +18,9 @@ from skillwire import limits
 from skillwire.errors import DecodeError, SkillwireError
 from skillwire.model.execution import Attempt, Execution
 from skillwire.protocols.skill_discovery.messages import HealthStatus
-from skillwire.server.lan.folder_health import Answer
+from skillwire.server.lan.check_rounds import Answer
+from skillwire.server.lan.conditions import FAILED, GOOD, SENSELESS, SILENT, UNCHECKABLE, Condition, read_said
 from skillwire.server.lan.obstacles import UNGRANTED
-from skillwire.server.lan.statuses import FAILED, GOOD, SENSELESS, SILENT, UNCHECKABLE, Condition, read_said
 from skillwire.trust.guarded_json import load_json
 from skillwire.wire.exchange import HttpRequest, one
 

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from skillwire.protocols.skill_discovery.messages import HealthStatus
-from skillwire.server.lan.conditions import Conditions
-from skillwire.server.lan.statuses import BROKEN, FAILED, GOOD, UNCHECKABLE, Condition
+from skillwire.server.lan.conditions import BROKEN, FAILED, GOOD, UNCHECKABLE, Condition, Conditions
 
 KNOWN: dict[str, Any] = {
     "notes": SimpleNamespace(name="notes", action=None),

@@ -21,9 +21,9 @@ from skillwire.adapters.sandbox.secrets import Secrets
 from skillwire.errors import FetchError, TrustError
 from skillwire.model.action import Action, HealthCheck, Permissions
 from skillwire.model.execution import Failure, Outcome
+from skillwire.server.lan.conditions import FAILED, GOOD, SENSELESS, SILENT, UNCHECKABLE
 from skillwire.server.lan.health_checks import HealthChecks
 from skillwire.server.lan.obstacles import UNGRANTED
-from skillwire.server.lan.statuses import FAILED, GOOD, SENSELESS, SILENT, UNCHECKABLE
 from skillwire.trust.address import AddressPolicy
 from skillwire.wire.exchange import HttpResponse, follow
 

@@ -15,9 +15,9 @@ from skillwire.invocation.settings import ExecutionSettings
 from skillwire.protocols.skill_discovery.messages import Endpoint, HealthStatus, Reason, SkillType
 from skillwire.server.auth.configuration import ServerConfiguration
 from skillwire.server.lan import service
-from skillwire.server.lan.folder_health import Answer
+from skillwire.server.lan.check_rounds import Answer
+from skillwire.server.lan.conditions import BROKEN, FAILED, GOOD, UNCHECKED
 from skillwire.server.lan.health_checks import HealthChecks
-from skillwire.server.lan.statuses import BROKEN, FAILED, GOOD, UNCHECKED
 from skillwire.server.publisher import Publisher
 
 

@@ -1,4 +1,4 @@
-"""How the skills of folders are that say how that is found out: when each is checked, and what it said last.
+"""When the skills of folders are checked that say how that is found out, and what each check said last.
 
 A check takes as long as it takes, and nobody waits for it: what is told is the last answer. So neither a heartbeat nor
 what others say is late because of one that is slow. Few checks run at once, each in the order in which it was due; one
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import structlog
 
 from skillwire import limits
-from skillwire.server.lan.statuses import FAILED, UNCHECKED, Condition
+from skillwire.server.lan.conditions import FAILED, UNCHECKED, Condition
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
@@ -39,7 +39,7 @@ class Answer(NamedTuple):
     why: str = ""
 
 
-class FolderHealth:
+class CheckRounds:
     """Has skills checked, again and again, and keeps their last answers.
 
     Args:

@@ -11,8 +11,8 @@ from skillwire import limits
 from skillwire.model.action import Action, HealthCheck
 from skillwire.model.digest import Digest
 from skillwire.protocols.skill_discovery.messages import HealthStatus
-from skillwire.server.lan.folder_health import Answer, FolderHealth
-from skillwire.server.lan.statuses import FAILED, GOOD, UNCHECKED, Condition
+from skillwire.server.lan.check_rounds import Answer, CheckRounds
+from skillwire.server.lan.conditions import FAILED, GOOD, UNCHECKED, Condition
 
 DEGRADED = Condition(HealthStatus.DEGRADED)
 
@@ -33,7 +33,7 @@ class Site:
         self.is_closed = False
         self.running = 0
         self.answers: dict[str, asyncio.Future] = {}
-        self.health = FolderHealth(self.ask, self.close, lambda: self.now, rest=0.0)
+        self.health = CheckRounds(self.ask, self.close, lambda: self.now, rest=0.0)
         self.health.on_change = self.change
 
     def change(self):
@@ -150,7 +150,7 @@ async def test_a_place_rests_between_two_checks():
     async def close():
         return
 
-    health = FolderHealth(ask, close, rest=0.1)
+    health = CheckRounds(ask, close, rest=0.1)
     health.look([skill(f"skill-{number}") for number in range(limits.LAN_HEALTH_CHECKS + 1)])
     async with asyncio.timeout(20):
         while len(ended) <= limits.LAN_HEALTH_CHECKS:  # noqa: ASYNC110  # a fake has no event

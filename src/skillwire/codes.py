@@ -1050,6 +1050,12 @@ CODES: dict[str, CodeInfo] = {
         "Give each its own agentId in [discovery], or none: then the second process of a machine is NAME-2 by itself.",
         exit_code=6,
     ),
+    "LAN_UNHEARD": CodeInfo(
+        "An agent of the local network speaks otherwise than we do",
+        "It is set to the other profile (open, signed), or signs with another group key, so neither hears the other.",
+        "Set profile in [discovery], and groupKeyFile in [discovery.trust], alike at all agents of a network.",
+        exit_code=7,
+    ),
     "LAN_TRUST": CodeInfo(
         "What agents are held against cannot be used",
         "A file of roots, intermediates or revocations is missing or holds something else, or our certificate is for "

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from skillwire.errors import TrustError
-from skillwire.protocols.skill_discovery.events import Acknowledged, NameTaken
+from skillwire.protocols.skill_discovery.events import Acknowledged, NameTaken, Unheard
 from skillwire.protocols.skill_discovery.listing import Change, What
 from skillwire.protocols.skill_discovery.messages import Outcome
 
@@ -33,9 +33,10 @@ class News:
         keeping: the same; None when nothing is kept.
         suspects: is told who has fallen silent.
         questions: is told what was answered.
-        on_trouble: is told who does not register us, ``DISC_003``, and who has our name, ``LAN_NAME``.
+        on_trouble: is told who does not register us, ``DISC_003``, who has our name, ``LAN_NAME``, and who speaks
+            otherwise than we do, ``LAN_UNHEARD``.
 
-    ``notes`` are those of it that hold for as long as the agent is there: who else has our name.
+    ``notes`` are those of it that hold for as long as the agent is there: who else has our name, and who is not heard.
     """
 
     def __init__(
@@ -63,7 +64,9 @@ class News:
                 if event.status in {Outcome.INVALID, Outcome.UNAUTHORIZED}:
                     self._on_trouble(_refusal(event))
             elif isinstance(event, NameTaken):
-                self._taken(event)
+                self._note("LAN_NAME", _taken(event))
+            elif isinstance(event, Unheard):
+                self._note("LAN_UNHEARD", f"{event.by.host} {event.said}: nothing of that is heard")
             else:
                 self._questions.take(link, event)
         if self._view.has_more and self._rest_timer is None:
@@ -81,15 +84,20 @@ class News:
         if change.what is What.SUSPECTED:
             self._suspects.probe(link, change)
 
-    def _taken(self, event: NameTaken) -> None:
-        text = f"{event.by.host} takes part as {event.agent_id}, too, with another key: who knows one refuses the other"
+    def _note(self, code: str, text: str) -> None:
+        """Keep what holds as long as we are there, once, and tell of it."""
         if text not in self.notes:
             self.notes = (*self.notes, text)[-_NOTES:]
-            self._on_trouble(TrustError("LAN_NAME", text))
+            self._on_trouble(TrustError(code, text))
 
     def _tell_rest(self) -> None:
         self._rest_timer = None
         self._view.tell_rest()
+
+
+def _taken(event: NameTaken) -> str:
+    """Return who else has our name."""
+    return f"{event.by.host} takes part as {event.agent_id}, too, with another key: who knows one refuses the other"
 
 
 def _refusal(event: Acknowledged) -> TrustError:

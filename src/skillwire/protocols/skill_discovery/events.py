@@ -100,4 +100,16 @@ class NameTaken(NamedTuple):
     by: Peer
 
 
-NodeEvent = Change | Acknowledged | Discovered | SceneJoined | SceneMissing | GroupChanged | NameTaken
+class Unheard(NamedTuple):
+    """Somebody speaks otherwise than we do, so nothing of it is heard; told once for each host and kind.
+
+    Args:
+        by: where.
+        said: what it does otherwise: ``speaks the profile open, and we signed``.
+    """
+
+    by: Peer
+    said: str
+
+
+NodeEvent = Change | Acknowledged | Discovered | SceneJoined | SceneMissing | GroupChanged | NameTaken | Unheard

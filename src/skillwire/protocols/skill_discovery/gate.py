@@ -22,6 +22,7 @@ from skillwire.protocols.skill_discovery.challenge import Challenger, Pending, c
 from skillwire.protocols.skill_discovery.codec import decode, signed_part
 from skillwire.protocols.skill_discovery.identity import Standing
 from skillwire.protocols.skill_discovery.messages import Profile
+from skillwire.protocols.skill_discovery.mismatches import Mismatches
 from skillwire.protocols.skill_discovery.rates import Rates
 from skillwire.protocols.skill_discovery.replay import Freshness, ReplayGuard
 from skillwire.protocols.skill_discovery.witnesses import Witnesses
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
     from skillwire.model.ledger import Moment
     from skillwire.protocols.skill_discovery.allowances import Allowances
+    from skillwire.protocols.skill_discovery.events import Unheard
     from skillwire.protocols.skill_discovery.held_beats import HeldBeats
     from skillwire.protocols.skill_discovery.identity import Judgement, Key
     from skillwire.protocols.skill_discovery.keyring import KeyRing
@@ -97,6 +99,7 @@ class Gate:
         replay: what keeps a message from counting twice.
         awaited: how many acknowledgments a host owes us.
         on_namesake: is told the key of who has proven to have our name, and where it is.
+        on_unheard: is told who speaks otherwise than we do.
     """
 
     def __init__(
@@ -113,6 +116,7 @@ class Gate:
         replay: ReplayGuard | None = None,
         awaited: Callable[[str], int] = lambda _: 0,
         on_namesake: Callable[[Key, Peer], object] = lambda *_: None,
+        on_unheard: Callable[[Unheard], object] = lambda _: None,
     ) -> None:
         self.stopped: Counter[str] = Counter()
         self.replay = replay or ReplayGuard(settings.window)
@@ -131,6 +135,7 @@ class Gate:
         self._heard_last: tuple[str, Peer, int] | None = None
         self._answer_rates = Rates(settings, awaited)  # of what we asked for, from hosts that send too much else
         self.held_beats: HeldBeats | None = None
+        self._mismatches = Mismatches(profile, has_group_key=ring.is_shared, tell=on_unheard)
 
     def admit(self, data: bytes, source: Peer, now: Moment) -> list[Admitted]:
         """Return what may be acted on now that a datagram came: nothing, it, or what it proved the sender of."""
@@ -142,7 +147,7 @@ class Gate:
         try:
             message = decode(data, self._profile)
         except DecodeError:
-            return self._stop("malformed")
+            return self._stop(self._mismatches.of_form(data, source))
         if isinstance(message, m.Unknown):
             return self._stop("unknown type")
         if isinstance(message, m.ChallengeResponse):
@@ -215,7 +220,7 @@ class Gate:
             may_change = isinstance(message, _CHALLENGED) and self._ring.may_change(signer)
             if may_change or self._may_be_namesake(signer, source):  # perhaps it has another key by now
                 self.hold(_admitted(message, data, where, Standing.STRANGER), now)
-            return self._stop("forged")
+            return self._stop(self._mismatches.of_forged(message.signature, source))
         if freshness is Freshness.FRESH:
             self.replay.keep(stream, message.timestamp, data, now.wall)
             self.heard(signer, source, now)
@@ -233,6 +238,8 @@ class Gate:
         return signer == self._agent_id and is_new
 
     def _stranger(self, admitted: Admitted, now: Moment) -> list[Admitted]:
+        if refused := self._mismatches.of_stranger(getattr(admitted.message, "signature", ""), admitted.source):
+            return self._stop(refused)
         if isinstance(admitted.message, _NAMES_SIGNER) and not isinstance(admitted.message, _CHALLENGED):
             return [admitted]
         self.stopped["held"] += 1
@@ -251,7 +258,7 @@ class Gate:
             return self._released(pending, source, now, is_known=False)
         text = challenge_text(self._agent_id, message.agent_id, message.nonce, pending.digest)
         if not judgement.key.verifies(text, message.signature):
-            return self._stop("forged")
+            return self._stop(self._mismatches.of_forged(message.signature, source))
         if message.agent_id == self._agent_id:
             self._namesakes.add(source.host)
             self._on_namesake(judgement.key, source)

@@ -47,9 +47,14 @@ class KeyRing:
         self._hosts: dict[str, str] = {}  # of these agents
         self._proven: dict[Peer, tuple[float, str]] = {}
 
+    @property
+    def is_shared(self) -> bool:
+        """Whether all agents share one key."""
+        return self._authority.shared_key() is not None
+
     def judgement_of(self, agent_id: str, now: float) -> Judgement | None:
         """Return what is known of an agent's key at ``now``, seconds since the epoch."""
-        if self._authority.shared_key() is not None:
+        if self.is_shared:
             return self._authority.judge(agent_id, b"", now)
         found = self._agents.get(agent_id)
         return found if found is not None and found.until > now and not found.is_revoked() else None

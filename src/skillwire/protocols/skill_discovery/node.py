@@ -103,6 +103,7 @@ class DiscoveryNode:
             replay=replay,
             awaited=self.route_agent.awaits_from,
             on_namesake=self._has_our_name,
+            on_unheard=self._events.append,
         )
         if self._keeps_registry:
             self.gate.held_beats = beats = HeldBeats(

@@ -1,4 +1,5 @@
-"""What the operator is told of other agents: who does not take our registrations, and who has our name.
+"""What the operator is told of other agents: who does not take our registrations, who has our name, and whom we
+do not hear.
 
 Anybody on the network may refuse, or take our name, as often as they like; so each is told once, and not many of a
 kind. Who refuses cannot hush who has our name: each kind is counted apart. Spec: SDP §2.3, §12.1.
@@ -18,6 +19,7 @@ _TOLD: Final = 50
 _EVENTS: Final = {
     "DISC_003": "not registered on the LAN",
     "LAN_NAME": "another agent has our name on the LAN",
+    "LAN_UNHEARD": "an agent on the LAN speaks otherwise than we do",
 }
 
 
@@ -29,7 +31,7 @@ class Troubles:
         self._log = structlog.get_logger("skillwire.lan")
 
     def tell(self, error: SkillwireError) -> None:
-        """Log a trouble, ``DISC_003`` or ``LAN_NAME``, unless it was logged, or too many of its code were."""
+        """Log a trouble, ``DISC_003``, ``LAN_NAME`` or ``LAN_UNHEARD``, unless it was logged, or too many of its code were."""
         told = self._told[error.code]
         if error.message in told or len(told) >= _TOLD:
             return

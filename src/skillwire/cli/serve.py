@@ -10,7 +10,7 @@ import click
 
 from skillwire.cli.event_stream import EventStream
 from skillwire.cli.output import doubtful, output_options, strong, tell_end, whole
-from skillwire.cli.serve_lan import lan_options, listen_for, read_goodbye, read_lan
+from skillwire.cli.serve_lan import lan_options, listen_for, read_goodbye_reason, read_lan
 
 if TYPE_CHECKING:
     from skillwire.cli.output import Output
@@ -80,7 +80,7 @@ def command(
     )
     if application.lan is not None:
         application.lan.scenes = scenes
-        application.lan.goodbye = partial(read_goodbye, config, discovery)
+        application.lan.goodbye_reason = partial(read_goodbye_reason, config, discovery)
     with ExitStack() as stack:
         listeners = [stack.enter_context(one) for one in listen_for(network, host, port)]
         address = address_of(listeners[0])

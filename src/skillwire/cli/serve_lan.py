@@ -77,7 +77,7 @@ def read_lan(
     return replace(settings, interfaces=tuple(interfaces)) if interfaces else settings
 
 
-def read_goodbye(config: str | None, discovery: str | None) -> Reason:
+def read_goodbye_reason(config: str | None, discovery: str | None) -> Reason:
     """Return why the server leaves that is told to end, by what its files say now: the operator may have changed that.
 
     Args:
@@ -89,7 +89,7 @@ def read_goodbye(config: str | None, discovery: str | None) -> Reason:
     """
     from skillwire.server.auth.files import load_configuration  # noqa: PLC0415  # takes a while to import
 
-    return _settings(load_configuration(Path(config)).discovery if config else None, discovery).goodbye
+    return _settings(load_configuration(Path(config)).discovery if config else None, discovery).goodbye_reason
 
 
 def listen_for(lan: LanSettings | None, host: str | None, port: int) -> list[socket]:

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from skillwire.cli.serve_lan import listen_for, read_goodbye, read_lan
+from skillwire.cli.serve_lan import listen_for, read_goodbye_reason, read_lan
 from skillwire.errors import SkillwireError, UsageError, ValidationError
 from skillwire.protocols.skill_discovery.configuration import LanSettings
 
@@ -87,13 +87,13 @@ def test_it_listens_in_both_families_at_one_port():
 
 def test_a_goodbye_is_what_the_files_say_when_it_is_said(tmp_path):
     config, discovery = tmp_path / "server.toml", tmp_path / "lan.yaml"
-    assert read_goodbye(None, None) == "SHUTDOWN"
+    assert read_goodbye_reason(None, None) == "SHUTDOWN"
     (tmp_path / "skillwire.toml").write_text('[discovery]\ngoodbye = "MAINTENANCE"\n')
     config.write_text('[discovery]\ngoodbye = "UPGRADE"\n')
     discovery.write_text("discovery:\n  udp:\n    port: 5003\n")
-    assert read_goodbye(None, None) == "MAINTENANCE"
-    assert read_goodbye(str(config), None) == "UPGRADE"
-    assert read_goodbye(str(config), str(discovery)) == "SHUTDOWN"
+    assert read_goodbye_reason(None, None) == "MAINTENANCE"
+    assert read_goodbye_reason(str(config), None) == "UPGRADE"
+    assert read_goodbye_reason(str(config), str(discovery)) == "SHUTDOWN"
     config.unlink()
     with pytest.raises(SkillwireError):
-        read_goodbye(str(config), None)
+        read_goodbye_reason(str(config), None)

@@ -64,7 +64,7 @@ class LanSettings:
         profile: which messages are signed.
         use_unverified: whether skills are used whose key nobody certified.
         agent_id: our name; made once and kept when it is empty.
-        goodbye: why a server leaves that is told to end. Spec: SDP §9.1.
+        goodbye_reason: why a server leaves that is told to end. Spec: SDP §9.1.
         group_key_file: with a secret that all agents share, HMAC instead of ECDSA.
         roots: files with certificates that are trusted.
         intermediates: files with certificates between them and leaves.
@@ -87,7 +87,7 @@ class LanSettings:
     profile: Profile = Profile.OPEN
     use_unverified: bool = False
     agent_id: str = ""
-    goodbye: Reason = Reason.SHUTDOWN
+    goodbye_reason: Reason = Reason.SHUTDOWN
     group_key_file: str = ""
     roots: tuple[str, ...] = ()
     intermediates: tuple[str, ...] = ()

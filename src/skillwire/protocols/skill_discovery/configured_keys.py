@@ -36,7 +36,7 @@ KEYS: Final[dict[str, Key]] = {
     "goodbye": Key(
         kinds.one_of(Reason, without=(Reason.ERROR,)),
         "why a server that is told to end leaves: `SHUTDOWN`, the default, `MAINTENANCE` or `UPGRADE`",
-        "goodbye",
+        "goodbye_reason",
     ),
     "udp.enabled": Key(kinds.flag, "speak by multicast; `true` by default", "multicast"),
     "udp.multicastGroup": Key(kinds.group(4), "IPv4 group; `224.0.0.1` by default", "group"),

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 
 from skillwire import limits
 from skillwire.protocols.skill_discovery import health as states
-from skillwire.protocols.skill_discovery.goodbyes import Goodbyes
 from skillwire.protocols.skill_discovery.health import Health
 from skillwire.protocols.skill_discovery.index import Index
 from skillwire.protocols.skill_discovery.listing import Change, Listed, What, has_facts_of
 from skillwire.protocols.skill_discovery.messages import HealthStatus, Outcome
 from skillwire.protocols.skill_discovery.places import Places
 from skillwire.protocols.skill_discovery.silences import Silences
+from skillwire.protocols.skill_discovery.tombstones import Tombstones
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
@@ -46,7 +46,7 @@ class Registry:
         self._on_change = on_change
         self._skills: dict[Key, Listed] = {}
         self._heard: dict[Key, int] = {}  # the newest timestamp of each skill, of any kind of message
-        self._goodbyes = Goodbyes(2 * settings.window)
+        self._tombstones = Tombstones(2 * settings.window)
         self._places = Places()
         self._index = Index()
         self._hints: set[Key] = set()
@@ -106,7 +106,7 @@ class Registry:
     def _refusal(
         self, message: Register, known: Listed | None, host: str, *, is_verified: bool
     ) -> tuple[Outcome, str] | None:
-        if message.timestamp <= self._goodbyes.of((message.agent_id, message.skill_id)):
+        if message.timestamp <= self._tombstones.of((message.agent_id, message.skill_id)):
             return Outcome.INVALID, "older than the goodbye"
         if known is None or known.is_hint:
             has_room = self._places.has_one(message.agent_id, host, is_verified=is_verified)
@@ -134,7 +134,7 @@ class Registry:
         """
         key = message.agent_id, message.skill_id
         known = self._skills.get(key)
-        if key in self._goodbyes or (known is not None and not known.is_hint):
+        if key in self._tombstones or (known is not None and not known.is_hint):
             return False
         if known is not None and known.host == host and has_facts_of(message, known.registration):
             return False
@@ -174,7 +174,7 @@ class Registry:
         """Take a beat, or news, of a skill; False when there is no such registration. Older ones are passed over."""
         known = self._skills.get(key)
         if known is None or known.is_hint:
-            return timestamp <= self._goodbyes.of(key)
+            return timestamp <= self._tombstones.of(key)
         if timestamp <= self._heard[key]:
             return True
         self._heard[key] = timestamp
@@ -195,7 +195,7 @@ class Registry:
         known = self._skills.get(key)
         if known is not None and not known.is_hint and timestamp < known.registration.timestamp:
             return Outcome.INVALID
-        self._goodbyes.add(key, timestamp, now)
+        self._tombstones.add(key, timestamp, now)
         if known is None:
             return Outcome.DUPLICATE
         self._remove(known, What.LEFT, reason)
@@ -250,14 +250,14 @@ class Registry:
     def timer(self) -> float | None:
         """Return when something is due next, or a little earlier."""
         first = self._silences.timer()
-        for due in (self._goodbyes.timer(), None if self._held is None else self._held.timer()):
+        for due in (self._tombstones.timer(), None if self._held is None else self._held.timer()):
             if due is not None and (first is None or due < first):
                 first = due
         return first
 
     def on_timer(self, now: float) -> None:
         """Do what silence has come to by now."""
-        self._goodbyes.forget(now)
+        self._tombstones.forget(now)
         if self._held is not None:
             self._held.on_timer(now)
         self._silences.on_timer(now)

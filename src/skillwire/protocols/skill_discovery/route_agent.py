@@ -107,7 +107,7 @@ class RouteAgent:
         self._pauses = {
             "register": settings.retries,
             "status": settings.reports,
-            "leave": (*settings.goodbyes, *settings.retries),
+            "leave": (*settings.goodbye_pauses, *settings.retries),
         }
         self._is_settled = False
         pace = settings.rate * _FULL_PACE
@@ -152,7 +152,7 @@ class RouteAgent:
     @property
     def is_leaving(self) -> bool:
         """Whether goodbyes are still to be said for the first time, or again."""
-        least = 1 + len(self._settings.goodbyes)
+        least = 1 + len(self._settings.goodbye_pauses)
         return any(kind == "leave" and told.sends < least for (kind, _), told in self._told.items())
 
     def awaits_from(self, host: str) -> int:
@@ -264,7 +264,7 @@ class RouteAgent:
 
         The first skill is said as often as loss demands, so that we get to know who keeps a registry.
         """
-        least = 1 + len(self._settings.goodbyes) if kind == "leave" else 1 if self._is_settled else _LEAST_SENDS
+        least = 1 + len(self._settings.goodbye_pauses) if kind == "leave" else 1 if self._is_settled else _LEAST_SENDS
         is_first = not self._is_settled and skill_id == next(iter(self._offers), None)
         return told.sends >= least and not is_first and self._registries.are_within(told.acknowledged, now)
 

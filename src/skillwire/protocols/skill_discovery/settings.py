@@ -27,7 +27,7 @@ class DiscoverySettings:
         announce_interval: between two registrations of a skill that has nothing new to say.
         retries: pauses before what was not acknowledged is sent again; short, since 30 % may be lost.
         reports: pauses before a change of status is sent again, which nobody acknowledges.
-        goodbyes: pauses before a goodbye is sent again; whoever leaves does not wait.
+        goodbye_pauses: before a goodbye is sent again; whoever leaves does not wait.
         answer_delay: shortest and longest pause before an answer to the group, so that not all answer at once.
         searches: pauses before a question is asked again.
         patience: that answers to a discovery are collected at most.
@@ -62,7 +62,7 @@ class DiscoverySettings:
     announce_interval: float = 60.0
     retries: tuple[float, ...] = (0.15, 0.15, 0.2, 0.2, 0.25, 0.3, 0.3)
     reports: tuple[float, ...] = (0.1, 0.1, 0.15, 0.15, 0.15, 0.15, 0.2, 0.2, 0.25, 0.25)
-    goodbyes: tuple[float, ...] = (0.1, 0.15)
+    goodbye_pauses: tuple[float, ...] = (0.1, 0.15)
     answer_delay: tuple[float, float] = (0.02, 0.12)
     searches: tuple[float, ...] = (0.3, 0.4, 0.5, 0.5)
     patience: float = 2.0

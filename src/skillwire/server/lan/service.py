@@ -69,7 +69,7 @@ class LanService:
     ) -> None:
         self.settings = settings
         self.scenes: tuple[str, ...] = ()
-        self.goodbye: Callable[[], Reason] = lambda: self.settings.goodbye
+        self.goodbye_reason: Callable[[], Reason] = lambda: self.settings.goodbye_reason
         self.trouble = ""
         self.tls_port = 0
         self._publication = publication
@@ -216,7 +216,9 @@ class LanService:
         reason = error.message if isinstance(error, SkillwireError) else type(error).__name__
         if reason != self.trouble:
             code = error.code if isinstance(error, SkillwireError) else "INTERNAL"
-            trace = {} if isinstance(error, SkillwireError | OSError) else {"exc_info": error}
+            trace: dict[str, object] = {} if isinstance(error, SkillwireError | OSError) else {"exc_info": error}
+            if isinstance(error, SkillwireError):
+                trace |= {"fix": error.diagnostics().fix} | ({"place": str(error.place)} if error.place else {})
             self._log.warning("not on the LAN", code=code, reason=reason, again_in=_AGAIN, **trace)
         self.trouble = reason
 
@@ -249,10 +251,10 @@ class LanService:
     async def _why(self) -> Reason:
         """Return why a server leaves that was told to end."""
         try:
-            return await asyncio.to_thread(self.goodbye)
+            return await asyncio.to_thread(self.goodbye_reason)
         except SkillwireError as error:  # a file that was spoilt meanwhile
             self._log.warning("the goodbye is that of the beginning", code=error.code, reason=error.message)
-            return self.settings.goodbye
+            return self.settings.goodbye_reason
 
     async def _say_goodbye(self, agent: Agent, reason: Reason) -> None:
         try:

@@ -191,13 +191,13 @@ async def test_goodbye_is_said_once_and_before_anything_ends(serve):
 @pytest.mark.spec("SDP-unregister-reason")
 async def test_a_goodbye_says_what_the_operator_says_when_the_server_is_told_to_end(serve):
     site = await serve()
-    site.lan.settings = dataclasses.replace(site.lan.settings, goodbye=Reason.MAINTENANCE)
+    site.lan.settings = dataclasses.replace(site.lan.settings, goodbye_reason=Reason.MAINTENANCE)
     await site.application.leave()
     assert site.agent.left is Reason.MAINTENANCE
 
     site = await serve()
     reason = [Reason.SHUTDOWN]
-    site.lan.goodbye = lambda: reason[0]
+    site.lan.goodbye_reason = lambda: reason[0]
     reason[0] = Reason.UPGRADE
     await site.application.shutdown()
     assert site.agent.left is Reason.UPGRADE
@@ -209,8 +209,8 @@ async def test_a_file_that_was_spoilt_meanwhile_keeps_nobody_from_ending(serve, 
     def spoilt():
         raise DecodeError("TOML_SYNTAX", "no TOML any more")
 
-    site.lan.goodbye = spoilt
-    site.lan.settings = dataclasses.replace(site.lan.settings, goodbye=Reason.UPGRADE)
+    site.lan.goodbye_reason = spoilt
+    site.lan.settings = dataclasses.replace(site.lan.settings, goodbye_reason=Reason.UPGRADE)
     await site.application.leave()
     assert site.agent.left is Reason.UPGRADE
     assert "no TOML any more" in capsys.readouterr().out
@@ -219,7 +219,7 @@ async def test_a_file_that_was_spoilt_meanwhile_keeps_nobody_from_ending(serve, 
 @pytest.mark.spec("SDP-unregister-reason")
 async def test_a_server_that_fails_says_so_whatever_its_operator_says(serve):
     site = await serve()
-    site.lan.goodbye = lambda: pytest.fail("asked")
+    site.lan.goodbye_reason = lambda: pytest.fail("asked")
     await site.application.leave(has_failed=True)
     assert site.agent.left is Reason.ERROR
     await site.application.shutdown()

@@ -1,4 +1,4 @@
-"""Goodbyes of a local network, as long as an older registration could still arrive. Spec: SDP §9.2."""
+"""Tombstones: who has said goodbye, as long as an older registration could still arrive. Spec: SDP §9.2."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from skillwire.protocols.skill_discovery.listing import Key
 
 
-class Goodbyes:
+class Tombstones:
     """The newest goodbye of each skill that said one lately.
 
     Args:

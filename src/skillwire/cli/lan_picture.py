@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from skillwire.cli.lan_lines import Line, cell, fit, flowing, padded, width_of
 from skillwire.cli.lan_parts import told_status, told_trust
 from skillwire.cli.output import bad, doubtful, faint, strong, whole
+from skillwire.model.lan import FoundVia
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -163,8 +164,10 @@ def told_change(change: LanChange, columns: int) -> Line:
 
 def heard(skill: LanSkill, now: float) -> str:
     """Return how long ago a skill was heard, in few letters; where it was only read of, that."""
+    if skill.found_via is FoundVia.MDNS:  # its endpoint answers, which is no word of its own
+        return "mDNS"
     if not skill.heard:
-        return "mDNS" if skill.found_via == "mdns" else "never"
+        return "never"
     seconds = max(0.0, now - skill.heard)
     unit, size = next(((unit, size) for unit, size in _UNITS if seconds >= size), _UNITS[-1])
     return f"{seconds // size:.0f} {unit}"

@@ -67,6 +67,7 @@ def list_scenes(*, output: Output) -> None:
     progress = open_progress(output)
     with open_client(output, progress=progress) as client, progress.waiting("asking the local network"):
         found = client.lan.scenes()
+        has_multicast = client.lan.settings.multicast
     output.document("scene-list/1", {"scenes": [scene_object(scene) for scene in found]})
     output.table(
         [strong(scene.name), member.role, member.skill_id, faint(member.agent_id)]
@@ -78,6 +79,8 @@ def list_scenes(*, output: Output) -> None:
             output.line(strong(scene.name), faint("  nobody provides it now"))
     if found:
         output.hint("join one:", f"skillwire scene join {found[0].name}")
+    elif not has_multicast:
+        output.note("scenes need multicast, which your configuration turns off ([discovery.udp] enabled = false)")
     else:
         output.note("nobody on the local network provides a scene now")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -103,6 +104,7 @@ class Joined:
 
     def _tell_change(self, change: LanChange) -> None:
         output, skill, scene = self._output, change.skill, change.scene
+        at = faint(f"{datetime.fromtimestamp(change.at).astimezone():%H:%M:%S}  ")
         if output.as_json:
             _print_event(
                 {
@@ -117,16 +119,16 @@ class Joined:
             first = next((member for member in scene.members if member.role == "PRIMARY"), None)
             backups = sum(member.role == "BACKUP" for member in scene.members)
             if first is None:
-                output.line(bad("nobody provides it now"))
+                output.line(at, bad("nobody provides it now"))
             else:
-                output.line(strong("PRIMARY "), first.skill_id, faint(f" of {first.agent_id}; {backups} BACKUP"))
+                output.line(at, strong("PRIMARY "), first.skill_id, faint(f" of {first.agent_id}; {backups} BACKUP"))
         elif skill is not None:
             style = good if skill.status == "HEALTHY" else doubtful
             where = faint(f"  {skill.agent_id} at {skill.endpoint}")
             why = faint(f"  {change.reason}" if change.reason else "")
-            output.line(f"{change.kind} ", strong(skill.skill_id), " ", style(skill.status), where, why)
+            output.line(at, f"{change.kind} ", strong(skill.skill_id), " ", style(skill.status), where, why)
         else:
-            output.line(doubtful("some changes were missed"))
+            output.line(at, doubtful("some changes were missed"))
 
 
 def _print_event(fields: dict[str, Any]) -> None:

@@ -16,7 +16,7 @@ from skillwire.adapters.files.settings_file import read_discovery_file
 from skillwire.client.lan_memory import LanMemory
 from skillwire.errors import FetchError, Place, SkillwireError, StorageError
 from skillwire.model.finding import Finding
-from skillwire.model.lan import LanScene, members_of
+from skillwire.model.lan import FoundVia, LanScene, members_of
 from skillwire.resolver.document import noted
 from skillwire.resolver.flow import work
 from skillwire.resolver.lan import Providers, http_url, in_order, matching, unverified, unverified_scene
@@ -231,9 +231,10 @@ class LanAccess:
         """Return the scenes of what was found, with who provides each, by name."""
         from skillwire.protocols.skill_discovery.scenes import group_id  # noqa: PLC0415  # only scenes need it
 
-        names = sorted({name for skill in found for name in skill.scenes})
+        registered = [skill for skill in found if skill.found_via is not FoundVia.MDNS]  # hints are in no group
+        names = sorted({name for skill in registered for name in skill.scenes})
         return [
-            LanScene(name, group_id(name), members_of(skill for skill in found if name in skill.scenes))
+            LanScene(name, group_id(name), members_of(skill for skill in registered if name in skill.scenes))
             for name in names
         ]
 
@@ -241,10 +242,14 @@ class LanAccess:
         """Refuse what the network has to be asked for.
 
         Raises:
-            FetchError: ``OFFLINE``.
+            FetchError: ``OFFLINE``; ``LAN_UNAVAILABLE`` where multicast is turned off, which scenes need.
         """
         if self.is_offline:
             raise FetchError("OFFLINE", "a scene cannot be joined offline")
+        if not self.settings.multicast:
+            message = "scenes need multicast, which your configuration turns off"
+            fix = "Set enabled = true in [discovery.udp]. Without it skills are found by mDNS, and called by name."
+            raise FetchError("LAN_UNAVAILABLE", message, fix=fix)
 
     def keep(self) -> Flow[None]:
         """Write down what is known by now."""

@@ -171,7 +171,7 @@ class Providers:
             message = f"no skill on the local network offers {self.capability}"
             return NotFoundError("DISC_002", message)
         if len(self.passed) == 1:
-            return self.passed[0].error
+            return self._only(self.passed[0])
         if all(one.error.code == "DISC_004" for one in self.passed):
             message = f"nobody has certified any of the {len(self.passed)} skills that offer {self.capability}"
             return TrustError("DISC_004", message, fix=UNVERIFIED_FIX)
@@ -180,6 +180,14 @@ class Providers:
         message = f"none of the {len(self.passed)} skills that offer {self.capability} could be called: {reasons}{more}"
         fix = UNVERIFIED_FIX if any(one.error.code == "DISC_004" for one in self.passed) else None
         return FetchError("DISC_006", message, fix=fix)
+
+    def _only(self, passed: PassedOver) -> SkillwireError:
+        """Return why the only skill was not called, which says whose it is."""
+        error = passed.error
+        if error.code in {"DISC_004", "DISC_006"}:
+            return error
+        message = f"the only skill that offers {self.capability} could not be called: {passed.told}"
+        return FetchError("DISC_006", message, place=error.place, fix=error.diagnostics().fix)
 
 
 def unverified(skill: LanSkill) -> TrustError:

@@ -1,4 +1,4 @@
-"""A network on which hosts have ``fe80::…`` alone, as two machines with one cable between them: everything works there."""
+"""A network on which hosts have ``fe80::…`` alone, as two machines with one cable between them: all works there."""
 
 from __future__ import annotations
 

@@ -110,6 +110,15 @@ def test_inputs_that_cannot_be_read_are_refused_before_anybody_is_called(servers
     assert servers.bodies == []
 
 
+def test_when_the_only_one_cannot_be_called_it_is_said_whose_it_is(servers, capsys, monkeypatch):
+    monkeypatch.setattr(LanAccess, "make_agent", lambda _: FakeLanAgent(FIRST))
+    servers.serve(FIRST, LOST)
+    assert run(["call", "lan:org-data-read", "city=Bern"]) == 5
+    told = capsys.readouterr().err
+    assert "error[DISC_006]" in told
+    assert "forecast of agent-1 at 192.168.1.1:8000 was passed over: nobody listens there" in told
+
+
 def test_when_nobody_can_be_called_every_reason_is_told(servers, capsys):
     servers.serve(FIRST, LOST)
     servers.serve(SECOND, answer({"error": {"code": "PERMISSION_DENIED", "message": "No."}}, 403))

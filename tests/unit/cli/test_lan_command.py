@@ -287,6 +287,7 @@ def test_a_suspected_network_is_said_to_be():
         ({"heard": NOW - 7300}, "2 h"),
         ({"heard": NOW - 200_000}, "2 d"),
         ({"heard": 0.0, "found_via": FoundVia.MDNS}, "mDNS"),
+        ({"heard": NOW - 1, "found_via": FoundVia.MDNS}, "mDNS"),
         ({"heard": 0.0}, "never"),
     ],
 )

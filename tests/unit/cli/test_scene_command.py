@@ -14,7 +14,7 @@ from tests.support.fake_lan import FakeLanAgent, lan_skill
 from skillwire.cli.main import run
 from skillwire.client.lan import LanAccess
 from skillwire.errors import FetchError
-from skillwire.model.lan import LanChange, LanMember, LanScene, SceneResult
+from skillwire.model.lan import FoundVia, LanChange, LanMember, LanScene, SceneResult
 
 SKILL = lan_skill()
 RESULT = SceneResult(
@@ -69,7 +69,7 @@ def test_trust_that_nobody_has_looked_at_is_not_said_to_be_none(agent, capsys):
     assert run(["find", "--lan"]) == 0
     told = capsys.readouterr()
     assert "not known" in told.out
-    assert "unverified" not in told.out + told.err
+    assert "unverified" not in told.out
 
 
 def test_nothing_found_is_no_error(agent, capsys):
@@ -98,6 +98,41 @@ def test_scenes_are_listed(capsys):
     assert run(["scene", "list", "--json"]) == 0
     (scene,) = json.loads(capsys.readouterr().out)["scenes"]
     assert scene["members"] == [{"agent_id": "agent-5", "skill_id": "staff-directory", "role": "PRIMARY"}]
+
+
+def test_what_was_only_read_of_is_in_no_group_as_everywhere(agent, capsys):
+    agent.skills = [SKILL._replace(found_via=FoundVia.MDNS, status="UNKNOWN", is_verified=False)]
+    assert run(["scene", "list"]) == 0
+    told = capsys.readouterr()
+    assert (told.out, told.err) == ("", "nobody on the local network provides a scene now\n")
+
+
+@pytest.mark.parametrize("act", [["join", "auth"], ["request", "auth"], ["list"]])
+def test_scenes_need_multicast_and_say_so(agent, capsys, tmp_path, monkeypatch, act):
+    configuration = tmp_path / "lan.yaml"
+    configuration.write_text("udp:\n  enabled: false\n")
+    monkeypatch.setenv("SKILLWIRE_DISCOVERY", str(configuration))
+    agent.skills = []
+    assert run(["scene", *act]) == (0 if act == ["list"] else 5)
+    told = capsys.readouterr().err
+    assert "scenes need multicast" in told
+    assert "[discovery.udp]" in told
+    assert "firewall" not in told
+
+
+def test_one_whose_address_nobody_can_type_does_not_hide_the_others(agent, capsys):
+    agent.skills.append(lan_skill("odd", "fe80::1%eth 0"))
+    assert run(["find", "--lan"]) == 0
+    told = capsys.readouterr()
+    assert "staff-directory" in told.out
+    assert "odd" not in told.out
+    assert "left out odd of" in told.err
+
+
+def test_of_what_is_merely_told_a_call_is_hinted_at_that_can_work(agent, capsys):
+    agent.skills = [SKILL._replace(found_via=FoundVia.MDNS, status="UNKNOWN", is_verified=False)]
+    assert run(["find", "--lan"]) == 0
+    assert "skillwire call lan:org-data-read --unverified" in capsys.readouterr().err
 
 
 def test_a_key_is_shown_when_that_is_asked_for(agent, capsys):
@@ -203,7 +238,7 @@ def test_what_changes_in_the_scene_is_followed_and_nothing_else(agent, capsys):
     assert run(["scene", "join", "auth", "--follow"]) == 0
     shown = capsys.readouterr().out
     assert "printer" not in shown
-    assert "status staff-directory UNHEALTHY" in shown
+    assert re.search(r"^\d\d:\d\d:\d\d  status staff-directory UNHEALTHY", shown, re.MULTILINE)
     assert "PRIMARY staff-directory of agent-6; 0 BACKUP" in shown
     assert "some changes were missed" in shown
     assert re.search("left staff-directory .* maintenance\n", shown)

@@ -179,7 +179,7 @@ def test_every_figure_of_health_is_a_setting():
 
 @pytest.mark.spec("SDP-configuration")
 def test_yaml_and_toml_say_the_same():
-    together = {path: value for path, value in OTHER.items() if path != "udp.timeout"}
+    together = {path: value for path, value in OTHER.items() if path not in {"udp.timeout", "mdns.enabled"}}
     made = read_discovery({"discovery": nested(together)}, "x")
     text = "discovery:\n"
     for path, value in sorted(together.items()):
@@ -229,6 +229,7 @@ def test_the_tables_of_single_sections_may_stand_beside_discovery():
         ("healthCheck:\n  timeout: 3000\n", 2, 3, "which is 15000 ms"),
         ("healthCheck:\n  suspectThreshold: 4\n", 2, 3, "which is 3"),
         ("healthCheck:\n  staleTimeout: 10\n", 2, 3, "which is 30000 ms"),
+        ("udp:\n  enabled: false\nmdns:\n  enabled: false\n", 4, 3, "in udp or in mdns"),
         ("cache:\n  ttl: 1000\n  refreshBeforeExpiry: 1000\n", 3, 3, "which is 1000 ms"),
     ],
 )

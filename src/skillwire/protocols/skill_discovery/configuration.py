@@ -232,6 +232,9 @@ class _Reading:
     def check_together(self, made: LanSettings) -> None:
         """Refuse figures of which each is good and all together are not."""
         figures, cache = made.figures, made.cache
+        if not (made.multicast or made.mdns):
+            message = "nothing is left to find anybody by: multicast and mDNS are both turned off"
+            self._refuse_key("mdns.enabled", message, "Set enabled = true in udp or in mdns.")
         if figures.suspect_missed > figures.unhealthy_missed:
             self._refuse_key(
                 "healthCheck.suspectThreshold",

@@ -31,7 +31,11 @@ class Troubles:
         self._log = structlog.get_logger("skillwire.lan")
 
     def tell(self, error: SkillwireError) -> None:
-        """Log a trouble, ``DISC_003``, ``LAN_NAME`` or ``LAN_UNHEARD``, unless it was logged, or too many of its code were."""
+        """Log a trouble, unless it was logged, or too many of its code were.
+
+        Args:
+            error: ``DISC_003``, ``LAN_NAME`` or ``LAN_UNHEARD``.
+        """
         told = self._told[error.code]
         if error.message in told or len(told) >= _TOLD:
             return

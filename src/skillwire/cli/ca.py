@@ -1,7 +1,7 @@
 """``skillwire ca``: who certifies the agents and skills of a local network, and takes it back.
 
 An authority is a folder: its certificates and the signed list of what was taken back are for everybody, its keys for
-their owner alone. ``SKILLWIRE_CA_PASSPHRASE`` encrypts them.
+their owner alone. ``SKILLWIRE_CA_PASSPHRASE``, of eight characters or more, encrypts them.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from skillwire.cli.output import Output, Styled
 
 _DAY: Final = 86_400.0
+#: Seconds that a certificate is good at least: agents renew in the last third, and clocks differ by minutes.
+_SHORTEST: Final = 3600.0
 _FOLDER: Final = click.argument("folder", metavar="FOLDER", type=click.Path(file_okay=False, path_type=Path))
 _DRY_RUN: Final = click.option("--dry-run", is_flag=True, help="Say what would happen, change nothing.")
 _ROOT_KEY: Final = click.option(
@@ -40,6 +42,8 @@ def command() -> None:
 
     An authority is a FOLDER: a root, and below it a SkillCenter CA that issues. Agents trust it when their settings
     name its root.pem and center.pem, in discovery.trust; by revocations.pem they learn what was taken back.
+
+    Set SKILLWIRE_CA_PASSPHRASE, of at least 8 characters, to have the keys encrypted.
     """
 
 
@@ -84,9 +88,7 @@ def init(*, output: Output, folder: Path, name: str, dry_run: bool) -> None:
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="What skillwire key new has printed; without it a key is made here.",
 )
-@click.option(
-    "--days", metavar="DURATION", type=Duration(), default="7d", show_default=True, help="How long it is good."
-)
+@click.option("--days", metavar="DURATION", type=Duration(), help="How long it is good, 7d unless said; at least 1h.")
 @click.option(
     "-o",
     "--output",
@@ -106,7 +108,7 @@ def issue(
     skills: tuple[str, ...],
     hosts: tuple[str, ...],
     request: Path | None,
-    days: float,
+    days: float | None,
     target: Path,
     dry_run: bool,
 ) -> None:
@@ -119,7 +121,7 @@ def issue(
     from skillwire.adapters.files.atomic import write_atomically  # noqa: PLC0415  # same
     from skillwire.adapters.files.authority_folder import AuthorityFolder  # noqa: PLC0415  # same
     from skillwire.adapters.files.trust_files import certificate_pem, private_pem, read_trust_file  # noqa: PLC0415  # same
-    from skillwire.errors import ConflictError, Place  # noqa: PLC0415  # same
+    from skillwire.errors import ConflictError, Place, UsageError  # noqa: PLC0415  # same
     from skillwire.limits import LAN_REQUEST_BYTES  # noqa: PLC0415  # same
     from skillwire.trust.certificate_requests import Names, read_request  # noqa: PLC0415  # same
     from skillwire.trust.ecdsa import new_key  # noqa: PLC0415  # same
@@ -129,7 +131,11 @@ def issue(
     names = Names(agents, skills, hosts)
     if asked is not None and not any(names):
         names = asked.names
+    elif not agents and not skills:
+        fix = "Name it, --agent ID or --skill ID, or give what it has asked for: --request FILE."
+        raise UsageError("USAGE", "nobody is named whom the certificate is for", fix=fix)
     names = names.check()
+    days = _life(days, authority)
     if asked is None and (target / "agent.key").exists():
         fix = "Name another folder, or have a certificate issued for that key: skillwire key new, and --request."
         raise ConflictError("KEY_EXISTS", "there is a key already", place=Place(str(target / "agent.key")), fix=fix)
@@ -232,6 +238,29 @@ def _open(folder: Path) -> AuthorityFolder:
     from skillwire.adapters.files.authority_folder import AuthorityFolder  # noqa: PLC0415  # --help does without
 
     return AuthorityFolder(folder)
+
+
+def _life(wanted: float | None, authority: AuthorityFolder) -> float:
+    """Return how many seconds a certificate is good.
+
+    Raises:
+        UsageError: ``USAGE`` for fewer than one is good for anything, or more than its SkillCenter CA is good itself.
+    """
+    from skillwire.adapters.files.agent_certificates import life_of  # noqa: PLC0415  # --help does without
+    from skillwire.errors import UsageError  # noqa: PLC0415  # same
+    from skillwire.trust.authority import LEAF_DAYS  # noqa: PLC0415  # same
+
+    ends = life_of(authority.centers[0])[1]
+    left = ends - time.time()
+    if wanted is None:
+        return min(LEAF_DAYS * _DAY, left)
+    if wanted < _SHORTEST:
+        message = "a certificate of less than an hour would end before all agents have seen it"
+        raise UsageError("USAGE", message, fix="Give --days 1h or more; what has to end sooner, take back.")
+    if wanted > left:
+        fix = f"Give at most --days {max(int(left // _DAY), 0)}d, or make the next SkillCenter CA: skillwire ca renew"
+        raise UsageError("USAGE", f"it would outlive its SkillCenter CA, which ends at {_moment(ends)}", fix=fix)
+    return wanted
 
 
 def _named(names: Any) -> str:

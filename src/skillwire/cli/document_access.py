@@ -48,7 +48,8 @@ _AGENT_CERTIFICATE: Final = fields(
     **_CERTIFIED,
     by=text("Who has signed it", "ourselves", "authority"),
     expires_at=text("RFC 3339 in UTC"),
-    good=flag("Whether it has not ended"),
+    state=text("Whether it is worth anything, as far as this machine has learned", "good", "ended", "revoked"),
+    good=flag("Whether it has not ended, and was not taken back"),
 )
 
 #: Name and number → what it is, and its fields beside ``schema`` and ``findings``.

@@ -10,7 +10,7 @@ import hashlib
 import os
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import click
 
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from skillwire.protocols.skill_discovery.configuration import LanSettings
 
 _DRY_RUN: Final = click.option("--dry-run", is_flag=True, help="Say what would happen, change nothing.")
+_TAKEN_BACK: Final = {
+    "certificate": "taken back: others refuse it, and its key",
+    "authority": "its SkillCenter CA was taken back: others refuse it until it is issued anew",
+}
 
 
 class _Shown(NamedTuple):
@@ -33,6 +37,7 @@ class _Shown(NamedTuple):
     is_own: bool
     ends: float
     serial: str
+    taken_back: Literal["certificate", "authority"] | None = None
 
 
 @click.group(cls=Parts)
@@ -80,12 +85,16 @@ def new(
 @command.command()
 @output_options
 def show(*, output: Output) -> None:
-    """Show our name, and what our certificate says: whom it is for, by whom, and how long it is good."""
+    """Show our name, and what our certificate says: whom it is for, by whom, and how long it is good.
+
+    It is held against what was taken back, as far as this machine has learned it.
+    """
     from skillwire.adapters.files.lan_keys import LanKeys  # noqa: PLC0415  # --help does without
 
-    keys = LanKeys()
-    agent_id = _settings().agent_id or keys.known_id()
-    shown = _certificate(keys)
+    keys, settings = LanKeys(), _settings()
+    agent_id = settings.agent_id or keys.known_id()
+    certificate = keys.certificate()
+    shown = None if certificate is None else _held_against(_shown(certificate), certificate, settings, output)
     content = {
         "agent": agent_id,
         "key": str(keys.key_file) if keys.key_file.exists() else None,
@@ -100,6 +109,10 @@ def show(*, output: Output) -> None:
     if shown is not None and any(shown.names):
         rows.append(("for", ", ".join(name for names in shown.names for name in names)))
     output.table([faint(label), what] for label, what in rows)
+    if shown is not None and shown.taken_back is not None:
+        is_key = shown.taken_back == "certificate"
+        why = "make another key, and have it certified:" if is_key else "have it certified anew, for the same key:"
+        output.hint(why, "skillwire key new --replace" if is_key else "skillwire key new")
 
 
 @command.command()
@@ -110,17 +123,23 @@ def show(*, output: Output) -> None:
 def install(*, output: Output, source: Path, replace: bool, dry_run: bool) -> None:
     """Install what skillwire ca issue has written to FOLDER: agent.pem, and agent.key when it is there.
 
-    An agent that runs takes it by itself when the key is the same; else start it anew.
+    An agent that runs takes it by itself within seconds when the key is the same, or the key that it has was taken
+    back; else start it anew.
     """
     from skillwire.adapters.files.agent_certificates import agents_of, belongs  # noqa: PLC0415  # --help does without
     from skillwire.adapters.files.lan_keys import LanKeys  # noqa: PLC0415  # --help does without
     from skillwire.adapters.files.trust_files import read_certificates, read_private_key  # noqa: PLC0415  # same
+    from skillwire.adapters.lan.renewal import INSTALLED  # noqa: PLC0415  # same
     from skillwire.errors import ConflictError, Place, ValidationError  # noqa: PLC0415  # same
 
     keys = LanKeys()
     folder = source if source.is_dir() else source.parent
     file = source / "agent.pem" if source.is_dir() else source
-    certificate = read_certificates([file])[0]
+    try:
+        certificate = read_certificates([file])[0]
+    except ValidationError as error:
+        fix = "Name the folder that skillwire ca issue has written: it holds agent.pem."
+        raise ValidationError(error.code, error.message, place=error.place, fix=fix) from error
     beside = folder / "agent.key"
     brought = read_private_key(beside) if beside.exists() and beside != keys.key_file else None
     key = brought or (keys.key() if keys.key_file.exists() else None)
@@ -135,10 +154,17 @@ def install(*, output: Output, source: Path, replace: bool, dry_run: bool) -> No
         keys.keep_certificate(certificate)
         if (agents := agents_of(certificate)) and keys.known_id() not in agents:
             keys.keep_id(agents[0])
-    shown = _shown(certificate)
+    shown = _held_against(_shown(certificate), certificate, _settings(), output)
     output.document("key-install/1", {"dry_run": dry_run, "key": brought is not None, "certificate": _object(shown)})
     verb = good("would install " if dry_run else "installed ")
     output.line(verb, strong(", ".join(name for names in shown.names for name in names)), faint(f"  {keys.folder}"))
+    if shown.taken_back is not None:
+        output.note(bad(_TAKEN_BACK[shown.taken_back]))
+    if not dry_run:
+        output.note(
+            f"a server that runs with this key takes it within {INSTALLED:.0f} seconds, and so does one whose key"
+        )
+        output.note("was taken back; start one anew that runs with another key")
 
 
 def _settings() -> LanSettings:
@@ -148,9 +174,16 @@ def _settings() -> LanSettings:
     return join_discovery(load_settings(Path.cwd(), os.environ).discovery, read_discovery_file)
 
 
-def _certificate(keys: LanKeys) -> _Shown | None:
-    certificate = keys.certificate()
-    return None if certificate is None else _shown(certificate)
+def _held_against(shown: _Shown, certificate: bytes, settings: LanSettings, output: Output) -> _Shown:
+    """Return what is said of a certificate, with whether it was taken back."""
+    from skillwire.adapters.files.lan_trust import taken_back  # noqa: PLC0415  # --help does without
+    from skillwire.errors import SkillwireError  # noqa: PLC0415  # same
+
+    try:
+        return shown._replace(taken_back=taken_back(settings, certificate))
+    except SkillwireError as error:
+        output.note(doubtful(f"whether it was taken back is not known: {error}"))
+        return shown
 
 
 def _shown(certificate: bytes) -> _Shown:
@@ -180,6 +213,8 @@ def _state(shown: _Shown | None) -> Styled:
     if shown is None:
         return doubtful("none yet; it is made when the agent starts")
     left = shown.ends - time.time()
+    if shown.taken_back is not None:
+        return bad(_TAKEN_BACK[shown.taken_back])
     if left <= 0:
         return bad("ended")
     by = "by our own key: others list us as unverified" if shown.is_own else "by an authority"
@@ -187,10 +222,12 @@ def _state(shown: _Shown | None) -> Styled:
 
 
 def _object(shown: _Shown) -> dict[str, Any]:
+    is_good = shown.ends > time.time()
     return {
         "serial": shown.serial,
         **{kind: list(names) for kind, names in shown.names._asdict().items()},
         "by": "ourselves" if shown.is_own else "authority",
         "expires_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(shown.ends)),
-        "good": shown.ends > time.time(),
+        "state": "revoked" if shown.taken_back else "good" if is_good else "ended",
+        "good": is_good and shown.taken_back is None,
     }

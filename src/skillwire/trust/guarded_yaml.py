@@ -162,7 +162,9 @@ class _Reader:
         mark = getattr(error, "problem_mark", None)
         message = getattr(error, "problem", None) or getattr(error, "reason", None) or "not YAML"
         place = self._place(mark) if mark else Place(self._source, self._numbers[0])
-        return DecodeError("YAML_SYNTAX", str(message), place=place)
+        is_open = " flow " in (getattr(error, "context", None) or "")
+        fix = "Close the list or mapping that [ or { begins, or put the value into quotes if it is a text."
+        return DecodeError("YAML_SYNTAX", str(message), place=place, fix=fix if is_open else None)
 
     def _place(self, start: Any, end: Any = None) -> Place:
         line = self._lines[start.line][0] if start.line < len(self._lines) else ""

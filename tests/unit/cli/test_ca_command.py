@@ -7,7 +7,7 @@ import stat
 
 import pytest
 
-from skillwire.adapters.files.authority_writing import PASSPHRASE
+from skillwire.adapters.files.authority_writing import PASSPHRASE, SHORTEST_PASSPHRASE
 from skillwire.adapters.files.lan_keys import LanKeys
 from skillwire.adapters.files.lan_trust import load_trust
 from skillwire.cli.main import run
@@ -144,7 +144,7 @@ def test_a_rehearsal_issues_nothing(told, place, document):
     assert issued["serial"] is None
     assert not (place / "out").exists()
     assert len(document("ca", "list", "authority")["certificates"]) == 1
-    assert "CERTIFICATE_REQUEST" in told("ca", "issue", "authority", "-o", "out", status=1).err
+    assert "--agent ID" in told("ca", "issue", "authority", "-o", "out", status=2).err
     assert "CA_FOLDER" in told("ca", "list", "nosuch", status=3).err
 
 
@@ -191,3 +191,86 @@ def test_a_key_that_was_taken_back_is_certified_no_more(told, place):
     assert "skillwire key new --replace" in said
     (place / "request.pem").write_text(told("key", "new", "--replace", "--agent", "agent-001").out)
     told("ca", "issue", "authority", "--request", "request.pem", "-o", "two", "-q")
+
+
+TRUSTING = """[discovery.trust]
+roots = ["{0}/authority/root.pem"]
+intermediates = ["{0}/authority/center.pem"]
+revocations = ["{0}/authority/revocations.pem"]
+"""
+
+
+@pytest.mark.usefixtures("authority")
+def test_a_certificate_that_was_taken_back_is_shown_as_such(told, place, document):
+    (place / "home" / "config").mkdir(parents=True)
+    (place / "home" / "config" / "skillwire.toml").write_text(TRUSTING.format(place))
+    told("ca", "issue", "authority", "--agent", "agent-001", "-o", "one", "-q")
+    said = told("key", "install", "one").err
+    assert "within 5 seconds" in said
+    assert "start one anew" in said
+    shown = document("key", "show")["certificate"]
+    assert (shown["state"], shown["good"]) == ("good", True)
+    told("ca", "revoke", "authority", "agent-001", "-q")
+    shown = document("key", "show")["certificate"]
+    assert (shown["state"], shown["good"]) == ("revoked", False)
+    said = told("key", "show")
+    assert "taken back: others refuse it, and its key" in said.out
+    assert "key new --replace" in said.err
+    assert "taken back" in told("key", "install", "one").err
+    (place / "authority" / "revocations.pem").unlink()
+    said = told("key", "show")
+    assert "by an authority" in said.out
+    assert "whether it was taken back is not known" in said.err
+
+
+@pytest.mark.usefixtures("authority")
+def test_a_certificate_of_a_skill_center_ca_that_was_taken_back_is_shown_as_such(told, place, document):
+    (place / "home" / "config").mkdir(parents=True)
+    (place / "home" / "config" / "skillwire.toml").write_text(TRUSTING.format(place))
+    told("ca", "issue", "authority", "--agent", "agent-001", "-o", "one", "-q")
+    told("key", "install", "one")
+    first = document("ca", "list", "authority")["certificates"][0]["serial"]
+    told("ca", "renew", "authority")
+    told("ca", "revoke", "authority", first)
+    assert document("key", "show")["certificate"]["state"] == "revoked"
+    said = told("key", "show")
+    assert "its SkillCenter CA was taken back" in said.out
+    assert "for the same key: skillwire key new\n" in said.err
+
+
+@pytest.mark.usefixtures("authority")
+@pytest.mark.parametrize(
+    ("days", "words"), [("0d", "--days 1h or more"), ("59m", "--days 1h or more"), ("9999d", "at most --days 182")]
+)
+def test_what_is_good_too_short_or_too_long_is_refused_and_leaves_nothing(told, place, days, words):
+    asked = "ca", "issue", "authority", "--agent", "a", "-o", "out", "--days", days
+    assert words in told(*asked, status=2).err
+    assert words in told(*asked, "--dry-run", status=2).err
+    assert not (place / "out").exists()
+    told("ca", "issue", "authority", "--agent", "a", "-o", "out", "--days", "1h")
+
+
+@pytest.mark.usefixtures("authority")
+def test_a_wrong_key_of_an_authority_is_answered_with_what_is_right_there(told, place):
+    said = told("ca", "renew", "authority", "--root-key", "authority/center.key", status=7).err
+    assert "it is not the key of root.pem" in said
+    assert "--root-key FILE" in said
+    assert "key new" not in said
+    (place / "authority" / "center.key").write_text("no key")
+    said = told("ca", "issue", "authority", "--agent", "a", "-o", "out", status=7).err
+    assert "ca renew authority" in said
+    assert "key new" not in said
+
+
+@pytest.mark.usefixtures("authority")
+def test_a_folder_without_a_certificate_is_answered_with_what_was_meant(told):
+    said = told("key", "install", "authority", status=1).err
+    assert "agent.pem" in said
+    assert "skillwire ca issue has written" in said
+    assert "center.pem" not in said
+
+
+def test_the_shortest_passphrase_is_said(told, monkeypatch):
+    assert f"at least {SHORTEST_PASSPHRASE} characters" in " ".join(told("ca", "--help").out.split())
+    monkeypatch.setenv(PASSPHRASE, "short")
+    assert f"at least {SHORTEST_PASSPHRASE} characters" in told("ca", "init", "authority", status=2).err

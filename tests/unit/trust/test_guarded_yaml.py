@@ -91,6 +91,12 @@ def test_refuses_with_the_place(text: str, code: str, place: str) -> None:
     assert (error.code, str(error.place)) == (code, "SKILL.md" + place)
 
 
+@pytest.mark.parametrize("text", ["udp: [\n", "a: {b: 1\nc: 2\n", "a: [1, 2\nb: 3\n"])
+def test_a_list_that_is_not_closed_is_answered_with_that(text: str) -> None:
+    assert "Close the list" in str(refusal(text).diagnostics().fix)
+    assert "Close" not in str(refusal("a: b: c").diagnostics().fix)
+
+
 @pytest.mark.parametrize("end", ["\r", "\x85", "\u2028", "\u2029"])
 def test_no_key_begins_behind_a_line_end_that_other_readers_do_not_see(end: str) -> None:
     error = refusal(f"a: b{end}name: c\n", first_line=5)

@@ -280,7 +280,8 @@ class AuthorityFolder:
             raise _missing(self._center_key)
         stamps = [(found.st_mtime_ns, found.st_ino) for found in (self._center_key.stat(), self.center_file.stat())]
         if self._signer_of is None or self._signer_of[0] != stamps:
-            key, center = read_private_key(self._center_key, passphrase()), self.centers[0]
+            fix = f"Restore it from a copy, or make the next one: skillwire ca renew {self.folder} --root-key FILE"
+            key, center = read_private_key(self._center_key, passphrase(), fix=fix), self.centers[0]
             if not belongs(center, key):
                 fix = f"A renewal was broken off; do it once more: skillwire ca renew {self.folder}"
                 message = "it is not the key of center.pem"

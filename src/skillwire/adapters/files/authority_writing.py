@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from skillwire.trust.authority import CertificateAuthority
 
 PASSPHRASE: Final = "SKILLWIRE_CA_PASSPHRASE"  # noqa: S105 - the name of the variable
-_SHORTEST_PASSPHRASE: Final = 8
+SHORTEST_PASSPHRASE: Final = 8  # characters
 
 
 def passphrase() -> bytes | None:
@@ -31,8 +31,8 @@ def passphrase() -> bytes | None:
         UsageError: ``USAGE`` when it is too short to be one.
     """
     text = os.environ.get(PASSPHRASE, "")
-    if text and len(text) < _SHORTEST_PASSPHRASE:
-        fix = f"Give at least {_SHORTEST_PASSPHRASE} characters, or unset it."
+    if text and len(text) < SHORTEST_PASSPHRASE:
+        fix = f"Give at least {SHORTEST_PASSPHRASE} characters, or unset it."
         raise UsageError("USAGE", f"{PASSPHRASE} is too short for a passphrase", fix=fix)
     return text.encode() or None
 
@@ -113,7 +113,8 @@ def root_signer(folder: Path, certificate: bytes, file: Path | None) -> Certific
     if not path.exists():
         fix = "Bring the root's key back for this, and put it away again: --root-key FILE."
         raise NotFoundError("CA_FOLDER", "the root's key is not there", place=Place(str(path)), fix=fix)
-    key = read_private_key(path, passphrase())
+    fix = "Name the root's key, which skillwire ca init has written to root.key: --root-key FILE."
+    key = read_private_key(path, passphrase(), fix=fix)
     if not belongs(certificate, key):
-        raise StorageError("LAN_KEYS", "it is not the key of root.pem", place=Place(str(path)))
+        raise StorageError("LAN_KEYS", "it is not the key of root.pem", place=Place(str(path)), fix=fix)
     return CertificateAuthority(key, certificate)

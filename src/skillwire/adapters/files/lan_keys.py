@@ -18,7 +18,6 @@ from skillwire.adapters.files.atomic import storage_errors, write_atomically
 from skillwire.adapters.files.directories import make_folder, state_directory
 from skillwire.adapters.files.locks import locked
 from skillwire.adapters.files.trust_files import certificate_pem, private_pem, read_certificates, read_private_key
-from skillwire.errors import StorageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -102,6 +101,19 @@ class LanKeys:
         """Keep the lists that are in force."""
         self._write(self.revocations_file, pem)
 
+    def forget_revocations(self) -> None:
+        """Forget the lists that were kept."""
+        with storage_errors(self.revocations_file):
+            self.revocations_file.unlink(missing_ok=True)
+
+    def installed_at(self) -> tuple[int, int] | None:
+        """Return what tells the file of the certificate from one that is written later; None when there is none."""
+        try:
+            found = self.certificate_file.stat()
+        except OSError:
+            return None
+        return found.st_mtime_ns, found.st_ino
+
     def _write(self, path: Path, content: bytes) -> None:
         self._make()
         write_atomically(path, content, mode=0o600, durable=True)
@@ -120,10 +132,9 @@ class LanKeys:
 
 def _read(path: Path, most: int) -> bytes:
     """Return what a file of ours holds; nothing when it is not there."""
-    try:
-        with storage_errors(path), path.open("rb") as file:
-            return file.read(most)
-    except StorageError:
-        if path.exists():
-            raise
-        return b""
+    with storage_errors(path):
+        try:
+            with path.open("rb") as file:
+                return file.read(most)
+        except FileNotFoundError:
+            return b""

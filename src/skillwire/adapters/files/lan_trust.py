@@ -9,10 +9,10 @@ certificates at all. Spec: SDP §10; specs §3.
 from __future__ import annotations
 
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from skillwire import limits
 from skillwire.adapters.files.agent_certificates import agents_of, belongs, is_due, is_own, life_of, own_certificate
@@ -20,7 +20,9 @@ from skillwire.adapters.files.authority_folder import AuthorityFolder
 from skillwire.adapters.files.lan_keys import LanKeys
 from skillwire.adapters.files.trust_files import read_certificates, read_group_key, read_trust_file
 from skillwire.errors import Place, SkillwireError, TrustError, ValidationError
+from skillwire.model.url import parse_url
 from skillwire.protocols.skill_discovery.identity import GroupKey
+from skillwire.trust.address import AddressPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -66,7 +68,8 @@ def load_trust(settings: LanSettings, *, folder: Path | None = None, now: float 
     Raises:
         StorageError: ``LAN_KEYS``, ``STORAGE``.
         ValidationError: ``LAN_TRUST``.
-        TrustError: ``LAN_REVOCATIONS`` for a list in a file that is no good.
+        TrustError: ``LAN_REVOCATIONS`` for a list in a file that is no good; ``PLAIN_HTTP_REFUSED`` and the like for a
+            URL that is never asked.
     """
     keys = LanKeys(folder)
     if settings.group_key_file:
@@ -81,17 +84,11 @@ def load_trust(settings: LanSettings, *, folder: Path | None = None, now: float 
 
     now = time.time() if now is None else now
     local = local_authority(settings)
-    with _said_in(settings, "roots"):
-        roots = read_certificates(settings.roots)
-    with _said_in(settings, "intermediates"):
-        intermediates = read_certificates(settings.intermediates)
-    if local and not roots:
-        roots, intermediates = [local.root], [*local.centers, *intermediates]
+    _check_urls(settings)
+    roots, intermediates = _authorities(settings, local)
     revocations = Revocations([*roots, *intermediates])
-    files = [one for one in settings.revocations if "://" not in one]
-    files += [str(local.revocations_file)] if local and not settings.revocations else []
     with _said_in(settings, "revocations"):
-        notes = list(_load_revocations(revocations, files, keys, now))
+        notes = list(_load_revocations(revocations, _files_of_revocations(settings, local), keys, now))
     authority = ChainAuthority(Chain(roots, intermediates, revocations=revocations))
     agent_id = settings.agent_id or keys.agent_id()
     key, certificate = keys.key(), keys.certificate()
@@ -108,6 +105,47 @@ def load_trust(settings: LanSettings, *, folder: Path | None = None, now: float 
         notes += [note] if note else []
     identity = EcdsaIdentity(key, certificate)
     return LanTrust(identity, authority, agent_id, keys, revocations, tuple(notes), revocations.authorities)
+
+
+def taken_back(
+    settings: LanSettings, certificate: bytes, *, keys: LanKeys | None = None, now: float | None = None
+) -> Literal["certificate", "authority"] | None:
+    """Return what of a certificate of ours, DER, was taken back, as the lists say that were kept and those in files.
+
+    It is the certificate or its key, or else the SkillCenter CA that has issued it. Nothing is written.
+
+    Args:
+        settings: name the authorities and their lists.
+        certificate: DER.
+        keys: the folder with the lists that were kept; the one of the state directory unless given.
+        now: seconds since the epoch.
+
+    Raises:
+        NotFoundError: ``CA_FOLDER``. ValidationError: ``LAN_TRUST``.
+        TrustError: ``LAN_REVOCATIONS`` for a list in a file that is no good.
+    """
+    from cryptography import x509  # noqa: PLC0415 - loaded when there is a certificate
+
+    from skillwire.trust.ecdsa import key_of  # noqa: PLC0415 - same
+    from skillwire.trust.revocations import Revocations  # noqa: PLC0415 - same
+    from skillwire.trust.taken_back import numbered  # noqa: PLC0415 - same
+
+    if settings.group_key_file:
+        return None
+    now = time.time() if now is None else now
+    local = local_authority(settings)
+    roots, intermediates = _authorities(settings, local)
+    revocations = Revocations([*roots, *intermediates])
+    with suppress(TrustError):  # they are another authority's
+        revocations.take((keys or LanKeys()).revocations(), now)
+    with _said_in(settings, "revocations"):
+        for name in _files_of_revocations(settings, local):
+            revocations.take(read_trust_file(Path(name), limits.LAN_REVOCATIONS_BYTES), now)
+    leaf = x509.load_der_x509_certificate(certificate)
+    key = key_of(leaf)
+    if revocations.is_revoked(numbered(leaf)) or (key is not None and revocations.is_key_revoked(key.digest)):
+        return "certificate"
+    return "authority" if revocations.is_orphan(certificate) else None
 
 
 def local_authority(settings: LanSettings) -> AuthorityFolder | None:
@@ -136,6 +174,34 @@ def _said_in(settings: LanSettings, name: str) -> Iterator[None]:
         folder = Path(place.source).parent.absolute()
         fix = error.fix or f"Correct the path here, or put the file there; relative paths begin at {folder}."
         raise type(error)(error.code, message, place=place, fix=fix, details=error.details) from error
+
+
+def _authorities(settings: LanSettings, local: AuthorityFolder | None) -> tuple[list[bytes], list[bytes]]:
+    """Return the roots that are trusted and what is known below them, DER."""
+    with _said_in(settings, "roots"):
+        roots = read_certificates(settings.roots)
+    with _said_in(settings, "intermediates"):
+        intermediates = read_certificates(settings.intermediates)
+    if local and not roots:
+        return [local.root], [*local.centers, *intermediates]
+    return roots, intermediates
+
+
+def _files_of_revocations(settings: LanSettings, local: AuthorityFolder | None) -> list[str]:
+    files = [one for one in settings.revocations if "://" not in one]
+    return files + ([str(local.revocations_file)] if local and not settings.revocations else [])
+
+
+def _check_urls(settings: LanSettings) -> None:
+    """Refuse URLs that are never asked, such as plain http to a host elsewhere, before somebody relies on them."""
+    for name, urls in (("revocations", settings.revocations), ("renew_from", [settings.renew_from])):
+        with _said_in(settings, name):
+            for url in [parse_url(one) for one in urls if "://" in one]:
+                try:
+                    AddressPolicy().naming(url).check_url(url)
+                except TrustError as error:
+                    fix = "Name an https URL or a file; plain http is for hosts of the local network."
+                    raise TrustError(error.code, error.message, place=Place(str(url)), fix=fix) from error
 
 
 def _own(keys: LanKeys, key: EllipticCurvePrivateKey, known: bytes | None, agent_id: str, now: float) -> bytes:
@@ -169,12 +235,13 @@ def _certified(
 
 def _load_revocations(revocations: Revocations, files: list[str], keys: LanKeys, now: float) -> Iterator[str]:
     """Take the lists that were kept, and those in files; yield what is wrong with them."""
-    kept = keys.revocations()
+    kept = keys.revocations() if revocations.authorities else b""  # who trusts nobody needs none, and may share them
     if kept:
         try:
             revocations.take(kept, now)
         except TrustError:
-            yield "the revocations that were kept are of an authority that is not trusted any more: passed over"
+            keys.forget_revocations()
+            yield "the revocations that were kept are of an authority that is not trusted any more: they are forgotten"
     for name in files:
         try:
             revocations.take(read_trust_file(Path(name), limits.LAN_REVOCATIONS_BYTES), now)

@@ -81,8 +81,13 @@ def read_group_key(path: Path) -> bytes:
     return secret
 
 
-def read_private_key(path: Path, passphrase: bytes | None = None) -> EllipticCurvePrivateKey:
+def read_private_key(path: Path, passphrase: bytes | None = None, *, fix: str | None = None) -> EllipticCurvePrivateKey:
     """Return the key in a file that only its owner may read.
+
+    Args:
+        path: of the file, PEM.
+        passphrase: that it is encrypted with, if it is.
+        fix: what to do where it holds another key, or none; what is done about an agent's unless given.
 
     Raises:
         StorageError: ``LAN_KEYS``, ``STORAGE``.
@@ -98,9 +103,10 @@ def read_private_key(path: Path, passphrase: bytes | None = None) -> EllipticCur
     except (ValueError, TypeError) as error:
         if is_encrypted:
             raise TrustError("CA_PASSPHRASE", "the key does not open", place=Place(str(path))) from error
-        raise StorageError("LAN_KEYS", "it holds no key", place=Place(str(path))) from error
+        raise StorageError("LAN_KEYS", "it holds no key", place=Place(str(path)), fix=fix) from error
     if not isinstance(found, ec.EllipticCurvePrivateKey) or not isinstance(found.curve, ec.SECP256R1):
-        raise StorageError("LAN_KEYS", "it holds a key of another kind than P-256", place=Place(str(path)))
+        message = "it holds a key of another kind than P-256"
+        raise StorageError("LAN_KEYS", message, place=Place(str(path)), fix=fix)
     return found
 
 

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 _FIRST_PAUSE: Final = 10.0
 _LONGEST_PAUSE: Final = 3600.0
 _LOOK: Final = 600.0
+#: Seconds between two looks whether somebody has installed a certificate.
+INSTALLED: Final = 5.0
 _OK: Final = 200
 
 
@@ -49,6 +51,7 @@ class Renewal:
         tell: takes what a person should know, once for each failure.
         first_pause: seconds until what failed is tried again.
         look: seconds at most until the clock is looked at again.
+        installed: seconds until a certificate is seen that somebody has installed.
     """
 
     def __init__(
@@ -60,6 +63,7 @@ class Renewal:
         tell: Callable[[str], object] = lambda _: None,
         first_pause: float = _FIRST_PAUSE,
         look: float = _LOOK,
+        installed: float = INSTALLED,
     ) -> None:
         self._trust = trust
         self._settings = settings
@@ -67,6 +71,9 @@ class Renewal:
         self._tell = tell
         self._first_pause = first_pause
         self._look = look
+        self._installed = installed
+        self._seen = self._stamp()
+        self._warned = b""
         self._random = SystemRandom()
         self._is_awake = asyncio.Event()
 
@@ -91,10 +98,17 @@ class Renewal:
         self._is_awake.set()
 
     async def _wait(self, seconds: float) -> None:
+        """Wait so long, or until there is something to look at: :meth:`wake`, or a certificate that was installed."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                await self._is_awake.wait()
+                while not self._is_awake.is_set() and await asyncio.to_thread(self._stamp) == self._seen:
+                    with suppress(TimeoutError):
+                        async with asyncio.timeout(self._installed):
+                            await self._is_awake.wait()
         self._is_awake.clear()
+
+    def _stamp(self) -> tuple[int, int] | None:
+        return None if self._trust.keys is None else self._trust.keys.installed_at()
 
     async def renew(self) -> bool:
         """Renew the certificate if it is time; return whether there is a new one.
@@ -108,7 +122,10 @@ class Renewal:
             return False
         current = identity.certificate
         revoked = self._trust.revocations
+        self._seen = self._stamp()
         kept = keys.certificate() if keys is not None else None
+        if kept is not None and kept != current and not is_own(kept):
+            self._take_key(kept, now)
         if kept is not None and kept != current and belongs(kept, identity.key) and not is_own(kept):
             if not is_due(kept, now, revoked):  # somebody has installed it
                 identity.certificate = self._good(kept, now)
@@ -124,6 +141,21 @@ class Renewal:
         identity.certificate = fresh
         return True
 
+    def _take_key(self, kept: bytes, now: float) -> None:
+        """Go on with the key that a certificate was installed for, where our own was taken back and is worth nothing.
+
+        A key that counts stays: others know us by it, and would have to forget us first.
+        """
+        identity, keys, agent_id = self._trust.identity, self._trust.keys, self._trust.agent_id
+        if keys is None or not isinstance(identity, EcdsaIdentity) or belongs(kept, identity.key):
+            return
+        is_lost = self._trust.authority.judge(agent_id, identity.certificate, now) is None
+        found = self._trust.authority.judge(agent_id, kept, now)
+        if is_lost and found is not None and found.standing_of(agent_id) is not None:
+            key = keys.key()
+            if belongs(kept, key):
+                identity.key, identity.certificate = key, kept
+
     async def _fresh(self, identity: EcdsaIdentity, now: float) -> bytes | None:
         """Return a new certificate; None when the one that there is stays the best that can be had."""
         local, url = local_authority(self._settings), self._settings.renew_from
@@ -136,13 +168,21 @@ class Renewal:
             return self._good(issued, now)
         if not is_own(identity.certificate):
             if not url:
-                when = time.strftime("%Y-%m-%d %H:%M", time.gmtime(life_of(identity.certificate)[1]))
-                raise TrustError("CERTIFICATE_REFUSED", f"it ends at {when} UTC, and nobody is set who renews it")
+                self._warn(identity.certificate)
+                return None
             body = write_renewal(identity, identity.key, names, now)
             return self._good(read_issued(await post(url.rstrip("/") + CERTIFICATES_PATH, body)), now)
         if is_due(identity.certificate, now):
             return own_certificate(self._trust.agent_id, identity.key, now)
         return None
+
+    def _warn(self, certificate: bytes) -> None:
+        """Say once of a certificate that it ends."""
+        if certificate != self._warned:
+            self._warned = certificate
+            when = time.strftime("%Y-%m-%d %H:%M", time.gmtime(life_of(certificate)[1]))
+            fix = "set renewFrom, or have another one issued and install it"
+            self._tell(f"our certificate ends at {when} UTC, and nobody is set who renews it: {fix}")
 
     def _good(self, certificate: bytes, now: float) -> bytes:
         """Return a certificate that may take the place of ours.

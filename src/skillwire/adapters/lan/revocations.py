@@ -95,7 +95,9 @@ class RevocationRefresh:
             if is_new and self._trust.keys is not None:
                 await asyncio.to_thread(self._trust.keys.keep_revocations, revocations.pem())
         except (SkillwireError, TimeoutError) as error:
-            self._say(source, f"{source}: the last revocations that were good stay in force: {error}")
+            known = "the last revocations that were good stay in force"
+            holds = "nothing is known of what was taken back" if revocations.ends() is None else known
+            self._say(source, f"{source}: {holds}: {error}")
             return False
         self._told.pop(source, None)
         if is_new:

@@ -16,7 +16,7 @@ from skillwire.adapters.files.authority_folder import AuthorityFolder
 from skillwire.adapters.files.lan_keys import LanKeys
 from skillwire.adapters.files.lan_trust import load_trust
 from skillwire.adapters.files.trust_files import certificate_pem, private_pem
-from skillwire.errors import SkillwireError
+from skillwire.errors import Place, SkillwireError
 from skillwire.protocols.skill_discovery.configuration import LanSettings
 from skillwire.protocols.skill_discovery.identity import GroupKey, Standing
 from skillwire.trust.certificate_requests import Names
@@ -177,7 +177,32 @@ class TestCertified:
         assert "has ended" in again.notes[0]
         elsewhere = load(LanSettings(), folder=folder)
         assert len(elsewhere.revocations) == 0
-        assert "passed over" in elsewhere.notes[0]
+        assert not elsewhere.notes  # who trusts nobody has nothing to hold against anybody
+        assert len(load(world.settings, folder=folder).revocations) == 1
+
+    def test_lists_of_an_authority_that_is_trusted_no_more_are_forgotten_and_that_is_said_once(
+        self, folder, world, tmp_path
+    ):
+        trust = load(world.settings, folder=folder)
+        trust.revocations.take(world.revoke(77), world.now)
+        trust.keys.keep_revocations(trust.revocations.pem())
+        other = AuthorityFolder.create(tmp_path / "other", "Other", world.now)
+        elsewhere = LanSettings(roots=(str(other.root_file),), intermediates=(str(other.center_file),))
+        assert ["are forgotten" in note for note in load(elsewhere, folder=folder).notes] == [True]
+        assert not load(elsewhere, folder=folder).notes
+        assert not trust.keys.revocations()
+
+    @pytest.mark.parametrize("url", ["http://registry.example.com/lan/revocations", "ftp://192.0.2.7/list"])
+    def test_a_url_that_is_never_asked_is_refused(self, folder, world, url):
+        settings = dataclasses.replace(
+            world.settings, revocations=(url,), places={"revocations": Place("skillwire.toml", 7)}
+        )
+        with pytest.raises(SkillwireError) as caught:
+            load(settings, folder=folder)
+        assert str(caught.value.place) == "skillwire.toml:7"
+        assert url.partition("/lan")[0] in str(caught.value)
+        local = dataclasses.replace(settings, revocations=("http://192.168.7.7:8000/lan/revocations",))
+        assert load(local, folder=folder).revocations is not None
 
     def test_the_folder_of_an_authority_certifies_and_is_trusted(self, folder, tmp_path):
         authority = AuthorityFolder.create(tmp_path / "authority", "Test", time.time())

@@ -184,9 +184,12 @@ class TestRenewal:
         assert trust.identity.certificate == trust.keys.certificate() == first
 
     async def test_who_has_nobody_to_ask_is_told_when_it_ends(self, trust, settings, clock):
+        told: list[str] = []
         clock.now += 5 * DAY
-        with pytest.raises(TrustError, match="nobody is set who renews it"):
-            await renewal(trust, dataclasses.replace(settings, renew_from=""), clock).renew()
+        alone = renewal(trust, dataclasses.replace(settings, renew_from=""), clock, tell=told.append)
+        assert not await alone.renew()
+        assert not await alone.renew()
+        assert ["nobody is set who renews it: set renewFrom" in text for text in told] == [True]
 
     async def test_an_own_certificate_is_made_anew(self, clock, tmp_path):
         settings = LanSettings(agent_id="agent-001")
@@ -205,6 +208,36 @@ class TestRenewal:
         LanKeys(tmp_path / "lan").keep_certificate(issued)
         assert await renewal(trust, settings, clock).renew()
         assert trust.identity.certificate == issued
+
+    async def test_what_is_installed_is_seen_within_seconds(self, settings, authority, clock, tmp_path):
+        trust = load(dataclasses.replace(settings, renew_from=""), folder=tmp_path / "lan", now=clock.now)
+        task = asyncio.create_task(renewal(trust, settings, clock, installed=0.01).run())
+        await asyncio.sleep(0.05)
+        issued = authority.issue(Names(("agent-001",)), trust.identity.key.public_key(), clock.now)
+        LanKeys(tmp_path / "lan").keep_certificate(issued)
+        async with asyncio.timeout(SECONDS):
+            await until(lambda: trust.identity.certificate == issued)
+        task.cancel()
+
+    @pytest.mark.parametrize("is_revoked", [True, False])
+    async def test_another_key_takes_the_place_of_one_that_was_taken_back_alone(
+        self, *, trust, settings, authority, clock, is_revoked
+    ):
+        first, old = trust.identity.key, trust.identity.certificate
+        if is_revoked:
+            authority.revoke("agent-001", clock.now)
+            trust.revocations.take(authority.revocations(clock.now), clock.now)
+        trust.keys.keep_key(new_key())
+        key = trust.keys.key()
+        issued = authority.issue(Names(("agent-001",)), key.public_key(), clock.now)
+        trust.keys.keep_certificate(issued)
+        assert await renewal(trust, settings, clock).renew() == is_revoked
+        assert trust.identity.certificate == (issued if is_revoked else old)
+        assert trust.identity.key.public_key() == (key if is_revoked else first).public_key()
+        if is_revoked:
+            found = trust.authority.judge("agent-001", trust.identity.certificate, clock.now)
+            assert found is not None
+            assert found.key.verifies(b"said", trust.identity.sign(b"said"))
 
     async def test_the_folder_of_an_authority_renews_too(self, authority, clock, tmp_path):
         settings = LanSettings(agent_id="agent-001", renew_from=str(authority.folder))
@@ -483,6 +516,11 @@ class TestRevocations:
         assert not await learned.refresh(url)
         assert len(trust.revocations) == 1
         assert [text.count("stay in force") for text in learned.told] == [0, 1, 1]
+
+    async def test_where_there_never_was_a_list_none_is_said_to_be_in_force(self, learned, desk):
+        desk.trouble = FetchError("CONNECTION_FAILED", "nobody is there")
+        assert not await learned.refresh("https://registry.example/lan/revocations")
+        assert ["nothing is known of what was taken back" in text for text in learned.told] == [True]
 
     async def test_a_file_is_looked_at_while_the_agent_runs_and_its_end_is_said(
         self, trust, settings, authority, clock, tmp_path

@@ -25,11 +25,11 @@ def trust(tmp_path, request):
     """
     if request.param == "group key":
         ours, other = ({"groupKeyFile": _secret(tmp_path / name), "profile": "signed"} for name in ("ours", "other"))
-        return ours, other, "forged"
+        return ours, other, "another group key"
     folder = AuthorityFolder.create(tmp_path / "authority", "Test", time.time())
     files = {"roots": [str(folder.root_file)], "intermediates": [str(folder.center_file)]}
     files["renewFrom"] = str(folder.folder)
-    return files | {"profile": "signed"}, files | {"profile": "open"}, "malformed"
+    return files | {"profile": "signed"}, files | {"profile": "open"}, "another profile"
 
 
 def _secret(file):

@@ -7,8 +7,8 @@ each spelling of an IPv4 address but the usual one (``127.1``, ``0x7f.1`` and ``
 a resolver). What is left has one written form: scheme and host in lower case, the host in ASCII, the port a
 number, dot segments removed. A fragment means something to a browser only and is dropped.
 
-An interface of this machine (``[fe80::1%eth0]``, or ``%25eth0`` as RFC 6874 writes it) stands behind link-local addresses
-alone, which mean nothing without it. It is nobody else's business, so it is in no ``Host`` header.
+An interface of this machine (``[fe80::1%eth0]``, or ``%25eth0`` as RFC 6874 writes it) stands behind link-local
+addresses alone, which mean nothing without it. It is nobody else's business, so it is in no ``Host`` header.
 
 The module stands on the command line's install path, so it imports nothing but ``re``: ``urllib.parse`` costs
 more to import than a whole request, ``ipaddress`` is needed by IPv6 literals alone, and the IDNA codec loads its
@@ -55,7 +55,8 @@ class Url(NamedTuple):
 
     Args:
         scheme: ``http`` or ``https``.
-        host: ASCII, lower case; an IPv6 address without its brackets, with ``%`` and the interface where it is link-local.
+        host: ASCII, lower case; an IPv6 address without its brackets, and with ``%`` and the interface behind it where
+            one was written.
         port: always a number, the scheme's default included.
         path: begins with ``/``; percent-encoding is left as written.
         query: what follows ``?``; None when there is no ``?``.
@@ -153,7 +154,9 @@ def reached_from(base: Url, text: str) -> str:
     """
     scheme, mark, rest = text.partition("://")
     bare = f"[{base.name}]"
-    return f"{scheme}{mark}[{base.host}]{rest.removeprefix(bare)}" if "%" in base.host and rest.startswith(bare) else text
+    if "%" not in base.host or not rest.startswith(bare):
+        return text
+    return f"{scheme}{mark}[{base.host}]{rest.removeprefix(bare)}"
 
 
 def is_ipv4(text: str) -> bool:

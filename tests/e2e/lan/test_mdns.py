@@ -81,3 +81,12 @@ def test_an_interface_that_was_gone_is_published_on_again(lan):
     found(looks, "skill-2")
     offers.stop()
     looks.wait_for_change("left", "skill-2")
+
+
+def test_of_two_hosts_with_one_agent_id_no_skill_is_told_of_at_the_other(lan, tmp_path, monkeypatch):
+    for host in (1, 2):
+        monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / f"home-{host}"))  # two machines know nothing of each other
+        start(lan, host, [f"skill-{host}"], agent_id="agent-of-both")
+    looks = start(lan, 3)
+    for host in (1, 2):
+        assert found(looks, f"skill-{host}")["host"] in {lan.address(host), lan.address(host, 6)}

@@ -12,6 +12,7 @@ This module imports ``zeroconf``, and is itself imported when mDNS is used.
 from __future__ import annotations
 
 import asyncio
+import secrets
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final
 
@@ -55,6 +56,7 @@ class DnsResponder:
         self._instances: dict[Slot, Instance] = {}
         self._announcing: dict[Slot, asyncio.Future[object]] = {}
         self._begun = 0
+        self._process = secrets.token_hex(8)
 
     @property
     def names(self) -> set[str]:
@@ -150,7 +152,7 @@ class DnsResponder:
             name,
             port=entry.port,
             properties=entry.text,
-            server=host_name(self._agent_id, entry.host),
+            server=host_name(self._agent_id, entry.host, self._process),
             parsed_addresses=self._addresses(entry),
         )
 

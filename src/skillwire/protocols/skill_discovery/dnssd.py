@@ -211,9 +211,12 @@ def _name(identifier: str, most: int) -> str:
     return f"{identifier.replace('.', '-').lower()[: most - _DIGEST_DIGITS - 1]}-{digest}"
 
 
-def host_name(agent_id: str, host: str) -> str:
-    """Return the mDNS host name under which an agent's addresses stand; nobody else has the same."""
-    digest = hashlib.sha256(f"{agent_id} {host}".encode()).hexdigest()
+def host_name(agent_id: str, host: str, process: str) -> str:
+    """Return the mDNS host name under which an agent's addresses stand; nobody else has the same.
+
+    Two machines may have one agentId: what no other ``process`` has keeps the addresses of each to itself.
+    """
+    digest = hashlib.sha256(f"{agent_id} {host} {process}".encode()).hexdigest()
     return f"skills-{digest[: 2 * _DIGEST_DIGITS]}.local."
 
 

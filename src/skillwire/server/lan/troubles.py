@@ -1,5 +1,4 @@
-"""What the operator is told of other agents: who does not take our registrations, who has our name, and whom we
-do not hear.
+"""What the operator is told of other agents: who does not take our registrations, has our name, or is not heard.
 
 Anybody on the network may refuse, or take our name, as often as they like; so each is told once, and not many of a
 kind. Who refuses cannot hush who has our name: each kind is counted apart. Spec: SDP §2.3, §12.1.

@@ -161,10 +161,10 @@ def install(*, output: Output, source: Path, replace: bool, dry_run: bool) -> No
     if shown.taken_back is not None:
         output.note(bad(_TAKEN_BACK[shown.taken_back]))
     if not dry_run:
-        output.note(
-            f"a server that runs with this key takes it within {INSTALLED:.0f} seconds, and so does one whose key"
+        taken = (
+            f"a server that runs with this key, or whose own was taken back, takes it within {INSTALLED:.0f} seconds"
         )
-        output.note("was taken back; start one anew that runs with another key")
+        output.note(f"{taken}; start one anew that runs with another")
 
 
 def _settings() -> LanSettings:

@@ -7,10 +7,11 @@ import dataclasses
 import shutil
 
 import pytest
+from structlog.testing import capture_logs
 from tests.support.fake_lan_agent import FakeLanAgent, no_network
 from tests.support.publishing import write_skill
 
-from skillwire.errors import DecodeError
+from skillwire.errors import DecodeError, Place, ValidationError
 from skillwire.invocation.settings import ExecutionSettings
 from skillwire.protocols.skill_discovery.messages import Endpoint, HealthStatus, Reason, SkillType
 from skillwire.server.auth.configuration import ServerConfiguration
@@ -168,6 +169,18 @@ async def test_it_says_why_there_is_no_network(serve, monkeypatch):
     assert (site.lan.snapshot(), site.lan.count(), site.lan.listen(), site.lan.agent_id) == (None, None, None, "")
     await site.application.shutdown()
     assert site.agent.left is None
+
+
+async def test_what_is_wrong_in_a_configuration_is_logged_with_its_place(serve, monkeypatch):
+    monkeypatch.setattr(service, "_AGAIN", 60.0)
+    flaw = ValidationError(
+        "LAN_TRUST", "root.pem: it cannot be read", place=Place("skillwire.toml", 8), fix="Correct it."
+    )
+    with capture_logs() as logs:
+        site = await serve(failures=[flaw])
+        await site.until(lambda _: site.lan.trouble)
+    [logged] = [one for one in logs if one["event"] == "not on the LAN"]
+    assert (logged["code"], logged["place"], logged["fix"]) == ("LAN_TRUST", "skillwire.toml:8", "Correct it.")
 
 
 async def test_without_an_address_nothing_is_announced(serve):

@@ -52,6 +52,11 @@ class LinkAddress(NamedTuple):
         return f"{self.interface}/{self.family}"
 
     @property
+    def is_up(self) -> bool:
+        """Whether the interface is up."""
+        return bool(self.flags & _UP)
+
+    @property
     def is_loopback(self) -> bool:
         """Whether it reaches this machine only."""
         return ip_address(self.host).is_loopback

@@ -18,7 +18,7 @@ from skillwire.adapters.lan.multicast import LinkSockets
 if TYPE_CHECKING:
     import asyncio
     from collections import Counter
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
     from skillwire.adapters.lan.interfaces import LinkAddress
     from skillwire.adapters.lan.link import Link
@@ -58,6 +58,7 @@ class Links:
         self._links: dict[str, Link] = {}
         self._offers: tuple[Offer, ...] = ()
         self._timer: asyncio.TimerHandle | None = None
+        self._has_looked = False  # what is there at the start is no news
         #: Why links could not be opened, for people.
         self.troubles: set[str] = set()
         #: Called when a link has come or gone.
@@ -84,8 +85,10 @@ class Links:
         found = {
             one.name: one for one in interfaces.links(present, settings.interfaces, has_ipv6=bool(settings.group6))
         }
-        has_changed = [self._let_go(link) for link in self if link.name not in found]
+        names = {one.interface for one in present if one.is_up}
+        has_changed = [self._let_go(link, names) for link in self if link.name not in found]
         has_changed += [self._take(address) for address in found.values()]
+        self._has_looked = True
         if any(has_changed):
             self.offer(self._offers)
             self.on_change()
@@ -112,11 +115,23 @@ class Links:
         for link in self:
             link.end()
 
-    def _let_go(self, link: Link) -> bool:
-        """Close a link whose interface is gone; forget it after long. Return whether anything changed."""
+    def _let_go(self, link: Link, up: Collection[str]) -> bool:
+        """Close a link that is used no more; forget it after long. Return whether anything changed.
+
+        Args:
+            link: as it was.
+            up: the interfaces that are there, by name.
+        """
         if link.is_open:
+            address, family = link.address, link.name.rpartition("/")[2]
             link.close()
-            _LOG.info("%s: the interface is gone", link.name)
+            if address is None or address.interface not in up:
+                why = "the interface is gone"
+            elif address.is_loopback:
+                why = "not needed any more, there is a network"
+            else:
+                why = f"its address of IPv{family} is gone, or not used any more"
+            _LOG.info("%s: %s", link.name, why)
             return True
         if moment().steady - link.gone_since > self._settings.figures.stale:
             link.end()
@@ -137,6 +152,8 @@ class Links:
             return False
         if link is None:
             link = self._links[address.name] = self._make(address)
+            if self._has_looked:
+                _LOG.info("%s: takes part from now on, at %s", link.name, address.host)
         elif not link.is_open:
             _LOG.info("%s: the interface is there again", link.name)
         link.open(address, sockets)

@@ -113,3 +113,30 @@ async def test_an_interface_that_goes_and_comes_is_told_once_each(monkeypatch, c
         assert told == ["lo/4: the interface is gone", "lo/4: the interface is there again"]
     finally:
         await agent.stop()
+
+
+async def test_a_link_that_is_used_no_more_is_told_in_the_right_words(monkeypatch, caplog):
+    caplog.set_level("INFO", "skillwire.lan")
+    agent = agent_at()
+    await agent.start()
+    try:
+        assert agent._links is not None
+        [link] = agent._links
+        loopback = link.address
+        for address in (loopback, loopback._replace(host="192.0.2.1")):
+            with monkeypatch.context() as elsewhere:
+                link.address = address
+                elsewhere.setattr(interfaces, "links", lambda *_, **__: [])
+                agent._links.look()
+            agent._links.look()
+        told = [message for message in caplog.messages if "again" not in message]
+        assert told == [
+            "lo/4: not needed any more, there is a network",
+            "lo/4: its address of IPv4 is gone, or not used any more",
+        ]
+        caplog.clear()
+        monkeypatch.setattr(interfaces, "links", lambda *_, **__: [loopback, loopback._replace(interface="lo2")])
+        agent._links.look()
+        assert "lo2/4: takes part from now on, at 127.0.0.1" in caplog.messages
+    finally:
+        await agent.stop()

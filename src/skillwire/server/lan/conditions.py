@@ -43,6 +43,7 @@ BROKEN: Final = Condition(HealthStatus.DEGRADED, "a newer version of it cannot b
 FAILED: Final = Condition(HealthStatus.UNHEALTHY, "its health check failed")
 SILENT: Final = Condition(HealthStatus.DEGRADED, "its health check does not answer")
 SENSELESS: Final = Condition(HealthStatus.DEGRADED, "its health check says nothing that is known")
+_SAID: Final = "its health check says so"
 UNCHECKED: Final = Condition(HealthStatus.DEGRADED, "its health was not checked yet")
 UNCHECKABLE: Final = Condition(HealthStatus.DEGRADED, "its health cannot be checked here")
 
@@ -168,7 +169,9 @@ def read_said(said: object) -> Condition | None:
     if said is None:
         return GOOD
     status = _WORDS.get(said) if isinstance(said, bool | str) else None
-    return None if status is None else Condition(status)
+    if status is None:
+        return None
+    return GOOD if status is HealthStatus.HEALTHY else Condition(status, _SAID)
 
 
 def worse(one: Condition, other: Condition) -> Condition:

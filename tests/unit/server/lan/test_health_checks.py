@@ -179,9 +179,9 @@ async def test_a_function_is_called_as_the_skill_would_be():
     [
         (None, GOOD),
         ("HEALTHY", GOOD),
-        (False, ("UNHEALTHY", "")),
-        ("DEGRADED", ("DEGRADED", "")),
-        ("MAINTENANCE", ("MAINTENANCE", "")),
+        (False, ("UNHEALTHY", "its health check says so")),
+        ("DEGRADED", ("DEGRADED", "its health check says so")),
+        ("MAINTENANCE", ("MAINTENANCE", "its health check says so")),
         ("fine", SENSELESS),
         ("UNKNOWN", SENSELESS),
         (1, SENSELESS),

@@ -146,7 +146,7 @@ async def test_a_function_says_how_its_skill_is(serve):
     assert site.agent.health("forecast") is HealthStatus.HEALTHY
     said[0] = "MAINTENANCE"
     await site.until(lambda agent: agent.reports)
-    assert site.agent.reports == [("forecast", "MAINTENANCE", "")]
+    assert site.agent.reports == [("forecast", "MAINTENANCE", "its health check says so")]
     said[0] = False
     await site.until(lambda agent: len(agent.reports) == 2)
     assert site.agent.reports[1] == ("forecast", "UNHEALTHY", "")

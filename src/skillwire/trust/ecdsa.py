@@ -62,7 +62,7 @@ class EcdsaIdentity:
 
     Args:
         key: on P-256.
-        certificate: DER; when it is renewed, it is set anew, and the key stays.
+        certificate: DER; when it is renewed, it is set anew, and the key stays unless it was taken back.
     """
 
     def __init__(self, key: ec.EllipticCurvePrivateKey, certificate: bytes) -> None:

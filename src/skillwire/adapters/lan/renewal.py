@@ -3,7 +3,8 @@
 It is had at once when the SkillCenter CA that has issued it was taken back. A certificate of an authority is renewed by
 the server that holds it, or by the authority's folder when that is here; one by the agent's own key is made anew. The
 key stays, so that others, who know it, see nothing of it. A new certificate is taken when it is for our key and our
-name and leads to a root of ours, and the old one serves until then. What fails is tried again, later and later, and
+name and leads to a root of ours, and the old one serves until then; so is one that somebody installs, within seconds,
+and with a key of its own where ours was taken back. What fails is tried again, later and later, and
 said. Spec: SDP §10.2.
 """
 

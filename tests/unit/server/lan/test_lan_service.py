@@ -149,7 +149,7 @@ async def test_a_function_says_how_its_skill_is(serve):
     assert site.agent.reports == [("forecast", "MAINTENANCE", "its health check says so")]
     said[0] = False
     await site.until(lambda agent: len(agent.reports) == 2)
-    assert site.agent.reports[1] == ("forecast", "UNHEALTHY", "")
+    assert site.agent.reports[1] == ("forecast", "UNHEALTHY", "its health check says so")
 
 
 async def test_a_network_that_cannot_be_used_is_tried_again_and_requests_are_answered(serve):

@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from skillwire.adapters.http.names import known_addresses, look_up
+from skillwire.adapters.http.names import known_addresses, look_up, socket_address
 from skillwire.errors import FetchError
 
 
@@ -39,3 +39,13 @@ def test_a_name_that_is_not_known(monkeypatch, error):
         look_up("a.example")
     assert caught.value.code == "HOST_NOT_FOUND"
     assert caught.value.retryable
+
+
+def test_a_socket_is_told_the_number_of_the_interface_that_an_address_names():
+    number, name = socket.if_nameindex()[0]
+    assert socket_address("192.0.2.1", 80) == ("192.0.2.1", 80)
+    assert socket_address("2001:db8::1", 80) == ("2001:db8::1", 80)
+    assert socket_address(f"fe80::1%{name}", 80) == ("fe80::1", 80, 0, number)
+    assert socket_address("fe80::1%7", 80) == ("fe80::1", 80, 0, 7)
+    with pytest.raises(OSError, match="no interface nowhere"):
+        socket_address("fe80::1%nowhere", 80)

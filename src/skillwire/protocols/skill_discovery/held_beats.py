@@ -1,18 +1,18 @@
 """Beats that wait to be verified: most of them say what is known, and a signature costs more than all the rest.
 
 A heartbeat that says HEALTHY of a skill that is listed as HEALTHY and is not suspected changes nothing but when it was
-heard last, and nobody asks for that until silence would come to something. So up to two such beats of a skill are held
-as they came. After the second, and when the skill would be suspected before that, they are verified, the newest first
-until one is good, which counts from when it came and makes the others worthless. Nothing that is not verified ever
-counts, and whoever fills the places with forged beats only has the next ones verified at once.
+heard last, and nobody asks for that until silence would come to something. So up to three such beats of a skill are
+held as they came. After the third they are verified, the newest first until one is good, which counts from when it came
+and makes the others worthless. Nothing that is not verified ever counts, and whoever fills the places with forged beats
+only has the next ones verified at once.
 
-The second waits a moment for those of other skills: to verify many in a row costs less for each, since what that takes
-is in the processor's cache.
+The last waits a moment for those of other skills: to verify many in a row costs less for each, since what that takes is
+in the processor's cache.
 
-More than two are of no use. A skill is suspected after two missed beats, and asked then whether it is there. If that
-waited for beats that nobody has verified, forged ones would leave no time to ask: the skill would be UNHEALTHY at once.
-So one of two has to be verified. Nor do registrations wait, though most of them say what is listed: each is
-acknowledged, and may be the first by another key.
+Once a beat was forged, it is otherwise for some minutes. A skill is suspected after two missed beats, and asked then
+whether it is there. If that waited for beats that are forged, they would leave no time to ask: the skill would be
+UNHEALTHY at once. So only two wait then, and are verified before the skill would be suspected. Registrations never
+wait, though most of them say what is listed: each is acknowledged, and may be the first by another key.
 
 What a skill beats is the same each time but for its timestamp and signature. So a beat is known by the bytes before
 those two, and is not read any further until it counts. Spec: SDP §8; specs §3.
@@ -40,8 +40,11 @@ if TYPE_CHECKING:
 _TYPE: Final = b"SKILL_HEARTBEAT:"
 #: Between the skill and the timestamp.
 _STATUS: Final = b";HEALTHY;"
-_PLACES: Final = 2
-#: Seconds that a second beat waits for those of others.
+_PLACES: Final = 3
+#: The same for so many seconds after a beat was forged.
+_FEW_PLACES: Final = 2
+_DISTRUST: Final = 600.0
+#: Seconds that the last beat waits for those of others.
 _MOMENT: Final = 0.25
 #: Of a timestamp in milliseconds.
 _DIGITS: Final = 14
@@ -98,6 +101,7 @@ class HeldBeats:
         self._stopped = stopped
         self._ready: list[_Skill] = []
         self._due = 0.0
+        self._forged = float("-inf")
         self._skills: dict[Key, _Skill] = {}
         self._heads: dict[bytes, _Skill] = {}
 
@@ -107,8 +111,8 @@ class HeldBeats:
         if read is None:
             return False
         skill, timestamp = read
-        beats = skill.beats
-        if beats and (timestamp <= beats[-1].timestamp or len(beats) == _PLACES):  # one of them is worth nothing
+        beats, places = skill.beats, self._places(now.steady)
+        if beats and (timestamp <= beats[-1].timestamp or len(beats) >= places):  # one of them is worth nothing
             self.settle(skill.key)
             return False
         is_new = bool(beats) or timestamp > self._replay.newest_of(skill.stream)
@@ -117,7 +121,7 @@ class HeldBeats:
         if self._judgement_of(skill.key, now) is None:
             return False
         beats.append(_Beat(data, timestamp, now, source))
-        if len(beats) == _PLACES:
+        if len(beats) >= places:
             if not self._ready:
                 self._due = now.steady + _MOMENT
             self._ready.append(skill)
@@ -133,13 +137,17 @@ class HeldBeats:
             return
         ready, self._ready = self._ready, []
         for skill in ready:
-            if len(skill.beats) == _PLACES:  # otherwise they were looked at before
+            if len(skill.beats) >= self._places(now):  # otherwise they were looked at before
                 self.settle(skill.key)
 
     def holds(self, key: Key) -> bool:
         """Whether a beat of a skill waits."""
         skill = self._skills.get(key)
         return skill is not None and bool(skill.beats)
+
+    def newest(self, key: Key, now: float) -> float:
+        """Return when the last beat came that waits, by the steady clock; long ago when one was forged lately."""
+        return self._skills[key].beats[-1].came.steady if self._places(now) == _PLACES else float("-inf")
 
     def settle(self, key: Key) -> None:
         """Verify what is held of a skill until one is good; nothing of it is held any more."""
@@ -160,6 +168,10 @@ class HeldBeats:
         """Forget a skill that is not listed any more."""
         if (skill := self._skills.pop(key, None)) is not None:
             del self._heads[skill.head]
+
+    def _places(self, now: float) -> int:
+        """Return how many beats of a skill may wait; ``now`` is of the steady clock."""
+        return _PLACES if now > self._forged + _DISTRUST else _FEW_PLACES
 
     def _read(self, data: bytes) -> tuple[_Skill, int] | None:
         """Return the skill and the timestamp of a beat that says HEALTHY; None for what is no such beat."""
@@ -194,6 +206,7 @@ class HeldBeats:
         signed, _, signature = data.rpartition(b";")
         if not judgement.key.verifies(signed, signature.decode("ascii", "replace")):
             self._stopped["forged"] += 1
+            self._forged = came.steady
             return False
         skill.beats.clear()
         self._replay.keep(skill.stream, timestamp, data, came.wall)

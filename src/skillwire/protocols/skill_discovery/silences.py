@@ -3,8 +3,8 @@
 One timer runs for each skill. It is set when silence would come to something, and a sign of life does not move it: it
 looks when it is time, and is set anew. So what a thousand skills say costs next to nothing.
 
-Before a skill is suspected the beats of it are verified that are held. Later would be too late: were they forged, the
-skill would be UNHEALTHY before anybody has asked whether it is there.
+Before a skill is suspected the beats of it are verified that are held. As long as nobody forges any that may be as late
+as when it would be UNHEALTHY; see :mod:`~skillwire.protocols.skill_discovery.held_beats`.
 
 When more than a share of all skills is silent at once, it is not them: the network is suspected, and what would be
 forgotten is kept and marked *stale*. It is forgotten when it stays silent long after the others came back.
@@ -96,8 +96,7 @@ class Silences:
                 self._schedule(key, then)
                 continue
             if self.held is not None and self.held.holds(key):
-                self.held.settle(key)
-                self._schedule(key, self._next_step(skills[key]))
+                self._look_at_beats(known, self.held, now)
                 continue
             at = max(now - self._leave(known), states.next_step(known.health, self._settings))
             health, silence = states.silent(known.health, at, self._settings)
@@ -105,6 +104,17 @@ class Silences:
                 self._expire(known, now)
             else:
                 self._is_silent(known, health, silence)
+
+    def _look_at_beats(self, known: Listed, held: HeldBeats, now: float) -> None:
+        """Have beats verified that are held, unless they would not even be a suspicion, were they good.
+
+        Nobody is listed as HEALTHY by what is not verified for longer than by what is.
+        """
+        then = min(held.newest(known.key, now) + self._suspect, known.health.heard + self._unhealthy)
+        if now >= then:
+            held.settle(known.key)
+            then = self._next_step(self._skills[known.key])
+        self._schedule(known.key, then)
 
     def _is_silent(self, known: Listed, health: Health, silence: Silence) -> None:
         key = known.key

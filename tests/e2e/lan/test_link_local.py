@@ -14,6 +14,13 @@ from tests.support.namespaces import network
 from tests.support.publishing import write_skill
 
 PATIENCE = 30.0
+ASYNC = """
+import asyncio, sys, skillwire
+async def main():
+    async with skillwire.AsyncClient() as client:
+        print((await client.skill(sys.argv[1])).name)
+asyncio.run(main())
+"""
 FACTS = 'version = "1.0.0"\ncapabilities = ["org-data-read"]\nscenes = ["auth"]\n'
 pytestmark = pytest.mark.timeout(240)
 
@@ -36,10 +43,10 @@ def place(tmp_path_factory):
             server.end()
 
 
-def run(lan, path, *arguments):
+def run(lan, path, *arguments, program=("-m", "skillwire")):
     """Run a command on the second host; return what it wrote."""
     environment = {**os.environ, "SKILLWIRE_HOME": str(path / "home-2")}
-    command = lan.command(2, sys.executable, "-m", "skillwire", *arguments)
+    command = lan.command(2, sys.executable, *program, *arguments)
     return subprocess.run(
         command, env=environment, cwd=path, capture_output=True, text=True, check=False, timeout=PATIENCE
     )
@@ -60,6 +67,12 @@ def test_it_is_found_and_shown_by_the_reference_that_the_list_has(place):
     assert shown.returncode == 0, shown.stderr
     assert "staff-directory" in shown.stdout
     assert do("show", hit["reference"].replace("%eth0", "%25eth0"), "--json").returncode == 0
+
+
+def test_it_is_found_by_the_asynchronous_client_too(place):
+    do, endpoint, _ = place
+    done = do(f"{endpoint}/staff-directory", program=("-c", ASYNC))
+    assert (done.stdout, done.stderr) == ("staff-directory\n", "")
 
 
 def test_it_is_called_by_what_it_can_do(place):

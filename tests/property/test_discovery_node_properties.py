@@ -66,4 +66,4 @@ def test_a_flood_of_everything_leaves_little_behind():
     assert len(gate._rates._buckets) <= limits.LAN_SOURCES
     assert len(gate._challenger._pending) <= limits.LAN_CHALLENGES
     assert len(dict(gate.replay.newest())) == 0
-    assert set(gate.stopped) <= {"malformed", "rate", "held", "forged"}
+    assert set(gate.stopped) <= {"malformed", "rate", "held", "forged", "another profile", "another group key"}

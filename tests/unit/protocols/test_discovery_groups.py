@@ -137,7 +137,7 @@ def test_who_flaps_between_two_tellings_is_told_as_it_is():
 @pytest.mark.spec("SDP-scene-notices")
 def test_whose_membership_has_ended_is_told_nothing_and_forgotten():
     told = Told()
-    told.clock.move_to(told.clock.steady + 200)
+    told.clock.move_to(told.clock.steady + 400)
     told.register(1)
     assert told.run(2) == []
     assert told.groups._groups == {}

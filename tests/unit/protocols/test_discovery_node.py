@@ -83,7 +83,7 @@ def test_announcements_and_beats_are_spread():
     lan.run(3)
     announced: list[tuple[str, float]] = []
     beats: list[tuple[str, float]] = []
-    for _ in range(700):
+    for _ in range(1300):
         for _, message in sent(lan, A, seconds=0.1):
             kind = beats if isinstance(message, m.Heartbeat) else announced
             kind.append((message.skill_id, round(lan.clock.steady, 1)))

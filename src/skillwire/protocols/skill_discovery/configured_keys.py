@@ -49,7 +49,7 @@ KEYS: Final[dict[str, Key]] = {
     ),
     "udp.timeout": Key(_SECOND, "the same as `healthCheck.timeout`, which wins", "figures.eviction"),
     "udp.announceInterval": Key(
-        _SECOND, "ms between registrations that say nothing new; `60000` by default", "figures.announce_interval"
+        _SECOND, "ms between registrations that say nothing new; `120000` by default", "figures.announce_interval"
     ),
     "udp.patience": Key(
         kinds.milliseconds(50, 60_000), "ms that answers are collected at most; `2000` by default", "figures.patience"

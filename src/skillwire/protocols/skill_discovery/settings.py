@@ -59,7 +59,7 @@ class DiscoverySettings:
     mass_least: int = 3
     hint_interval: float = 30.0
     stale: float = 600.0
-    announce_interval: float = 60.0
+    announce_interval: float = 120.0
     retries: tuple[float, ...] = (0.15, 0.15, 0.2, 0.2, 0.25, 0.3, 0.3)
     reports: tuple[float, ...] = (0.1, 0.1, 0.15, 0.15, 0.15, 0.15, 0.2, 0.2, 0.25, 0.25)
     goodbye_pauses: tuple[float, ...] = (0.1, 0.15)
@@ -76,4 +76,4 @@ class DiscoverySettings:
     rate: float = 20.0
     burst: float = 60.0
     amplification: float = 3.0
-    registry_seen: float = 120.0
+    registry_seen: float = 240.0

@@ -1,7 +1,8 @@
 """Verified registrations beside the bare verify call: ``python bench/lan_register.py [ROUNDS]``.
 
 Ours is the whole way of a datagram through a node: rate, form, replay, key, signature, registry, acknowledgment; they
-are taken as the driver takes them, all that came since it looked last, and then what is to be sent and told. The peer is what no implementation can do without: ECDSA P-256 over the same bytes, by ``cryptography``, with the signature
+are taken as the driver takes them, all that came since it looked last, and then what is to be sent and told. The peer
+is what no implementation can do without: ECDSA P-256 over the same bytes, by ``cryptography``, with the signature
 decoded before. Both run on one core, in turns, over the same signed datagrams of one agent whose key is known.
 """
 

@@ -349,7 +349,9 @@ INDEX_NAMES = Bound(1_000, "names", "of capabilities or scenes that an index tel
 LAN_DETAILS_BYTES = Bound(1 << 20, "bytes", "of what an agent tells over HTTP where mDNS has cut its lists")
 LAN_DETAILS_NAMES = Bound(1_000, "names", "of capabilities or scenes of one skill that are read there")
 LAN_DETAILS_SOURCES = Bound(64, "endpoints", "that wait to be asked for it")
-LAN_DETAILS_PER_HOST = Bound(4, "endpoints", "of one host that are asked for it in a minute; mDNS may lead to anybody's")
+LAN_DETAILS_PER_HOST = Bound(
+    4, "endpoints", "of one host that are asked for it in a minute; mDNS may lead to anybody's"
+)
 LAN_DETAILS_PER_MINUTE = Bound(32, "endpoints", "that are asked for it in a minute, of all hosts together")
 LAN_DETAILS_AT_ONCE = Bound(4, "agents", "that are asked for it at once")
 LAN_MDNS_SECONDS = Bound(3, "seconds", "that such an instance may take; a publisher repeats itself within one")

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import time
+from typing import Any
 
 import pytest
 from tests.e2e.lan.conftest import PATIENCE
@@ -27,7 +28,7 @@ def trust(tmp_path, request):
         ours, other = ({"groupKeyFile": _secret(tmp_path / name), "profile": "signed"} for name in ("ours", "other"))
         return ours, other, "another group key"
     folder = AuthorityFolder.create(tmp_path / "authority", "Test", time.time())
-    files = {"roots": [str(folder.root_file)], "intermediates": [str(folder.center_file)]}
+    files: dict[str, Any] = {"roots": [str(folder.root_file)], "intermediates": [str(folder.center_file)]}
     files["renewFrom"] = str(folder.folder)
     return files | {"profile": "signed"}, files | {"profile": "open"}, "another profile"
 

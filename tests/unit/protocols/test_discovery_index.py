@@ -1,6 +1,7 @@
 """How skills are found: as if each were looked at, and at a cost that does not grow with how many there are."""
 
-import time
+import sys
+from itertools import count
 
 import pytest
 from hypothesis import given
@@ -51,7 +52,8 @@ def rank(listed):
 @given(st.lists(listings | st.integers(0, 24), max_size=80), questions, st.integers(1, 30))
 def test_what_is_found_is_what_passes_the_filters(changes, wanted, most):
     """Skills are found that have all the capabilities, one of the scenes and one of the types."""
-    index, listed = Index(), {}
+    index = Index()
+    listed: dict[tuple[str, str], Listed] = {}
     for change in changes:
         if isinstance(change, int):
             key = f"agent-{change}", "skill-org-feishu"
@@ -113,12 +115,16 @@ def crowded():
 
 
 def cost(lan, datagrams, hosts):
-    """Return the processor seconds that datagrams cost which come at once."""
+    """Return how many functions are called for each of some datagrams that come at once."""
     node, now = lan.nodes[R], lan.moment(R)
-    began = time.thread_time()
-    for data, host in zip(datagrams, hosts, strict=True):
-        node.receive(data, Peer(host, 9), now)
-    return time.thread_time() - began
+    calls = count()
+    sys.setprofile(lambda _frame, event, _argument: next(calls) if event in {"call", "c_call"} else None)
+    try:
+        for data, host in zip(datagrams, hosts, strict=True):
+            node.receive(data, Peer(host, 9), now)
+    finally:
+        sys.setprofile(None)
+    return next(calls) / len(datagrams)
 
 
 @pytest.mark.spec("SDP-question-cost")
@@ -127,8 +133,8 @@ def cost(lan, datagrams, hosts):
     [((), ("scene",), (SkillType.ENTERPRISE,)), (("odd", "even"), (), ()), ((), ("scene",) * 30, ()), ((), (), ())],
 )
 def test_what_a_discovery_costs_does_not_grow_with_what_is_registered(crowded, filters):
-    question = encode(Discover("a.1", *filters, AT))
-    assert cost(crowded, [question] * 256, [f"10.0.{n}.1" for n in range(256)]) < 0.3
+    question = encode(Discover("a.1", filters[0], filters[1], filters[2], AT))
+    assert cost(crowded, [question] * 256, [f"10.0.{n}.1" for n in range(256)]) < 2500, "less than one for two skills"
 
 
 @pytest.mark.spec("SDP-question-cost")
@@ -147,4 +153,4 @@ def test_what_it_costs_to_join_a_scene_does_not_grow_with_who_provides_it(crowde
         encode_signed(m.JoinScene("joiner", scene, wanted, AT + offset + number), identity.sign)
         for number in range(256)
     ]
-    assert cost(crowded, data, hosts) < 0.5
+    assert cost(crowded, data, hosts) < 1000

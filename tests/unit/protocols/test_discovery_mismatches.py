@@ -72,7 +72,7 @@ def test_another_group_key_is_told_on_both_sides(others, seen, sees):
 
 @pytest.mark.spec("SDP-mismatch")
 def test_made_up_hosts_are_told_of_no_more_than_16_times_and_rubbish_never():
-    told = []
+    told: list[Unheard] = []
     mismatches = Mismatches(Profile.OPEN, has_group_key=True, tell=told.append)
     for number in range(1000):
         mismatches.of_forged("a" * 64, Peer(f"10.0.{number // 256}.{number % 256}", 1))

@@ -2,6 +2,7 @@
 
 import hashlib
 from random import Random
+from typing import Any
 
 import pytest
 from tests.support.certificates import NOW, TakenBackNumbers, center, root, serial
@@ -303,7 +304,7 @@ def test_so_many_proofs_are_waited_for_and_no_more(monkeypatch):
 
 @pytest.mark.spec("SDP-answer-places")
 def test_a_host_that_answers_a_scene_from_many_ports_keeps_out_nobody():
-    lan = Lan()
+    lan: Any = Lan()
     start(lan, AGENT, certified(f"agent-{AGENT}"), "skill-a")
     asker(lan)
     lan.run(2)

@@ -78,7 +78,7 @@ publisher.serve(port=0, lan=LanSettings(**json.loads(pathlib.Path("lan.json").re
 
 def test_a_server_that_fails_says_so(place, tmp_path):
     (tmp_path / "service.py").write_text(FAILING)
-    (tmp_path / "lan.json").write_text(json.dumps(place.lan._asdict() | {"goodbye": "MAINTENANCE"}))
+    (tmp_path / "lan.json").write_text(json.dumps(place.lan._asdict() | {"goodbye_reason": "MAINTENANCE"}))
     with Eavesdropper(place.lan) as heard:
         observer = place.agent()
         environment = {**os.environ, "SKILLWIRE_HOME": str(tmp_path / "program")}

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from skillwire.protocols.skill_discovery.fields import Field
     from skillwire.protocols.skill_discovery.messages import SkillRecord
 
-    #: What gets, writes and reads back one field.
-    _Writer = tuple[Callable[[Any], Any], Callable[[Any], str] | None, Callable[[str], Any]]
+    #: What gets and what writes one field.
+    _Writer = tuple[Callable[[Any], Any], Callable[[Any], str]]
 
 _TYPE_LENGTH: Final = 64
 _SIGNATURE_LENGTH: Final = 96  # of the longest ECDSA P-256 signature: 72 bytes of DER in base64
@@ -76,13 +76,13 @@ _READERS: Final = {
     name: (shape.message, tuple([field.read for field in (*shape.fields, kinds.TIMESTAMP)]), shape.is_signed)
     for name, shape in SHAPES.items()
 }
-#: Message → type, what gets, writes and reads back each field and the timestamp, and whether the text signs it.
+#: Message → type, what gets and what writes each field and the timestamp, and whether the text signs it.
 _WRITERS: Final = {
     shape.message: (
         f"{name}:",
         tuple(
             [
-                (attrgetter(attribute), field.write, field.read)
+                (attrgetter(attribute), field.write)
                 for attribute, field in zip(
                     (*shape.message.__struct_fields__[: len(shape.fields)], "timestamp"),
                     (*shape.fields, kinds.TIMESTAMP),
@@ -213,17 +213,9 @@ def encode_responses(
 def _written(message: Any, fields: tuple[_Writer, ...]) -> list[str]:
     """Return the texts of a message's fields, each of which reads back as its value or is not written at all."""
     try:
-        texts = [_write(get(message), write, read) for get, write, read in fields]
+        texts = [write(get(message)) for get, write in fields]
         if isinstance(message, DiscoverResponse):
-            texts[1:1] = [_write(one, kinds.RECORD.write, kinds.RECORD.read) for one in message.skills] or [""]
+            texts[1:1] = [kinds.RECORD.write(one) for one in message.skills] or [""]
     except DecodeError as error:
         raise ValidationError("DATAGRAM_FIELD", error.message) from None
     return texts
-
-
-def _write(value: Any, write: Callable[[Any], str] | None, read: Callable[[str], Any]) -> str:
-    text: str = value if write is None else write(value)
-    back = read(text)
-    if back is not value and back != value:
-        raise ValidationError("DATAGRAM_FIELD", f"written as something else: {ascii(value)[:80]}")
-    return text

@@ -2,7 +2,7 @@
 
 Identifiers are strict: what is not one is refused and never escaped, so that ``;``, ``,`` and ``|`` separate and do
 nothing else. Free text is percent-encoded. Every reader raises :class:`~skillwire.errors.DecodeError` and nothing
-else; a writer need not check, since :mod:`~skillwire.protocols.skill_discovery.codec` reads back what it writes.
+else; so does what writes, for a value that would not read back as it is.
 Spec: SDP §2.1, §3.2; specs §3.
 
 Trust: the texts are a stranger's. They are ASCII, and of at most a datagram.
@@ -52,6 +52,7 @@ _PORT: Final = re.compile(r"[1-9][0-9]{0,4}", re.ASCII)
 _MAX_PORT: Final = 65535
 #: Until the year 5138; longer numbers are no time.
 _TIMESTAMP: Final = re.compile(r"0|[1-9][0-9]{0,13}", re.ASCII).fullmatch
+_END_OF_TIME: Final = 10**14
 #: Base64, or hexadecimal for HMAC; and dots, since the text's own examples end in an ellipsis. Verifying judges.
 _SIGNATURE: Final = re.compile(r"[A-Za-z0-9+/.]{1,120}={0,2}", re.ASCII).fullmatch
 _TEXT: Final = re.compile(r"[ -$&-:<-~]*(?:%[0-9A-Fa-f]{2}[ -$&-:<-~]*)*", re.ASCII).fullmatch
@@ -63,10 +64,10 @@ _NO_PLACE: Final = frozenset({Reach.NOWHERE, Reach.METADATA})
 
 
 class Field(NamedTuple):
-    """One kind of field; its value is its text where ``write`` is None."""
+    """One kind of field: what reads its value, and what writes a value as a text that reads back as the same."""
 
     read: Callable[[str], Any]
-    write: Callable[[Any], str] | None = None
+    write: Callable[[Any], str]
 
 
 def refuse(what: str, text: str) -> NoReturn:
@@ -142,6 +143,12 @@ def _read_timestamp(text: str) -> int:
     if _TIMESTAMP(text) is None:
         refuse("a timestamp", text)
     return int(text)
+
+
+def _write_timestamp(timestamp: int) -> str:
+    if type(timestamp) is not int or not 0 <= timestamp < _END_OF_TIME:
+        refuse("a timestamp", str(timestamp))
+    return str(timestamp)
 
 
 def is_signature(text: str) -> bool:
@@ -240,6 +247,23 @@ def write_record(record: SkillRecord) -> str:
     return "|".join((record.skill_id, record.version, str(record.endpoint), *lists))
 
 
+def _reading_back(read: Callable[[str], Any], write: Callable[[Any], str]) -> Field:
+    """Return a kind of field whose texts are read back, since what writes them looks at nothing."""
+
+    def checked(value: Any) -> str:
+        text = write(value)
+        if read(text) != value:
+            refuse("written as what it is", ascii(value))
+        return text
+
+    return Field(read, checked)
+
+
+def _of_itself(read: Callable[[str], str]) -> Field:
+    """Return a kind of field whose text is its value."""
+    return Field(read, read)
+
+
 def _of(kind: type[E], *excluded: E) -> Field:
     values = {member.value: member for member in kind if member not in excluded}
 
@@ -247,27 +271,27 @@ def _of(kind: type[E], *excluded: E) -> Field:
         found = values.get(text)
         return found if found is not None else refuse(f"one of {', '.join(values)}", text)
 
-    return Field(read)
+    return _of_itself(read)
 
 
 def _several_of(one: Field) -> Field:
     def read(text: str) -> tuple[Any, ...]:
         return tuple([one.read(part) for part in text.split(",")]) if text else ()
 
-    return Field(read, ",".join)
+    return _reading_back(read, ",".join)
 
 
-IDENTIFIER: Final = Field(read_identifier)
-IDENTIFIERS: Final = Field(read_identifiers, ",".join)
-VERSION: Final = Field(_read_version)
-ENDPOINT: Final = Field(read_endpoint, str)
-TIMESTAMP: Final = Field(_read_timestamp, str)
-SIGNATURE: Final = Field(_read_signature)
+IDENTIFIER: Final = _of_itself(read_identifier)
+IDENTIFIERS: Final = _reading_back(read_identifiers, ",".join)
+VERSION: Final = _of_itself(_read_version)
+ENDPOINT: Final = _reading_back(read_endpoint, str)
+TIMESTAMP: Final = Field(_read_timestamp, _write_timestamp)
+SIGNATURE: Final = _of_itself(_read_signature)
 TEXT: Final = Field(_read_text, write_text)
-NONCE: Final = Field(_read_nonce, _write_base64)
-CERTIFICATE: Final = Field(_read_base64, _write_base64)
-RECORD: Final = Field(read_record, write_record)
-SCENE_ANSWER: Final = Field(_read_answer, _write_answer)
+NONCE: Final = _reading_back(_read_nonce, _write_base64)
+CERTIFICATE: Final = _reading_back(_read_base64, _write_base64)
+RECORD: Final = _reading_back(read_record, write_record)
+SCENE_ANSWER: Final = _reading_back(_read_answer, _write_answer)
 SKILL_TYPE: Final = _of(SkillType)
 SKILL_TYPES: Final = _several_of(SKILL_TYPE)
 OUTCOME: Final = _of(Outcome)

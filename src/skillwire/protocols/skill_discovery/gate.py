@@ -227,10 +227,9 @@ class Gate:
             if self.held_beats is not None and isinstance(message, m.Heartbeat):
                 self.held_beats.clear((signer, message.skill_id))
         standing = judgement.standing_of(signer, getattr(message, "skill_id", None)) or Standing.STRANGER
-        is_repeated = freshness is Freshness.REPEATED
         _, is_proven, is_released = where
-        proven = is_repeated, is_proven, signer, b"", is_released
-        return [Admitted(message, data, source, standing, judgement, *proven)]
+        is_repeated = freshness is Freshness.REPEATED
+        return [Admitted(message, data, source, standing, judgement, is_repeated, is_proven, signer, b"", is_released)]
 
     def _may_be_namesake(self, signer: str, source: Peer) -> bool:
         """Whether somebody takes part under our name of whom that is not known yet."""

@@ -28,13 +28,8 @@ if TYPE_CHECKING:
 _FEW: Final = 8
 
 
-class _Rank(NamedTuple):
-    """Where a provider stands in its scenes, and its number."""
-
-    is_unverified: bool
-    is_unknown: bool
-    key: Key
-    number: int
+#: Where a provider stands in its scenes: whether it is unverified, whether it is UNKNOWN, its key; and its number.
+_Rank = tuple[bool, bool, "Key", int]
 
 
 class _Entry(NamedTuple):
@@ -42,12 +37,6 @@ class _Entry(NamedTuple):
 
     number: int
     listed: Listed
-
-    @property
-    def rank(self) -> _Rank:
-        listed = self.listed
-        is_unknown = listed.health.status is HealthStatus.UNKNOWN
-        return _Rank(not listed.is_verified, is_unknown, listed.key, self.number)
 
 
 class _Names:
@@ -119,12 +108,13 @@ class Index:
         """Index a skill as it is now."""
         key = listed.key
         old = self._entries.get(key)
-        if old is not None and _names(old.listed) == _names(listed):
-            if _stands(old.listed) != _stands(listed):
-                self._take_from_order(old)
-                self._put_in_order(_Entry(old.number, listed))
-            return
-        self.drop(key)
+        if old is not None:
+            if _names(old.listed) == _names(listed):
+                if _stands(old.listed) != _stands(listed):
+                    self._take_from_order(key, old)
+                    self._put_in_order(key, _Entry(old.number, listed))
+                return
+            self.drop(key)
         if self._free:
             number = self._free.pop()
             self._keys[number] = key
@@ -132,22 +122,29 @@ class Index:
             number = len(self._keys)
             self._keys.append(key)
         self._all |= 1 << number
-        for index, names in self._parts(listed):
-            for name in names:
-                index.add(name, number)
-        self._put_in_order(_Entry(number, listed))
+        capabilities, scenes, skill_type = _names(listed)
+        for name in capabilities:
+            self._capabilities.add(name, number)
+        for name in scenes:
+            self._scenes.add(name, number)
+        self._types.add(skill_type, number)
+        self._put_in_order(key, _Entry(number, listed))
 
     def drop(self, key: Key) -> None:
         """Forget a skill; nothing happens when it is not there."""
         old = self._entries.get(key)
         if old is None:
             return
-        self._take_from_order(old)
-        for index, names in self._parts(old.listed):
-            for name in names:
-                index.remove(name, old.number)
-        self._all &= ~(1 << old.number)
-        self._free.append(old.number)
+        number = old.number
+        self._take_from_order(key, old)
+        capabilities, scenes, skill_type = _names(old.listed)
+        for name in capabilities:
+            self._capabilities.remove(name, number)
+        for name in scenes:
+            self._scenes.remove(name, number)
+        self._types.remove(skill_type, number)
+        self._all &= ~(1 << number)
+        self._free.append(number)
         del self._entries[key]
 
     def find(self, wanted: Discover, most: int) -> list[Key]:
@@ -184,44 +181,45 @@ class Index:
             return None
         order = self._orders[scene]
         if not capabilities:
-            return order[0].key
+            return order[0][2]
         digits = f"{able:0{len(self._keys)}b}"  # to look at a digit is cheaper than to shift
-        return next(rank.key for rank in order if digits[~rank.number] == "1")
+        return next(key for _, _, key, number in order if digits[~number] == "1")
 
     def providers(self, scene: str, most: int) -> list[Key]:
         """Return the first of a scene's providers that may be called, in their order."""
-        return [rank.key for rank in self._orders.get(scene, ())[:most]]
+        return [key for _, _, key, _ in self._orders.get(scene, ())[:most]]
 
     def _able(self, scene: str, capabilities: Collection[str]) -> int:
         bits = self._scenes.any_of((scene,)) & self._usable
         return bits & self._capabilities.all_of(capabilities) if bits and capabilities else bits
 
-    def _put_in_order(self, entry: _Entry) -> None:
+    def _put_in_order(self, key: Key, entry: _Entry) -> None:
+        self._entries[key] = entry
         listed, bit = entry.listed, 1 << entry.number
-        self._entries[listed.key] = entry
         if listed.is_verified:
             self._verified |= bit
         if listed.health.is_usable:
             self._usable |= bit
-            rank = entry.rank
+            rank = _rank(key, entry)
             for scene in set(listed.registration.scenes):
                 insort(self._orders.setdefault(scene, []), rank)
 
-    def _take_from_order(self, entry: _Entry) -> None:
+    def _take_from_order(self, key: Key, entry: _Entry) -> None:
         listed, bit = entry.listed, 1 << entry.number
         self._verified &= ~bit
         self._usable &= ~bit
         if listed.health.is_usable:
-            rank = entry.rank
+            rank = _rank(key, entry)
             for scene in set(listed.registration.scenes):
                 order = self._orders[scene]
                 del order[bisect_left(order, rank)]
                 if not order:
                     del self._orders[scene]
 
-    def _parts(self, listed: Listed) -> tuple[tuple[_Names, tuple[str, ...]], ...]:
-        capabilities, scenes, skill_type = _names(listed)
-        return (self._capabilities, capabilities), (self._scenes, scenes), (self._types, (skill_type,))
+
+def _rank(key: Key, entry: _Entry) -> _Rank:
+    number, listed = entry
+    return not listed.is_verified, listed.health.status is HealthStatus.UNKNOWN, key, number
 
 
 def _names(listed: Listed) -> tuple[tuple[str, ...], tuple[str, ...], str]:

@@ -46,11 +46,8 @@ class KeyRing:
         self._strangers: dict[str, dict[str, None]] = {}  # agents that nobody certified, by their hosts
         self._hosts: dict[str, str] = {}  # of these agents
         self._proven: dict[Peer, tuple[float, str]] = {}
-
-    @property
-    def is_shared(self) -> bool:
-        """Whether all agents share one key."""
-        return self._authority.shared_key() is not None
+        #: Whether all agents share one key.
+        self.is_shared: Final = authority.shared_key() is not None
 
     def judgement_of(self, agent_id: str, now: float) -> Judgement | None:
         """Return what is known of an agent's key at ``now``, seconds since the epoch."""

@@ -62,7 +62,7 @@ class ReplayGuard:
 
     def keep(self, stream: Stream, timestamp: int, data: bytes, now: float) -> None:
         """Take note of a fresh message whose signature is good."""
-        if stream not in self._newest and len(self._newest) >= limits.LAN_STREAMS:
+        if len(self._newest) >= limits.LAN_STREAMS and stream not in self._newest:
             self._forget(now)
         self._newest[stream] = timestamp, hashlib.sha256(data).digest()
         self._changed.add(stream)

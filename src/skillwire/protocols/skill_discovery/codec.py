@@ -158,7 +158,13 @@ def encode_signed(message: Message, sign: Callable[[bytes], str], profile: Profi
     if found is None:
         raise ValidationError("DATAGRAM_FIELD", f"nothing to be sent: {type(message).__name__}")
     name, fields, is_signed = found
-    data = (name + ";".join(_written(message, fields))).encode("ascii")
+    try:
+        texts = [write(get(message)) for get, write in fields]
+        if isinstance(message, DiscoverResponse):
+            texts[1:1] = [kinds.RECORD.write(one) for one in message.skills] or [""]
+    except DecodeError as error:
+        raise ValidationError("DATAGRAM_FIELD", error.message) from None
+    data = (name + ";".join(texts)).encode("ascii")
     if is_signed or profile is Profile.SIGNED:
         signature = sign(data)
         if not kinds.is_signature(signature):
@@ -208,14 +214,3 @@ def encode_responses(
         encode_signed(DiscoverResponse(requester_id, tuple(part), timestamp), sign or (lambda _: ""), profile)
         for part in parts
     ]
-
-
-def _written(message: Any, fields: tuple[_Writer, ...]) -> list[str]:
-    """Return the texts of a message's fields, each of which reads back as its value or is not written at all."""
-    try:
-        texts = [write(get(message)) for get, write in fields]
-        if isinstance(message, DiscoverResponse):
-            texts[1:1] = [kinds.RECORD.write(one) for one in message.skills] or [""]
-    except DecodeError as error:
-        raise ValidationError("DATAGRAM_FIELD", error.message) from None
-    return texts

@@ -40,8 +40,15 @@ if TYPE_CHECKING:
     from skillwire.protocols.skill_discovery.settings import DiscoverySettings
     from skillwire.wire.node import Peer
 
-#: Types that name their signer in ``agent_id``, because the text signs them.
-_NAMES_SIGNER: Final = (m.Register, m.Unregister, m.Heartbeat, m.StatusUpdate, m.JoinScene, m.RequestScene)
+#: Types that name their signer in ``agent_id``, because the text signs them, and which field says what they are about.
+_ABOUT: Final = {
+    m.Register: "skill_id",
+    m.Unregister: "skill_id",
+    m.Heartbeat: "skill_id",
+    m.StatusUpdate: "skill_id",
+    m.JoinScene: "scene",
+    m.RequestScene: "scene",
+}
 #: Of these, what a stranger is challenged for. For the others it is enough to ask for a registration.
 _CHALLENGED: Final = (m.Register, m.JoinScene, m.RequestScene)
 _PROOF: Final = b"CHALLENGE_RESPONSE:"
@@ -195,10 +202,10 @@ class Gate:
         return []
 
     def _judge(
-        self, message: m.Message, data: bytes, source: Peer, now: Moment, *, is_released: bool = False
+        self, message: Any, data: bytes, source: Peer, now: Moment, *, is_released: bool = False
     ) -> list[Admitted]:
         prover = self._ring.agent_at(source, now.steady)
-        if isinstance(message, _NAMES_SIGNER):
+        if type(message) in _ABOUT:
             signer = message.agent_id
             where: _Where = source, prover == signer, is_released
             return self._verify(message, signer, data, where, now)
@@ -239,7 +246,7 @@ class Gate:
     def _stranger(self, admitted: Admitted, now: Moment) -> list[Admitted]:
         if refused := self._mismatches.of_stranger(getattr(admitted.message, "signature", ""), admitted.source):
             return self._stop(refused)
-        if isinstance(admitted.message, _NAMES_SIGNER) and not isinstance(admitted.message, _CHALLENGED):
+        if type(admitted.message) in _ABOUT and not isinstance(admitted.message, _CHALLENGED):
             return [admitted]
         self.stopped["held"] += 1
         self.hold(admitted, now)
@@ -291,7 +298,6 @@ def _stream(message: m.Message, signer: str, data: bytes) -> tuple[str, str, str
 
     What the text does not sign has no order among its messages: there each one is a stream of its own.
     """
-    about: str | None = None
-    if isinstance(message, _NAMES_SIGNER):
-        about = getattr(message, "skill_id", None) or getattr(message, "scene", None)
-    return type(message).__name__, signer, about or hashlib.sha256(data).hexdigest()
+    kind = type(message)
+    field = _ABOUT.get(kind)
+    return kind.__name__, signer, getattr(message, field) if field else hashlib.sha256(data).hexdigest()

@@ -48,11 +48,11 @@ class _Names:
     def __iter__(self) -> Iterator[str]:
         return iter(self._sets)
 
-    def add(self, name: str, number: int) -> None:
-        """Let one have a name."""
+    def add(self, name: str, number: int, bit: int) -> None:
+        """Let one have a name; ``bit`` is the number's."""
         found = self._sets.get(name, ())
         if isinstance(found, int):
-            self._sets[name] = found | 1 << number
+            self._sets[name] = found | bit
         elif number not in found:
             found = (*found, number)
             self._sets[name] = found if len(found) <= _FEW else _bits(found)
@@ -121,13 +121,14 @@ class Index:
         else:
             number = len(self._keys)
             self._keys.append(key)
-        self._all |= 1 << number
+        bit = 1 << number
+        self._all |= bit
         capabilities, scenes, skill_type = _names(listed)
         for name in capabilities:
-            self._capabilities.add(name, number)
+            self._capabilities.add(name, number, bit)
         for name in scenes:
-            self._scenes.add(name, number)
-        self._types.add(skill_type, number)
+            self._scenes.add(name, number, bit)
+        self._types.add(skill_type, number, bit)
         self._put_in_order(key, _Entry(number, listed))
 
     def drop(self, key: Key) -> None:

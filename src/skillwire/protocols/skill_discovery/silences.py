@@ -68,10 +68,11 @@ class Silences:
     def put(self, key: Key, listed: Listed) -> None:
         """List a skill that gave a sign of life, or is new."""
         self._skills[key] = listed
-        for crowd in self._crowds:  # it may have been a hint before
-            crowd.discard(key)
-        due = self._next_step(listed)
-        if due < self._due.get(key, due + 1):  # otherwise the timer that runs looks when it is time
+        due, running = self._next_step(listed), self._due.get(key)
+        if running is not None:
+            for crowd in self._crowds:  # it may have been a hint before
+                crowd.discard(key)
+        if running is None or due < running:  # otherwise the timer that runs looks when it is time
             self._schedule(key, due)
 
     def drop(self, key: Key) -> None:

@@ -71,6 +71,59 @@ def test_members_are_told_of_a_single_change_at_once_and_once():
     assert len(lan.events(GroupChanged, C)) == 1
 
 
+class Watched(Lan):
+    """A network that knows what was sent: who sent it, and how it begins."""
+
+    def __init__(self, **options):
+        self.kinds_sent: list[tuple[str, str]] = []
+        super().__init__(**options)
+
+    def _send(self, sender, datagram):
+        self.kinds_sent.append((sender.peer.host, datagram.data.decode("ascii").partition(":")[0]))
+        super()._send(sender, datagram)
+
+
+@pytest.mark.spec("SDP-unregister-flow")
+@pytest.mark.parametrize("number", range(20))
+def test_members_are_told_of_a_goodbye_before_it_is_acknowledged(number):
+    lan = Watched(seed=1)
+    lan.node(R, REGISTRY, agent_id=f"registry-{number}")  # which waits for another time before it answers
+    lan.node(C, ASKS)
+    lan.node(A, OFFERS)
+    lan.offer(A, "skill-a")
+    lan.run(1)
+    lan.do(C, lambda node, now: node.end_agent.want_scene("auth", (), now, is_request=False))
+    lan.run(2)
+    lan.kinds_sent.clear()
+    lan.do(A, lambda node, now: node.route_agent.close(Reason.SHUTDOWN, now))
+    lan.run(1)
+    of_registry = [kind for host, kind in lan.kinds_sent if host == R]
+    assert of_registry[0] == "SCENE_EVENT"
+    assert "SKILL_UNREGISTER_ACK" in of_registry
+
+
+@pytest.mark.spec("SDP-scene-notices")
+def test_a_registry_that_missed_who_joined_lets_it_in_a_moment_later():
+    lan, other = Lan(seed=4), "192.168.1.2"
+    lan.node(other, REGISTRY)
+    lan.node(C, ASKS)
+    lan.node(A)  # which vouches for its own skill, so that no other answer is waited for
+    lan.offer(A, "skill-a")
+    lan.node(B, OFFERS)
+    lan.offer(B, "skill-b")
+    lan.run(10)
+    lan.partition([C, A, B], [other])
+    lan.do(C, lambda node, now: node.end_agent.want_scene("auth", (), now, is_request=False))
+    lan.run(0.25)
+    assert lan.events(SceneJoined, C)
+    lan.heal()
+    lan.run(2)
+    lan.crash(A)
+    lan.run(20)
+    told = {(one.event, one.agent_id) for one in lan.events(GroupChanged, C)}
+    assert (GroupEvent.PRIMARY_CHANGED, f"agent-{B}") in told
+
+
 class Told:
     """A group of one member, and what it is sent."""
 

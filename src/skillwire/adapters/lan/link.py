@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 _ANY: Final = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - nothing is bound
 #: Seconds from an offer to joining its scenes: registries answer within 0.12.
 _JOIN_AFTER: Final = 0.4
+#: Scenes that are joined in one second: twice as many questions are read of one host.
+_JOINED_AT_ONCE: Final = 10
 
 
 class Link:
@@ -163,9 +165,12 @@ class Link:
         scenes = {scene for offer in self._offered.values() for scene in offer.scenes}
         for scene in self._joined - scenes:
             self.node.end_agent.leave_scene(scene)
-        for scene in sorted(scenes - self._joined):
+        self._joined &= scenes
+        for scene in sorted(scenes - self._joined)[:_JOINED_AT_ONCE]:
             self.node.end_agent.want_scene(scene, (), moment(), is_request=False)
-        self._joined = scenes
+            self._joined.add(scene)
+        if scenes - self._joined:
+            self._join_timer = self._loop.call_later(1.0, self._join)
         self.act()
 
 

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from skillwire.wire.node import Peer
 
 _REMEMBERED: Final = 512
+#: How often it is said at least that we are in a scene, whoever has let us in: there may be more who tell its group.
+_LEAST_JOINS: Final = 2
 #: Answers about one scene among which the best is chosen, in all and of one host: who is quick is not who is honest.
 _MOST_ANSWERS: Final = 64
 _MOST_OF_HOST: Final = 4
@@ -47,6 +49,7 @@ class _Wish(NamedTuple):
     ends: float
     data: bytes = b""
     sends: int = 0
+    is_answered: bool = False  # since it was said anew
     is_joined: bool = False
     is_missing: bool = False
 
@@ -257,9 +260,16 @@ class EndAgent:
         self._on_event(joined)
 
     def _stay(self, scene: str, now: Moment) -> None:
+        """Be in a scene, since somebody has let us in."""
+        wish = self._wishes[scene] = self._wishes[scene]._replace(is_joined=True, is_answered=True, is_missing=False)
+        if wish.sends >= _LEAST_JOINS:
+            self._rest(scene, now)
+
+    def _rest(self, scene: str, now: Moment) -> None:
+        """Say after a while again that we are there."""
         pause = self._settings.announce_interval * self._outbox.random.uniform(0.8, 1)
         self._agenda.set(("scene", scene), now.steady + pause)
-        self._wishes[scene] = self._wishes[scene]._replace(is_joined=True, is_missing=False, data=b"", sends=0)
+        self._wishes[scene] = self._wishes[scene]._replace(data=b"", sends=0)
 
     def _forget_answers(self, scene: str) -> None:
         self._heard.pop(scene, None)
@@ -268,7 +278,10 @@ class EndAgent:
     def _want(self, scene: str, now: Moment) -> None:
         wish = self._wishes[scene]
         if wish.is_joined and not wish.data:  # time to say that we are still there
-            wish = wish._replace(is_joined=True, ends=now.steady + self._settings.patience)
+            wish = wish._replace(is_answered=False, ends=now.steady + self._settings.patience)
+        elif wish.is_answered and wish.sends >= _LEAST_JOINS:
+            self._rest(scene, now)
+            return
         elif now.steady >= wish.ends:
             self._give_up(scene, wish, now)
             return

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from skillwire.protocols.skill_discovery.settings import DiscoverySettings
     from skillwire.wire.node import Peer
 
-#: Seconds in which changes are collected, so that what belongs together is told together.
-_COLLECTED: Final = 0.03
 #: Pauses in seconds after which members are told again, of a few changes and of many.
 _PAUSES: Final = (0.0, 0.1, 0.3, 0.6, 1.0)
 _PAUSES_OF_MANY: Final = (0.0, 0.4)
@@ -46,13 +44,14 @@ class _Notice(NamedTuple):
 class _Group:
     """One scene's group."""
 
-    __slots__ = ("is_busy", "members", "primary", "waiting")
+    __slots__ = ("due", "is_busy", "members", "primary", "waiting")
 
     def __init__(self, primary: Key | None) -> None:
         self.members: dict[str, tuple[Peer, float]] = {}
         self.primary = primary
         self.waiting: dict[tuple[str, Key], _Notice] = {}
         self.is_busy = False
+        self.due = 0.0  # for what waits
 
 
 class Groups:
@@ -68,6 +67,9 @@ class Groups:
         self._registry = registry
         self._outbox = outbox
         self._settings = settings
+        # Seconds in which changes are collected, so that what belongs together is told together; and told before whoever
+        # has changed something is answered, as in the figure of SDP §9.2.
+        self._collected = settings.answer_delay[0]
         self._groups: dict[str, _Group] = {}
         self._agenda: Agenda[str] = Agenda()
         self.timer: Timer = self._agenda.timer
@@ -93,7 +95,7 @@ class Groups:
             if event is not None:
                 _put(group, _Notice(event, listed.key, status))
             if scene not in self._agenda:
-                self._agenda.set(scene, now.steady + _COLLECTED)
+                self._tell_at(scene, group, now.steady + self._collected)
 
     def on_timer(self, now: Moment) -> None:
         """Tell what is due."""
@@ -106,10 +108,15 @@ class Groups:
                 continue
             chosen = self._chosen(scene, group)
             pauses = _PAUSES_OF_MANY if group.is_busy else _PAUSES
+            late = now.steady - group.due
             for notice in chosen:
-                self._notify(scene, members.values(), notice, pauses, now)
+                self._notify(scene, members.values(), notice, [pause - late for pause in pauses], now)
             if chosen and group.is_busy:
-                self._agenda.set(scene, now.steady + 1.0)
+                self._tell_at(scene, group, now.steady + 1.0)
+
+    def _tell_at(self, scene: str, group: _Group, due: float) -> None:
+        group.due = due
+        self._agenda.set(scene, due)
 
     def _chosen(self, scene: str, group: _Group) -> list[_Notice]:
         """Return what is told now: of a few changes all, of many a part, who is PRIMARY first."""
@@ -125,7 +132,7 @@ class Groups:
         return chosen + [group.waiting.pop(what) for what in list(group.waiting)[:most]]
 
     def _notify(
-        self, scene: str, members: Iterable[tuple[Peer, float]], notice: _Notice, pauses: tuple[float, ...], now: Moment
+        self, scene: str, members: Iterable[tuple[Peer, float]], notice: _Notice, pauses: Iterable[float], now: Moment
     ) -> None:
         stamp = self._outbox.stamp(now)
         message = SceneEvent(scenes.group_id(scene), notice.event, *notice.key, notice.status, stamp)

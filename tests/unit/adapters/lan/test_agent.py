@@ -91,6 +91,20 @@ async def test_who_comes_later_finds_by_asking_what_was_announced_before(start):
     ]
 
 
+async def test_many_scenes_are_joined_as_fast_as_others_read_questions(start, caplog):
+    caplog.set_level("DEBUG", "skillwire.lan.datagrams")
+    scenes = {f"scene-{number}" for number in range(25)}
+    (await start()).announce([offer(scenes=tuple(sorted(scenes)))])
+
+    def joins():
+        sent = [(one.created, one.args[2].split(b";")) for one in caplog.records if one.args[0] == "sent"]
+        return [(at, words[1].decode()) for at, words in sent if words[0].startswith(b"JOIN_SCENE:")]
+
+    await until(lambda: {scene for _, scene in joins()} == scenes)
+    times = [at for at, _ in joins()]
+    assert max(sum(since <= at < since + 0.9 for at in times) for since in times) <= 20
+
+
 async def test_an_offer_elsewhere_is_not_made_here(start):
     first = await start()
     first.announce([offer("here", host="127.0.0.1"), offer("any", host="::"), offer("there", host="127.0.0.9")])

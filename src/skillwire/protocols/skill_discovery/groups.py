@@ -67,8 +67,8 @@ class Groups:
         self._registry = registry
         self._outbox = outbox
         self._settings = settings
-        # Seconds in which changes are collected, so that what belongs together is told together; and that before whoever
-        # has said goodbye is answered, as in the figure of SDP §9.2.
+        # Seconds in which changes are collected, so that what belongs together is told together: before whoever has
+        # said goodbye is answered, as in the figure of SDP §9.2.
         self._collected = settings.answer_delay[0]
         self._groups: dict[str, _Group] = {}
         self._agenda: Agenda[str] = Agenda()

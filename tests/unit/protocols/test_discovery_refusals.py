@@ -175,7 +175,7 @@ def test_an_older_registration_than_the_newest_is_refused():
 @pytest.mark.spec("SDP-certificate-chain")
 def test_a_registration_by_a_key_on_another_curve_is_refused():
     world = World()
-    assert world.offers(center().issue(agents=[AGENT], key=other_curve())) == set()
+    assert world.offers(center().issue(agents=[AGENT], key=other_curve())) == {Outcome.UNAUTHORIZED}
     assert world.stopped["certificate"] > 0
     assert not world.is_listed()
 
@@ -184,7 +184,7 @@ def test_a_registration_by_a_key_on_another_curve_is_refused():
 @pytest.mark.parametrize(("start", "days"), [(-8, 7), (1, 7)], ids=["expired", "not yet"])
 def test_a_registration_by_a_certificate_of_another_time_is_refused(start, days):
     world = World()
-    assert world.offers(certified(start=start, days=days)) == set()
+    assert world.offers(certified(start=start, days=days)) == {Outcome.UNAUTHORIZED}
     assert world.stopped["certificate"] > 0
     assert not world.is_listed()
 
@@ -211,7 +211,7 @@ def test_a_registration_by_a_revoked_certificate_is_refused():
     world = World()
     identity = certified()
     world.revoked.add(serial(identity))
-    assert world.offers(identity) == set()
+    assert world.offers(identity) == {Outcome.UNAUTHORIZED}
     assert world.stopped["certificate"] > 0
     assert not world.is_listed()
 
@@ -236,7 +236,7 @@ def test_what_was_registered_before_the_certificate_was_revoked_is_forgotten():
 def test_a_registration_below_a_revoked_authority_is_refused():
     world = World()
     world.revoked.add(serial(EcdsaIdentity(new_key(), center().certificate)))
-    assert world.offers(certified()) == set()
+    assert world.offers(certified()) == {Outcome.UNAUTHORIZED}
     assert not world.is_listed()
 
 
@@ -244,7 +244,7 @@ def test_a_registration_below_a_revoked_authority_is_refused():
 def test_a_registration_by_a_certificate_of_another_root_is_refused():
     world = World()
     other = Issuer("SkillCenter CA", Issuer("Root CA"))
-    assert world.offers(other.issue(agents=[AGENT])) == set()
+    assert world.offers(other.issue(agents=[AGENT])) == {Outcome.UNAUTHORIZED}
     assert world.stopped["certificate"] > 0
     assert not world.is_listed()
 
@@ -252,7 +252,7 @@ def test_a_registration_by_a_certificate_of_another_root_is_refused():
 @pytest.mark.spec("SDP-unverified")
 def test_a_registration_by_whom_nobody_certified_is_refused_where_strangers_are():
     world = World()
-    assert world.offers(self_signed(AGENT, new_key(), NOW)) == set()
+    assert world.offers(self_signed(AGENT, new_key(), NOW)) == {Outcome.UNAUTHORIZED}
     assert world.stopped["certificate"] > 0
     assert not world.is_listed()
 
@@ -314,3 +314,37 @@ def test_a_goodbye_and_a_beat_by_another_key_change_nothing():
     beat = m.Heartbeat(AGENT, SKILL, HealthStatus.OFFLINE, at)
     assert world.forge(encode_signed(beat, evil.sign)) == {"forged"}
     assert world.listed(R) == {KEY: "HEALTHY"}
+
+
+@pytest.mark.spec("SDP-register-status")
+@pytest.mark.parametrize(("skew", "said"), [(-300, "300 s behind ours"), (300, "300 s ahead of ours")])
+def test_whose_clock_is_wrong_is_told_so(skew, said):
+    world = World()
+    world.node(A, OFFERS, agent_id=AGENT, identity=certified(), authority=world.authority, skew=skew)
+    world.offer(A, SKILL)
+    world.run(3)
+    (told,) = {(ack.status, ack.message) for ack in world.events(Acknowledged, A)}
+    assert told == (Outcome.INVALID, f"its clock is {said}, and up to 30 s count")
+    assert not world.is_listed()
+
+
+@pytest.mark.spec("SDP-register-status")
+def test_who_is_refused_is_told_why():
+    world = World(strangers=True)
+    world.offers(certified())
+    world.offers(certified(start=-8), "192.168.1.7", "agent-007")
+    world.offers(self_signed(AGENT, new_key(), NOW), EVIL)
+    told = {host: {ack.message for ack in world.events(Acknowledged, host)} for host in ("192.168.1.7", EVIL)}
+    assert told["192.168.1.7"] == {"the certificate is refused"}
+    assert told[EVIL] <= {"another key has this name", "another key is certified"}
+
+
+@pytest.mark.spec("SDP-register-status")
+def test_what_is_forged_is_answered_to_nobody():
+    world = World()
+    world.offers(certified())
+    before = len(world.events(Acknowledged, A))
+    at = int(world.moment(R).wall * 1000)
+    world.forge(encode_signed(registration(at=at), self_signed(AGENT, new_key(), NOW).sign), A)
+    world.run(2)
+    assert len(world.events(Acknowledged, A)) == before

@@ -89,9 +89,9 @@ def test_with_loss_it_takes_longer_and_comes_to_the_same():
 def test_a_certificate_is_good_for_whom_it_names_and_nobody_else():
     lan = network()
     assert join(lan, A, center().issue(skills=["skill-org-dingding"]), "agent-001") == {"UNAUTHORIZED"}
-    assert join(lan, B, center().issue(agents=["agent-009"]), "agent-002") == set()
+    assert join(lan, B, center().issue(agents=["agent-009"]), "agent-002") == {"UNAUTHORIZED"}
     assert lan.nodes[R].gate.stopped["certificate"] > 0
-    assert join(lan, EVIL, own("agent-009"), "agent-003") == set()
+    assert join(lan, EVIL, own("agent-009"), "agent-003") == {"UNAUTHORIZED"}
     assert len(lan.nodes[R].registry) == 0
     assert join(lan, "192.168.1.5", center().issue(skills=["skill-org-feishu"]), "agent-005") == {"SUCCESS"}
 
@@ -100,7 +100,7 @@ def test_a_certificate_is_good_for_whom_it_names_and_nobody_else():
 def test_another_key_for_the_same_agent_is_taken_only_when_it_is_certified():
     lan = network()
     join(lan, A, own("agent-001"), "agent-001")
-    assert join(lan, EVIL, own("agent-001"), "agent-001") == set()
+    assert join(lan, EVIL, own("agent-001"), "agent-001") == {"UNAUTHORIZED"}
     assert lan.nodes[R].gate.stopped["forged"] > 0
     (listed,) = lan.nodes[R].registry
     assert listed.host == A

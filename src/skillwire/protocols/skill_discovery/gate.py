@@ -53,6 +53,13 @@ _ABOUT: Final = {
 _CHALLENGED: Final = (m.Register, m.JoinScene, m.RequestScene)
 _PROOF: Final = b"CHALLENGE_RESPONSE:"
 _QUESTION: Final = b"CHALLENGE:"
+_REGISTRATION: Final = b"SKILL_REGISTER:"
+#: What a registration is answered whose signer has proven to be there, and is refused for one of these reasons.
+_REFUSALS: Final = {
+    "certificate": (m.Outcome.UNAUTHORIZED, "the certificate is refused"),
+    "another key": (m.Outcome.UNAUTHORIZED, "another key has this name"),
+    "no room": (m.Outcome.INVALID, "no room"),
+}
 _ACKS: Final = b"SKILL_REGISTER_ACK:", b"SKILL_UNREGISTER_ACK:"
 #: Hosts of which it is asked whether they have our name.
 _NAMESAKES: Final = 16
@@ -73,6 +80,7 @@ class Admitted(NamedTuple):
         is_released: whether it was held until now.
         signer: whose key ``judgement`` is of.
         proves: digest of the answer to us that the signer has proven to have sent; empty where it is not about that.
+        refused: what a registration is answered that counts for nothing; None for one that is judged by what it says.
     """
 
     message: m.Message
@@ -85,10 +93,7 @@ class Admitted(NamedTuple):
     signer: str = ""
     proves: bytes = b""
     is_released: bool = False
-
-
-#: Where a datagram came from, whether its signer has proven to be there, and whether it was held until now.
-_Where = tuple["Peer", bool, bool]
+    refused: tuple[m.Outcome, str] | None = None
 
 
 class Gate:
@@ -206,27 +211,30 @@ class Gate:
     ) -> list[Admitted]:
         prover = self._ring.agent_at(source, now.steady)
         if type(message) in _ABOUT:
-            signer = message.agent_id
-            where: _Where = source, prover == signer, is_released
-            return self._verify(message, signer, data, where, now)
-        where = source, prover is not None, is_released
+            is_proven = prover == message.agent_id
+            came = Admitted(message, data, source, Standing.NONE, None, False, is_proven, is_released=is_released)
+            return self._verify(came, message.agent_id, now)
+        came = Admitted(message, data, source, Standing.NONE, None, False, prover is not None, is_released=is_released)
         if self._profile is Profile.OPEN or isinstance(message, m.Challenge):  # answering that proves us, whoever asks
-            return [_admitted(message, data, where, Standing.NONE)]
-        return self._verify(message, prover or "", data, where, now)
+            return [came]
+        return self._verify(came, prover or "", now)
 
-    def _verify(self, message: Any, signer: str, data: bytes, where: _Where, now: Moment) -> list[Admitted]:
-        source = where[0]
+    def _verify(self, came: Admitted, signer: str, now: Moment) -> list[Admitted]:
+        message: Any = came.message
+        data, source = came.data, came.source
         stream = _stream(message, signer, data)
         freshness = self.replay.judge(stream, message.timestamp, data, now.wall)
         if freshness is not Freshness.FRESH and freshness in _STALE:
-            return self._stop(_STALE[freshness])
+            self.stopped[_STALE[freshness]] += 1
+            is_told = freshness is Freshness.OUTSIDE and isinstance(message, m.Register)
+            return [_refused(message, data, source, self._too_far(message.timestamp, now))] if is_told else []
         judgement = self._ring.judgement_of(signer, now.wall)
         if judgement is None:
-            return self._stranger(_admitted(message, data, where, Standing.STRANGER), now)
+            return self._stranger(came._replace(standing=Standing.STRANGER), now)
         if not judgement.key.verifies(signed_part(data), message.signature):
             may_change = isinstance(message, _CHALLENGED) and self._ring.may_change(signer)
             if may_change or self._may_be_namesake(signer, source):  # perhaps it has another key by now
-                self.hold(_admitted(message, data, where, Standing.STRANGER), now)
+                self.hold(came._replace(standing=Standing.STRANGER), now)
             return self._stop(self._mismatches.of_forged(message.signature, source))
         if freshness is Freshness.FRESH:
             self.replay.keep(stream, message.timestamp, data, now.wall)
@@ -234,9 +242,9 @@ class Gate:
             if self.held_beats is not None and isinstance(message, m.Heartbeat):
                 self.held_beats.clear((signer, message.skill_id))
         standing = judgement.standing_of(signer, getattr(message, "skill_id", None)) or Standing.STRANGER
-        _, is_proven, is_released = where
         is_repeated = freshness is Freshness.REPEATED
-        return [Admitted(message, data, source, standing, judgement, is_repeated, is_proven, signer, b"", is_released)]
+        seen = is_repeated, came.is_proven, signer, b"", came.is_released
+        return [Admitted(message, data, source, standing, judgement, *seen)]
 
     def _may_be_namesake(self, signer: str, source: Peer) -> bool:
         """Whether somebody takes part under our name of whom that is not known yet."""
@@ -260,8 +268,7 @@ class Gate:
         self._allowances.prove(source, now.steady)  # who got the nonce is there, whoever it is
         judgement = self._ring.judge(message.agent_id, message.certificate, now.wall)
         if judgement is None or judgement.standing_of(message.agent_id) is None:
-            self.stopped["certificate"] += 1
-            return self._released(pending, source, now, is_known=False)
+            return self._released(pending, source, now, "certificate")
         text = challenge_text(self._agent_id, message.agent_id, message.nonce, pending.digest)
         if not judgement.key.verifies(text, message.signature):
             return self._stop(self._mismatches.of_forged(message.signature, source))
@@ -269,28 +276,39 @@ class Gate:
             self._namesakes.add(source.host)
             self._on_namesake(judgement.key, source)
         if refused := self._ring.learn(message.agent_id, judgement, source, now.steady):
-            self.stopped[refused] += 1
-            return self._released(pending, source, now, is_known=False)
+            return self._released(pending, source, now, refused)
         self._rates.know(source.host, now.steady)
         if answer is not None:
             known = message.agent_id, answer.digest
             return [Admitted(message, data, source, judgement.standing, judgement, False, True, *known)]
-        return self._released(pending, source, now, is_known=True)
+        return self._released(pending, source, now)
 
-    def _released(self, pending: Pending, source: Peer, now: Moment, *, is_known: bool) -> list[Admitted]:
-        """Return what waited for a proof: of who is nobody to us only whom we are asked to be, which says no more."""
-        return [
-            admitted
-            for data in pending.held
-            if is_known or data.startswith(_QUESTION)
-            for admitted in self._judge(decode(data, self._profile), data, source, now, is_released=True)
-        ]
+    def _released(self, pending: Pending, source: Peer, now: Moment, refused: str = "") -> list[Admitted]:
+        """Return what waited for a proof.
+
+        Of who is refused only whom we are asked to be, which says no more than who we are, and what is answered with
+        the reason.
+        """
+        if refused:
+            self.stopped[refused] += 1
+        found = []
+        for data in pending.held:
+            if not refused or data.startswith(_QUESTION):
+                found += self._judge(decode(data, self._profile), data, source, now, is_released=True)
+            elif data.startswith(_REGISTRATION):
+                found.append(_refused(decode(data, self._profile), data, source, _REFUSALS[refused]))
+        return found
+
+    def _too_far(self, timestamp: int, now: Moment) -> tuple[m.Outcome, str]:
+        """Return what a registration is answered from a clock that is not as ours."""
+        seconds = timestamp / 1000 - now.wall
+        differs = f"{abs(seconds):.0f} s {'ahead of' if seconds > 0 else 'behind'} ours"
+        return m.Outcome.INVALID, f"its clock is {differs}, and up to {self.replay.window:.0f} s count"
 
 
-def _admitted(message: m.Message, data: bytes, where: _Where, standing: Standing) -> Admitted:
-    """Return a message that nobody's key has verified."""
-    source, is_proven, is_released = where
-    return Admitted(message, data, source, standing, is_proven=is_proven, is_released=is_released)
+def _refused(message: m.Message, data: bytes, source: Peer, refused: tuple[m.Outcome, str]) -> Admitted:
+    """Return a registration that is answered, and counts for nothing."""
+    return Admitted(message, data, source, Standing.STRANGER, is_released=True, refused=refused)
 
 
 def _stream(message: m.Message, signer: str, data: bytes) -> tuple[str, str, str]:

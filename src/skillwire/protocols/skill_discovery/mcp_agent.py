@@ -172,6 +172,8 @@ class McpAgent:
         self._doubts.on_timer(now)
 
     def _judge(self, admitted: Admitted, message: m.Register, now: Moment) -> tuple[Outcome, str]:
+        if admitted.refused is not None:
+            return admitted.refused
         judgement = admitted.judgement
         if judgement is None or admitted.standing is Standing.STRANGER:
             return Outcome.UNAUTHORIZED, "certified for another"

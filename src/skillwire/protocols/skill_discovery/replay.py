@@ -39,6 +39,7 @@ class ReplayGuard:
     """
 
     def __init__(self, window: float, kept: Iterable[tuple[Stream, int]] = ()) -> None:
+        self.window = window
         self._window_ms = window * 1000
         self._newest: dict[Stream, tuple[int, bytes]] = {stream: (timestamp, b"") for stream, timestamp in kept}
         self._changed: set[Stream] = set()

@@ -103,7 +103,7 @@ class RouteAgent:
         self._told: dict[tuple[str, str], _Told] = {}
         self._agenda: Agenda[tuple[str, str]] = Agenda()
         self.timer: Timer = self._agenda.timer
-        self._registries = KnownRegistries(settings)
+        self._registries = KnownRegistries(settings, outbox.allowances.is_proven)
         self._pauses = {
             "register": settings.retries,
             "status": settings.reports,
@@ -170,7 +170,8 @@ class RouteAgent:
         if message.status is Outcome.INVALID and rest == UNKNOWN_SKILL:
             self._register_again(skill_id, source, now)
             return
-        self._registries.hear(source, now)
+        if not self._registries.hear(source, now):
+            return
         if rest == SILENT_SKILL:
             self._beats.answer_doubt(skill_id, now)
             return
@@ -190,8 +191,7 @@ class RouteAgent:
     def farewell(self, message: UnregisterAck, source: Peer, now: Moment) -> None:
         """Take a registry's answer to a goodbye."""
         told = self._told.get(("leave", message.skill_id))
-        if told is not None:
-            self._registries.hear(source, now)
+        if told is not None and self._registries.hear(source, now):
             told.acknowledged[source] = message.status
 
     def on_timer(self, now: Moment) -> None:
@@ -274,7 +274,6 @@ class RouteAgent:
             self._forget((kind, skill_id))
             return
         self._is_settled = self._is_settled or skill_id == next(iter(self._offers), None)
-        self._registries.forget_silent(now)
         self._agenda.set(("announce", skill_id), now.steady + self._announce_pause())
 
     def _announce_pause(self) -> float:
@@ -282,9 +281,11 @@ class RouteAgent:
 
     def _renew(self, skill_id: str, now: Moment) -> _Told:
         """Write a registration anew, which says nothing new; who has acknowledged it need not again."""
+        self._registries.forget_silent(now)
         old = self._told["register", skill_id]
         told = _Told(self._registration(self._offers[skill_id], now), now.steady)
-        told.sends, told.acknowledged = old.sends, old.acknowledged
+        told.sends = old.sends
+        told.acknowledged = {peer: status for peer, status in old.acknowledged.items() if peer in self._registries}
         self._told["register", skill_id] = told
         self._agenda.set(("announce", skill_id), now.steady + self._announce_pause())
         return told

@@ -129,6 +129,7 @@ class Told:
 
     def __init__(self):
         self.clock = VirtualClock()
+        self.sent_to: set[Peer | None] = set()
         self.outbox = Outbox(GROUP_KEY, Profile.OPEN, DiscoverySettings(), Random(1))  # noqa: S311 - repeatable
         self.registry = Registry(DiscoverySettings(), lambda change: self.groups.changed(change, self.now))
         self.groups = Groups(self.registry, self.outbox, DiscoverySettings())
@@ -145,7 +146,9 @@ class Told:
         while self.clock.steady < end:
             self.clock.move_to(self.clock.steady + 0.01)
             self.groups.on_timer(self.now)
-            found += [(self.clock.steady, decode(one.data)) for one in self.outbox.due(self.now)]
+            due = self.outbox.due(self.now)
+            self.sent_to.update(one.to for one in due)
+            found += [(self.clock.steady, decode(one.data)) for one in due]
         return found
 
     def register(self, number, at=AT):
@@ -236,3 +239,45 @@ def test_whatever_changes_a_member_knows_in_the_end_how_it_is(acts):
     usable = sorted(name for name, status in listed.items() if status in {"HEALTHY", "DEGRADED"})
     assert not usable or primary == usable[0]
     assert all(isinstance(one, m.SceneEvent) for _, one in sent)
+
+
+@pytest.mark.spec("SDP-hostile")
+def test_who_makes_members_up_leaves_others_their_places():
+    told = Told()
+    for number in range(400):
+        told.groups.let_in("auth", f"made-up-{number}", Peer("192.168.1.66", number + 1), told.now)
+    honest = Peer("192.168.1.30", 9)
+    told.outbox.allowances.prove(honest, told.clock.steady)
+    told.groups.let_in("auth", "honest", honest, told.now)
+    told.register(1)
+    told.run(0.1)
+    assert honest in told.sent_to
+
+
+@pytest.mark.spec("SDP-hostile")
+def test_members_that_say_no_more_that_they_are_there_make_room():
+    told = Told()
+    for number in range(400):
+        told.groups.let_in("auth", f"a-{number}", Peer(f"10.0.{number // 250}.{number % 250}", 9), told.now)
+    late = Peer("192.168.1.30", 9)
+    told.clock.move_to(told.clock.steady + 361)
+    told.outbox.allowances.prove(late, told.clock.steady)
+    told.groups.let_in("auth", "late", late, told.now)
+    told.register(1)
+    told.run(0.1)
+    assert told.sent_to == {late}
+
+
+@pytest.mark.spec("SDP-hostile")
+def test_the_group_of_a_scene_that_nobody_is_in_is_forgotten():
+    told = Told()
+    told.clock.move_to(told.clock.steady + 200)
+    told.groups.let_in("auth", "member", MEMBER, told.now)
+    told.clock.move_to(told.clock.steady + 200)
+    told.groups.on_timer(told.now)
+    told.groups.let_in("print", "other", MEMBER, told.now)
+    assert told.groups.timer() is not None
+    for _ in range(2):
+        told.clock.move_to(told.clock.steady + 400)
+        told.groups.on_timer(told.now)
+    assert told.groups.timer() is None

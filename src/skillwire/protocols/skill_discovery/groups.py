@@ -33,6 +33,8 @@ _FEW: Final = 6
 #: Of many changes so many are told each second: twice as many datagrams are within what a member reads.
 _EACH_SECOND: Final = 8
 _MEMBERSHIP: Final = 3  # of announcing, that a member may be silent
+#: Members of one host, which may have made them up.
+_PER_HOST: Final = 64
 
 
 class _Notice(NamedTuple):
@@ -71,7 +73,7 @@ class Groups:
         # said goodbye is answered, as in the figure of SDP §9.2.
         self._collected = settings.answer_delay[0]
         self._groups: dict[str, _Group] = {}
-        self._agenda: Agenda[str] = Agenda()
+        self._agenda: Agenda[tuple[str, str]] = Agenda()  # to tell a scene's group, or to look whether it has ended
         self.timer: Timer = self._agenda.timer
 
     def let_in(self, scene: str, agent_id: str, peer: Peer, now: Moment) -> None:
@@ -79,8 +81,14 @@ class Groups:
         group = self._groups.get(scene)
         if group is None:
             group = self._groups[scene] = _Group(self._first(scene))
-        if agent_id in group.members or len(group.members) < limits.LAN_MEMBERS:
-            group.members[agent_id] = peer, now.steady + _MEMBERSHIP * self._settings.announce_interval
+        if agent_id not in group.members and _is_full(group, peer.host):
+            _forget_silent(group, now)
+            if _is_full(group, peer.host):
+                return
+        until = now.steady + _MEMBERSHIP * self._settings.announce_interval
+        group.members[agent_id] = peer, until
+        if ("end", scene) not in self._agenda:
+            self._agenda.set(("end", scene), until)
 
     def changed(self, change: Change, now: Moment) -> None:
         """Take a change of the registry, after it happened."""
@@ -94,29 +102,36 @@ class Groups:
             status = change.after.health.status if change.after else HealthStatus.OFFLINE
             if event is not None:
                 _put(group, _Notice(event, listed.key, status))
-            if scene not in self._agenda:
+            if ("tell", scene) not in self._agenda:
                 self._tell_at(scene, group, now.steady + self._collected)
 
     def on_timer(self, now: Moment) -> None:
-        """Tell what is due."""
-        while (scene := self._agenda.pop(now.steady)) is not None:
+        """Tell what is due, and forget the groups that nobody is in any more."""
+        while (due := self._agenda.pop(now.steady)) is not None:
+            kind, scene = due
             group = self._groups[scene]
-            members = {name: one for name, one in group.members.items() if one[1] > now.steady}
-            group.members = members
-            if not members:
+            _forget_silent(group, now)
+            if not group.members:
                 del self._groups[scene]
-                continue
-            chosen = self._chosen(scene, group)
-            pauses = _PAUSES_OF_MANY if group.is_busy else _PAUSES
-            late = now.steady - group.due
-            for notice in chosen:
-                self._notify(scene, members.values(), notice, [pause - late for pause in pauses], now)
-            if chosen and group.is_busy:
-                self._tell_at(scene, group, now.steady + 1.0)
+                self._agenda.cancel(("tell", scene))
+                self._agenda.cancel(("end", scene))
+            elif kind == "end":
+                self._agenda.set(due, max(until for _, until in group.members.values()))
+            else:
+                self._tell(scene, group, now)
+
+    def _tell(self, scene: str, group: _Group, now: Moment) -> None:
+        chosen = self._chosen(scene, group)
+        pauses = _PAUSES_OF_MANY if group.is_busy else _PAUSES
+        late = now.steady - group.due
+        for notice in chosen:
+            self._notify(scene, group.members.values(), notice, [pause - late for pause in pauses], now)
+        if chosen and group.is_busy:
+            self._tell_at(scene, group, now.steady + 1.0)
 
     def _tell_at(self, scene: str, group: _Group, due: float) -> None:
         group.due = due
-        self._agenda.set(scene, due)
+        self._agenda.set(("tell", scene), due)
 
     def _chosen(self, scene: str, group: _Group) -> list[_Notice]:
         """Return what is told now: of a few changes all, of many a part, who is PRIMARY first."""
@@ -144,6 +159,17 @@ class Groups:
     def _first(self, scene: str) -> Key | None:
         first = self._registry.provider(scene)
         return first.key if first else None
+
+
+def _is_full(group: _Group, host: str) -> bool:
+    """Whether there is no place for one more member from a host."""
+    members = group.members.values()
+    return len(members) >= limits.LAN_MEMBERS or sum(peer.host == host for peer, _ in members) >= _PER_HOST
+
+
+def _forget_silent(group: _Group, now: Moment) -> None:
+    """Forget the members that have not said for long that they are there."""
+    group.members = {name: one for name, one in group.members.items() if one[1] > now.steady}
 
 
 def _put(group: _Group, notice: _Notice) -> None:

@@ -180,6 +180,22 @@ def test_when_the_network_heals_the_dead_are_forgotten_and_nobody_else(registry)
     assert registry.kinds().count(What.EVICTED) == 1
 
 
+@pytest.mark.spec("SDP-mass-expiry")
+def test_who_makes_up_skills_that_fall_silent_keeps_no_certified_one_listed(registry):
+    certified = [registration(f"agent-{number}") for number in range(10)]
+    for message in certified:
+        registry.take(message, is_verified=True)
+    for number in range(40):
+        registry.take(registration(f"made-up-{number}"))
+    for now in range(5, 61, 5):
+        registry.run(now)
+        for message in certified[1:]:
+            registry.told((message.agent_id, message.skill_id), HealthStatus.HEALTHY, AT + now, float(now))
+    left = {one.key[0] for one in registry if one.is_verified}
+    assert left == {f"agent-{number}" for number in range(1, 10)}
+    assert sum(one.health.is_stale for one in registry) == 40, "of their own kind they may be"
+
+
 def test_what_stays_silent_is_forgotten_in_the_end(registry):
     for number in range(5):
         registry.take(registration(f"agent-{number}"))

@@ -78,8 +78,9 @@ class Doubts:
 
     def _is_in_doubt(self, key: Key, now: Moment) -> bool:
         listed = self._registry.get(key)
-        is_suspect = listed is not None and listed.health.is_suspect and listed.health.status not in FALLEN
-        return is_suspect and not self._registry.network_is_suspected(now.steady)
+        if listed is None or not listed.health.is_suspect or listed.health.status in FALLEN:
+            return False
+        return not self._registry.network_is_suspected(now.steady, listed)
 
     def _ask(self, key: Key, now: Moment) -> None:
         second, count = self._second

@@ -163,6 +163,10 @@ class Index:
             found += [self._keys[number] for number in islice(_numbers(part), most - len(found))]
         return found
 
+    def certified(self) -> int:
+        """Return how many are certified."""
+        return self._verified.bit_count()
+
     def in_scene(self, scene: str) -> list[Key]:
         """Return the skills of a scene, whether they may be called or not."""
         return [self._keys[number] for number in _numbers(self._scenes.any_of((scene,)))]

@@ -51,7 +51,14 @@ class Registry:
         self._index = Index()
         self._hints: set[Key] = set()
         self._held: HeldBeats | None = None
-        self._silences = Silences(settings, self._skills, self._hints, self._changed, self._forget)
+        self._silences = Silences(
+            settings,
+            self._skills,
+            self._hints,
+            certified=self._index.certified,
+            on_change=self._changed,
+            forget=self._forget,
+        )
 
     def __len__(self) -> int:
         return len(self._skills)
@@ -71,9 +78,9 @@ class Registry:
         """Return how many skills were registered from a host."""
         return self._places.of_host(host)
 
-    def network_is_suspected(self, now: float) -> bool:
-        """Whether so many skills fell silent that it is the network."""
-        return self._silences.is_network(now)
+    def network_is_suspected(self, now: float, known: Listed | None = None) -> bool:
+        """Whether so many skills fell silent that it is the network; of ``known`` those that are trusted as much."""
+        return self._silences.is_network(now, known)
 
     def hold(self, beats: HeldBeats) -> None:
         """Have beats verified that are held before silence comes to anything."""

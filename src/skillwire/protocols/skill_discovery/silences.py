@@ -7,12 +7,15 @@ Before a skill is suspected the beats of it are verified that are held. As long 
 as when it would be UNHEALTHY; see :mod:`~skillwire.protocols.skill_discovery.held_beats`.
 
 When more than a share of all skills is silent at once, it is not them: the network is suspected, and what would be
-forgotten is kept and marked *stale*. It is forgotten when it stays silent long after the others came back.
+forgotten is kept and marked *stale*. It is forgotten when it stays silent long after the others came back. Anybody can
+make up skills and let them fall silent, so that says nothing of who is trusted more: of what is certified only the
+silence of what is certified does.
 Spec: SDP §8; specs §3.
 """
 
 from __future__ import annotations
 
+from enum import IntEnum
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
@@ -30,6 +33,18 @@ if TYPE_CHECKING:
     from skillwire.protocols.skill_discovery.settings import DiscoverySettings
 
 
+class _Trust(IntEnum):
+    """How far what is listed is trusted: the first most."""
+
+    CERTIFIED = 0
+    UNVERIFIED = 1
+    HINT = 2
+
+
+def _trust_in(known: Listed) -> _Trust:
+    return _Trust.HINT if known.is_hint else _Trust.CERTIFIED if known.is_verified else _Trust.UNVERIFIED
+
+
 class Silences:
     """The timers of one registry.
 
@@ -37,6 +52,7 @@ class Silences:
         settings: its figures.
         skills: what it lists, which is changed here.
         hints: which of them are hints.
+        certified: says how many of them are certified.
         on_change: is told every change, after it happened.
         forget: takes a skill off the list.
     """
@@ -46,6 +62,8 @@ class Silences:
         settings: DiscoverySettings,
         skills: dict[Key, Listed],
         hints: Collection[Key],
+        *,
+        certified: Callable[[], int],
         on_change: Callable[[Change], object],
         forget: Callable[[Listed], object],
     ) -> None:
@@ -53,17 +71,19 @@ class Silences:
         self._settings = settings
         self._skills = skills
         self._hints = hints
+        self._certified = certified
         self._on_change = on_change
         self._forget = forget
         self._suspect = settings.suspect_missed * settings.heartbeat_interval
         self._unhealthy = settings.unhealthy_missed * settings.heartbeat_interval
         self._due: dict[Key, float] = {}
         self._timers: list[tuple[float, Key]] = []
-        self._crowds = MassSilence(settings), MassSilence(settings)  # of registrations, and of hints
+        self._crowds = [MassSilence(settings) for _ in _Trust]
 
-    def is_network(self, now: float) -> bool:
-        """Whether so many skills fell silent that it is the network."""
-        return self._crowds[False].is_suspected(now)
+    def is_network(self, now: float, known: Listed | None = None) -> bool:
+        """Whether so many skills fell silent that it is the network; for ``known`` of those trusted as much."""
+        trust = _Trust.UNVERIFIED if known is None else _trust_in(known)
+        return any(crowd.is_suspected(now) for crowd in self._crowds[: trust + 1])
 
     def put(self, key: Key, listed: Listed) -> None:
         """List a skill that gave a sign of life, or is new."""
@@ -122,18 +142,18 @@ class Silences:
         self._skills[key] = changed = known._replace(health=health)
         self._schedule(key, self._next_step(changed))
         if silence is Silence.MISSED:
-            self._crowds[known.is_hint].add(key)
+            self._crowds[_trust_in(known)].add(key)
             self._on_change(Change(What.STATUS, known, changed))
         if silence is not Silence.NOTHING:
             self._on_change(Change(What.SUSPECTED, known, changed))
 
     def _expire(self, known: Listed, now: float) -> None:
         """Forget a skill, unless so many of its kind are silent that it is the network."""
-        crowd = self._crowds[known.is_hint]
+        trust = _trust_in(known)
+        crowd = self._crowds[trust]
         crowd.add(known.key)
-        crowd.judge(len(self._hints) if known.is_hint else len(self._skills) - len(self._hints), now)
-        is_network = crowd.is_suspected(now) or self.is_network(now)
-        if is_network and now - known.health.heard < self._settings.stale:
+        crowd.judge(self._count(trust), now)
+        if self.is_network(now, known) and now - known.health.heard < self._settings.stale:
             stale = known._replace(health=known.health._replace(is_stale=True))
             self._skills[known.key] = stale
             self._schedule(known.key, now + self._settings.eviction)
@@ -141,6 +161,13 @@ class Silences:
                 self._on_change(Change(What.STALE, known, stale))
         else:
             self._forget(known)
+
+    def _count(self, trust: _Trust) -> int:
+        """Return how many are listed that are trusted alike."""
+        if trust is _Trust.HINT:
+            return len(self._hints)
+        certified = self._certified()
+        return certified if trust is _Trust.CERTIFIED else len(self._skills) - len(self._hints) - certified
 
     def _leave(self, known: Listed) -> float:
         """Return the seconds that a skill may be silent beyond what beats are owed: a hint owes none."""

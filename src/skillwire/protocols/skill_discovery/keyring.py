@@ -56,9 +56,9 @@ class KeyRing:
         found = self._agents.get(agent_id)
         return found if found is not None and found.until > now and not found.is_revoked() else None
 
-    def revoked(self) -> list[str]:
+    def revoked(self) -> set[str]:
         """Return the agents whose certificates were taken back, and forget their keys."""
-        agents = [agent_id for agent_id, judgement in self._agents.items() if judgement.is_revoked()]
+        agents = {agent_id for agent_id, judgement in self._agents.items() if judgement.is_revoked()}
         for agent_id in agents:
             self._forget(agent_id)
         self._proven = {peer: row for peer, row in self._proven.items() if row[1] not in agents}

@@ -22,7 +22,7 @@ from skillwire.protocols.skill_discovery.registry import Registry
 from skillwire.protocols.skill_discovery.route_agent import UNKNOWN_SKILL
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from skillwire.model.ledger import Moment
     from skillwire.protocols.skill_discovery.agenda import Timer
@@ -141,10 +141,9 @@ class McpAgent:
             data = self._outbox.write(kind(message.agent_id, m.SceneAnswer(*_without_members(found)), stamp))
         self._answer(admitted, [data], now)
 
-    def evict(self, agents: Iterable[str], now: Moment) -> None:
+    def evict(self, agents: Collection[str], now: Moment) -> None:
         """Forget what agents have registered, and tell the members of their groups."""
-        for agent_id in agents:
-            self.registry.evict(agent_id)
+        self.registry.evict(agents)
         self._tell(now)
 
     def answered_probe(self, key: Key, now: Moment) -> None:

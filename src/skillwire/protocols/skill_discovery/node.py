@@ -159,7 +159,7 @@ class DiscoveryNode:
     def review(self, now: Moment) -> None:
         """Forget the agents whose certificates were taken back, and what they have registered, at once. Spec: §10.2."""
         hints = {one.key[0] for one in self.registry if one.is_hint and self.ring.is_withheld(one.key[0])}
-        self.mcp_agent.evict([*self.ring.revoked(), *hints], now)
+        self.mcp_agent.evict(self.ring.revoked() | hints, now)
 
     def answered_probe(self, key: Key, now: Moment) -> None:
         """Take note that the endpoint of a suspect answered."""

@@ -208,9 +208,9 @@ class Registry:
         self._remove(known, What.LEFT, reason)
         return Outcome.SUCCESS
 
-    def evict(self, agent_id: str) -> None:
-        """Forget what an agent has registered, because its certificate was taken back."""
-        for known in [one for key, one in self._skills.items() if key[0] == agent_id]:
+    def evict(self, agents: Collection[str]) -> None:
+        """Forget what agents have registered, because their certificates were taken back."""
+        for known in [one for (agent_id, _), one in self._skills.items() if agent_id in agents]:
             self._remove(known, What.EVICTED, "revoked")
 
     def answered_probe(self, key: Key, now: float) -> None:

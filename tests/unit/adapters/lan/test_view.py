@@ -117,7 +117,7 @@ def test_silence_on_all_links_is_one_silence(seen):
 def test_that_a_certificate_was_taken_back_is_told(seen):
     seen.told.clear()
     for registry in seen.links.values():
-        registry.evict("agent-001")
+        registry.evict({"agent-001"})
     seen.view.tell_rest()
     (gone,) = [change for change in seen.told if change.skill]
     assert (gone.kind, gone.reason) == ("evicted", "revoked")

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from itertools import count
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 K = TypeVar("K")
+
+#: Times that hold no more, since their thing was moved, and are kept all the same.
+_MOVED: Final = 64
 
 #: Says when something is due next, by the steady clock.
 Timer = Callable[[], float | None]
@@ -26,6 +29,9 @@ class Agenda(Generic[K]):
         number = next(self._numbers)
         self._due[thing] = due, number
         heappush(self._timers, (due, number, thing))
+        if len(self._timers) > 2 * len(self._due) + _MOVED:  # most of them are for times that hold no more
+            self._timers = [(due, number, thing) for thing, (due, number) in self._due.items()]
+            heapify(self._timers)
 
     def cancel(self, thing: K) -> None:
         """Let ``thing`` not be done."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skillwire import limits
+from skillwire.protocols.skill_discovery.recent import Recent
 
 if TYPE_CHECKING:
     from skillwire.wire.node import Peer
@@ -31,14 +32,12 @@ class Allowances:
         self._factor = factor
         self._proof = proof
         self._most = factor * limits.DATAGRAM_BYTES
-        self._rooms: dict[Peer, float] = {}
-        self._proven: dict[Peer, float] = {}
+        self._rooms: Recent[Peer, float] = Recent(limits.LAN_SOURCES)
+        self._proven: Recent[Peer, float] = Recent(limits.LAN_AGENTS)
 
     def came(self, peer: Peer, size: int) -> None:
         """Take note that a datagram of ``size`` bytes came from an address."""
-        self._rooms[peer] = min(self._most, self._rooms.pop(peer, 0.0) + self._factor * size)
-        if len(self._rooms) > limits.LAN_SOURCES:
-            del self._rooms[next(iter(self._rooms))]
+        self._rooms.put(peer, min(self._most, self._rooms.get(peer, 0.0) + self._factor * size))
 
     def room(self, peer: Peer, now: float) -> float:
         """Return how many bytes may go to an address; ``now`` is of the steady clock."""
@@ -60,7 +59,4 @@ class Allowances:
 
     def prove(self, peer: Peer, now: float) -> None:
         """Take note that somebody has proven to be at an address, now or again."""
-        self._proven.pop(peer, None)
-        self._proven[peer] = now + self._proof
-        if len(self._proven) > limits.LAN_AGENTS:
-            del self._proven[next(iter(self._proven))]
+        self._proven.put(peer, now + self._proof)

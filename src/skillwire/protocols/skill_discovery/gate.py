@@ -211,30 +211,34 @@ class Gate:
     ) -> list[Admitted]:
         prover = self._ring.agent_at(source, now.steady)
         if type(message) in _ABOUT:
-            is_proven = prover == message.agent_id
-            came = Admitted(message, data, source, Standing.NONE, None, False, is_proven, is_released=is_released)
-            return self._verify(came, message.agent_id, now)
-        came = Admitted(message, data, source, Standing.NONE, None, False, prover is not None, is_released=is_released)
-        if self._profile is Profile.OPEN or isinstance(message, m.Challenge):  # answering that proves us, whoever asks
-            return [came]
-        return self._verify(came, prover or "", now)
+            signer = message.agent_id
+            is_proven = prover == signer
+        else:
+            signer, is_proven = prover or "", prover is not None
+            if self._profile is Profile.OPEN or isinstance(message, m.Challenge):  # answering proves us, whoever asks
+                found = Admitted(message, data, source, Standing.NONE, None, False, is_proven, is_released=is_released)
+                return [found]
+        return self._verify(message, data, source, now, signer=signer, is_proven=is_proven, is_released=is_released)
 
-    def _verify(self, came: Admitted, signer: str, now: Moment) -> list[Admitted]:
-        message: Any = came.message
-        data, source = came.data, came.source
+    def _verify(
+        self, message: Any, data: bytes, source: Peer, now: Moment, *, signer: str, is_proven: bool, is_released: bool
+    ) -> list[Admitted]:
         stream = _stream(message, signer, data)
         freshness = self.replay.judge(stream, message.timestamp, data, now.wall)
         if freshness is not Freshness.FRESH and freshness in _STALE:
             self.stopped[_STALE[freshness]] += 1
-            is_told = freshness is Freshness.OUTSIDE and isinstance(message, m.Register)
-            return [_refused(message, data, source, self._too_far(message.timestamp, now))] if is_told else []
+            if freshness is not Freshness.OUTSIDE or not isinstance(message, m.Register):
+                return []
+            return [_of_stranger(message, data, source, refused=self._too_far(message.timestamp, now))]
         judgement = self._ring.judgement_of(signer, now.wall)
         if judgement is None:
-            return self._stranger(came._replace(standing=Standing.STRANGER), now)
+            return self._stranger(
+                _of_stranger(message, data, source, is_proven=is_proven, is_released=is_released), now
+            )
         if not judgement.key.verifies(signed_part(data), message.signature):
             may_change = isinstance(message, _CHALLENGED) and self._ring.may_change(signer)
             if may_change or self._may_be_namesake(signer, source):  # perhaps it has another key by now
-                self.hold(came._replace(standing=Standing.STRANGER), now)
+                self.hold(_of_stranger(message, data, source, is_proven=is_proven, is_released=is_released), now)
             return self._stop(self._mismatches.of_forged(message.signature, source))
         if freshness is Freshness.FRESH:
             self.replay.keep(stream, message.timestamp, data, now.wall)
@@ -243,8 +247,7 @@ class Gate:
                 self.held_beats.clear((signer, message.skill_id))
         standing = judgement.standing_of(signer, getattr(message, "skill_id", None)) or Standing.STRANGER
         is_repeated = freshness is Freshness.REPEATED
-        seen = is_repeated, came.is_proven, signer, b"", came.is_released
-        return [Admitted(message, data, source, standing, judgement, *seen)]
+        return [Admitted(message, data, source, standing, judgement, is_repeated, is_proven, signer, b"", is_released)]
 
     def _may_be_namesake(self, signer: str, source: Peer) -> bool:
         """Whether somebody takes part under our name of whom that is not known yet."""
@@ -296,7 +299,7 @@ class Gate:
             if not refused or data.startswith(_QUESTION):
                 found += self._judge(decode(data, self._profile), data, source, now, is_released=True)
             elif data.startswith(_REGISTRATION):
-                found.append(_refused(decode(data, self._profile), data, source, _REFUSALS[refused]))
+                found.append(_of_stranger(decode(data, self._profile), data, source, refused=_REFUSALS[refused]))
         return found
 
     def _too_far(self, timestamp: int, now: Moment) -> tuple[m.Outcome, str]:
@@ -306,9 +309,17 @@ class Gate:
         return m.Outcome.INVALID, f"its clock is {differs}, and up to {self.replay.window:.0f} s count"
 
 
-def _refused(message: m.Message, data: bytes, source: Peer, refused: tuple[m.Outcome, str]) -> Admitted:
-    """Return a registration that is answered, and counts for nothing."""
-    return Admitted(message, data, source, Standing.STRANGER, is_released=True, refused=refused)
+def _of_stranger(
+    message: m.Message,
+    data: bytes,
+    source: Peer,
+    *,
+    is_proven: bool = False,
+    is_released: bool = True,
+    refused: tuple[m.Outcome, str] | None = None,
+) -> Admitted:
+    """Return a message by a key that we do not have, or that counts for nothing."""
+    return Admitted(message, data, source, Standing.STRANGER, None, False, is_proven, "", b"", is_released, refused)
 
 
 def _stream(message: m.Message, signer: str, data: bytes) -> tuple[str, str, str]:

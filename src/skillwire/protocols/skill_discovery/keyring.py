@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from skillwire import limits
 from skillwire.protocols.skill_discovery.identity import Judgement, RememberedKey, Standing
+from skillwire.protocols.skill_discovery.recent import Recent
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,7 +46,7 @@ class KeyRing:
         self._agents: dict[str, Judgement] = {}
         self._strangers: dict[str, dict[str, None]] = {}  # agents that nobody certified, by their hosts
         self._hosts: dict[str, str] = {}  # of these agents
-        self._proven: dict[Peer, tuple[float, str]] = {}
+        self._proven: Recent[Peer, tuple[float, str]] = Recent(limits.LAN_AGENTS)
         #: Whether all agents share one key.
         self.is_shared: Final = authority.shared_key() is not None
 
@@ -61,7 +62,8 @@ class KeyRing:
         agents = {agent_id for agent_id, judgement in self._agents.items() if judgement.is_revoked()}
         for agent_id in agents:
             self._forget(agent_id)
-        self._proven = {peer: row for peer, row in self._proven.items() if row[1] not in agents}
+        for peer in [peer for peer, (_, agent_id) in self._proven.items() if agent_id in agents]:
+            del self._proven[peer]
         return agents
 
     def may_change(self, agent_id: str) -> bool:
@@ -130,10 +132,7 @@ class KeyRing:
         if not is_certified:
             self._strangers.setdefault(peer.host, {})[agent_id] = None
             self._hosts[agent_id] = peer.host
-        self._proven.pop(peer, None)
-        self._proven[peer] = now + self._proof, agent_id
-        if len(self._proven) > limits.LAN_AGENTS:
-            del self._proven[next(iter(self._proven))]
+        self._proven.put(peer, (now + self._proof, agent_id))
         return ""
 
     def _makes_room(self, agent_id: str, host: str, *, is_certified: bool) -> bool:

@@ -16,6 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from skillwire import limits
+from skillwire.protocols.skill_discovery.recent import Recent
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,7 +62,7 @@ class Rates:
         self._beat = 2 / settings.heartbeat_interval
         self._proof = settings.proof
         self._owed = owed
-        self._known: dict[str, float] = {}
+        self._known: Recent[str, float] = Recent(limits.LAN_SOURCES)
         self._buckets: dict[str, _Bucket] = {}
 
     def allows(self, host: str, data: bytes, now: float) -> bool:
@@ -79,10 +80,7 @@ class Rates:
 
     def know(self, host: str, now: float) -> None:
         """Take note that somebody at a host has shown a key that signs what came from there."""
-        self._known.pop(host, None)
-        self._known[host] = now + self._proof
-        if len(self._known) > limits.LAN_SOURCES:
-            del self._known[next(iter(self._known))]
+        self._known.put(host, now + self._proof)
 
     def _fill(self, bucket: _Bucket | None, host: str, now: float) -> _Bucket:
         owed = self._owed(host)

@@ -10,6 +10,7 @@ from typing import Final
 
 from skillwire import limits
 from skillwire.protocols.skill_discovery.challenge import name_of, named_in
+from skillwire.protocols.skill_discovery.recent import Recent
 
 #: What nobody is challenged for: it is said again and again, or is a proof itself.
 _UNCHALLENGED: Final = (b"SKILL_HEARTBEAT:", b"SKILL_STATUS:", b"CHALLENGE_RESPONSE:")
@@ -21,15 +22,11 @@ class _Digests:
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
-        self._known: dict[bytes, tuple[bytes, float]] = {}
+        self._known: Recent[bytes, tuple[bytes, float]] = Recent(limits.LAN_SENT)
 
     def add(self, data: bytes, now: float) -> None:
         digest = hashlib.sha256(data).digest()
-        name = name_of(digest)
-        self._known.pop(name, None)
-        self._known[name] = digest, now
-        if len(self._known) > limits.LAN_SENT:
-            del self._known[next(iter(self._known))]
+        self._known.put(name_of(digest), (digest, now))
 
     def named(self, nonce: bytes, now: float) -> bytes | None:
         return self._fresh(self._known.get(named_in(nonce)), now)

@@ -17,6 +17,7 @@ from skillwire import limits
 from skillwire.protocols.skill_discovery.agenda import Agenda, Timer
 from skillwire.protocols.skill_discovery.challenge import Pending, nonce_about
 from skillwire.protocols.skill_discovery.identity import Standing
+from skillwire.protocols.skill_discovery.recent import Recent
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -76,7 +77,7 @@ class Witnesses:
     def __init__(self, random: Random, challenge: Callable[[Peer, bytes, Moment], object]) -> None:
         self._random = random
         self._challenge = challenge
-        self._asked: dict[bytes, _Asked] = {}
+        self._asked: Recent[bytes, _Asked] = Recent(limits.LAN_CHALLENGES)
         self._agenda: Agenda[bytes] = Agenda()
         self.timer: Timer = self._agenda.timer
 
@@ -84,10 +85,8 @@ class Witnesses:
         """Ask ``peer`` whether it has sent a datagram; return its digest, by which the proof names it."""
         digest = hashlib.sha256(data).digest()
         nonce = nonce_about(digest, self._random)
-        self._asked[nonce] = _Asked(nonce, digest, peer)
-        if len(self._asked) > limits.LAN_CHALLENGES:
-            oldest = next(iter(self._asked))
-            del self._asked[oldest]
+        oldest = self._asked.put(nonce, _Asked(nonce, digest, peer))
+        if oldest is not None:
             self._agenda.cancel(oldest)
         self._say(nonce, now)
         return digest

@@ -69,6 +69,7 @@ class Link:
         self._counters = counters
         self._loop = loop
         self._offered: dict[str, Offer] = {}
+        self._refused: set[str] = set()  # of these, what no datagram can say
         self._joined: set[str] = set()
         self._join_timer: asyncio.TimerHandle | None = None
 
@@ -116,9 +117,11 @@ class Link:
             self.node.route_agent.withdraw(skill_id, Reason.SHUTDOWN, now)
         for skill_id, offer in wanted.items():
             if self._offered.get(skill_id) != offer:
+                self._refused.discard(skill_id)
                 try:
                     self.node.route_agent.offer(offer, now)
                 except ValidationError as error:
+                    self._refused.add(skill_id)
                     self._counters[f"not announced: {error.code}"] += 1
         self._offered = wanted
         if self._join_timer is None:
@@ -162,7 +165,8 @@ class Link:
     def _join(self) -> None:
         """Join the scenes of what is offered, and leave those of what is offered no more."""
         self._join_timer = None
-        scenes = {scene for offer in self._offered.values() for scene in offer.scenes}
+        announced = self._offered.keys() - self._refused
+        scenes = {scene for skill_id in announced for scene in self._offered[skill_id].scenes}
         for scene in self._joined - scenes:
             self.node.end_agent.leave_scene(scene)
         self._joined &= scenes

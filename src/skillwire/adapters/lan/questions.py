@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from skillwire.adapters.clock import moment
 from skillwire.adapters.lan.probe import Prober
 from skillwire.adapters.lan.told import told_skills
-from skillwire.errors import SkillwireError
+from skillwire.errors import SkillwireError, ValidationError
 from skillwire.model.lan import FoundVia, LanMember, LanSkill, SceneResult, host_and_port
 from skillwire.protocols.skill_discovery.enough import one_provider
 from skillwire.protocols.skill_discovery.events import Discovered, SceneJoined, SceneMissing
@@ -87,9 +87,13 @@ class Questions:
         patience: float | None,
         enough: Enough | None = None,
     ) -> tuple[LanSkill, ...]:
-        """Ask for skills; return what was found or is listed, those that may be called first."""
+        """Ask for skills; return what was found or is listed, those that may be called first.
+
+        Raises:
+            ValidationError: ``DATAGRAM_FIELD`` or ``DATAGRAM_SIZE`` when that cannot be asked.
+        """
         patience = self._settings.figures.patience if patience is None else patience
-        kinds = tuple(SkillType(name) for name in types)
+        kinds = tuple(map(_kind, types))
         asked = []
         for link in self._open():
             future: asyncio.Future[Discovered] = asyncio.get_running_loop().create_future()
@@ -126,32 +130,40 @@ class Questions:
     async def request_scene(
         self, scene: str, capabilities: tuple[str, ...], *, is_join: bool, use_unverified: bool
     ) -> SceneResult:
-        """Ask for a scene on all links; the first that lets us in counts."""
+        """Ask for a scene on all links; the first that lets us in counts. Whoever is not let in wants it no more.
+
+        Raises:
+            ValidationError: ``DATAGRAM_FIELD`` or ``DATAGRAM_SIZE`` when that cannot be asked.
+        """
         loop = asyncio.get_running_loop()
         asked: set[asyncio.Future[SceneJoined | bool]] = set()
-        for link in self._open():
-            future: asyncio.Future[SceneJoined | bool] = loop.create_future()
-            _answer(self._wishes.pop((link.name, scene), None), False)
-            self._wishes[link.name, scene] = future
-            link.node.end_agent.want_scene(scene, capabilities, moment(), is_request=not is_join)
-            link.act()
-            asked.add(future)
-        ours, is_certain, figures = asked, False, self._settings.figures
+        ours: set[asyncio.Future[SceneJoined | bool]] = set()
+        is_certain, is_joined, figures = False, False, self._settings.figures
         ends = loop.time() + figures.patience + _SLACK
         try:
+            for link in self._open():
+                link.node.end_agent.want_scene(scene, capabilities, moment(), is_request=not is_join)
+                _answer(self._wishes.pop((link.name, scene), None), False)
+                future = self._wishes[link.name, scene] = loop.create_future()
+                link.act()
+                ours.add(future)
+            asked |= ours
             while asked and loop.time() < ends:
                 done, asked = await asyncio.wait(asked, timeout=ends - loop.time(), return_when=asyncio.FIRST_COMPLETED)
                 for one in done:
                     if one.cancelled():
                         continue
                     if (joined := one.result()) and not isinstance(joined, bool):
-                        return await self._joined(scene, joined, use_unverified=use_unverified)
+                        result = await self._joined(scene, capabilities, joined, use_unverified=use_unverified)
+                        is_joined = True
+                        return result
                     if joined is True and not is_certain:  # others are not waited for as long as if all were silent
                         is_certain, ends = True, min(ends, loop.time() + figures.not_found_patience)
-            if asked:
-                self.leave_scene(scene)
         finally:
             self._wishes = {key: future for key, future in self._wishes.items() if future not in ours}
+            is_wanted_again = any(wanted == scene for _, wanted in self._wishes)
+            if not is_joined and not is_wanted_again:
+                self.leave_scene(scene)
         return SceneResult(scene, is_missing=is_certain)
 
     def leave_scene(self, scene: str) -> None:
@@ -159,19 +171,20 @@ class Questions:
         for link in self.links or ():
             link.node.end_agent.leave_scene(scene)
 
-    async def _joined(self, scene: str, joined: SceneJoined, *, use_unverified: bool) -> SceneResult:
+    async def _joined(
+        self, scene: str, capabilities: tuple[str, ...], joined: SceneJoined, *, use_unverified: bool
+    ) -> SceneResult:
         answer = joined.answer
-        provider = self._provider(answer)
+        provider = self._provider(scene, capabilities, answer, use_unverified=use_unverified)
         if provider is None:  # we have heard of nobody yet, and have them register with us
-            enough = one_provider(self._settings.figures, use_unverified=True)
+            enough = one_provider(self._settings.figures, use_unverified=use_unverified)
             await self.discover((), (scene,), (), _GET_TO_KNOW, enough)
-            provider = self._provider(answer)
-        info = answer.connection_info
+            provider = self._provider(scene, capabilities, answer, use_unverified=use_unverified)
+        info, skill = answer.connection_info, answer.skill_info
         host, port = (info.host, info.port) if provider is None else (provider.host, provider.port)
         endpoint = host_and_port(host, port)
-        if not use_unverified and (provider is None or not provider.is_verified):
-            self.leave_scene(scene)
-            raise unverified_scene(scene, answer.skill_info.skill_id, endpoint)
+        if provider is None and not use_unverified:
+            raise unverified_scene(scene, skill.skill_id, endpoint)
         if provider is not None and provider.is_verified and not joined.is_verified:
             info = ConnectionInfo("http", host, port)  # somebody else's word of how a certified one is called
         told: dict[str, str | int] = {
@@ -189,9 +202,7 @@ class Questions:
             scene,
             answer.group_id,
             told,
-            answer.skill_info.skill_id,
-            answer.skill_info.version,
-            answer.skill_info.capabilities,
+            *((skill.skill_id, skill.version, skill.capabilities) if provider is None else _facts(provider)),
             tuple(LanMember(one.agent_id, one.skill_id, one.role) for one in answer.members),
             no_key=no_key,
         )
@@ -208,20 +219,37 @@ class Questions:
             return {}, error.message
         return ({} if secret is None else {"apiKey": secret.api_key, "expiresAt": secret.expires_at}), ""
 
-    def _provider(self, answer: SceneAnswer) -> LanSkill | None:
-        """Return the member that an answer leads to, as it has registered with us.
+    def _provider(
+        self, scene: str, capabilities: tuple[str, ...], answer: SceneAnswer, *, use_unverified: bool
+    ) -> LanSkill | None:
+        """Return who provides a scene for us, as it has registered with us; None when we have heard of nobody.
 
-        Anybody may have answered; where the member is, it has signed, and that counts.
+        Anybody may have answered; where the member is that an answer leads to, it has signed, and that counts. Whom we
+        may not use makes room for the first whom we trust: who has answered may trust others, or nobody.
         """
         for member in answer.members:
             if member.skill_id == answer.skill_info.skill_id:
                 skill = self._view.skill((member.agent_id, member.skill_id))
-                if skill is not None and skill.found_via is not FoundVia.MDNS:
+                is_heard = skill is not None and skill.found_via is not FoundVia.MDNS
+                if skill is not None and is_heard and (use_unverified or skill.is_verified):
                     return skill
-        return None
+        able = [skill for skill in self._view.skills() if skill.is_verified and skill.fits(capabilities, (scene,), ())]
+        return min((skill for skill in able if skill.is_usable), key=lambda skill: skill.call_order, default=None)
 
     def _open(self) -> Iterable[Link]:
         return self.links.open_links() if self.links is not None else ()
+
+
+def _facts(skill: LanSkill) -> tuple[str, str, tuple[str, ...]]:
+    return skill.skill_id, skill.version, skill.capabilities
+
+
+def _kind(name: str) -> SkillType:
+    try:
+        return SkillType(name)
+    except ValueError:
+        kinds = ", ".join(SkillType)
+        raise ValidationError("DATAGRAM_FIELD", f"no type of skills: {name[:80]!r}; there are {kinds}") from None
 
 
 def _answer(future: asyncio.Future[Any] | None, value: object) -> None:

@@ -45,9 +45,8 @@ class _Wish(NamedTuple):
     """A scene that we want to be in, or are in."""
 
     capabilities: tuple[str, ...]
-    is_request: bool
     ends: float
-    data: bytes = b""
+    data: bytes
     sends: int = 0
     is_answered: bool = False  # since it was said anew
     is_joined: bool = False
@@ -124,9 +123,15 @@ class EndAgent:
         self._searches.suffice(request, now)
 
     def want_scene(self, scene: str, capabilities: tuple[str, ...], now: Moment, *, is_request: bool) -> None:
-        """Join a scene that is known to be there, or ask for one. Spec: SDP §2.2, §4.2."""
+        """Join a scene that is known to be there, or ask for one. Spec: SDP §2.2, §4.2.
+
+        Raises:
+            ValidationError: ``DATAGRAM_FIELD`` or ``DATAGRAM_SIZE`` when it cannot be asked for.
+        """
+        kind = m.RequestScene if is_request else m.JoinScene
+        data = self._outbox.write(kind(self._agent_id, scene, capabilities, self._outbox.stamp(now)))
         self._forget_answers(scene)
-        self._wishes[scene] = _Wish(capabilities, is_request, now.steady + self._settings.patience)
+        self._wishes[scene] = _Wish(capabilities, now.steady + self._settings.patience, data)
         self._agenda.set(("scene", scene), now.steady)
 
     def leave_scene(self, scene: str) -> None:
@@ -278,17 +283,14 @@ class EndAgent:
     def _want(self, scene: str, now: Moment) -> None:
         wish = self._wishes[scene]
         if wish.is_joined and not wish.data:  # time to say that we are still there
-            wish = wish._replace(is_answered=False, ends=now.steady + self._settings.patience)
+            data = self._outbox.write(m.JoinScene(self._agent_id, scene, wish.capabilities, self._outbox.stamp(now)))
+            wish = wish._replace(is_answered=False, ends=now.steady + self._settings.patience, data=data)
         elif wish.is_answered and wish.sends >= _LEAST_JOINS:
             self._rest(scene, now)
             return
         elif now.steady >= wish.ends:
             self._give_up(scene, wish, now)
             return
-        if not wish.data:
-            kind = m.RequestScene if wish.is_request and not wish.is_joined else m.JoinScene
-            message = kind(self._agent_id, scene, wish.capabilities, self._outbox.stamp(now))
-            wish = wish._replace(data=self._outbox.write(message))
         due, pauses = wish.ends, self._settings.searches
         if wish.sends < len(pauses):
             self._outbox.send(wish.data, now)

@@ -45,10 +45,23 @@ _INVITED: Final = 0.15
 class _Search:
     """One discovery under way."""
 
-    __slots__ = ("answerers", "began", "ends", "enough", "invited", "is_elsewhere", "message", "news", "sends", "told")
+    __slots__ = (
+        "answerers",
+        "began",
+        "data",
+        "ends",
+        "enough",
+        "invited",
+        "is_elsewhere",
+        "message",
+        "news",
+        "sends",
+        "told",
+    )
 
-    def __init__(self, message: Discover, began: float, ends: float, enough: Enough | None) -> None:
+    def __init__(self, message: Discover, data: bytes, began: float, ends: float, enough: Enough | None) -> None:
         self.message = message
+        self.data = data
         self.began = self.news = began
         self.ends = ends
         self.enough = enough
@@ -114,12 +127,16 @@ class Searches:
             now: what time it is.
             patience: seconds that answers are collected at most; those of the settings unless given.
             enough: what ends it before; nothing unless given.
+
+        Raises:
+            ValidationError: ``DATAGRAM_FIELD`` or ``DATAGRAM_SIZE`` when it cannot be asked.
         """
         self._number += 1
         request = f"{self._agent_id}.{self._number}"
         message = Discover(request, *filters, self._outbox.stamp(now))
+        data = self._outbox.write(message)
         seconds = self._settings.patience if patience is None else patience
-        self._searches[request] = _Search(message, now.steady, now.steady + seconds, enough)
+        self._searches[request] = _Search(message, data, now.steady, now.steady + seconds, enough)
         self._agenda.set(("ask", request), now.steady)
         return request
 
@@ -207,7 +224,7 @@ class Searches:
     def _ask_again(self, request: str, search: _Search, now: Moment) -> None:
         due, pauses = search.ends, self._settings.searches
         if search.sends < len(pauses):
-            self._outbox.send(self._outbox.write(search.message), now)
+            self._outbox.send(search.data, now)
             due = min(due, now.steady + pauses[search.sends])
         search.sends += 1
         self._agenda.set(("ask", request), due)

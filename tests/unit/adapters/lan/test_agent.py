@@ -11,7 +11,7 @@ from tests.support.loopback_lan import own_lan
 
 from skillwire.adapters.lan.agent import LanAgent
 from skillwire.adapters.lan.secrets_client import SecretsClient
-from skillwire.errors import FetchError, Place, TrustError
+from skillwire.errors import FetchError, Place, TrustError, ValidationError
 from skillwire.protocols.skill_discovery.configuration import LanSettings
 from skillwire.protocols.skill_discovery.connection_secrets import ConnectionSecret
 from skillwire.protocols.skill_discovery.identity import GroupKey
@@ -103,6 +103,26 @@ async def test_many_scenes_are_joined_as_fast_as_others_read_questions(start, ca
     await until(lambda: {scene for _, scene in joins()} == scenes)
     times = [at for at, _ in joins()]
     assert max(sum(since <= at < since + 0.9 for at in times) for since in times) <= 20
+
+
+@pytest.mark.parametrize("asked", [{"types": ("bogus",)}, {"capabilities": ("bad name",)}, {"scenes": ("b;d",)}])
+async def test_what_cannot_be_asked_is_refused_and_nothing_is_left_of_it(start, asked):
+    agent = await start()
+    with pytest.raises(ValidationError, match=r"not an identifier|no type of skills"):
+        await agent.discover(**asked)
+    with pytest.raises(ValidationError, match="not an identifier"):
+        await agent.request_scene("bad name")
+    assert not agent._questions._searches
+    assert not agent._questions._wishes
+    assert await agent.discover() == ()
+
+
+async def test_scenes_that_no_datagram_can_name_keep_no_others_from_being_joined(start):
+    first, second = await start(), await start(use_unverified=True)
+    first.announce([offer("bad", scenes=("a scene",)), offer()])
+    await until(lambda: listed(second) == {"skill-a": "HEALTHY"})
+    assert first._counters["not announced: DATAGRAM_FIELD"]
+    await until(lambda: [link._joined for link in first._links] == [{"auth"}])
 
 
 async def test_an_offer_elsewhere_is_not_made_here(start):

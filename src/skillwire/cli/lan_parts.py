@@ -16,6 +16,21 @@ if TYPE_CHECKING:
     from skillwire.resolver.lan import PassedOver
 
 
+def check_names(_: click.Context, parameter: click.Parameter, value: Any) -> Any:
+    """Refuse what can be no name on the network."""
+    from skillwire.errors import DecodeError, UsageError  # noqa: PLC0415  # --help does without
+    from skillwire.protocols.skill_discovery.fields import read_identifier  # noqa: PLC0415  # same
+
+    for name in (value,) if isinstance(value, str) else value:
+        try:
+            read_identifier(name)
+        except DecodeError:
+            what = "CAPABILITY" if parameter.name == "capabilities" else "SCENE"
+            fix = "A name has letters, digits, hyphens, underscores and dots; skillwire scene list lists scenes."
+            raise UsageError("USAGE", f"{what} {ascii(name)[:60]} is no name", fix=fix) from None
+    return value
+
+
 def unverified_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add ``--unverified``, which is None unless it was given: the settings decide then."""
     return click.option(

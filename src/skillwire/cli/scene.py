@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from skillwire.cli.client_options import open_client, open_progress, scope_option
-from skillwire.cli.lan_parts import scene_object, unverified_option
+from skillwire.cli.lan_parts import check_names, scene_object, unverified_option
 from skillwire.cli.output import faint, output_options, strong
 from skillwire.cli.parts import Parts
 
@@ -22,26 +22,11 @@ if TYPE_CHECKING:
     from skillwire.cli.output import Output
 
 
-def _check_names(_: click.Context, parameter: click.Parameter, value: Any) -> Any:
-    """Refuse what can be no name on the network."""
-    from skillwire.errors import DecodeError, UsageError  # noqa: PLC0415  # --help does without
-    from skillwire.protocols.skill_discovery.fields import read_identifier  # noqa: PLC0415  # same
-
-    for name in (value,) if isinstance(value, str) else value:
-        try:
-            read_identifier(name)
-        except DecodeError:
-            what = "SCENE" if parameter.name == "name" else "CAPABILITY"
-            fix = "A name has letters, digits, hyphens, underscores and dots; skillwire scene list lists scenes."
-            raise UsageError("USAGE", f"{what} {ascii(name)[:60]} is no name", fix=fix) from None
-    return value
-
-
 def _joining_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add what ``join`` and ``request`` share."""
     options = (
-        click.argument("name", metavar="SCENE", callback=_check_names),
-        click.argument("capabilities", metavar="[CAPABILITY]...", nargs=-1, callback=_check_names),
+        click.argument("name", metavar="SCENE", callback=check_names),
+        click.argument("capabilities", metavar="[CAPABILITY]...", nargs=-1, callback=check_names),
         click.option("--follow", is_flag=True, help="Stay in the group and print what changes, until Ctrl-C."),
         click.option("--show-secrets", is_flag=True, help="Print the key of the connection, if there is one."),
         unverified_option,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from skillwire.cli.lan_parts import check_names
 from skillwire.errors import UsageError
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ def lan_options(function: F) -> F:
             "scenes",
             multiple=True,
             metavar="NAME",
+            callback=check_names,
             help="A scene that the skills take part in, beside those that their folders name; repeatable.",
         ),
         click.option(

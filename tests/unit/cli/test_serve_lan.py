@@ -7,6 +7,7 @@ from contextlib import ExitStack
 
 import pytest
 
+from skillwire.cli.main import run
 from skillwire.cli.serve_lan import listen_for, read_goodbye_reason, read_lan
 from skillwire.errors import SkillwireError, UsageError, ValidationError
 from skillwire.protocols.skill_discovery.configuration import LanSettings
@@ -33,6 +34,11 @@ def test_without_lan_there_is_none():
 def test_its_options_mean_nothing_without_it(options):
     with pytest.raises(UsageError, match="means nothing without --lan"):
         read(lan=False, **options)
+
+
+def test_a_scene_that_no_datagram_can_name_is_refused_before_anything_is_served(tmp_path, capsys):
+    assert run(["serve", str(tmp_path), "--lan", "--scene", "auth", "--scene", "b ad"]) == 2
+    assert "error[USAGE]: SCENE 'b ad' is no name" in capsys.readouterr().err
 
 
 def test_the_usual_unless_something_is_said():

@@ -3,7 +3,8 @@
 Anybody may answer a discovery with a thousand records, and a connection to each endpoint would send us wherever a
 stranger likes. So the endpoint is probed where the answer came from that very host, a few of one host, and where
 somebody has proven that it is theirs or is certified to tell of it; a name is never looked up; and all of it together
-takes a bounded time. What is not probed is UNKNOWN, as what nobody knows anything of. Spec: SDP §3.3; specs §3.
+takes a bounded time. What is not probed is UNKNOWN, as what nobody knows anything of. An answer names no agent, so a
+skill that is told at an IPv4 and at an IPv6 address of one network is taken for one. Spec: SDP §3.3; specs §3.
 """
 
 from __future__ import annotations
@@ -36,10 +37,22 @@ async def told_skills(told: Collection[tuple[Link, Found]], prober: Prober) -> l
     async def probe(place: Place) -> None:
         answers[place] = await prober.answers(*place)
 
+    told = _once_each(told)
     with suppress(TimeoutError):
         async with asyncio.timeout(_SECONDS):
             await asyncio.gather(*(probe(place) for place in _places(told)))
     return [_skill(link, found, is_there=answers.get(_place(link, found), True)) for link, found in told]
+
+
+def _once_each(told: Collection[tuple[Link, Found]]) -> list[tuple[Link, Found]]:
+    """Leave out what is told at an IPv6 address where it is told at an IPv4 one, too."""
+    at_ipv4 = {_what(*one) for one in told if ":" not in one[1].record.endpoint.host}
+    return [one for one in told if ":" not in one[1].record.endpoint.host or _what(*one) not in at_ipv4]
+
+
+def _what(link: Link, found: Found) -> tuple[str, str, str, int]:
+    record = found.record
+    return link.name.rpartition("/")[0], record.skill_id, record.version, record.endpoint.port
 
 
 def _places(told: Collection[tuple[Link, Found]]) -> Sequence[Place]:

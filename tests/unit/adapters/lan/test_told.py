@@ -19,6 +19,9 @@ HERE = "192.168.1.10"
 class Link:
     """Reaches an address as it is, but for one that is of an interface."""
 
+    def __init__(self, name="eth0/4"):
+        self.name = name
+
     def reached(self, host):
         return f"{host}%eth0" if host.startswith("fe80:") else host
 
@@ -80,3 +83,15 @@ async def test_all_probes_together_take_a_bounded_time(monkeypatch):
     skills = await told_skills(records, Never())  # type: ignore[arg-type]  # as far as it is used
     assert time.monotonic() - began < 10
     assert [skill.status for skill in skills] == ["UNHEALTHY"] + ["UNKNOWN"] * 498
+
+
+async def test_what_is_told_at_two_addresses_of_one_network_is_one():
+    at4, at6, of6 = found("10.99.0.2"), found("fd99::2"), found("fd99::2", skill="skill-b")
+    elsewhere = Link("wlan0/6"), at6[1]
+    here = [at4, (Link("eth0/6"), at6[1]), of6, elsewhere]
+    told = await told_skills(here, Prober())  # type: ignore[arg-type]  # as far as it is used
+    assert [(one.skill_id, one.host) for one in told] == [
+        ("skill-a", "10.99.0.2"),
+        ("skill-b", "fd99::2"),
+        ("skill-a", "fd99::2"),
+    ]

@@ -1,8 +1,8 @@
 """What was found on the local network before: the cache of SDP 11, as a value without a file and without a clock.
 
 An entry is good for its lifetime, and is forgotten earlier when its skill says goodbye, changes its health or is
-refreshed by hand. When there are too many, those go that were updated longest ago. Before an entry ends it wants to be
-asked for again. Times are seconds since the epoch.
+refreshed by hand. When there are too many, those go that were updated longest ago, of these who would be called last.
+Before an entry ends it wants to be asked for again. Times are seconds since the epoch.
 
 A file that is no cache is an empty one, which :attr:`LanCache.fault` says. Spec: SDP §11.
 """
@@ -155,7 +155,8 @@ class LanCache:
     def _make_room(self) -> None:
         more = len(self._entries) - self._settings.max_size
         if more > 0:
-            by_age = sorted(self._entries, key=lambda key: self._entries[key].updated)
+            worst_first = sorted(self._entries, key=lambda key: self._entries[key].skill.call_order, reverse=True)
+            by_age = sorted(worst_first, key=lambda key: self._entries[key].updated)
             for key in by_age[:more]:
                 self._drop(key)
 

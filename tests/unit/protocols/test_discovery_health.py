@@ -131,3 +131,14 @@ def test_whatever_happens_time_goes_on(events):
             assert not health.is_suspect
             assert health.status is what or what is S.HEALTHY
         assert health.heard <= now
+
+
+@pytest.mark.spec("SDP-health-recovery")
+def test_good_beats_before_a_silence_are_none_in_a_row():
+    settings = DiscoverySettings()
+    fallen = Health(HealthStatus.UNHEALTHY, 0.0)
+    once = told(fallen, HealthStatus.HEALTHY, 1.0, settings)
+    assert once.status is HealthStatus.UNHEALTHY
+    missed, _ = silent(once, 12.0, settings)
+    assert told(missed, HealthStatus.HEALTHY, 13.0, settings).status is HealthStatus.UNHEALTHY
+    assert told(once, HealthStatus.HEALTHY, 6.0, settings).status is HealthStatus.HEALTHY

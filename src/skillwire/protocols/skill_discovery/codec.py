@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 _TYPE_LENGTH: Final = 64
 _SIGNATURE_LENGTH: Final = 96  # of the longest ECDSA P-256 signature: 72 bytes of DER in base64
+_LONGEST_FIELDS: Final = int(limits.LAN_IDENTIFIER_LENGTH) + 14 + _SIGNATURE_LENGTH  # a name, a time, and a signature
 
 
 class Shape(NamedTuple):
@@ -94,6 +95,10 @@ _WRITERS: Final = {
     )
     for name, shape in SHAPES.items()
 }
+
+
+#: Bytes for one record beside the longest requester, a timestamp, and a signature.
+_RECORD_ROOM: Final = limits.DATAGRAM_BYTES - len("SKILL_DISCOVER_RESPONSE:;;;") - _LONGEST_FIELDS
 
 
 def decode(data: bytes, profile: Profile = Profile.OPEN) -> Message:
@@ -175,6 +180,11 @@ def encode_signed(message: Message, sign: Callable[[bytes], str], profile: Profi
     return data
 
 
+def can_be_told(skill: SkillRecord) -> bool:
+    """Whether a skill fits into a response to whoever asks, signed or not."""
+    return len(kinds.write_record(skill)) < _RECORD_ROOM
+
+
 def signed_part(data: bytes) -> bytes:
     """Return what the signature of a datagram signs: the bytes before the last ``;``. Spec: specs §3."""
     return data.rpartition(b";")[0]
@@ -195,8 +205,10 @@ def encode_responses(
         timestamp: of the messages, in milliseconds since the epoch.
         sign: signs them; None in the profile *open*.
 
+    A skill that is too large to be told at all is passed over, so that it keeps no other from being told.
+
     Raises:
-        ValidationError: ``DATAGRAM_FIELD``; ``DATAGRAM_SIZE`` when one skill alone is too large.
+        ValidationError: ``DATAGRAM_FIELD``.
     """
     profile = Profile.OPEN if sign is None else Profile.SIGNED
     empty = DiscoverResponse(requester_id, (), timestamp, "A" * _SIGNATURE_LENGTH)
@@ -205,6 +217,8 @@ def encode_responses(
     left = room
     for skill in skills:
         size = len(kinds.write_record(skill)) + 1
+        if size > room:
+            continue
         if size > left and parts[-1]:
             parts.append([])
             left = room

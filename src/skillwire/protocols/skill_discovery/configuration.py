@@ -206,7 +206,7 @@ class _Reading:
 
     def _table(self, content: object, path: Path, prefix: str, found: dict[str, Any]) -> None:
         if not isinstance(content, Mapping):
-            if content in ("", None):  # a YAML key with nothing below it
+            if self._is_text and content in ("", None):  # a YAML key with nothing below it
                 return
             self._refuse(path, f"{path[-1]} must be a table", "Write its keys below it.")
         for key, value in content.items():

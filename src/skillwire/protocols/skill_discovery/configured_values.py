@@ -27,6 +27,7 @@ _WHOLE: Final = re.compile(r"0|[1-9][0-9]{0,11}", re.ASCII)
 _NUMBER: Final = re.compile(r"(?:0|[1-9][0-9]{0,11})(?:\.[0-9]{1,9})?", re.ASCII)
 _WORDS: Final = {"true": True, "false": False}
 _TEXT_LENGTH: Final = 2048
+_LONGEST_AGENT: Final = 118  # of 128: a question is named by it, a dot, and a number
 _MOST_TEXTS: Final = 64
 _IPV6: Final = 6
 _EXAMPLES: Final = {4: "224.0.0.1", _IPV6: "ff12::d431"}
@@ -111,11 +112,13 @@ def group(version: int) -> Read:
 
 
 def agent(value: object, is_text: bool) -> str:  # noqa: ARG001, FBT001 - the form of a reader
-    """Return an agent's identifier."""
+    """Return an agent's identifier, with room for what tells its questions from each other."""
     try:
-        return read_identifier(value if isinstance(value, str) else "")
+        if len(name := read_identifier(value if isinstance(value, str) else "")) <= _LONGEST_AGENT:
+            return name
     except DecodeError:
-        raise ValueError("must be letters, digits, dots, hyphens and underscores, at most 128") from None
+        pass
+    raise ValueError(f"must be letters, digits, dots, hyphens and underscores, at most {_LONGEST_AGENT}")
 
 
 def one_of(kind: type[E], *, without: Collection[E] = ()) -> Read:

@@ -135,6 +135,8 @@ def silent(health: Health, now: float, settings: DiscoverySettings) -> tuple[Hea
     beat = settings.heartbeat_interval
     if now >= health.heard + settings.eviction:
         return health, Silence.EXPIRED
+    if now >= health.heard + settings.suspect_missed * settings.heartbeat_interval and health.good:
+        health = health._replace(good=0)  # what comes next is the first in a row
     if now >= health.heard + settings.unhealthy_missed * beat and health.status not in FALLEN:
         fallen = health._replace(is_suspect=True, is_excused=False)
         return _step(fallen, Event.MISSED, now, settings), Silence.MISSED

@@ -94,8 +94,9 @@ class Heartbeats:
         self._outbox.send(data, now, after=_AGAIN)
 
     def _condition(self, skill_id: str) -> HealthStatus:
-        """Return how a skill of ours is."""
+        """Return how a skill of ours is, as a beat can say it."""
         try:
-            return self._health(skill_id)
+            status = HealthStatus(self._health(skill_id))
         except Exception:  # noqa: BLE001 - the callback is the application's; a skill that cannot say how it is, is not well
             return HealthStatus.UNHEALTHY
+        return HealthStatus.UNHEALTHY if status is HealthStatus.UNKNOWN else status

@@ -7,13 +7,14 @@ members take it once. Spec: SDP §2.2, §3.3, §4.2, §8.3, §9.2; specs §3.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from skillwire import limits
 from skillwire.errors import ValidationError
 from skillwire.protocols.skill_discovery import messages as m
 from skillwire.protocols.skill_discovery import scenes
-from skillwire.protocols.skill_discovery.codec import encode_responses
+from skillwire.protocols.skill_discovery.codec import can_be_told, encode_responses
 from skillwire.protocols.skill_discovery.doubts import Doubts
 from skillwire.protocols.skill_discovery.groups import Groups
 from skillwire.protocols.skill_discovery.identity import Standing
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from skillwire.model.ledger import Moment
     from skillwire.protocols.skill_discovery.agenda import Timer
     from skillwire.protocols.skill_discovery.gate import Admitted
-    from skillwire.protocols.skill_discovery.listing import Change, Key, Listed
+    from skillwire.protocols.skill_discovery.listing import Change, Key
     from skillwire.protocols.skill_discovery.outbox import Outbox
     from skillwire.protocols.skill_discovery.settings import DiscoverySettings
     from skillwire.wire.node import Peer
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 _TAKEN: Final = frozenset({Outcome.SUCCESS, Outcome.DUPLICATE})
 #: Bytes of the shortest record, ``a|1.0.0|b:1||``, with what separates it from the next.
 _LEAST_RECORD: Final = 14
+#: Bytes of a registration whose record is short enough to be told, whatever is in it.
+_SURELY_TOLD: Final = 900
 
 
 class McpAgent:
@@ -111,7 +114,7 @@ class McpAgent:
         """
         room = self._outbox.allowances.room(admitted.source, now.steady)
         most = min(int(limits.LAN_ANSWER_SKILLS), room // _LEAST_RECORD + 1)  # one more, to see that there are more
-        found = [_record(listed) for listed in self.registry.find(message, int(most))]
+        found = [_record(listed.registration) for listed in self.registry.find(message, int(most))]
         if found:
             sign = self._outbox.identity.sign if self._outbox.profile is Profile.SIGNED else None
             stamp = self._outbox.stamp(now)
@@ -134,12 +137,20 @@ class McpAgent:
             return
         found = scenes.answer(message.scene, able, self.registry.providers(message.scene, scenes.MEMBERS))
         kind = m.JoinSceneResponse if isinstance(message, m.JoinScene) else m.SceneJoinResponse
-        self._groups.let_in(message.scene, message.agent_id, admitted.source, now)
-        try:
-            data = self._outbox.write(kind(message.agent_id, found, stamp))
-        except ValidationError:  # with identifiers that long the members do not fit
-            data = self._outbox.write(kind(message.agent_id, m.SceneAnswer(*_without_members(found)), stamp))
-        self._answer(admitted, [data], now)
+        data = self._largest(partial(kind, message.agent_id), found, stamp)
+        if data:
+            self._groups.let_in(message.scene, message.agent_id, admitted.source, now)
+            self._answer(admitted, [data], now)
+
+    def _largest(self, message: Callable[[m.SceneAnswer, int], m.Message], found: m.SceneAnswer, stamp: int) -> bytes:
+        """Return the datagram of as much of an answer as fits into one; empty when not even the least of it does."""
+        rest: m.SceneAnswer | None = found
+        while rest is not None:
+            try:
+                return self._outbox.write(message(rest, stamp))
+            except ValidationError:
+                rest = scenes.shorter(rest)
+        return b""
 
     def evict(self, agents: Collection[str], now: Moment) -> None:
         """Forget what agents have registered, and tell the members of their groups."""
@@ -183,6 +194,8 @@ class McpAgent:
         host = message.endpoint.host
         if host != admitted.source.host.partition("%")[0] and host not in judgement.hosts:
             return Outcome.INVALID, "endpoint is not where it comes from"
+        if not _can_be_told(message, len(admitted.data)):
+            return Outcome.INVALID, "too long to be told to who asks"
         is_verified = admitted.standing is Standing.CERTIFIED
         return self.registry.register(message, now.steady, is_verified=is_verified, host=admitted.source.host)
 
@@ -203,10 +216,12 @@ class McpAgent:
             self._doubts.changed(change, now)
 
 
-def _record(listed: Listed) -> SkillRecord:
-    message = listed.registration
+def _can_be_told(message: m.Register, size: int) -> bool:
+    """Whether a skill fits into an answer, and the groups of its scenes have names; ``size`` is the datagram's."""
+    if any(len(scene) > scenes.LONGEST for scene in message.scenes):
+        return False
+    return size <= _SURELY_TOLD or can_be_told(_record(message))
+
+
+def _record(message: m.Register) -> SkillRecord:
     return SkillRecord(message.skill_id, message.version, message.endpoint, message.capabilities, message.scenes)
-
-
-def _without_members(found: m.SceneAnswer) -> tuple[str, str, m.ConnectionInfo, m.SkillInfo]:
-    return found.scene_id, found.group_id, found.connection_info, found.skill_info

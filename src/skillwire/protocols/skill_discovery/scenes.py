@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from skillwire import limits
 from skillwire.protocols.skill_discovery.messages import (
     ConnectionInfo,
     GroupMember,
@@ -25,16 +26,20 @@ if TYPE_CHECKING:
 
 #: Members that are told of; more would not fit into a datagram.
 MEMBERS: Final = 6
+_INSTANCE: Final = "-001"
+_GROUP: Final = "group-"
+#: Of a scene's name, whose group has a name, too.
+LONGEST: Final = int(limits.LAN_IDENTIFIER_LENGTH) - len(_GROUP + _INSTANCE)
 
 
 def scene_id(scene: str) -> str:
     """Return the identifier of a scene's one instance on this network."""
-    return f"{scene}-001"
+    return f"{scene}{_INSTANCE}"
 
 
 def group_id(scene: str) -> str:
     """Return the identifier of its group, the same for all agents."""
-    return f"group-{scene_id(scene)}"
+    return f"{_GROUP}{scene_id(scene)}"
 
 
 def answer(scene: str, able: Listed, providers: Sequence[Listed]) -> SceneAnswer:
@@ -51,3 +56,15 @@ def answer(scene: str, able: Listed, providers: Sequence[Listed]) -> SceneAnswer
     skill = SkillInfo(message.skill_id, message.version, message.capabilities)
     members = tuple(GroupMember(*one.key, "BACKUP" if rank else "PRIMARY") for rank, one in enumerate(providers))
     return SceneAnswer(scene_id(scene), group_id(scene), info, skill, members)
+
+
+def shorter(found: SceneAnswer) -> SceneAnswer | None:
+    """Return an answer that tells less: fewer members, then fewer capabilities; None when it tells the least."""
+    facts = found.scene_id, found.group_id, found.connection_info
+    if found.members:
+        return SceneAnswer(*facts, found.skill_info, found.members[:-1])
+    skill = found.skill_info
+    if not skill.capabilities:
+        return None
+    half = skill.capabilities[: len(skill.capabilities) // 2]
+    return SceneAnswer(*facts, SkillInfo(skill.skill_id, skill.version, half))

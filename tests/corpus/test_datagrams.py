@@ -94,7 +94,9 @@ def test_register():
 def test_timestamp_stale():
     registry, data, _ = registered()
     registry.lan.clock.move_to(31)
-    assert registry.stopped(data) == {"outside the window"}
+    (ack,) = registry.give(data)
+    assert ack.status == "INVALID"
+    assert registry.node.gate.stopped["outside the window"] == 1
 
 
 def test_signature_wrong_key():
@@ -123,8 +125,8 @@ def test_certificate_that_is_refused(name):
     issuer = Issuer("Root CA") if name == "certificate-other-root" else center()
     identity = issuer.issue(agents=["agent-001"], start=-8 if name == "certificate-expired" else -1)
     revoked = [serial(identity)] if name == "certificate-revoked" else []
-    registry, _, answers = registered(identity, revoked=revoked)
-    assert answers == []
+    registry, _, (ack,) = registered(identity, revoked=revoked)
+    assert ack.status == "UNAUTHORIZED"
     assert registry.node.gate.stopped == {"held": 1, "certificate": 1}
     assert len(registry.node.registry) == 0
 

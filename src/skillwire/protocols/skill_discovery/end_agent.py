@@ -14,7 +14,7 @@ from skillwire.protocols.skill_discovery import messages as m
 from skillwire.protocols.skill_discovery import scenes
 from skillwire.protocols.skill_discovery.agenda import Agenda, Timer
 from skillwire.protocols.skill_discovery.events import GroupChanged, SceneJoined, SceneMissing
-from skillwire.protocols.skill_discovery.messages import GroupEvent
+from skillwire.protocols.skill_discovery.notices import Notices
 from skillwire.protocols.skill_discovery.searches import Searches
 from skillwire.protocols.skill_discovery.witnesses import Author
 
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from skillwire.protocols.skill_discovery.settings import DiscoverySettings
     from skillwire.wire.node import Peer
 
-_REMEMBERED: Final = 512
 #: How often it is said at least that we are in a scene, whoever has let us in: there may be more who tell its group.
 _LEAST_JOINS: Final = 2
 #: Answers about one scene among which the best is chosen, in all and of one host: who is quick is not who is honest.
@@ -97,8 +96,7 @@ class EndAgent:
         self._wishes: dict[str, _Wish] = {}
         self._heard: dict[str, _Heard] = {}
         self._groups: dict[str, str] = {}  # of the scenes that we are in, as they are told
-        self._states: dict[tuple[str, ...], object] = {}
-        self._notices: dict[bytes, None] = {}
+        self._notices = Notices()
         self._agenda: Agenda[tuple[str, str]] = Agenda()
         self.timers: tuple[Timer, ...] = (self._searches.timer, self._agenda.timer)
 
@@ -138,7 +136,7 @@ class EndAgent:
         """Join no more; who tells the group forgets us by and by."""
         self._forget_answers(scene)
         self._wishes.pop(scene, None)
-        self._groups.pop(scene, None)
+        self._notices.forget(self._groups.pop(scene, scenes.group_id(scene)))
         self._agenda.cancel(("scene", scene))
 
     def found(self, admitted: Admitted, message: m.DiscoverResponse, now: Moment) -> bool:
@@ -193,27 +191,11 @@ class EndAgent:
             self._wishes[message.scene] = wish._replace(is_missing=True, ends=ends)
         return True
 
-    def group_changed(self, message: m.SceneEvent, data: bytes) -> bool:
+    def group_changed(self, message: m.SceneEvent, source: Peer, now: Moment) -> bool:
         """Take what has changed in a group; False when we are not in it, or it was told before."""
         is_ours = any(message.group_id in (scenes.group_id(scene), self._groups.get(scene)) for scene in self._wishes)
-        digest = hashlib.sha256(data).digest()
-        if not is_ours or digest in self._notices:
+        if not is_ours or not self._notices.take(message, source, now):
             return False
-        self._notices[digest] = None
-        if len(self._notices) > _REMEMBERED:
-            del self._notices[next(iter(self._notices))]
-        state: tuple[str, ...] = (message.group_id, message.event, message.agent_id, message.skill_id)
-        said: object = message.status
-        if message.event is GroupEvent.PRIMARY_CHANGED:
-            state, said = (message.group_id, message.event), (message.agent_id, message.skill_id)
-        elif message.event is not GroupEvent.STATUS_CHANGED:
-            state, said = (message.group_id, "member", message.agent_id, message.skill_id), message.event
-        if self._states.get(state) == said:
-            return False
-        self._states.pop(state, None)
-        self._states[state] = said
-        if len(self._states) > _REMEMBERED:
-            del self._states[next(iter(self._states))]
         self._on_event(
             GroupChanged(message.group_id, message.event, message.agent_id, message.skill_id, message.status)
         )
@@ -261,7 +243,7 @@ class EndAgent:
         self._groups[scene] = answer.group_id
         primary = next((one for one in answer.members if one.role == "PRIMARY"), None)
         if primary is not None:
-            self._states[answer.group_id, GroupEvent.PRIMARY_CHANGED] = primary.agent_id, primary.skill_id
+            self._notices.begin(answer.group_id, (primary.agent_id, primary.skill_id))
         self._on_event(joined)
 
     def _stay(self, scene: str, now: Moment) -> None:

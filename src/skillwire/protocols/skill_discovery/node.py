@@ -232,7 +232,7 @@ class DiscoveryNode:
             case m.SceneNotFound() as message:
                 return self.end_agent.missing(message, now)
             case m.SceneEvent() as message:
-                return self.end_agent.group_changed(message, admitted.data)
+                return self.end_agent.group_changed(message, admitted.source, now)
             case _:
                 return False
 

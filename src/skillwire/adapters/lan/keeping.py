@@ -81,14 +81,16 @@ class Keeping:
                 node.registry.restore([heard.message], now, host=heard.host)
 
     def start(self, links: Callable[[], Iterable[Link]]) -> None:
-        """Begin to write."""
+        """Begin to write; also after :meth:`stop`."""
         self._links = links
+        self._ends.clear()
         self._running = asyncio.get_running_loop().create_task(self._run())
 
     def changed(self, link: str, change: Change) -> None:
-        """Take note of a change of a registry."""
-        if change.listed.registration.agent_id != self._agent_id and not change.listed.is_hint:
-            self._changed[link, change.listed.key] = change
+        """Take note of a change of a registry; that only the health is otherwise is kept by nobody."""
+        if change.listed.registration.agent_id == self._agent_id or change.listed.is_hint or not _is_to_keep(change):
+            return
+        self._changed[link, change.listed.key] = change
 
     async def stop(self) -> None:
         """Write what is not written yet, and end."""
@@ -134,6 +136,15 @@ class Keeping:
         newest = self._timestamps = {stream: at for stream, at in newest.items() if at >= edge}
         here = tuple(link.name for link in links if link.is_open)
         return Changes(tuple(heard), tuple(gone), tuple(newest.items()), edge, here)
+
+
+def _is_to_keep(change: Change) -> bool:
+    """Whether a change is of what is kept: the registration, where it came from, or whether its key is certified."""
+    before, after = change.before, change.after
+    if before is None or after is None:
+        return True
+    kept = (before.registration, before.host, before.is_verified, before.is_hint)
+    return kept != (after.registration, after.host, after.is_verified, after.is_hint)
 
 
 def _key(rings: Mapping[str, KeyRing], link: str, key: Key) -> tuple[bytes, bytes]:

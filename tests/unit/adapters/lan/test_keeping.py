@@ -17,7 +17,7 @@ from skillwire.adapters.clock import moment
 from skillwire.adapters.lan.keeping import Keeping
 from skillwire.adapters.lan.state import LanState
 from skillwire.protocols.skill_discovery.listing import Change
-from skillwire.protocols.skill_discovery.messages import Profile, Reason
+from skillwire.protocols.skill_discovery.messages import HealthStatus, Profile, Reason
 from skillwire.protocols.skill_discovery.replay import ReplayGuard
 from skillwire.testing.virtual_clock import EPOCH
 from skillwire.trust.authority import CertificateAuthority
@@ -64,6 +64,24 @@ async def test_timestamps_that_could_not_be_written_are_written_the_next_time():
     async with asyncio.timeout(20):
         await keeping.stop()
     assert disk.tries == 2  # and it is not written again
+
+
+async def test_who_begins_again_keeps_again():
+    disk = Disk()
+    disk.tries = 1
+    keeping = Keeping(disk, "agent-self", Profile.OPEN, 60.0, Counter())  # type: ignore[arg-type]  # as far as it is used
+    guard = ReplayGuard(60.0)
+    link: Any = SimpleNamespace(
+        name="eth0/4", is_open=True, node=SimpleNamespace(gate=SimpleNamespace(replay=guard), ring=None)
+    )
+    for life in range(2):
+        keeping.start(lambda: [link])
+        now = moment().wall
+        guard.keep(STREAM, int(now * 1000) + life, f"beat {life}".encode(), now)
+        await asyncio.sleep(0)
+        async with asyncio.timeout(20):
+            await keeping.stop()
+        assert len(disk.written) == life + 1
 
 
 class Place(NamedTuple):
@@ -140,6 +158,21 @@ async def test_who_has_lost_its_key_comes_back_when_nothing_of_it_is_there_any_m
     await kept(second)
     third = await begin(world)
     assert third.lan.nodes[R].ring.digest_of("agent-001") == second.lan.nodes[R].ring.digest_of("agent-001")
+
+
+async def test_that_only_the_health_is_otherwise_is_not_written(begin):
+    place = await begin(World(EPOCH))
+    join(place.lan, World(EPOCH), A, own(new_key()))
+    await kept(place)
+    place.lan.told.clear()
+    place.lan.crash(A)
+    place.lan.run(20)
+
+    written = []
+    place.keeping._state.write = lambda changes: written.extend(changes.heard)
+    await kept(place)
+    assert [one.health.status for one in place.lan.nodes[R].registry] == [HealthStatus.UNHEALTHY]
+    assert written == []
 
 
 async def test_a_certified_one_takes_the_place_of_a_key_that_was_kept(begin):

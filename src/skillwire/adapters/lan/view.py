@@ -51,10 +51,11 @@ class View:
         self._registries = dict(sorted(self._registries.items(), key=lambda item: item[0].rpartition("/")[::-1]))
 
     def remove(self, link: str) -> None:
-        """See a registry no more; what it alone listed is gone."""
+        """See a registry no more: what it alone listed is gone, and what others list too is reached there."""
         registry, _ = self._registries.pop(link)
         for listed in tuple(registry):
             self.changed(Change(What.EVICTED, listed, None))
+        self.tell_rest()  # all has gone at once: there is nothing to wait for
 
     def skill(self, key: Key) -> LanSkill | None:
         """Return a skill as it is best reached; None when it is not listed."""

@@ -177,4 +177,20 @@ def test_a_link_that_is_forgotten_takes_along_what_it_alone_listed(seen):
     seen.view.remove("eth0/6")
 
     assert [skill.skill_id for skill in seen.view.skills()] == ["skill-a"]
-    assert [(change.kind, change.skill.skill_id) for change in seen.told] == [("evicted", "skill-b")]
+    assert [(change.kind, change.skill.skill_id) for change in seen.told if change.skill] == [("evicted", "skill-b")]
+
+
+def test_a_link_that_is_forgotten_tells_of_scenes_and_moves_without_waiting_for_another_change(seen):
+    seen.register(SIX, skill="skill-b")
+    seen.view.tell_rest()
+    seen.told.clear()
+
+    seen.view.remove("eth0/4")
+
+    assert [(change.kind, change.skill.host) for change in seen.told if change.skill] == [("updated", SIX)]
+    assert not seen.view.has_more
+    seen.told.clear()
+    seen.view.remove("eth0/6")
+    [scene] = [change.scene for change in seen.told if change.scene]
+    assert scene.members == ()
+    assert not seen.view.has_more

@@ -1,7 +1,8 @@
 """What an agent is told of a publication: which skills it offers, and how each of them is.
 
 It is looked first and told then, so that what has to be there before something is announced can be put between. What
-could not be told is told with the next look. Spec: SDP §2, §8.1.
+could not be announced is announced with the next look. A report that fails keeps no other back and is not made again:
+heartbeats say how the skill is. Spec: SDP §2, §8.1.
 """
 
 from __future__ import annotations
@@ -90,15 +91,27 @@ class Announcer:
         return True
 
     def tell(self, agent: Agent) -> None:
-        """Have ``agent`` announce what was found, and report which skills are otherwise than it was told."""
+        """Have ``agent`` announce what was found, and report which skills are otherwise than it was told.
+
+        Raises:
+            Exception: whatever the agent raised, of several reports the first; all others were made.
+        """
         if self._announced is not self._seen:
             agent.announce(self._offers.values())
             self._announced = self._seen
         before, self._told = self._told, self._found
+        failures = []
         for name, condition in self._found.items():
-            if condition != before.get(name, GOOD):
+            if condition == before.get(name, GOOD):
+                continue
+            try:
                 agent.report(self._offers[name].skill_id, condition.status, condition.detail)
+            except Exception as error:  # noqa: BLE001  # raised below, when the others are told
+                failures.append(error)
+            else:
                 self._tell_operator(name, condition, before.get(name, GOOD))
+        if failures:
+            raise failures[0]
 
     def _prepare(self, revision: Revision, agent_id: str, endpoint: Endpoint, scenes: tuple[str, ...]) -> None:
         """Make the offers of a revision; in a thread."""

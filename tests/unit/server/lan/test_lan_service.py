@@ -285,3 +285,27 @@ async def test_it_goes_on_after_a_defect(serve, monkeypatch):
     announced = site.agent.announced
     site.lan._announcer._announced = None  # as a new one would have it
     await site.until(lambda agent: agent.announced > announced)
+
+
+async def test_a_report_that_fails_keeps_no_other_back_and_is_not_made_for_ever(serve, skills, monkeypatch, capsys):
+    tried: list[str] = []
+    real = FakeLanAgent.report
+
+    def report(self, skill_id, status, detail=""):
+        tried.append(skill_id)
+        if skill_id == "adder":
+            raise RuntimeError("a defect")
+        real(self, skill_id, status, detail)
+
+    monkeypatch.setattr(FakeLanAgent, "report", report)
+    action = 'kind = "action"\n[runtime]\nlanguage = "python"\nentrypoint = "main.py"\n'
+    for name in ("adder", "divider"):
+        write_skill(skills, name, {"skill.toml": action, "main.py": "def main(args): ...\n"})
+    site = await serve(heartbeat=0.05)
+    await site.until(lambda agent: agent.reports)
+    assert site.agent.reports == [("divider", "DEGRADED", "nobody granted it here")]
+    told, tell = [], site.lan._announcer.tell
+    monkeypatch.setattr(site.lan._announcer, "tell", lambda agent: (tell(agent), told.append(agent)))
+    await site.until(lambda _: told)
+    assert tried == ["adder", "divider"]
+    assert capsys.readouterr().out.count("] the LAN could not be told") == 1

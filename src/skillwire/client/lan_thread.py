@@ -10,7 +10,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+
+from skillwire.errors import FetchError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
@@ -21,10 +23,11 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _PATIENCE: Final = 10.0  # seconds for the goodbyes of an agent that is stopped
+_SLACK: Final = 2.0  # seconds more for what was begun meanwhile to be given up
 
 
-class LanThread:
-    """Runs coroutines beside an agent that is started with the first of them.
+class _Life:
+    """One agent from its start to its end, on a thread and a loop of its own, which never begin again.
 
     Args:
         make: makes the agent; called in a thread.
@@ -32,59 +35,112 @@ class LanThread:
     """
 
     def __init__(self, make: Callable[[], LanAgent], live: Callable[[LanAgent], Coroutine[Any, Any, None]]) -> None:
-        self._make = make
-        self._live = live
-        self._living: asyncio.Task[None] | None = None
-        self._lock = threading.Lock()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
+        self._make, self._live = make, live
         self._starting: asyncio.Task[LanAgent] | None = None
+        self._living: asyncio.Task[None] | None = None
+        self._ending = asyncio.Event()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name="skillwire-lan", daemon=True)
+        self._thread.start()
 
     def submit(self, use: Callable[[LanAgent], Coroutine[Any, Any, T]]) -> Future[T]:
-        """Begin what ``use`` does with the agent; the future has its result, or why the agent cannot be started."""
-        with self._lock:
-            if self._loop is None:
-                self._loop = asyncio.new_event_loop()
-                self._thread = threading.Thread(target=self._loop.run_forever, name="skillwire-lan", daemon=True)
-                self._thread.start()
-            return asyncio.run_coroutine_threadsafe(self._use(use), self._loop)
+        """Begin what ``use`` does with the agent. Not after :meth:`end`: nothing would ever run it."""
+        return asyncio.run_coroutine_threadsafe(self._use(use), self._loop)
 
     def end(self) -> None:
-        """Stop the agent, which says goodbye, and end the thread. What is asked afterwards starts new ones."""
-        with self._lock:
-            loop, thread = self._loop, self._thread
-            self._loop = self._thread = None
-        if loop is None or thread is None:
-            return
+        """Stop the agent, give up what is under way, and end the thread; once only."""
+        self._loop.call_soon_threadsafe(self._ending.set)
+        self._thread.join(_PATIENCE + _SLACK)
+
+    def _run(self) -> None:
+        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:  # its end cancels what is left
+            runner.run(self._last())
+
+    async def _last(self) -> None:
+        """Wait for the end, and say goodbye."""
+        await self._ending.wait()
         with contextlib.suppress(Exception):  # it ends either way, and nobody asked for what it says now
-            asyncio.run_coroutine_threadsafe(self._stop(), loop).result(_PATIENCE)
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join(_PATIENCE)
-        if not loop.is_running():
-            loop.close()
+            async with asyncio.timeout(_PATIENCE):
+                if self._starting is not None:
+                    await (await self._starting).stop()
+        await asyncio.sleep(0)  # who listens is told that nothing more comes, rather than given up
 
     async def _use(self, use: Callable[[LanAgent], Coroutine[Any, Any, T]]) -> T:
         if self._starting is None or (self._starting.done() and self._starting.exception() is not None):
             self._starting = asyncio.ensure_future(self._start())
-        return await use(await asyncio.shield(self._starting))
+        try:
+            return await use(await asyncio.shield(self._starting))
+        except asyncio.CancelledError:
+            if not self._ending.is_set():
+                raise
+            message = "the client was closed before the local network had answered"
+            raise FetchError("DISC_005", message, fix="Close the client when nothing asks it any more.") from None
 
     async def _start(self) -> LanAgent:
         agent = await asyncio.to_thread(self._make)  # keys are read from files, or made
         await agent.start()
+        # Kept, since a loop holds its tasks weakly: one that nobody holds may be collected while it waits.
         self._living = asyncio.create_task(self._live(agent))
         return agent
 
-    async def _stop(self) -> None:
-        starting, self._starting = self._starting, None
+
+class _Iteration(Generic[T]):
+    """What of an iterator is known between two of its values; it belongs to the life in which it began."""
+
+    def __init__(self, iterate: Callable[[LanAgent], AsyncIterator[T]]) -> None:
+        self._iterate = iterate
+        self._iterator: AsyncIterator[T] | None = None
+        self.life: _Life | None = None
+
+    async def next(self, agent: LanAgent) -> tuple[T, ...]:
+        """Return the next value; none when it has ended."""
+        if self._iterator is None:
+            self._iterator = aiter(self._iterate(agent))
         try:
-            if starting is not None:
-                agent = await starting
-                await agent.stop()
-        finally:
-            others = asyncio.all_tasks() - {asyncio.current_task()}
-            for task in others:
-                task.cancel()
-            await asyncio.gather(*others, return_exceptions=True)
+            return (await anext(self._iterator),)
+        except StopAsyncIteration:
+            return ()
+
+
+class LanThread:
+    """Runs coroutines beside an agent that is started with the first of them.
+
+    A life is begun, used and let go of under one lock, as a whole: whatever comes after the end of one belongs to the
+    next, and nothing is given to a loop that is about to close.
+
+    Args:
+        make: makes the agent; called in a thread.
+        live: goes on beside the agent, from its start to its end.
+    """
+
+    def __init__(self, make: Callable[[], LanAgent], live: Callable[[LanAgent], Coroutine[Any, Any, None]]) -> None:
+        self._make, self._live = make, live
+        self._lock = threading.Lock()
+        self._life: _Life | None = None
+
+    def submit(self, use: Callable[[LanAgent], Coroutine[Any, Any, T]]) -> Future[T]:
+        """Begin what ``use`` does with the agent; the future has its result, or why the agent cannot be started."""
+        with self._lock:
+            return self._begun().submit(use)
+
+    def submit_next(self, iteration: _Iteration[T]) -> Future[tuple[T, ...]] | None:
+        """Begin to wait for the next value; None when the life in which the iteration began has ended."""
+        with self._lock:
+            if iteration.life is None:
+                iteration.life = self._begun()
+            return iteration.life.submit(iteration.next) if iteration.life is self._life else None
+
+    def end(self) -> None:
+        """Stop the agent, which says goodbye, and end the thread. What is asked afterwards starts new ones."""
+        with self._lock:
+            life, self._life = self._life, None
+        if life is not None:
+            life.end()
+
+    def _begun(self) -> _Life:
+        if self._life is None:
+            self._life = _Life(self._make, self._live)
+        return self._life
 
 
 class BlockingLanThread(LanThread):
@@ -92,21 +148,13 @@ class BlockingLanThread(LanThread):
 
     def run(self, use: Callable[[LanAgent], Coroutine[Any, Any, T]]) -> T:
         """Return what ``use`` does with the agent."""
-        future = self.submit(use)
-        try:
-            return future.result()
-        except BaseException:
-            future.cancel()  # an interruption, too, ends what nobody waits for any more
-            raise
+        return _result(self.submit(use))
 
     def each(self, iterate: Callable[[LanAgent], AsyncIterator[T]]) -> Iterator[T]:
-        """Yield what ``iterate`` gives, as it comes."""
-        held: list[AsyncIterator[T]] = []
-        while True:
-            found, value = self.run(lambda agent: _next(agent, iterate, held))
-            if not found:
-                return
-            yield value
+        """Yield what ``iterate`` gives, as it comes, until the agent ends."""
+        iteration = _Iteration(iterate)
+        while (future := self.submit_next(iteration)) is not None and (values := _result(future)):
+            yield from values
 
     def close(self) -> None:
         """Stop the agent, and end the thread."""
@@ -121,26 +169,19 @@ class AwaitedLanThread(LanThread):
         return await asyncio.wrap_future(self.submit(use))
 
     async def each(self, iterate: Callable[[LanAgent], AsyncIterator[T]]) -> AsyncIterator[T]:
-        """Yield what ``iterate`` gives, as it comes."""
-        held: list[AsyncIterator[T]] = []
-        while True:
-            found, value = await self.run(lambda agent: _next(agent, iterate, held))
-            if not found:
-                return
-            yield value
+        """Yield what ``iterate`` gives, as it comes, until the agent ends."""
+        iteration = _Iteration(iterate)
+        while (future := self.submit_next(iteration)) is not None and (values := await asyncio.wrap_future(future)):
+            yield values[0]
 
     async def close(self) -> None:
         """Stop the agent, and end the thread."""
         await asyncio.to_thread(self.end)
 
 
-async def _next(
-    agent: LanAgent, iterate: Callable[[LanAgent], AsyncIterator[T]], held: list[AsyncIterator[T]]
-) -> tuple[bool, Any]:
-    """Return the next value of an iterator that ``held`` keeps; whether there was one, too."""
-    if not held:
-        held.append(aiter(iterate(agent)))
+def _result(future: Future[T]) -> T:
     try:
-        return True, await anext(held[0])
-    except StopAsyncIteration:
-        return False, None
+        return future.result()
+    except BaseException:
+        future.cancel()  # an interruption, too, ends what nobody waits for any more
+        raise

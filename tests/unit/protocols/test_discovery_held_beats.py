@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import base64
+from collections import Counter
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from tests.support.lan import GROUP_KEY, OFFERS, REGISTRY, Lan
 
+from skillwire import limits
+from skillwire.model.ledger import Moment
 from skillwire.protocols.skill_discovery import messages as m
 from skillwire.protocols.skill_discovery.codec import encode, encode_signed
+from skillwire.protocols.skill_discovery.held_beats import HeldBeats
 from skillwire.protocols.skill_discovery.identity import Judgement
 from skillwire.protocols.skill_discovery.listing import Change, What
+from skillwire.protocols.skill_discovery.replay import ReplayGuard
 from skillwire.wire.node import Peer
 
 HERE, THERE = "192.168.1.10", "192.168.1.20"
@@ -150,6 +157,37 @@ def test_what_is_too_large_for_a_datagram_is_never_held(lan):
     assert lan.nodes[THERE].gate.stopped["malformed"] == 1
     held = lan.nodes[THERE].gate.held_beats._skills.values()
     assert all(len(one.data) < 1200 for skill in held for one in skill.beats)
+
+
+@pytest.mark.spec("SDP-heartbeat-held")
+@pytest.mark.spec("SDP-hostile")
+def test_what_is_longer_than_a_beat_can_be_is_not_held(lan):
+    lan.crash(HERE)
+    lan.run(1)
+    lan.nodes[THERE].gate.held_beats.settle(KEY)
+    data = beat(lan, 1, signature="QUJD")
+    assert len(data + b"A" * 600) < limits.DATAGRAM_BYTES
+    inject(lan, data + b"A" * 600)
+    assert held(lan) == 0
+    inject(lan, data)
+    assert held(lan) == 1
+
+
+@pytest.mark.spec("SDP-heartbeat-held")
+def test_the_longest_beat_is_held():
+    agent_id, skill_id = "a" * limits.LAN_IDENTIFIER_LENGTH, "s" * limits.LAN_IDENTIFIER_LENGTH
+    signature = base64.b64encode(bytes(72)).decode()  # of P-256, as DER
+    data = encode(m.Heartbeat(agent_id, skill_id, m.HealthStatus.HEALTHY, 10**13, signature))
+    judgement: Any = SimpleNamespace(standing_of=lambda *_: "unverified")
+    beats = HeldBeats(
+        lambda _: True,
+        lambda *_: None,
+        ring=SimpleNamespace(judgement_of=lambda *_: judgement),  # type: ignore[arg-type]  # as far as it is used
+        replay=ReplayGuard(60.0),
+        window=60.0,
+        stopped=Counter(),
+    )
+    assert beats.takes(data, Peer(HERE, 40_000), Moment(10.0**10, 0.0))
 
 
 def held(lan):

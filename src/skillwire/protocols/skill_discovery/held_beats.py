@@ -15,16 +15,15 @@ UNHEALTHY at once. So only two wait then, and are verified before the skill woul
 wait, though most of them say what is listed: each is acknowledged, and may be the first by another key.
 
 What a skill beats is the same each time but for its timestamp and signature. So a beat is known by the bytes before
-those two, and is not read any further until it counts. Spec: SDP §8; specs §3.
+those two, and is not read any further until it counts. What is longer than a beat can be is none, and is not held.
+Spec: SDP §8; specs §3.
 
-Trust: what is held is a stranger's.
+Trust: what is held is a stranger's; of a skill it is at most 1.3 KB.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
-
-from skillwire import limits
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -40,6 +39,8 @@ if TYPE_CHECKING:
 _TYPE: Final = b"SKILL_HEARTBEAT:"
 #: Between the skill and the timestamp.
 _STATUS: Final = b";HEALTHY;"
+#: Bytes of the longest: two identifiers of 128 characters, a timestamp of 14, and a signature, which has at most 122.
+_LONGEST: Final = 420
 _PLACES: Final = 3
 #: The same for so many seconds after a beat was forged.
 _FEW_PLACES: Final = 2
@@ -175,7 +176,7 @@ class HeldBeats:
 
     def _read(self, data: bytes) -> tuple[_Skill, int] | None:
         """Return the skill and the timestamp of a beat that says HEALTHY; None for what is no such beat."""
-        if not data.startswith(_TYPE) or len(data) > limits.DATAGRAM_BYTES:
+        if not data.startswith(_TYPE) or len(data) > _LONGEST:
             return None
         head, _, rest = data.partition(_STATUS)
         digits = rest.partition(b";")[0]

@@ -20,14 +20,19 @@ def check_names(_: click.Context, parameter: click.Parameter, value: Any) -> Any
     """Refuse what can be no name on the network."""
     from skillwire.errors import DecodeError, UsageError  # noqa: PLC0415  # --help does without
     from skillwire.protocols.skill_discovery.fields import read_identifier  # noqa: PLC0415  # same
+    from skillwire.protocols.skill_discovery.scenes import LONGEST  # noqa: PLC0415  # same
 
+    is_scene = parameter.name != "capabilities"
     for name in (value,) if isinstance(value, str) else value:
         try:
             read_identifier(name)
         except DecodeError:
-            what = "CAPABILITY" if parameter.name == "capabilities" else "SCENE"
+            what = "SCENE" if is_scene else "CAPABILITY"
             fix = "A name has letters, digits, hyphens, underscores and dots; skillwire scene list lists scenes."
             raise UsageError("USAGE", f"{what} {ascii(name)[:60]} is no name", fix=fix) from None
+        if is_scene and len(name) > LONGEST:
+            message = f"SCENE {name[:20]}... has a name of {len(name)} letters"
+            raise UsageError("USAGE", message, fix=f"Shorten it to {LONGEST}: the group of a scene has a longer name.")
     return value
 
 

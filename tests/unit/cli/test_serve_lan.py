@@ -39,6 +39,10 @@ def test_its_options_mean_nothing_without_it(options):
 def test_a_scene_that_no_datagram_can_name_is_refused_before_anything_is_served(tmp_path, capsys):
     assert run(["serve", str(tmp_path), "--lan", "--scene", "auth", "--scene", "b ad"]) == 2
     assert "error[USAGE]: SCENE 'b ad' is no name" in capsys.readouterr().err
+    assert run(["serve", str(tmp_path), "--lan", "--scene", "s" * 119]) == 2
+    told = capsys.readouterr().err
+    assert f"SCENE {'s' * 20}... has a name of 119 letters" in told
+    assert "Shorten it to 118" in told
 
 
 def test_the_usual_unless_something_is_said():

@@ -6,10 +6,12 @@ from hypothesis import strategies as st
 from tests.support.lan import ASKS, GROUP_KEY, OFFERS, REGISTRY, Lan
 
 from skillwire import limits
-from skillwire.errors import ValidationError
+from skillwire.errors import Place, ValidationError
 from skillwire.protocols.skill_discovery import messages as m
+from skillwire.protocols.skill_discovery import scenes
 from skillwire.protocols.skill_discovery.configuration import read_discovery
-from skillwire.protocols.skill_discovery.events import Acknowledged, Discovered, SceneJoined
+from skillwire.protocols.skill_discovery.events import Acknowledged, Discovered, SceneJoined, SceneMissing
+from skillwire.protocols.skill_discovery.identity import GroupKey
 from skillwire.protocols.skill_discovery.messages import Profile
 
 R, A, B, C = "192.168.1.1", "192.168.1.10", "192.168.1.11", "192.168.1.20"
@@ -37,17 +39,65 @@ def joined(lan, scene="auth"):
     return [one.answer for one in lan.events(SceneJoined, C)]
 
 
+LONG = {"capabilities": tuple(f"capability-{number:02}-{'x' * 40}" for number in range(17)), "scenes": ("auth",)}
+UNTELLABLE = pytest.mark.parametrize(
+    ("facts", "why"),
+    [
+        (LONG, "too long to be told to who asks"),
+        ({"scenes": ("auth", "s" * 119)}, "a scene has a name of 119 letters, and up to 118 count"),
+    ],
+)
+
+
+@pytest.fixture
+def careless(monkeypatch):
+    """Let agents offer what nobody can tell of, as another implementation may."""
+    monkeypatch.setattr("skillwire.protocols.skill_discovery.route_agent.check_told", lambda _: None)
+
+
 @pytest.mark.spec("SDP-hostile")
+@pytest.mark.spec("SDP-tellable")
 @PROFILES
-def test_a_skill_that_is_too_long_to_be_told_is_refused_and_keeps_no_other_from_being_told(profile):
+@UNTELLABLE
+@pytest.mark.usefixtures("careless")
+def test_a_skill_that_nobody_could_tell_of_is_refused_and_keeps_no_other_from_being_told(facts, why, profile):
     lan = network(profile)
-    names = tuple(f"capability-{number:02}-{'x' * 40}" for number in range(17))
-    lan.offer(A, "long", capabilities=names)
+    lan.offer(A, "long", **facts)
     lan.offer(B, "fine")
     lan.run(3)
     refused = {(one.status, one.message) for one in lan.events(Acknowledged, A)}
-    assert (m.Outcome.INVALID, "too long to be told to who asks") in refused
+    assert (m.Outcome.INVALID, why) in refused
     assert asked(lan) == {"fine"}
+
+
+@pytest.mark.spec("SDP-tellable")
+@UNTELLABLE
+def test_a_skill_that_nobody_could_tell_of_is_not_offered(facts, why):
+    lan = network()
+    lan.offer(A, "fine")
+    with pytest.raises(ValidationError, match=why) as raised:
+        lan.offer(A, "long", **facts)
+    assert raised.value.code in {"DATAGRAM_SIZE", "DATAGRAM_FIELD"}
+    assert raised.value.place == Place("long")
+    lan.run(3)
+    assert [one.skill_id for one in lan.events(Acknowledged, A)] == ["fine"]
+    assert asked(lan) == {"fine"}
+
+
+@pytest.mark.spec("SDP-tellable")
+def test_a_hint_at_a_scene_whose_group_has_no_name_counts_for_nothing():
+    lan = network()
+
+    def hinted(skill, **facts):
+        named = {"capabilities": (), "scenes": ()} | facts
+        place = m.Endpoint(A, 8080)
+        message = m.Register("agent-x", skill, "1.0.0", m.SkillType.TOOL, place, **named, timestamp=0)
+        return lan.do(R, lambda node, now: node.hint(message, A, now))
+
+    assert not hinted("long", scenes=("s" * 119,))
+    assert hinted("fits", scenes=("s" * 118,))
+    assert hinted("able", **LONG)  # it is told to nobody, so no datagram has to hold it
+    assert {key[1] for key in lan.listed(R)} == {"fits", "able"}
 
 
 @pytest.mark.spec("SDP-scene-groups")
@@ -63,6 +113,44 @@ def test_who_can_do_very_much_is_joined_all_the_same(profile):
     assert asked(lan) == {"able", "fine"}
 
 
+@pytest.mark.spec("SDP-scene-untellable")
+def test_the_primary_is_named_as_long_as_anything_else_can_go():
+    info = m.ConnectionInfo("http", A, 8080)
+    members = [m.GroupMember(f"agent-{n}", "s", "BACKUP" if n else "PRIMARY") for n in range(3)]
+    told: m.SceneAnswer | None = m.SceneAnswer(
+        "auth-001", "group-auth-001", info, m.SkillInfo("s", "1.0.0", ("a", "b", "c")), tuple(members)
+    )
+    said = []
+    while told is not None:
+        said.append((len(told.members), told.skill_info.capabilities))
+        assert told.members == tuple(members[: len(told.members)])
+        told = scenes.shorter(told)
+    assert said == [(3, ("a", "b", "c")), (2, ("a", "b", "c")), (1, ("a", "b", "c")), (1, ("a",)), (1, ()), (0, ())]
+
+
+class AnyHost(GroupKey):
+    """A key whose holders may announce endpoints on one host more."""
+
+    def judge(self, agent_id, certificate, now):
+        return super().judge(agent_id, certificate, now)._replace(hosts=frozenset({LONG_HOST}))
+
+
+LONG_HOST = "h" * 62 + ".h" * 95
+
+
+@pytest.mark.spec("SDP-scene-untellable")
+def test_who_asks_for_a_scene_that_no_answer_can_tell_of_is_told_that_it_is_not_there():
+    lan, scene = Lan(seed=1), "c" * 118
+    trust = dict.fromkeys(("identity", "authority"), AnyHost(b"a secret that all of us share"))
+    for host, role in ((R, REGISTRY), (C, ASKS), (A, OFFERS)):
+        lan.node(host, role, agent_id=host[-1] * 118, **trust)
+    lan.offer(A, "s" * 128, scenes=(scene,), endpoint=m.Endpoint(LONG_HOST, 65535), version="1.0.0-" + "v" * 58)
+    lan.run(3)
+    assert {key[1] for key in lan.listed(R)} == asked(lan) == {"s" * 128}
+    assert not joined(lan, scene)
+    assert SceneMissing(scene, is_certain=True) in lan.events(SceneMissing, C)
+
+
 @pytest.mark.spec("SDP-scene-groups")
 def test_of_members_with_long_names_as_many_are_told_as_fit():
     lan = network()
@@ -75,12 +163,10 @@ def test_of_members_with_long_names_as_many_are_told_as_fit():
 
 
 @pytest.mark.spec("SDP-hostile")
-def test_a_scene_whose_group_has_no_name_is_refused():
+def test_the_group_of_the_longest_scene_has_a_name():
     lan = network()
     lan.offer(A, "fits", scenes=("s" * 118,))
-    lan.offer(B, "does-not", scenes=("s" * 119,))
     lan.run(3)
-    assert set(lan.listed(R)) == {(f"agent-{A}", "fits")}
     (answer,) = joined(lan, "s" * 118)
     assert len(answer.group_id) == limits.LAN_IDENTIFIER_LENGTH
 
@@ -111,9 +197,9 @@ def test_whatever_was_registered_who_asks_is_answered(capabilities, scenes, skil
         return
     lan.run(2)
     listed = {key[1] for key in lan.listed(R)}
+    assert skill in listed
     assert asked(lan) == listed >= {"fine"}
-    if skill in listed:
-        assert joined(lan, scenes[0])
+    assert joined(lan, scenes[0])
 
 
 @pytest.mark.spec("SDP-heartbeat-callback")

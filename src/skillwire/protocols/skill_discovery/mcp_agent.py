@@ -14,13 +14,14 @@ from skillwire import limits
 from skillwire.errors import ValidationError
 from skillwire.protocols.skill_discovery import messages as m
 from skillwire.protocols.skill_discovery import scenes
-from skillwire.protocols.skill_discovery.codec import can_be_told, encode_responses
+from skillwire.protocols.skill_discovery.codec import encode_responses
 from skillwire.protocols.skill_discovery.doubts import Doubts
 from skillwire.protocols.skill_discovery.groups import Groups
 from skillwire.protocols.skill_discovery.identity import Standing
-from skillwire.protocols.skill_discovery.messages import Outcome, Profile, SkillRecord
+from skillwire.protocols.skill_discovery.messages import Outcome, Profile
 from skillwire.protocols.skill_discovery.registry import Registry
 from skillwire.protocols.skill_discovery.route_agent import UNKNOWN_SKILL
+from skillwire.protocols.skill_discovery.tellable import check_scenes, check_told, record_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -36,8 +37,6 @@ if TYPE_CHECKING:
 _TAKEN: Final = frozenset({Outcome.SUCCESS, Outcome.DUPLICATE})
 #: Bytes of the shortest record, ``a|1.0.0|b:1||``, with what separates it from the next.
 _LEAST_RECORD: Final = 14
-#: Bytes of a registration whose record is short enough to be told, whatever is in it.
-_SURELY_TOLD: Final = 900
 
 
 class McpAgent:
@@ -114,7 +113,7 @@ class McpAgent:
         """
         room = self._outbox.allowances.room(admitted.source, now.steady)
         most = min(int(limits.LAN_ANSWER_SKILLS), room // _LEAST_RECORD + 1)  # one more, to see that there are more
-        found = [_record(listed.registration) for listed in self.registry.find(message, int(most))]
+        found = [record_of(listed.registration) for listed in self.registry.find(message, int(most))]
         if found:
             sign = self._outbox.identity.sign if self._outbox.profile is Profile.SIGNED else None
             stamp = self._outbox.stamp(now)
@@ -123,13 +122,15 @@ class McpAgent:
     def join(self, admitted: Admitted, message: m.JoinScene | m.RequestScene, now: Moment) -> None:
         """Let an agent join a scene that is here, and tell it the group; or that there is none. Spec: SDP §4.2.
 
-        Nobody joins for an address that is not proven: whoever is there would be told of the group ever after.
+        A provider that no answer has room for is as good as none: who hears nothing would take it for loss. Nobody
+        joins for an address that is not proven: whoever is there would be told of the group ever after.
         """
         if admitted.standing is Standing.STRANGER:
             return
         stamp = self._outbox.stamp(now)
+        missing = m.SceneNotFound(message.agent_id, message.scene, stamp)
         if not self.registry.provides(message.scene, message.capabilities):
-            self._reply(admitted, m.SceneNotFound(message.agent_id, message.scene, stamp), now)
+            self._reply(admitted, missing, now)
             return
         able = self.registry.provider(message.scene, message.capabilities) if admitted.is_proven else None
         if able is None:
@@ -138,9 +139,11 @@ class McpAgent:
         found = scenes.answer(message.scene, able, self.registry.providers(message.scene, scenes.MEMBERS))
         kind = m.JoinSceneResponse if isinstance(message, m.JoinScene) else m.SceneJoinResponse
         data = self._largest(partial(kind, message.agent_id), found, stamp)
-        if data:
-            self._groups.let_in(message.scene, message.agent_id, admitted.source, now)
-            self._answer(admitted, [data], now)
+        if not data:
+            self._reply(admitted, missing, now)
+            return
+        self._groups.let_in(message.scene, message.agent_id, admitted.source, now)
+        self._answer(admitted, [data], now)
 
     def _largest(self, message: Callable[[m.SceneAnswer, int], m.Message], found: m.SceneAnswer, stamp: int) -> bytes:
         """Return the datagram of as much of an answer as fits into one; empty when not even the least of it does."""
@@ -163,7 +166,14 @@ class McpAgent:
         self._tell(now)
 
     def hint(self, message: m.Register, host: str, now: Moment) -> bool:
-        """Take what an unsigned source says of a skill; False when it counts for nothing."""
+        """Take what an unsigned source says of a skill; False when it counts for nothing.
+
+        Its lists may be longer than a datagram, since it is told to nobody else.
+        """
+        try:
+            check_scenes(message)
+        except ValidationError:
+            return False
         counts = self.registry.hint(message, now.steady, host=host)
         self._tell(now)
         return counts
@@ -194,8 +204,10 @@ class McpAgent:
         host = message.endpoint.host
         if host != admitted.source.host.partition("%")[0] and host not in judgement.hosts:
             return Outcome.INVALID, "endpoint is not where it comes from"
-        if not _can_be_told(message, len(admitted.data)):
-            return Outcome.INVALID, "too long to be told to who asks"
+        try:
+            check_told(message, len(admitted.data))
+        except ValidationError as error:
+            return Outcome.INVALID, error.message
         is_verified = admitted.standing is Standing.CERTIFIED
         return self.registry.register(message, now.steady, is_verified=is_verified, host=admitted.source.host)
 
@@ -214,14 +226,3 @@ class McpAgent:
         for change in changes:
             self._groups.changed(change, now)
             self._doubts.changed(change, now)
-
-
-def _can_be_told(message: m.Register, size: int) -> bool:
-    """Whether a skill fits into an answer, and the groups of its scenes have names; ``size`` is the datagram's."""
-    if any(len(scene) > scenes.LONGEST for scene in message.scenes):
-        return False
-    return size <= _SURELY_TOLD or can_be_told(_record(message))
-
-
-def _record(message: m.Register) -> SkillRecord:
-    return SkillRecord(message.skill_id, message.version, message.endpoint, message.capabilities, message.scenes)

@@ -28,6 +28,7 @@ from skillwire.protocols.skill_discovery.messages import (
     Unregister,
 )
 from skillwire.protocols.skill_discovery.pacing import Line
+from skillwire.protocols.skill_discovery.tellable import check_told
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -121,9 +122,12 @@ class RouteAgent:
         """Offer a skill, or offer it otherwise than before.
 
         Raises:
-            ValidationError: ``DATAGRAM_FIELD`` or ``DATAGRAM_SIZE`` when it cannot be announced.
+            ValidationError: ``DATAGRAM_FIELD`` or ``DATAGRAM_SIZE`` when it cannot be announced, or nobody who hears of
+                it could tell of it.
         """
-        self._tell("register", offer.skill_id, self._registration(offer, now), now)
+        data = self._registration(offer, now)
+        check_told(offer)
+        self._tell("register", offer.skill_id, data, now)
         self._offers[offer.skill_id] = offer
         self._forget(("leave", offer.skill_id))
 

@@ -43,7 +43,10 @@ def group_id(scene: str) -> str:
 
 
 def answer(scene: str, able: Listed, providers: Sequence[Listed]) -> SceneAnswer:
-    """Return what somebody is told who asks for a scene. An API key is never told. Spec: SDP §4.3; specs §3.
+    """Return what somebody is told who asks for a scene. Spec: SDP §4.3; specs §3.
+
+    An API key is never told; nor is how a provider takes one, which it does not register: it says that itself, with the
+    key. Paths of a provider begin at its root unless it says otherwise there, so no base path is told.
 
     Args:
         scene: its name.
@@ -59,12 +62,14 @@ def answer(scene: str, able: Listed, providers: Sequence[Listed]) -> SceneAnswer
 
 
 def shorter(found: SceneAnswer) -> SceneAnswer | None:
-    """Return an answer that tells less: fewer members, then fewer capabilities; None when it tells the least."""
-    facts = found.scene_id, found.group_id, found.connection_info
-    if found.members:
-        return SceneAnswer(*facts, found.skill_info, found.members[:-1])
-    skill = found.skill_info
-    if not skill.capabilities:
-        return None
-    half = skill.capabilities[: len(skill.capabilities) // 2]
-    return SceneAnswer(*facts, SkillInfo(skill.skill_id, skill.version, half))
+    """Return an answer that tells less; None when it tells the least.
+
+    First it names fewer BACKUP members, then fewer capabilities, and the PRIMARY as long as anything else can go.
+    """
+    facts, skill = (found.scene_id, found.group_id, found.connection_info), found.skill_info
+    if len(found.members) > 1:
+        return SceneAnswer(*facts, skill, found.members[:-1])
+    if skill.capabilities:
+        half = skill.capabilities[: len(skill.capabilities) // 2]
+        return SceneAnswer(*facts, SkillInfo(skill.skill_id, skill.version, half), found.members)
+    return SceneAnswer(*facts, skill, ()) if found.members else None

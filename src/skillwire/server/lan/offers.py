@@ -14,6 +14,7 @@ from skillwire.errors import ValidationError
 from skillwire.protocols.skill_discovery.codec import encode
 from skillwire.protocols.skill_discovery.messages import Endpoint, Register, SkillType
 from skillwire.protocols.skill_discovery.route_agent import Offer
+from skillwire.protocols.skill_discovery.tellable import check_told
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -86,13 +87,17 @@ def make_offer(skill: Skill, endpoint: Endpoint) -> Offer:
 
 
 def _flaw(offer: Offer, agent_id: str) -> str | None:
-    """Return why an offer has no form in a datagram; None when it has one, whatever address it is sent from."""
+    """Return why an offer has no form in a datagram; None when it has one, whatever address it is sent from.
+
+    It has one where it can be registered, and others can tell of it.
+    """
     endpoint = offer.endpoint if offer.endpoint.host else Endpoint(_LONGEST_ADDRESS, offer.endpoint.port)
     longest = Register(
         agent_id, *offer._replace(endpoint=endpoint), timestamp=_LONGEST_TIME, signature=_LONGEST_SIGNATURE
     )
     try:
         encode(longest)
+        check_told(longest)
     except ValidationError as error:
         return error.message
     return None

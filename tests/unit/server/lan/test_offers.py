@@ -54,6 +54,19 @@ def test_what_has_no_room_in_a_datagram_is_left_out_and_the_rest_announced(skill
     assert "datagram of" in made.left[0].reason
 
 
+@pytest.mark.spec("SDP-tellable")
+def test_what_others_could_not_tell_of_is_left_out_and_the_rest_announced(skill):
+    many = ", ".join(f'"capability-{number:02}-{"x" * 40}"' for number in range(17))
+    untold = [skill("large", f"capabilities = [{many}]"), skill("named", f'scenes = ["{"s" * 119}"]')]
+    made = make_announcement([*untold, skill()], HERE, "agent-001")
+    assert list(made.offers) == ["leads-sync"]
+    assert [one.name for one in made.left] == ["large", "named"]
+    assert [one.reason for one in made.left] == [
+        "too long to be told to who asks",
+        "a scene has a name of 119 letters, and up to 118 count",
+    ]
+
+
 def test_it_fits_whatever_address_it_is_sent_from(skill):
     for count in range(12, 40):
         names = ", ".join(f'"capability-{number:035}"' for number in range(count))

@@ -15,7 +15,7 @@ from skillwire import AsyncClient, Client
 from skillwire.adapters.files.credential_store import open_store
 from skillwire.adapters.files.directories import cache_directory
 from skillwire.client.lan import LanAccess
-from skillwire.errors import FetchError, SkillwireError, TrustError, ValidationError
+from skillwire.errors import FetchError, NotFoundError, SkillwireError, TrustError, ValidationError
 from skillwire.model.credential import Credential
 from skillwire.model.lan import FoundVia, LanChange, LanMember, SceneResult
 from skillwire.model.url import parse_url
@@ -227,6 +227,19 @@ class TestNobody:
         assert network.failing().code == "DISC_001"
         network.agent.skills.append(lan_skill(capabilities=("user-auth",)))
         assert network.failing().code == "DISC_002"
+
+    def test_whether_there_is_anybody_is_asked_while_the_first_question_waits(self, network):
+        class Silent(FakeLanAgent):
+            async def discover(self, *, capabilities=(), patience=None, **_):
+                self.asked.append((capabilities, patience))
+                await asyncio.sleep(patience)
+                self.asked.append("answered")
+                return () if capabilities else (FIRST,)
+
+        network.agent = Silent()
+        with pytest.raises(NotFoundError):
+            network.client.lan.providers("nothing").next()
+        assert network.agent.asked == ["start", (("nothing",), 2.0), ((), 1.4), "answered", "answered"]
 
     def test_unverified_ones_are_refused_unless_the_user_says_otherwise(self, network):
         network.serves(FIRST._replace(is_verified=False), done(1))

@@ -127,17 +127,28 @@ class LanAccess:
         return await self._ask(agent, filters, None, one_provider(self.settings.figures, use_unverified=may_be))
 
     async def _ask(self, agent: LanAgent, filters: Filters, patience: float | None, enough: Enough) -> Heard:
-        found = await agent.discover(
-            capabilities=filters.capabilities,
-            scenes=filters.scenes,
-            types=filters.types,
-            patience=patience,
-            enough=enough,
+        """Ask what is wanted, and, while nobody has answered that, whether there is anybody; patience is for both."""
+        patience = self.settings.figures.patience if patience is None else patience
+        asking = asyncio.ensure_future(
+            agent.discover(
+                capabilities=filters.capabilities,
+                scenes=filters.scenes,
+                types=filters.types,
+                patience=patience,
+                enough=enough,
+            )
         )
-        is_anybody_there = bool(found)
-        if not found and (filters.capabilities or filters.scenes or filters.types):
-            is_anybody_there = bool(await agent.discover(patience=patience, enough=enough._replace(is_one=False)))
-        return Heard(found, is_anybody_there)
+        try:
+            others: Sequence[LanSkill] = ()
+            if filters.capabilities or filters.scenes or filters.types:
+                alone = min(self.settings.figures.not_found_patience, patience / 3)  # who has it answers before
+                await asyncio.wait({asking}, timeout=alone)
+                if not (asking.done() and asking.result()):
+                    others = await agent.discover(patience=patience - alone, enough=enough._replace(is_one=False))
+            found = await asking
+        finally:
+            asking.cancel()
+        return Heard(found, bool(found or others))
 
     def answer(self, query: str, filters: Filters, heard: Heard) -> Flow[list[LanSkill]]:
         """Return what the network has answered, the best first, and keep it; or, where it is silent, what was kept."""

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from skillwire.model.call_context import CallContext
     from skillwire.model.finding import Finding
     from skillwire.model.install import LockedSkill, Placement
-    from skillwire.model.lan import LanChange, LanMember, LanScene, LanSkill, LanSnapshot, SceneResult
+    from skillwire.model.lan import LanChange, LanMember, LanNotice, LanScene, LanSkill, LanSnapshot, SceneResult
     from skillwire.model.origin_record import OriginRecord
     from skillwire.model.ref import SkillRef
     from skillwire.model.remote_execution import RemoteBlob, RemoteExecution, RemoteFailure
@@ -80,7 +80,7 @@ _HOMES = {
     "model.call_context": ("CallContext",),
     "model.finding": ("Finding",),
     "model.install": ("LockedSkill", "Placement"),
-    "model.lan": ("LanChange", "LanMember", "LanScene", "LanSkill", "LanSnapshot", "SceneResult"),
+    "model.lan": ("LanChange", "LanMember", "LanNotice", "LanScene", "LanSkill", "LanSnapshot", "SceneResult"),
     "model.origin_record": ("OriginRecord",),
     "model.ref": ("SkillRef",),
     "model.remote_execution": ("RemoteBlob", "RemoteExecution", "RemoteFailure"),
@@ -125,6 +125,7 @@ __all__ = [
     "Lan",
     "LanChange",
     "LanMember",
+    "LanNotice",
     "LanScene",
     "LanSkill",
     "LanSnapshot",

@@ -67,15 +67,25 @@ class Agent:
             self._next_change(min(1.0, max(0.0, ends - time.monotonic())))
 
     def wait_for_change(self, kind, skill):
-        """Wait until it has told a change; return it."""
+        """Wait until it has told a change of a skill; return it."""
+        return self._wait_for(
+            lambda change: change["kind"] == kind and change["skill"] and change["skill"]["skill_id"] == skill,
+            f"{kind} of {skill}",
+        )
+
+    def wait_for_notice(self, event):
+        """Wait until it has told what others tell of a group; return it."""
+        return self._wait_for(lambda change: change["notice"] and change["notice"]["event"] == event, event)
+
+    def _wait_for(self, is_wanted, what):
         ends = time.monotonic() + PATIENCE
         seen = 0
         while True:
             for change in self.changes[seen:]:
-                if change["kind"] == kind and change["skill"] and change["skill"]["skill_id"] == skill:
+                if is_wanted(change):
                     return change
             seen = len(self.changes)
-            assert time.monotonic() < ends, f"{self.name}: no {kind} of {skill} in {self.changes}"
+            assert time.monotonic() < ends, f"{self.name}: no {what} in {self.changes}"
             self._next_change(1.0)
 
     def _next_change(self, seconds):

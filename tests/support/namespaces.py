@@ -31,6 +31,10 @@ HOSTS = 5
 PATIENCE = 30.0
 _numbers = count(1)
 _NAME = re.compile(r"swt([0-9a-f]+)n\d+(?:s|h\d+)")
+_DEAF = """table inet deaf {{
+  chain heard {{ type filter hook input priority 0; ip saddr {four} drop; ip6 saddr {six} drop; }}
+}}
+"""
 _LOSS = """table inet loss
 delete table inet loss
 table inet loss {{
@@ -150,6 +154,13 @@ class Network:
         if shutil.which("nft") is None:
             pytest.skip("nft is not installed, which loses datagrams")
         rules = _LOSS.format(percent=percent) if percent else "table inet loss\ndelete table inet loss\n"
+        self.run(host, "nft", "-f", "-", input=rules)
+
+    def deafen(self, host, other):
+        """Let a host hear nothing of another one, for as long as the network is there."""
+        if shutil.which("nft") is None:
+            pytest.skip("nft is not installed, which drops what comes from a host")
+        rules = _DEAF.format(four=self.address(other), six=self.address(other, 6))
         self.run(host, "nft", "-f", "-", input=rules)
 
     @property

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from skillwire.cli.document_parts import (
+    FINDING,
     REPORT,
     Schema,
     decimal,
@@ -57,9 +58,13 @@ _JOINED: Final = {
     "connection_info": {
         "type": "object",
         "additionalProperties": {"type": ["string", "integer"]},
-        "description": "How it is reached: the keys of SDP 4.3 and endpoint; apiKey and expiresAt if it gave a key",
+        "description": "How it is reached: the keys of SDP 4.3 and endpoint; apiKey and expiresAt if it gave a key, "
+        "which goes into the field authHeader. Paths are below basePath",
     },
-    "no_key": text("Why the provider gave no key that it could have given; empty when there is nothing to say"),
+    "no_key": or_null(
+        {**FINDING, "description": "Why there is no key that the provider could have given"},
+        "when there is one, or none is handed out",
+    ),
 }
 
 #: Name and number → what it is, and its fields beside ``schema`` and ``findings``.
@@ -90,11 +95,22 @@ _SCENE_CHANGE: Final = fields(
     skill=or_null(fields("The skill, as it is or last was", **LAN_SKILL), "when it is about the scene"),
     scene=or_null(fields("The scene, as it is", **_SCENE), "when it is about a skill"),
     reason=text("Why the skill is gone: empty of all else", "", *_LEFT_FOR, *_FORGOTTEN_FOR),
+    notice=or_null(
+        fields(
+            "What others tell of the group, unsigned, that does not look so from here a heartbeat later",
+            event=text("What has happened", "MEMBER_JOINED", "MEMBER_LEFT", "STATUS_CHANGED", "PRIMARY_CHANGED"),
+            agent_id=text("Whose skill it is about"),
+            skill_id=text("Which skill"),
+            status=text("How it is, as for a skill"),
+        ),
+        "but in the event notice",
+    ),
 )
 SCENE_EVENTS: Final = {
     "joined": fields("The scene was joined", **_JOINED),
     **dict.fromkeys(
-        ("registered", "updated", "status", "suspected", "stale", "left", "evicted", "scene", "missed"), _SCENE_CHANGE
+        ("registered", "updated", "status", "suspected", "stale", "left", "evicted", "scene", "notice", "missed"),
+        _SCENE_CHANGE,
     ),
 }
 _LISTED: Final = {**LAN_SKILL, "version": text("Its version")}

@@ -3,31 +3,43 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from skillwire.cli.lan_parts import lan_object, members_object, scene_object
-from skillwire.cli.output import bad, doubtful, encode_document, faint, good, strong, tell_end
-from skillwire.errors import FetchError, NotFoundError
-from skillwire.model.lan import SECRET_KEYS
+from skillwire.cli.output import bad, doubtful, encode_document, faint, finding_object, good, strong, tell_end
+from skillwire.errors import FetchError, NotFoundError, Place
+from skillwire.model.lan import SECRET_KEYS, host_and_port
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from skillwire.cli.output import Output
+    from skillwire.cli.output import Output, Part
     from skillwire.client.synchronous import Client
     from skillwire.errors import SkillwireError
-    from skillwire.model.lan import LanChange, SceneResult
+    from skillwire.model.lan import LanChange, LanNotice, SceneResult
+    from skillwire.protocols.skill_discovery.configuration import LanSettings
+
+#: Why there is no key, told also to who has not asked for one: it does not work as its provider says.
+_FAULTS: Final = frozenset({"DISC_005"})
 
 
-def not_there(result: SceneResult, capabilities: Sequence[str], patience: float) -> SkillwireError:
+def not_there(result: SceneResult, capabilities: Sequence[str], settings: LanSettings) -> SkillwireError:
     """Return why a scene was not joined: nobody has it with these capabilities, or nobody is there."""
     if result.is_missing:
         what = "capability" if len(capabilities) == 1 else "capabilities"
         able = f" with the {what} {' and '.join(capabilities)}" if capabilities else ""
         return NotFoundError("DISC_007", f"nobody on the local network provides the scene {result.scene}{able}")
-    return FetchError("DISC_001", f"nobody on the local network has answered within {patience:g} seconds")
+    seconds = f"{settings.figures.patience:g} seconds"
+    groups = ", ".join(host_and_port(group, settings.port) for group in (settings.group, settings.group6) if group)
+    return FetchError(
+        "DISC_001",
+        f"nobody on the local network has answered within {seconds}: no agent is there, or datagrams are lost",
+        place=Place(groups),
+        fix="Ask again, each time after a longer pause; skillwire lan shows whom this machine hears. Or provide "
+        f"{result.scene} yourself: skillwire serve FOLDER --lan --scene {result.scene}.",
+    )
 
 
 class Joined:
@@ -55,7 +67,7 @@ class Joined:
             "capabilities": list(result.capabilities),
             "connection_info": dict(result.connection_info),
             "members": members_object(result.members),
-            "no_key": result.no_key,
+            "no_key": None if result.no_key is None else finding_object(result.no_key),
         }
         if follow and self._output.as_json:
             _print_event({"event": "joined", **document})
@@ -76,8 +88,10 @@ class Joined:
         if not SECRET_KEYS.isdisjoint(result.connection_info):
             if not self._show_secrets:
                 output.hint("with its key:", f"skillwire scene join {result.scene} --show-secrets")
-        elif self._show_secrets:  # who wants none need not know why
-            output.note(doubtful("no key: "), result.no_key or "the provider hands out none")
+        elif result.no_key is not None and (self._show_secrets or result.no_key.code in _FAULTS):
+            output.finding(result.no_key)
+        elif self._show_secrets:
+            output.note(doubtful("no key: "), "the provider hands out none")
 
     def _shown(self, key: str, value: str | int) -> str:
         return "..." if key in SECRET_KEYS and not self._show_secrets else str(value)
@@ -113,8 +127,11 @@ class Joined:
                     "reason": change.reason,
                     "skill": None if skill is None else lan_object(skill),
                     "scene": None if scene is None else scene_object(scene),
+                    "notice": None if change.notice is None else change.notice._asdict(),
                 }
             )
+        elif change.notice is not None:
+            output.line(at, doubtful("others say: "), *_told(change.notice), faint("; it does not look so from here"))
         elif scene is not None:
             first = next((member for member in scene.members if member.role == "PRIMARY"), None)
             backups = sum(member.role == "BACKUP" for member in scene.members)
@@ -129,6 +146,12 @@ class Joined:
             output.line(at, f"{change.kind} ", strong(skill.skill_id), " ", style(skill.status), where, why)
         else:
             output.line(at, doubtful("some changes were missed"))
+
+
+def _told(notice: LanNotice) -> tuple[Part, ...]:
+    """Return what others tell of a member, as the rest of a sentence."""
+    states = {"MEMBER_JOINED": "has joined", "MEMBER_LEFT": "has left", "PRIMARY_CHANGED": "is PRIMARY"}
+    return strong(notice.skill_id), f" of {notice.agent_id} ", states.get(notice.event, f"is {notice.status}")
 
 
 def _print_event(fields: dict[str, Any]) -> None:

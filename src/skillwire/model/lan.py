@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
+    from skillwire.model.finding import Finding
+
 _RANKS: Final = {"HEALTHY": 0, "DEGRADED": 1, "UNKNOWN": 2}
 #: A skill with one of these may be called.
 USABLE_STATUSES: Final = frozenset(_RANKS)
@@ -150,19 +152,37 @@ class LanScene(NamedTuple):
     members: tuple[LanMember, ...]
 
 
+class LanNotice(NamedTuple):
+    """What another agent tells of a scene that we are in. Nobody signs it: it is a hint.
+
+    Args:
+        event: ``MEMBER_JOINED``, ``MEMBER_LEFT``, ``STATUS_CHANGED`` or ``PRIMARY_CHANGED``.
+        agent_id: whose skill it is about.
+        skill_id: that skill.
+        status: how it is, as for a skill.
+    """
+
+    event: str
+    agent_id: str
+    skill_id: str
+    status: str
+
+
 class LanChange(NamedTuple):
     """Something that has happened on the network.
 
     Args:
         kind: ``registered``, ``updated``, ``status``, ``suspected``, ``stale``, ``left`` or ``evicted`` of a skill;
-            ``scene`` when a group has another PRIMARY or other members; ``missed`` when a slow listener lost changes
-            and has to look at everything again.
+            ``scene`` when a group has another PRIMARY or other members; ``notice`` when others tell of a scene that we
+            are in what does not look so from here, a heartbeat later; ``missed`` when a slow listener lost changes and
+            has to look at everything again.
         at: seconds since the epoch.
         skill: as it is, or as it last was.
-        scene: as it is.
+        scene: as it is, as seen from here.
         reason: why a skill is gone: one that was ``evicted`` is ``silent``, ``revoked`` (its certificate was taken
             back), or ``crowded`` (it has given way to a certified one); one that has ``left`` said ``shutdown``,
             ``error``, ``maintenance`` or ``upgrade``. Empty where nobody says.
+        notice: what others tell.
     """
 
     kind: str
@@ -170,6 +190,7 @@ class LanChange(NamedTuple):
     skill: LanSkill | None = None
     scene: LanScene | None = None
     reason: str = ""
+    notice: LanNotice | None = None
 
 
 class LanSnapshot(NamedTuple):
@@ -188,14 +209,18 @@ class SceneResult(NamedTuple):
     Args:
         scene: that was asked for.
         group_id: of the group that was joined; empty when there is none.
-        connection_info: SDP 4.3's keys as they were told, with ``endpoint`` (``host:port``); with ``apiKey`` and
-            ``expiresAt`` when the provider handed out a short-lived key.
+        connection_info: SDP 4.3's keys, with ``endpoint`` (``host:port``): a path of the provider is at
+            ``{protocol}://{endpoint}{basePath}``. With ``apiKey`` and ``expiresAt`` when the provider handed out a
+            short-lived key, which goes into the field ``authHeader``; ``authType`` and ``authHeader`` are empty where
+            nobody whom we believe has said how one is used.
         skill_id: of the provider.
         version: of it.
         capabilities: of it.
         members: of the group, the PRIMARY first.
         is_missing: whether somebody said that the scene is not here, rather than nobody answering.
-        no_key: why the provider gave us no key that it could have given; empty when there is nothing to say.
+        no_key: why we have no key that the provider could have given, a note with its code and what to do:
+            ``DISC_005`` when it could not be reached, ``DISC_004`` when it is not who it says, or refuses us. None when
+            there is a key, or none is handed out.
 
     Its ``repr`` shows no key, so that none gets into logs.
     """
@@ -208,7 +233,7 @@ class SceneResult(NamedTuple):
     capabilities: tuple[str, ...] = ()
     members: tuple[LanMember, ...] = ()
     is_missing: bool = False
-    no_key: str = ""
+    no_key: Finding | None = None
 
     def __repr__(self) -> str:
         info = {key: "..." if key in SECRET_KEYS else value for key, value in self.connection_info.items()}

@@ -29,7 +29,7 @@ Key = tuple[str, str, str]
 _CLOCK: Final = 60.0
 #: What a change leaves of an entry: nothing, but for a skill that has registered.
 _KEPT_BY: Final = frozenset({"registered", "updated"})
-_IGNORED: Final = frozenset({"scene", "missed"})
+_IGNORED: Final = frozenset({"scene", "notice", "missed"})
 
 
 class LanCache:

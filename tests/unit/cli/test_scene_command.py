@@ -14,7 +14,7 @@ from tests.support.fake_lan import FakeLanAgent, lan_skill
 from skillwire.cli.main import run
 from skillwire.client.lan import LanAccess
 from skillwire.errors import FetchError
-from skillwire.model.lan import FoundVia, LanChange, LanMember, LanScene, SceneResult
+from skillwire.model.lan import FoundVia, LanChange, LanMember, LanNotice, LanScene, SceneResult
 
 SKILL = lan_skill()
 RESULT = SceneResult(
@@ -227,6 +227,8 @@ def test_what_changes_in_the_scene_is_followed_and_nothing_else(agent, capsys):
         LanChange("missed", 4.0),
         LanChange("left", 5.0, SKILL, reason="maintenance"),
         LanChange("evicted", 6.0, SKILL, reason="silent"),
+        LanChange("notice", 7.0, None, changed, notice=LanNotice("PRIMARY_CHANGED", "agent-7", "staff", "HEALTHY")),
+        LanChange("notice", 8.0, None, changed, notice=LanNotice("STATUS_CHANGED", "agent-7", "staff", "DEGRADED")),
     ]
 
     class Listened(FakeLanAgent):
@@ -242,10 +244,15 @@ def test_what_changes_in_the_scene_is_followed_and_nothing_else(agent, capsys):
     assert "PRIMARY staff-directory of agent-6; 0 BACKUP" in shown
     assert "some changes were missed" in shown
     assert re.search("left staff-directory .* maintenance\n", shown)
+    assert "others say: staff of agent-7 is PRIMARY; it does not look so from here" in shown
+    assert "others say: staff of agent-7 is DEGRADED" in shown
     assert run(["scene", "join", "auth", "--follow", "--json"]) == 0
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [line["event"] for line in lines] == ["joined", "status", "scene", "missed", "left", "evicted"]
-    assert [line["reason"] for line in lines[1:]] == ["", "", "", "maintenance", "silent"]
+    told_of = ["joined", "status", "scene", "missed", "left", "evicted", "notice", "notice"]
+    assert [line["event"] for line in lines] == told_of
+    assert [line["reason"] for line in lines[1:6]] == ["", "", "", "maintenance", "silent"]
+    expected = {"event": "PRIMARY_CHANGED", "agent_id": "agent-7", "skill_id": "staff", "status": "HEALTHY"}
+    assert [line["notice"] for line in lines[5:7]] == [None, expected]
 
 
 def test_a_request_that_is_answered_joins(agent, capsys):

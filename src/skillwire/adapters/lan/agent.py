@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Self
 
 from skillwire.adapters.clock import moment
+from skillwire.adapters.lan.hearsay import Hearsay
 from skillwire.adapters.lan.hints import Hints
 from skillwire.adapters.lan.keeping import Keeping
 from skillwire.adapters.lan.links import Links
@@ -86,11 +87,14 @@ class LanAgent:
             self._keeping = Keeping(state, self.agent_id, settings.profile, settings.figures.window, self._counters)
         self._listeners = Listeners()
         self._view = View(self._listeners.tell, moment)
-        self._questions = Questions(self.agent_id, settings, self._view)
+        self._questions = Questions(settings, self._view)
         # Of a provider whom nobody vouches for, a key is asked only where `request_scene` lets it be used.
         self._questions.secrets = SecretsClient(self.agent_id, who.identity, who.authority, use_unverified=True)
         self._suspects = Suspects()
-        self._news = News(self._view, self._keeping, self._suspects, self._questions, on_trouble)
+        hearsay = Hearsay(self._view, self._listeners.tell, moment, settings.figures.heartbeat_interval)
+        self._news = News(
+            self._view, self._keeping, self._suspects, self._questions, hearsay=hearsay, on_trouble=on_trouble
+        )
         self._nodes = Nodes(
             who,
             settings,

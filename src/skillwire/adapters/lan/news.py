@@ -6,13 +6,14 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from skillwire.errors import TrustError
-from skillwire.protocols.skill_discovery.events import Acknowledged, NameTaken, Unheard
+from skillwire.protocols.skill_discovery.events import Acknowledged, GroupChanged, NameTaken, Unheard
 from skillwire.protocols.skill_discovery.listing import Change, What
 from skillwire.protocols.skill_discovery.messages import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from skillwire.adapters.lan.hearsay import Hearsay
     from skillwire.adapters.lan.keeping import Keeping
     from skillwire.adapters.lan.link import Link
     from skillwire.adapters.lan.questions import Questions
@@ -33,6 +34,7 @@ class News:
         keeping: the same; None when nothing is kept.
         suspects: is told who has fallen silent.
         questions: is told what was answered.
+        hearsay: is told what others tell of our groups.
         on_trouble: is told who does not register us, ``DISC_003``, who has our name, ``LAN_NAME``, and who speaks
             otherwise than we do, ``LAN_UNHEARD``.
 
@@ -45,6 +47,8 @@ class News:
         keeping: Keeping | None,
         suspects: Suspects,
         questions: Questions,
+        *,
+        hearsay: Hearsay,
         on_trouble: Callable[[TrustError], object],
     ) -> None:
         self.notes: tuple[str, ...] = ()
@@ -52,6 +56,7 @@ class News:
         self._keeping = keeping
         self._suspects = suspects
         self._questions = questions
+        self._hearsay = hearsay
         self._on_trouble = on_trouble
         self._rest_timer: asyncio.TimerHandle | None = None
 
@@ -63,6 +68,8 @@ class News:
             elif isinstance(event, Acknowledged):
                 if event.status in {Outcome.INVALID, Outcome.UNAUTHORIZED}:
                     self._on_trouble(_refusal(event))
+            elif isinstance(event, GroupChanged):
+                self._hearsay.take(event)
             elif isinstance(event, NameTaken):
                 self._note("LAN_NAME", _taken(event))
             elif isinstance(event, Unheard):
@@ -74,11 +81,14 @@ class News:
 
     def end(self) -> None:
         """Tell no more."""
+        self._hearsay.end()
         if self._rest_timer is not None:
             self._rest_timer.cancel()
 
     def _changed(self, link: Link, change: Change) -> None:
         self._view.changed(change)
+        if change.after is None:
+            self._hearsay.gone(change.listed.key)
         if self._keeping is not None:
             self._keeping.changed(link.name, change)
         if change.what is What.SUSPECTED:

@@ -193,12 +193,11 @@ class EndAgent:
 
     def group_changed(self, message: m.SceneEvent, source: Peer, now: Moment) -> bool:
         """Take what has changed in a group; False when we are not in it, or it was told before."""
-        is_ours = any(message.group_id in (scenes.group_id(scene), self._groups.get(scene)) for scene in self._wishes)
-        if not is_ours or not self._notices.take(message, source, now):
+        told = message.group_id
+        scene = next((one for one in self._wishes if told in (scenes.group_id(one), self._groups.get(one))), None)
+        if scene is None or not self._notices.take(message, source, now):
             return False
-        self._on_event(
-            GroupChanged(message.group_id, message.event, message.agent_id, message.skill_id, message.status)
-        )
+        self._on_event(GroupChanged(scene, told, message.event, message.agent_id, message.skill_id, message.status))
         return True
 
     def on_timer(self, now: Moment) -> None:

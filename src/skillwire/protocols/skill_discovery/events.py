@@ -84,8 +84,9 @@ class SceneMissing(NamedTuple):
 
 
 class GroupChanged(NamedTuple):
-    """Something has changed in a group that we are in; told once, however many agents tell it."""
+    """Something has changed in the group of a scene that we are in; told once, however many agents tell it."""
 
+    scene: str
     group_id: str
     event: GroupEvent
     agent_id: str

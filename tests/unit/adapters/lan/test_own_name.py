@@ -5,19 +5,23 @@ from __future__ import annotations
 import gc
 import subprocess
 import sys
+import time
 
 import pytest
 
+from skillwire.adapters.files.authority_folder import AuthorityFolder
 from skillwire.adapters.files.lan_keys import LanKeys
 from skillwire.adapters.lan.own_name import own_name
 from skillwire.adapters.lan.principal import principal_of
-from skillwire.errors import ConflictError
+from skillwire.errors import ConflictError, Place, ValidationError
 from skillwire.protocols.skill_discovery.configuration import LanSettings
 from skillwire.protocols.skill_discovery.identity import GroupKey
 from skillwire.protocols.skill_discovery.node import Role
+from skillwire.trust.certificate_requests import Names
 
 HOLDER = """
 import sys
+import time
 from skillwire.adapters.lan.own_name import own_name
 from skillwire.protocols.skill_discovery.configuration import LanSettings
 name = own_name(LanSettings(agent_id=sys.argv[1]))
@@ -114,6 +118,31 @@ def test_what_cannot_be_read_holds_no_name():
         principal_of(LanSettings(roots=("nowhere.pem",)), frozenset(Role), None, None)
     gc.collect()
     assert own_name(LanSettings()).first == ""
+
+
+@pytest.mark.spec("SDP-identifier")
+@pytest.mark.parametrize("name", ["a" * 119, "no name"])
+def test_a_name_that_no_message_has_room_for_is_refused_wherever_it_is_from(name):
+    keys = LanKeys()
+    keys.keep_id(name)
+    with pytest.raises(ValidationError, match="the name of this agent must be letters") as kept:
+        principal_of(LanSettings(), frozenset(Role), None, None)
+    assert (kept.value.code, kept.value.place) == ("LAN_TRUST", Place(str(keys.folder)))
+    assert "Set agentId" in kept.value.diagnostics().fix
+    own_name(LanSettings(agent_id=name)).let_go()  # it was let go
+    key = GroupKey(b"a secret that all of us share")
+    with pytest.raises(ValidationError, match="must be letters"):
+        principal_of(LanSettings(agent_id=name), frozenset(Role), key, key)
+
+
+def test_a_name_from_a_certificate_is_bounded_too(tmp_path):
+    name = "a" * 119
+    keys = LanKeys()
+    made = AuthorityFolder.create(tmp_path / "authority", "acme", time.time())
+    keys.keep_certificate(made.certify(name, Names((name,)), keys.key().public_key(), time.time()))
+    keys.keep_id("agent-x")
+    with pytest.raises(ValidationError, match="at most 118; it is 'aaa"):
+        principal_of(LanSettings(), frozenset(Role), None, None)
 
 
 def test_an_identity_that_was_given_is_its_owners():

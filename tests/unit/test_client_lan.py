@@ -14,6 +14,7 @@ from tests.unit.protocols.sharing_samples import DESCRIPTOR, ENTRY
 from skillwire import AsyncClient, Client
 from skillwire.adapters.files.credential_store import open_store
 from skillwire.adapters.files.directories import cache_directory
+from skillwire.client import lan
 from skillwire.client.lan import LanAccess
 from skillwire.errors import FetchError, NotFoundError, SkillwireError, TrustError, ValidationError
 from skillwire.model.credential import Credential
@@ -360,6 +361,42 @@ class TestCache:
             network.client.request_scene("auth")
         assert caught.value.code == "OFFLINE"
         assert len(network.agents) == started
+
+    @pytest.mark.spec("SDP-cache-refresh")
+    @pytest.mark.parametrize("fails", [0, 2], ids=["answered", "failing at first"])
+    def test_what_ends_soon_is_asked_for_again_and_lasts_once_it_is_answered(self, network, monkeypatch, fails):
+        self.refreshes_within(network, monkeypatch, milliseconds=20)
+        network.serves(FIRST, done(1))
+        found = network.client.discover()
+        memory, began = network.client.lan._access.memory, time.time()
+        assert [one.skill_id for one in memory.skills()] == ["forecast"]
+        asked, discover, failures = network.agent.asked, network.agent.discover, [FetchError("DISC_005", "no")] * fails
+
+        async def failing_at_first(**options):
+            await discover(**options)
+            if failures:
+                raise failures.pop()
+            return found
+
+        monkeypatch.setattr(network.agent, "discover", failing_at_first)
+        before, ends = len(asked), time.monotonic() + PATIENCE
+        monkeypatch.setattr(memory, "_clock", lambda: began + 299.99)  # the entry is good for five minutes
+        while not memory.skills() or memory.wants_refresh():
+            assert time.monotonic() < ends
+            time.sleep(0.01)
+
+        assert asked[before:] == [("discover", (), ())] * (fails + 1)
+        monkeypatch.setattr(memory, "_clock", lambda: began + 599)
+        assert [one.skill_id for one in memory.skills()] == ["forecast"]
+
+    @staticmethod
+    def refreshes_within(network, monkeypatch, milliseconds):
+        """Have a client look all the time whether anything ends within so long."""
+        monkeypatch.setattr(lan, "_LEAST_PAUSE", 0.01)
+        config = cache_directory().parent / "config"
+        config.mkdir(parents=True, exist_ok=True)
+        (config / "skillwire.toml").write_text(f"[discovery.cache]\nrefreshBeforeExpiry = {milliseconds}\n")
+        network.client = network.open()
 
     def test_a_cache_that_is_none_is_an_empty_one(self, network):
         folder = cache_directory()

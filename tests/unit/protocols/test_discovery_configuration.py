@@ -70,6 +70,7 @@ OTHER = {
     "udp.quietAll": 900,
     "udp.datagramsPerSecond": 40,
     "mdns.enabled": False,
+    "mdns.probeInterval": 10000,
     "trust.profile": "signed",
     "trust.useUnverified": True,
     "trust.roots": ["root.pem"],
@@ -171,7 +172,7 @@ def test_every_key_is_tested_here_and_every_setting_can_be_set():
 def test_every_figure_of_health_is_a_setting():
     health = {
         "heartbeat_interval", "suspect_missed", "unhealthy_missed", "retry_count", "eviction", "good_beats",
-        "flap_limit", "flap_half_life", "hold_down", "mass_share", "mass_least", "stale",
+        "flap_limit", "flap_half_life", "hold_down", "mass_share", "mass_least", "stale", "hint_interval",
     }  # fmt: skip
     assert {f"figures.{name}" for name in health} <= {key.sets for key in KEYS.values()}
     assert health <= {one.name for one in fields(DiscoverySettings)}

@@ -68,6 +68,9 @@ KEYS: Final[dict[str, Key]] = {
         kinds.number(1, 10_000), "read from one source, beside its heartbeats; `20` by default", "figures.rate"
     ),
     "mdns.enabled": Key(kinds.flag, "publish and browse by mDNS; `true` by default", "mdns"),
+    "mdns.probeInterval": Key(
+        _SECOND, "ms between probes of a skill that mDNS alone tells of; `30000` by default", "figures.hint_interval"
+    ),
     "trust.profile": Key(
         kinds.one_of(Profile), "`open`: what the text signs is signed; `signed`: everything is", "profile"
     ),

@@ -7,6 +7,7 @@ import threading
 from typing import Any
 
 from skillwire.model.lan import LanSkill, LanSnapshot, SceneResult
+from skillwire.resolver.lan import unverified_scene
 
 PATIENCE = 20.0
 
@@ -61,7 +62,11 @@ class FakeLanAgent:
     async def request_scene(self, scene, capabilities=(), *, is_join=False, use_unverified=None):
         self.trusted.append(use_unverified)
         self.asked.append(("join" if is_join else "request", scene, tuple(capabilities)))
-        return self.scenes.get(scene, SceneResult(scene, is_missing=True))
+        result = self.scenes.get(scene, SceneResult(scene, is_missing=True))
+        is_verified = any(one.is_verified for one in self.skills if one.skill_id == result.skill_id)
+        if result.is_joined and not is_verified and not use_unverified:
+            raise unverified_scene(scene, result.skill_id, str(result.connection_info["endpoint"]))
+        return result
 
     def leave_scene(self, scene):
         self.asked.append(("leave", scene))

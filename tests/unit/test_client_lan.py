@@ -6,6 +6,7 @@ import asyncio
 import json
 import threading
 import time
+from typing import Any
 
 import pytest
 from tests.support.fake_lan import FakeLanAgent, lan_skill
@@ -16,7 +17,7 @@ from skillwire.adapters.files.credential_store import open_store
 from skillwire.adapters.files.directories import cache_directory
 from skillwire.client import lan
 from skillwire.client.lan import LanAccess
-from skillwire.errors import FetchError, NotFoundError, SkillwireError, TrustError, ValidationError
+from skillwire.errors import FetchError, NotFoundError, SkillwireError, TrustError, UsageError, ValidationError
 from skillwire.model.credential import Credential
 from skillwire.model.lan import FoundVia, LanChange, LanMember, SceneResult
 from skillwire.model.url import parse_url
@@ -275,6 +276,38 @@ class TestNobody:
         assert network.failing().code == "DISC_001"
 
 
+class TestNames:
+    """One name where several are wanted is a mistake, and no letters."""
+
+    @pytest.mark.parametrize("what", ["capabilities", "scenes", "types"])
+    def test_one_text_is_no_list(self, network, what):
+        with pytest.raises(UsageError, match=f"{what} is a list of names, not one text") as caught:
+            network.client.lan.discover(**{what: "user-auth"})
+        assert caught.value.diagnostics().fix == f"Write {what}=['user-auth']."
+        assert network.agents == []
+
+    def test_nor_is_it_for_a_scene(self, network):
+        with pytest.raises(UsageError, match="not one text"):
+            network.client.request_scene("auth", "user-auth")
+
+    def test_nor_for_the_asynchronous_client(self, network):
+        client = AsyncClient(network.folder)
+        with pytest.raises(UsageError, match="not one text"):
+            asyncio.run(client.discover(capabilities="user-auth"))  # type: ignore[arg-type]  # mypy sees it, too
+        with pytest.raises(UsageError, match="not one text"):
+            asyncio.run(client.request_scene("auth", "user-auth"))  # type: ignore[arg-type]  # same
+
+    def test_what_is_no_text_is_refused(self, network):
+        numbers: Any = [7]
+        with pytest.raises(UsageError, match="capabilities holds 7, which is no text"):
+            network.client.discover(capabilities=numbers)
+
+    @pytest.mark.parametrize("kind", [list, tuple, set, frozenset])
+    def test_any_collection_of_texts_is_good(self, network, kind):
+        network.agent.skills.append(FIRST)
+        assert network.client.discover(capabilities=kind(["org-data-read"])) == [FIRST]
+
+
 class TestAddresses:
     def test_only_the_port_of_the_skill_is_opened(self, network):
         network.serves(FIRST, done(1))
@@ -434,17 +467,11 @@ class TestScenes:
         result = network.client.request_scene("print")
         assert (result.is_joined, result.is_missing) == (False, True)
 
-    @pytest.mark.parametrize(
-        "listed",
-        [[], [FIRST._replace(is_verified=False)], [FIRST._replace(port=9)], [FIRST._replace(agent_id="agent-9")]],
-        ids=["nobody", "unverified", "elsewhere", "another's"],
-    )
-    def test_one_whose_provider_nobody_vouches_for_is_left(self, network, listed):
-        network.agent.skills, network.agent.scenes = listed, {"auth": scene()}
+    def test_one_whose_provider_nobody_vouches_for_is_refused_unless_the_user_says_otherwise(self, network):
+        network.agent.skills, network.agent.scenes = [FIRST._replace(is_verified=False)], {"auth": scene()}
         with pytest.raises(TrustError) as caught:
             network.client.request_scene("auth")
         assert caught.value.code == "DISC_004"
-        assert network.agent.asked[-1] == ("leave", "auth")
         assert network.client.request_scene("auth", use_unverified=True).is_joined
         assert network.agent.trusted == [False, True]
 

@@ -85,7 +85,8 @@ def join(
     """Join SCENE, whose provider has each CAPABILITY, and print how that is reached.
 
     The group is left when the command ends. With --follow it stays, and prints who joins and leaves, and who takes
-    whose place. Keys are shown as ... unless --show-secrets is given; the JSON document has them.
+    whose place. Keys are shown as ... unless --show-secrets is given; the JSON document has them. A key that could not
+    be fetched is noted (DISC_005): the scene is joined, and what is public there can be used without.
     """
     from skillwire.cli.scene_parts import Joined, not_there  # noqa: PLC0415  # --help does without
 
@@ -94,7 +95,7 @@ def join(
         with progress.waiting("joining"):
             result = client.lan.request_scene(name, capabilities, join=True, use_unverified=use_unverified)
         if not result.is_joined:
-            raise not_there(result, capabilities, client.lan.settings.figures.patience)
+            raise not_there(result, capabilities, client.lan.settings)
         Joined(output, client, result, show_secrets=show_secrets).tell(follow=follow)
 
 
@@ -139,7 +140,7 @@ def request(
         if result.is_joined:
             Joined(output, client, result, show_secrets=show_secrets).tell(follow=follow)
             return
-        missing = not_there(result, capabilities, client.lan.settings.figures.patience)
+        missing = not_there(result, capabilities, client.lan.settings)
         output.note(faint("not there: "), missing.message)
         elsewhere = Elsewhere(output, progress, client, name, capabilities)
         chosen = elsewhere.choose(elsewhere.find(origins, missing), wanted, agreed=yes)

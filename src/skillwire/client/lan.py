@@ -10,23 +10,23 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from skillwire.adapters.files.settings_file import read_discovery_file
 from skillwire.client.lan_memory import LanMemory
-from skillwire.errors import FetchError, Place, SkillwireError, StorageError
+from skillwire.errors import FetchError, Place, SkillwireError, StorageError, UsageError
 from skillwire.model.finding import Finding
 from skillwire.model.lan import FoundVia, LanScene, members_of
 from skillwire.resolver.document import noted
 from skillwire.resolver.flow import work
-from skillwire.resolver.lan import Providers, http_url, in_order, matching, unverified, unverified_scene
+from skillwire.resolver.lan import Providers, http_url, in_order, matching, unverified
 from skillwire.resolver.lan_settings import join_discovery
 from skillwire.resolver.rank import rank
 from skillwire.resolver.reference import source_location
 from skillwire.resolver.together import read_place
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator, Iterator, Sequence
 
     from skillwire.adapters.lan.agent import LanAgent
     from skillwire.client.leave import Leave
@@ -40,6 +40,37 @@ if TYPE_CHECKING:
 
 _UNUSED_FIX: Final = "Nothing has to be done: the settings count as soon as there is something that uses them."
 _LEAST_PAUSE: Final = 1.0  # seconds between two looks at what ends soon
+
+
+class Names(Protocol):
+    """Several names, in a list, a tuple, a set or the like.
+
+    A text is a sequence of texts, too, so that one name would be taken letter by letter. It is not of this type: it
+    does not say of everything whether it contains it.
+    """
+
+    def __contains__(self, value: object, /) -> bool:
+        """Whether a name is among them."""
+
+    def __iter__(self) -> Iterator[str]:
+        """Return them, one after the other."""
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+
+
+def listed(what: str, names: Names) -> tuple[str, ...]:
+    """Return the names that were given for ``what``.
+
+    Raises:
+        UsageError: ``USAGE``, it is one name that stands where several could, or holds something else than texts.
+    """
+    if isinstance(names, str):
+        message, fix = f"{what} is a list of names, not one text", f"Write {what}=[{ascii(names)[:80]}]."
+        raise UsageError("USAGE", message, fix=fix)
+    if others := [one for one in names if not isinstance(one, str)]:
+        raise UsageError("USAGE", f"{what} holds {ascii(others[0])[:80]}, which is no text", fix="Give texts alone.")
+    return tuple(names)
 
 
 class Filters(NamedTuple):
@@ -216,15 +247,9 @@ class LanAccess:
     async def request(
         self, agent: LanAgent, scene: str, capabilities: Sequence[str], *, is_join: bool, use_unverified: bool | None
     ) -> SceneResult:
-        """Ask for a scene, and leave it again where its provider must not be used."""
-        may_be_unverified = self.uses_unverified(wanted=use_unverified)
-        result = await agent.request_scene(scene, capabilities, is_join=is_join, use_unverified=may_be_unverified)
-        if result.is_joined and not may_be_unverified:
-            provider = provider_of(result, agent.snapshot().skills)
-            if provider is None or not provider.is_verified:
-                agent.leave_scene(scene)
-                raise unverified_scene(scene, result.skill_id, str(result.connection_info.get("endpoint", "")))
-        return result
+        """Ask for a scene; the agent leaves it again where its provider must not be used."""
+        may_be = self.uses_unverified(wanted=use_unverified)
+        return await agent.request_scene(scene, capabilities, is_join=is_join, use_unverified=may_be)
 
     async def leave(self, agent: LanAgent, scene: str) -> None:
         """Leave a group."""
@@ -275,11 +300,3 @@ def ranked(query: str, skills: Sequence[LanSkill]) -> list[LanSkill]:
     ordered = in_order(skills)
     found = rank(query, ordered, lambda one: (one.skill_id, " ".join((*one.capabilities, *one.scenes))), needs_all=True)
     return [skill for skill, _ in found]
-
-
-def provider_of(result: SceneResult, skills: Sequence[LanSkill]) -> LanSkill | None:
-    """Return which skill it is that a scene's connection leads to, where it is known: anybody may have answered."""
-    agents = {member.agent_id for member in result.members if member.skill_id == result.skill_id}
-    endpoint = result.connection_info.get("endpoint")
-    named = (one for one in skills if one.skill_id == result.skill_id and one.agent_id in agents)
-    return next((one for one in named if one.endpoint == endpoint), None)

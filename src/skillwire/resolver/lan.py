@@ -36,6 +36,12 @@ UNVERIFIED_FIX: Final = (
     "whoever is on this network, give --unverified, or use_unverified=True in a program."
 )
 
+#: What to do about a skill of which others tell, and that has not shown its own key.
+UNHEARD_FIX: Final = (
+    "Ask again in a moment: it may not have registered with us yet. If it never does, its own agent is not heard here; "
+    "skillwire lan shows whom this machine hears."
+)
+
 
 def lan_capability(text: str) -> str | None:
     """Return the capability that a reference ``lan:CAPABILITY`` names; None for any other reference.
@@ -197,10 +203,20 @@ def unverified(skill: LanSkill) -> TrustError:
     return TrustError("DISC_004", message, place=Place(http_url(skill)), fix=UNVERIFIED_FIX)
 
 
-def unverified_scene(scene: str, skill_id: str, endpoint: str) -> TrustError:
-    """Return the refusal to join a scene whose provider's key nobody certified."""
-    message = f"nobody has certified {skill_id}, which provides the scene {scene}"
-    return TrustError("DISC_004", message, place=Place(endpoint), fix=UNVERIFIED_FIX)
+def unverified_scene(scene: str, skill_id: str, endpoint: str, *, is_heard: bool = True) -> TrustError:
+    """Return the refusal to join a scene whose provider's key nobody certified.
+
+    Args:
+        scene: that was asked for.
+        skill_id: of the provider.
+        endpoint: of it, ``host:port``.
+        is_heard: whether it has registered with us itself; otherwise only others say that it provides the scene.
+    """
+    if is_heard:
+        message = f"nobody has certified {skill_id}, which provides the scene {scene}"
+        return TrustError("DISC_004", message, place=Place(endpoint), fix=UNVERIFIED_FIX)
+    message = f"{skill_id} has not said itself that it provides the scene {scene}; only others have"
+    return TrustError("DISC_004", message, place=Place(endpoint), fix=UNHEARD_FIX)
 
 
 def _flaw(skill: LanSkill, *, use_unverified: bool) -> SkillwireError | None:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Final, get_args
 
 from skillwire import limits
 from skillwire.model.lan import FoundVia, Trust
+from skillwire.protocols.skill_discovery.dnssd import PATH
 from skillwire.protocols.skill_discovery.messages import HealthStatus, Reason
-from skillwire.server.lan.doors import DISCOVERY_PATH, EVENTS_PATH, SNAPSHOT_PATH
+from skillwire.server.lan.doors import EVENTS_PATH, SNAPSHOT_PATH
 from skillwire.server.openapi_operations import describe, describe_answer, every_answer, posted
 from skillwire.server.openapi_parts import JSON, closed, listed, problem, reference
 
@@ -40,7 +41,7 @@ _OPERATORS: Final[dict[str, Node | str]] = {
 def lan() -> Node:
     """Return the description of each path."""
     return {
-        DISCOVERY_PATH: _agent(),
+        PATH: _agent(),
         SNAPSHOT_PATH: _snapshot(),
         EVENTS_PATH: _events(),
         "/lan/certificates": _renew(),  # not by its name, which comes with cryptography

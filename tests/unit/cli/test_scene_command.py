@@ -13,7 +13,8 @@ from tests.support.fake_lan import FakeLanAgent, lan_skill
 
 from skillwire.cli.main import run
 from skillwire.client.lan import LanAccess
-from skillwire.errors import FetchError
+from skillwire.errors import FetchError, Place
+from skillwire.model.finding import Finding
 from skillwire.model.lan import FoundVia, LanChange, LanMember, LanNotice, LanScene, SceneResult
 
 SKILL = lan_skill()
@@ -152,7 +153,10 @@ def test_a_key_is_shown_when_that_is_asked_for(agent, capsys):
 def test_a_scene_that_is_not_there_is_told_from_nobody_being_there(agent, capsys, is_missing, code, exit_code):
     agent.scenes = {"auth": SceneResult("auth", is_missing=is_missing)}
     assert run(["scene", "join", "auth"]) == exit_code
-    assert f"error[{code}]" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert f"error[{code}]" in told
+    assert is_missing or "--> 224.0.0.1:54321, [ff12::d431]:54321\n" in told
+    assert is_missing or "skillwire serve FOLDER --lan --scene auth" in told.replace("\n", " ")
 
 
 def test_a_scene_that_is_not_there_is_told_with_what_its_provider_has_to_do(agent, capsys):
@@ -190,18 +194,47 @@ def test_a_signal_leaves_the_scene_and_says_so(agent, capsys):
     assert agent.asked[-1] == "stop"
 
 
-def test_why_there_is_no_key_is_told(agent, capsys):
+REFUSED = Finding(
+    "DISC_004", "note", "no key for the scene auth: it refuses", Place("192.168.1.5:9000"), "Ask for one."
+)
+FAILED = REFUSED._replace(code="DISC_005", message="no key for the scene auth: no TLS", fix="Ask again.")
+
+
+@pytest.mark.parametrize(("no_key", "is_told_unasked"), [(REFUSED, False), (FAILED, True)])
+def test_why_there_is_no_key_is_told(agent, capsys, no_key, is_told_unasked):
     without = RESULT._replace(connection_info={"host": SKILL.host, "endpoint": SKILL.endpoint})
-    agent.scenes = {"auth": without._replace(no_key="your certificate is by nobody whom we trust")}
+    agent.scenes = {"auth": without._replace(no_key=no_key)}
+    told = f"note[{no_key.code}]: {no_key.message}\n  --> 192.168.1.5:9000\n  fix: {no_key.fix}\n"
     assert run(["scene", "join", "auth", "--show-secrets"]) == 0
-    assert "no key: your certificate is by nobody whom we trust" in capsys.readouterr().err
+    assert told in capsys.readouterr().err
+    assert run(["scene", "join", "auth"]) == 0
+    assert (told in capsys.readouterr().err) is is_told_unasked
     assert run(["scene", "join", "auth", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["no_key"] == "your certificate is by nobody whom we trust"
-    agent.scenes = {"auth": without}
+    found = json.loads(capsys.readouterr().out)["no_key"]
+    assert (found["code"], found["message"], found["fix"]) == (no_key.code, no_key.message, no_key.fix)
+    assert found["place"]["source"] == "192.168.1.5:9000"
+
+
+def test_that_a_provider_hands_out_no_keys_is_told_to_who_wants_one(agent, capsys):
+    agent.scenes = {"auth": RESULT._replace(connection_info={"host": SKILL.host, "endpoint": SKILL.endpoint})}
     assert run(["scene", "join", "auth", "--show-secrets"]) == 0
     assert "no key: the provider hands out none" in capsys.readouterr().err
     assert run(["scene", "join", "auth"]) == 0
     assert "no key" not in capsys.readouterr().err
+    assert run(["scene", "join", "auth", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["no_key"] is None
+
+
+@pytest.mark.parametrize("act", ["join", "request"])
+def test_how_a_key_is_used_is_told_with_it(agent, capsys, act):
+    info = RESULT.connection_info | {"basePath": "/v2", "authType": "api-key", "authHeader": "X-API-Key"}
+    agent.scenes = {"auth": RESULT._replace(connection_info=info)}
+    assert run(["scene", act, "auth"]) == 0
+    rows = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines() if line)
+    assert (rows["basePath"], rows["authType"], rows["authHeader"]) == ("/v2", "api-key", "X-API-Key")
+    assert rows["apiKey"] == "..."
+    assert run(["scene", act, "auth", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["connection_info"] == info
 
 
 def test_what_shows_a_result_shows_no_key():

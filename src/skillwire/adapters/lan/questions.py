@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 from skillwire.adapters.clock import moment
 from skillwire.adapters.lan.probe import Prober
 from skillwire.adapters.lan.told import told_skills
-from skillwire.errors import SkillwireError, ValidationError
+from skillwire.errors import Place, SkillwireError, ValidationError
+from skillwire.model.finding import Finding
 from skillwire.model.lan import FoundVia, LanMember, LanSkill, SceneResult, host_and_port
 from skillwire.protocols.skill_discovery.enough import one_provider
 from skillwire.protocols.skill_discovery.events import Discovered, SceneJoined, SceneMissing
@@ -29,9 +30,12 @@ if TYPE_CHECKING:
     from skillwire.adapters.lan.links import Links
     from skillwire.adapters.lan.secrets_client import SecretsClient
     from skillwire.adapters.lan.view import View
+    from skillwire.errors import TrustError
     from skillwire.protocols.skill_discovery.configuration import LanSettings
+    from skillwire.protocols.skill_discovery.connection_secrets import ConnectionSecret
     from skillwire.protocols.skill_discovery.enough import Enough
     from skillwire.protocols.skill_discovery.events import NodeEvent
+    from skillwire.protocols.skill_discovery.listing import Key
     from skillwire.protocols.skill_discovery.messages import SceneAnswer, SkillRecord
 
 _LOG: Final = logging.getLogger("skillwire.lan")
@@ -45,15 +49,13 @@ class Questions:
     """The questions of one agent that are under way.
 
     Args:
-        agent_id: who asks.
         settings: patience, and who is trusted.
         view: what is listed here.
     """
 
-    def __init__(self, agent_id: str, settings: LanSettings, view: View) -> None:
+    def __init__(self, settings: LanSettings, view: View) -> None:
         self.links: Links | None = None
         self.secrets: SecretsClient | None = None
-        self._agent_id = agent_id
         self._settings = settings
         self._view = view
         self._prober = Prober()  # of what others tell, which must not make suspects wait
@@ -132,7 +134,10 @@ class Questions:
     ) -> SceneResult:
         """Ask for a scene on all links; the first that lets us in counts. Whoever is not let in wants it no more.
 
+        Here alone it is decided who may provide it for us: where nobody may, the scene is left again.
+
         Raises:
+            TrustError: ``DISC_004`` when nobody vouches for the provider, and unverified ones are not used.
             ValidationError: ``DATAGRAM_FIELD`` or ``DATAGRAM_SIZE`` when that cannot be asked.
         """
         loop = asyncio.get_running_loop()
@@ -180,13 +185,16 @@ class Questions:
             enough = one_provider(self._settings.figures, use_unverified=use_unverified)
             await self.discover((), (scene,), (), _GET_TO_KNOW, enough)
             provider = self._provider(scene, capabilities, answer, use_unverified=use_unverified)
+        if provider is None and not use_unverified:
+            raise self._unverified(scene, answer)
         info, skill = answer.connection_info, answer.skill_info
         host, port = (info.host, info.port) if provider is None else (provider.host, provider.port)
-        endpoint = host_and_port(host, port)
-        if provider is None and not use_unverified:
-            raise unverified_scene(scene, skill.skill_id, endpoint)
-        if provider is not None and provider.is_verified and not joined.is_verified:
-            info = ConnectionInfo("http", host, port)  # somebody else's word of how a certified one is called
+        if provider is not None:
+            is_of_it = _is_named(answer, provider) and (joined.is_verified or not provider.is_verified)
+            info = info if is_of_it else ConnectionInfo("http", host, port)  # somebody else's word, or of another
+        secret, no_key = await self._key_of(provider, scene)
+        if secret is not None:  # whose certificate was seen is believed before anybody's datagram
+            info = ConnectionInfo("http", host, port, secret.base_path, secret.auth_type, secret.auth_header)
         told: dict[str, str | int] = {
             "protocol": info.protocol,
             "host": host,
@@ -194,50 +202,74 @@ class Questions:
             "basePath": info.base_path,
             "authType": info.auth_type,
             "authHeader": info.auth_header,
-            "endpoint": endpoint,
+            "endpoint": host_and_port(host, port),
         }
-        secret, no_key = await self._key_of(provider, scene)
-        told |= secret
+        if secret is not None:
+            told |= {"apiKey": secret.api_key, "expiresAt": secret.expires_at}
         return SceneResult(
             scene,
             answer.group_id,
             told,
             *((skill.skill_id, skill.version, skill.capabilities) if provider is None else _facts(provider)),
-            tuple(LanMember(one.agent_id, one.skill_id, one.role) for one in answer.members),
+            self._members(scene, answer, provider),
             no_key=no_key,
         )
 
-    async def _key_of(self, provider: LanSkill | None, scene: str) -> tuple[dict[str, str | int], str]:
-        """Return the short-lived key that a provider hands out to us, and when it ends; or why it does not."""
+    async def _key_of(self, provider: LanSkill | None, scene: str) -> tuple[ConnectionSecret | None, Finding | None]:
+        """Return the short-lived key that a provider hands out to us; or why it does not, though it could."""
         if provider is None or self.secrets is None:
-            return {}, ""
+            return None, None
         try:
             key = next((found for link in self._open() if (found := link.key_of(provider)) is not None), None)
-            secret = await self.secrets.ask_provider(provider, scene, key=key)
+            return await self.secrets.ask_provider(provider, scene, key=key), None
         except SkillwireError as error:  # what is public is there without a key
             _LOG.info("no key for %s: %s", scene, error)
-            return {}, error.message
-        return ({} if secret is None else {"apiKey": secret.api_key, "expiresAt": secret.expires_at}), ""
+            place = error.place or Place(provider.endpoint)
+            message = f"no key for the scene {scene}: {error.message}"
+            return None, Finding(error.code, "note", message, place, error.diagnostics().fix)
 
     def _provider(
         self, scene: str, capabilities: tuple[str, ...], answer: SceneAnswer, *, use_unverified: bool
     ) -> LanSkill | None:
         """Return who provides a scene for us, as it has registered with us; None when we have heard of nobody.
 
-        Anybody may have answered; where the member is that an answer leads to, it has signed, and that counts. Whom we
-        may not use makes room for the first whom we trust: who has answered may trust others, or nobody.
+        Anybody may have answered; where the member is that an answer leads to, and what it can do, it has signed, and
+        that counts. Whom we may not use makes room for the first of the group whom we trust: who has answered may trust
+        others, or nobody.
         """
-        for member in answer.members:
-            if member.skill_id == answer.skill_info.skill_id:
-                skill = self._view.skill((member.agent_id, member.skill_id))
-                is_heard = skill is not None and skill.found_via is not FoundVia.MDNS
-                if skill is not None and is_heard and (use_unverified or skill.is_verified):
-                    return skill
-        able = [skill for skill in self._view.skills() if skill.is_verified and skill.fits(capabilities, (scene,), ())]
-        return min((skill for skill in able if skill.is_usable), key=lambda skill: skill.call_order, default=None)
+        named = [self._view.skill(key) for key in _named(answer)]
+        group = [self._view.skill((one.agent_id, one.skill_id)) for one in self._view.scene(scene).members]
+        usable = [one for one in named if one is not None and one.found_via is not FoundVia.MDNS and use_unverified]
+        trusted = [one for one in (*named, *group) if one is not None and one.is_verified]
+        able = (one for one in (*usable, *trusted) if one.fits(capabilities, (scene,), ()))
+        return next(able, None)
+
+    def _members(self, scene: str, answer: SceneAnswer, provider: LanSkill | None) -> tuple[LanMember, ...]:
+        """Return who is in a group: as we rank them where we list all that are told, or have chosen otherwise."""
+        told = tuple(LanMember(one.agent_id, one.skill_id, one.role) for one in answer.members)
+        ours = self._view.scene(scene).members
+        is_known = {one[:2] for one in told} <= {one[:2] for one in ours}
+        return ours if is_known or (provider is not None and not _is_named(answer, provider)) else told
+
+    def _unverified(self, scene: str, answer: SceneAnswer) -> TrustError:
+        """Return why nobody may provide a scene for us."""
+        info, name = answer.connection_info, answer.skill_info.skill_id
+        heard = [one for key in _named(answer) if (one := self._view.skill(key)) is not None]
+        refused = [one for one in heard if not one.is_verified and one.found_via is not FoundVia.MDNS]
+        endpoint = refused[0].endpoint if refused else host_and_port(info.host, info.port)
+        return unverified_scene(scene, name, endpoint, is_heard=bool(refused))
 
     def _open(self) -> Iterable[Link]:
         return self.links.open_links() if self.links is not None else ()
+
+
+def _named(answer: SceneAnswer) -> list[Key]:
+    """Return the members that an answer leads to: of the skill that it names."""
+    return [(one.agent_id, one.skill_id) for one in answer.members if one.skill_id == answer.skill_info.skill_id]
+
+
+def _is_named(answer: SceneAnswer, provider: LanSkill) -> bool:
+    return (provider.agent_id, provider.skill_id) in _named(answer)
 
 
 def _facts(skill: LanSkill) -> tuple[str, str, tuple[str, ...]]:

@@ -7,6 +7,7 @@ the certificate behind it is good for the provider that was heard of. Spec: SDP 
 from __future__ import annotations
 
 import asyncio
+import errno
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
@@ -15,8 +16,10 @@ from skillwire import limits
 from skillwire.adapters.files.agent_certificates import is_own
 from skillwire.adapters.lan.asking import ask
 from skillwire.adapters.lan.secrets_tls import client_context
-from skillwire.errors import FetchError, SkillwireError, TrustError, ValidationError
+from skillwire.errors import FetchError, Place, SkillwireError, TrustError
+from skillwire.model.lan import host_and_port
 from skillwire.protocols.skill_discovery.connection_secrets import SecretRequest, read_answer, write_request
+from skillwire.protocols.skill_discovery.dnssd import PATH
 from skillwire.protocols.skill_discovery.identity import Standing
 from skillwire.trust.ecdsa import EcdsaIdentity
 from skillwire.trust.guarded_json import load_json
@@ -29,10 +32,14 @@ if TYPE_CHECKING:
     from skillwire.protocols.skill_discovery.connection_secrets import ConnectionSecret
     from skillwire.protocols.skill_discovery.identity import Authority, Identity, Key
 
-WELL_KNOWN: Final = "/.well-known/skill-discovery"
 _OK: Final = 200
 _LAST_PORT: Final = 65_535
 _WELL_KNOWN_SECONDS: Final = 5.0
+#: The text's "use cached data if available", for a key. Spec: SDP §12.1.
+_NETWORK_FIX: Final = (
+    "Ask for the scene again in a moment. What is public there needs no key, and a key that you were given before is "
+    "good until it ends."
+)
 
 
 class SecretsClient:
@@ -71,7 +78,7 @@ class SecretsClient:
 
         Raises:
             TrustError: ``DISC_004`` when the provider is not who it says, or refuses us.
-            FetchError: ``DISC_005`` when it cannot be reached.
+            FetchError: ``DISC_005`` when it cannot be reached, breaks off, or answers what nobody can read.
         """
         if not isinstance(self._identity, EcdsaIdentity):
             return None
@@ -80,29 +87,34 @@ class SecretsClient:
 
     async def fetch(self, skill: LanSkill, port: int, scene: str, *, key: Key | None = None) -> ConnectionSecret:
         """Return a key that is handed out at a port; see :meth:`ask_provider`."""
+        place = Place(host_and_port(skill.host, port))
+        try:
+            return await self._fetch(skill, port, scene, key)
+        except TimeoutError:
+            raise _unreached(f"{skill.agent_id} does not answer on port {port}", place) from None
+        except (OSError, ValueError, EOFError) as error:
+            reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or type(error).__name__
+            raise _unreached(f"no TLS with {skill.agent_id} on port {port}: {reason}", place) from None
+        except TrustError as error:
+            error.place = error.place or place
+            raise
+        except SkillwireError as error:
+            message = f"{skill.agent_id} answers what cannot be read: {error.message}"
+            raise _unreached(message, place) from None
+
+    async def _fetch(self, skill: LanSkill, port: int, scene: str, key: Key | None) -> ConnectionSecret:
         identity = self._identity
         if not isinstance(identity, EcdsaIdentity):
             raise TrustError("DISC_004", "with a group key there are no certificates, and no keys by them")
         asked = SecretRequest(scene, skill.skill_id, self._agent_id)
         is_certified = not is_own(identity.certificate)
-        try:
-            async with asyncio.timeout(limits.LAN_SECRET_SECONDS):
-                line = await self._talk(skill, port, asked, key, shows_certificate=is_certified)
-                if is_certified and not line:  # by an authority of which TLS there knows nothing: the proof may do
-                    line = await self._talk(skill, port, asked, key, shows_certificate=False)
-        except TimeoutError:
-            raise FetchError("DISC_005", f"{skill.agent_id} does not answer on port {port}") from None
-        except (OSError, ValueError, EOFError) as error:
-            reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or type(error).__name__
-            raise FetchError("DISC_005", f"no TLS with {skill.agent_id} on port {port}: {reason}") from None
+        async with asyncio.timeout(limits.LAN_SECRET_SECONDS):
+            line = await self._talk(skill, port, asked, key, shows_certificate=is_certified)
+            if is_certified and not line:  # by an authority of which TLS there knows nothing: the proof may do
+                line = await self._talk(skill, port, asked, key, shows_certificate=False)
         if not line:
-            raise FetchError("DISC_005", f"{skill.agent_id} broke off on port {port}")
-        try:
-            return read_answer(line)
-        except (ValidationError, SkillwireError) as error:
-            if error.code == "DISC_004":
-                raise
-            raise FetchError("DISC_005", f"{skill.agent_id} answers what cannot be read: {error.message}") from None
+            raise ConnectionAbortedError(errno.ECONNABORTED, "it broke off")
+        return read_answer(line)
 
     async def _talk(
         self, skill: LanSkill, port: int, asked: SecretRequest, key: Key | None, *, shows_certificate: bool
@@ -142,14 +154,23 @@ class SecretsClient:
 
 
 async def find_port(skill: LanSkill) -> int | None:
-    """Return where a provider hands out keys, as it says; None when it says nothing."""
-    host = f"[{skill.host}]" if ":" in skill.host else skill.host
-    url = f"http://{host}:{skill.port}{WELL_KNOWN}"
+    """Return where a provider hands out keys, as it says; None when it says nothing.
+
+    Raises:
+        FetchError: ``DISC_005`` when nobody answers there.
+    """
+    url = f"http://{host_and_port(skill.host, skill.port)}{PATH}"
     try:
         request = HttpRequest(url, max_bytes=limits.LAN_DETAILS_BYTES, timeout=_WELL_KNOWN_SECONDS)
         response = await ask(request)
         document = load_json(response.body, max_bytes=limits.LAN_DETAILS_BYTES, source=url)
+    except FetchError as error:
+        raise _unreached(f"{skill.agent_id} cannot be asked where keys are: {error.message}", Place(url)) from None
     except SkillwireError:
         return None
     port = document.get("tlsPort") if isinstance(document, dict) and response.status == _OK else None
     return port if type(port) is int and 0 < port <= _LAST_PORT else None
+
+
+def _unreached(message: str, place: Place) -> FetchError:
+    return FetchError("DISC_005", message, place=place, fix=_NETWORK_FIX)

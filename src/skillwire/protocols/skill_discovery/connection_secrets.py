@@ -1,9 +1,11 @@
 """How a member of a scene asks its provider for a key: one line of JSON over TLS, and one line back.
 
-**[ours]**: asked is ``{"scene", "skillId", "agentId"}``, answered ``{"apiKey", "expiresAt"}``, or ``{"error": {"code",
-"message"}}``. Who has a certificate of an authority shows it to TLS. An agent that nobody certified cannot, since TLS
-libraries take no such certificate; it adds ``certificate``, DER in base64, ``timestamp``, milliseconds, and
-``signature`` of what holds the certificate that the provider has shown, so that it is worth nothing elsewhere.
+**[ours]**: asked is ``{"scene", "skillId", "agentId"}``, answered ``{"apiKey", "expiresAt", "basePath", "authType",
+"authHeader"}``, or ``{"error": {"code", "message"}}``. Anybody may answer a datagram about a scene, and most who do are
+not the provider; so how a key is used is said here, where the certificate tells who speaks. Who has a certificate of an
+authority shows it to TLS. An agent that nobody certified cannot, since TLS libraries take no such certificate; it adds
+``certificate``, DER in base64, ``timestamp``, milliseconds, and ``signature`` of what holds the certificate that the
+provider has shown, so that it is worth nothing elsewhere.
 Spec: SDP §4.3; specs §3 "connection secrets travel over TLS unicast only".
 """
 
@@ -13,6 +15,7 @@ import base64
 import binascii
 import hashlib
 import json
+import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -27,6 +30,14 @@ if TYPE_CHECKING:
 _CLOCKS_MS: Final = 60_000
 _SOURCE: Final = "connection secret"
 _KEY_LENGTH: Final = 1024
+_TYPE: Final = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
+_HEADER: Final = re.compile(r"[A-Za-z0-9-]{1,64}", re.ASCII)
+_BASE_PATH: Final = re.compile(r"(?=.{0,200}\Z)(?:/[A-Za-z0-9._~%!$&'()*+,;=:@-]+)*", re.ASCII)
+#: What to do about a provider that refuses us.
+_REFUSED_FIX: Final = (
+    "Have the provider name the authority that has certified this agent in its [discovery.trust] roots and "
+    "intermediates; or have it set useUnverified, which gives keys to agents that nobody certified."
+)
 
 
 class SecretRequest(NamedTuple):
@@ -65,10 +76,24 @@ class SecretRequest(NamedTuple):
 
 
 class ConnectionSecret(NamedTuple):
-    """A key that is good for one skill, and until when, in seconds since the epoch. Never to be logged."""
+    """A key that is good for one skill, and how it is used. Never to be logged. Spec: SDP §4.3.
+
+    Unless said otherwise it is used as a server of ours takes it, and as one of before, which did not say: in the field
+    of HTTP that the text's example names, with paths from the root on.
+
+    Args:
+        api_key: the value of that field.
+        expires: seconds since the epoch.
+        auth_type: such as ``api-key``.
+        auth_header: name of the field of HTTP.
+        base_path: what stands between ``host:port`` and every path of the provider; empty, or ``/`` and a name.
+    """
 
     api_key: str
     expires: float
+    auth_type: str = "api-key"
+    auth_header: str = "X-API-Key"
+    base_path: str = ""
 
     def __repr__(self) -> str:
         """Return nothing of the key."""
@@ -109,7 +134,8 @@ def read_request(line: bytes) -> SecretRequest:
 
 def write_answer(secret: ConnectionSecret) -> bytes:
     """Return an answer, one line."""
-    return json.dumps({"apiKey": secret.api_key, "expiresAt": secret.expires_at}).encode() + b"\n"
+    document = {"apiKey": secret.api_key, "expiresAt": secret.expires_at, "basePath": secret.base_path}
+    return json.dumps(document | {"authType": secret.auth_type, "authHeader": secret.auth_header}).encode() + b"\n"
 
 
 def write_refusal(code: str, message: str) -> bytes:
@@ -127,7 +153,8 @@ def read_answer(line: bytes) -> ConnectionSecret:
     document = _document(line)
     error = document.get("error")
     if isinstance(error, dict):
-        raise TrustError("DISC_004", f"the provider refuses: {ascii(error.get('message', ''))[1:-1][:200]}")
+        message = f"the provider refuses: {ascii(error.get('message', ''))[1:-1][:200]}"
+        raise TrustError("DISC_004", message, fix=_REFUSED_FIX)
     key, expires = _text(document, "apiKey"), _text(document, "expiresAt")
     if not (key.isascii() and key.isprintable() and 0 < len(key) <= _KEY_LENGTH and " " not in key):
         raise _malformed("apiKey")
@@ -135,7 +162,12 @@ def read_answer(line: bytes) -> ConnectionSecret:
         ends = datetime.strptime(expires, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
     except ValueError as error_:
         raise _malformed("expiresAt") from error_
-    return ConnectionSecret(key, ends.timestamp())
+    secret = ConnectionSecret(key, ends.timestamp())
+    return secret._replace(
+        auth_type=_matching(document, "authType", _TYPE, secret.auth_type),
+        auth_header=_matching(document, "authHeader", _HEADER, secret.auth_header),
+        base_path=_matching(document, "basePath", _BASE_PATH, secret.base_path),
+    )
 
 
 def _document(line: bytes) -> dict[str, Any]:
@@ -148,6 +180,13 @@ def _document(line: bytes) -> dict[str, Any]:
 def _text(document: dict[str, Any], name: str) -> str:
     value = document.get(name, "")
     if not isinstance(value, str):
+        raise _malformed(name)
+    return value
+
+
+def _matching(document: dict[str, Any], name: str, form: re.Pattern[str], otherwise: str) -> str:
+    value = _text(document, name) if name in document else otherwise
+    if not form.fullmatch(value):
         raise _malformed(name)
     return value
 

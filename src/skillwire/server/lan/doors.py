@@ -17,6 +17,7 @@ from skillwire.model.access import OPERATOR
 from skillwire.protocols.agent_skills.fields import OPEN_FIELDS
 from skillwire.protocols.agent_skills.media import JSON
 from skillwire.protocols.skill_discovery.details import details_of
+from skillwire.protocols.skill_discovery.dnssd import PATH
 from skillwire.server.authentication import Refusal
 from skillwire.server.doors import Annex
 from skillwire.server.headers import encode_fields
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from skillwire.server.metrics import Route
     from skillwire.server.visit import Visit
 
-DISCOVERY_PATH: Final = "/.well-known/skill-discovery"
 SNAPSHOT_PATH: Final = "/lan.json"
 EVENTS_PATH: Final = "/lan/events"
 _UNASKED: Final = Problem(
@@ -63,7 +63,7 @@ class LanDoors:
 
     def annex(self) -> Annex:
         """Return the doors by their paths."""
-        doors = {DISCOVERY_PATH: self.tell_agent, SNAPSHOT_PATH: self.tell_snapshot, EVENTS_PATH: self.tell_events}
+        doors = {PATH: self.tell_agent, SNAPSHOT_PATH: self.tell_snapshot, EVENTS_PATH: self.tell_events}
         return Annex(doors, hang_up=self._hang_up)
 
     async def tell_agent(self, visit: Visit) -> Route:

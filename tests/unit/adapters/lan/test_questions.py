@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 from skillwire.adapters.lan import questions as questions_module
 from skillwire.adapters.lan.questions import Questions
-from skillwire.errors import TrustError
-from skillwire.model.lan import LanSkill
+from skillwire.errors import FetchError, Place, TrustError
+from skillwire.model.lan import FoundVia, LanMember, LanScene, LanSkill, members_of
 from skillwire.protocols.skill_discovery.configuration import LanSettings
+from skillwire.protocols.skill_discovery.connection_secrets import ConnectionSecret
 from skillwire.protocols.skill_discovery.events import SceneJoined
 from skillwire.protocols.skill_discovery.messages import ConnectionInfo, GroupMember, SceneAnswer, SkillInfo
 from skillwire.protocols.skill_discovery.settings import DiscoverySettings
@@ -22,6 +22,10 @@ PATIENCE = 20.0
 INFO = ConnectionInfo("gopher", "192.0.2.66", 66, "/evil", "bearer", "X-Evil")
 ANSWER = SceneAnswer(
     "auth", "group-auth-1", INFO, SkillInfo("skill-a", "1.0.0"), (GroupMember("agent-a", "skill-a", "PRIMARY"),)
+)
+
+FIRST = LanSkill(
+    "agent-a", "skill-a", "1.0.0", "tool-skill", "192.0.2.1", 80, ("user-auth",), ("auth",), is_verified=True
 )
 
 
@@ -43,6 +47,23 @@ class Link:
         return None
 
 
+class Listing:
+    """What is listed here."""
+
+    def __init__(self, *skills):
+        self.listed = {(one.agent_id, one.skill_id): one for one in skills}
+        self.skill = self.listed.get
+
+    def skills(self):
+        return tuple(self.listed.values())
+
+    def places(self):
+        return set()
+
+    def scene(self, name):
+        return LanScene(name, "group", members_of(one for one in self.skills() if name in one.scenes))
+
+
 class Links(list):
     def open_links(self):
         return self
@@ -52,11 +73,9 @@ class Links(list):
 def make():
     """Give what makes the questions of an agent with two links, that has heard of a provider, certified or not."""
 
-    def made(*others, is_verified=True):
-        skill = LanSkill("agent-a", "skill-a", "1.0.0", "tool-skill", "192.0.2.1", 80, is_verified=is_verified)
+    def made(*others, **facts):
         settings = LanSettings(figures=DiscoverySettings(patience=0.01))
-        view = SimpleNamespace(skill=lambda _: skill, skills=lambda: [skill, *others])
-        questions = Questions("agent-b", settings, view)  # type: ignore[arg-type]  # as far as it is used
+        questions = Questions(settings, Listing(FIRST._replace(**facts), *others))  # type: ignore[arg-type]  # as far
         questions.links = Links([Link("eth0/4"), Link("eth0/6")])  # type: ignore[assignment]  # as far as it is used
         return questions, questions.links[0]  # type: ignore[index]  # as far as it is used
 
@@ -68,11 +87,29 @@ def ask(questions):
 
 
 async def answered(questions, link, **how):
+    return (await joined(questions, link, use_unverified=True, **how)).connection_info
+
+
+async def joined(questions, link, *capabilities, answer=ANSWER, use_unverified=False, **how):
     async with asyncio.timeout(PATIENCE):
-        asking = ask(questions)
+        asking = asyncio.ensure_future(
+            questions.request_scene("auth", capabilities, is_join=False, use_unverified=use_unverified)
+        )
         await link.asked.wait()
-        questions.take(link, SceneJoined("auth", ANSWER, Peer("192.0.2.66", 5000), **how))
-        return (await asking).connection_info
+        questions.take(link, SceneJoined("auth", answer, Peer("192.0.2.66", 5000), **how))
+        return await asking
+
+
+class Secrets:
+    """Hands out one key, or fails."""
+
+    def __init__(self, found):
+        self._found = found
+
+    async def ask_provider(self, *_, **__):
+        if isinstance(self._found, Exception):
+            raise self._found
+        return self._found
 
 
 async def test_how_a_certified_provider_is_called_is_told_by_who_is_certified(make):
@@ -84,36 +121,98 @@ async def test_how_a_certified_provider_is_called_is_told_by_who_is_certified(ma
     assert await answered(*make(is_verified=False)) == said | at
 
 
+@pytest.mark.parametrize("is_verified", [True, False])
+async def test_how_a_key_is_used_is_told_by_who_gave_it(make, is_verified):
+    """Whatever the answer said, of whomever: it came by a datagram."""
+    questions, link = make(is_verified=is_verified)
+    questions.secrets = Secrets(ConnectionSecret("sw_key", 2e9, "api-key", "X-Api", "/v2"))
+    assert await answered(questions, link, is_verified=True) == {
+        "protocol": "http",
+        "host": "192.0.2.1",
+        "port": 80,
+        "endpoint": "192.0.2.1:80",
+        "basePath": "/v2",
+        "authType": "api-key",
+        "authHeader": "X-Api",
+        "apiKey": "sw_key",
+        "expiresAt": "2033-05-18T03:33:20Z",
+    }
+
+
+async def test_why_there_is_no_key_is_told_with_its_code_place_and_what_to_do(make):
+    questions, link = make()
+    place = Place("192.0.2.1:8443")
+    questions.secrets = Secrets(FetchError("DISC_005", "no TLS with agent-a", place=place, fix="Ask again."))
+    result = await joined(questions, link)
+    assert result.is_joined
+    assert "apiKey" not in result.connection_info
+    assert result.no_key == ("DISC_005", "note", "no key for the scene auth: no TLS with agent-a", place, "Ask again.")
+    questions.secrets = Secrets(None)
+    link.asked.clear()
+    assert (await joined(questions, link)).no_key is None
+
+
+OTHERS = (
+    FIRST._replace(agent_id="agent-c", skill_id="skill-c", host="192.0.2.3", scenes=("print",)),
+    FIRST._replace(agent_id="agent-d", skill_id="skill-d", host="192.0.2.4", status="OFFLINE"),
+    FIRST._replace(agent_id="agent-e", skill_id="skill-e", version="2.1.0", host="192.0.2.5", port=81),
+    FIRST._replace(agent_id="agent-f", skill_id="skill-f", host="192.0.2.6"),
+)
+
+
 async def test_who_may_not_be_used_makes_room_for_whom_we_trust(make):
-    facts: Any = {"capabilities": ("user-auth",), "is_verified": True}
-    others = [
-        LanSkill("agent-c", "skill-c", "2.0.0", "tool-skill", "192.0.2.3", 80, scenes=("print",), **facts),
-        LanSkill(
-            "agent-d", "skill-d", "2.0.0", "tool-skill", "192.0.2.4", 80, scenes=("auth",), status="OFFLINE", **facts
-        ),
-        LanSkill("agent-e", "skill-e", "2.1.0", "tool-skill", "192.0.2.5", 81, scenes=("auth",), **facts),
-    ]
-    questions, link = make(*others, is_verified=False)
-    asking = asyncio.ensure_future(questions.request_scene("auth", ("user-auth",), is_join=False, use_unverified=False))
-    await link.asked.wait()
-    questions.take(link, SceneJoined("auth", ANSWER, Peer("192.0.2.66", 5000)))
-    async with asyncio.timeout(PATIENCE):
-        result = await asking
+    questions, link = make(*OTHERS, is_verified=False)
+    result = await joined(questions, link, "user-auth", is_verified=True)
     assert (result.skill_id, result.version, result.capabilities) == ("skill-e", "2.1.0", ("user-auth",))
     assert result.connection_info["endpoint"] == "192.0.2.5:81"
     assert result.connection_info["authHeader"] == "", "that was said of another"
 
 
-async def test_where_nobody_is_trusted_the_scene_is_left(make):
-    questions, link = make(is_verified=False)
+async def test_of_a_group_from_which_we_chose_ourselves_the_members_are_those_that_we_list(make):
+    questions, link = make(*OTHERS, is_verified=False)
+    assert (await joined(questions, link)).members == (
+        LanMember("agent-e", "skill-e", "PRIMARY"),
+        LanMember("agent-f", "skill-f", "BACKUP"),
+        LanMember("agent-a", "skill-a", "BACKUP"),
+    )
+
+
+@pytest.mark.parametrize(("listed", "is_ours"), [(OTHERS[2:], True), (OTHERS[3:], False)])
+async def test_a_group_is_told_in_our_order_where_we_list_all_of_it(make, listed, is_ours):
+    """Who has just begun to listen lists a part of it."""
+    questions, link = make(*listed)
+    told = (GroupMember("agent-e", "skill-e", "PRIMARY"), *ANSWER.members)
+    result = await joined(questions, link, answer=SceneAnswer("auth", "group", INFO, ANSWER.skill_info, told))
+    ours = [("agent-a", "PRIMARY"), ("agent-e", "BACKUP"), ("agent-f", "BACKUP")]
+    answered = [("agent-e", "PRIMARY"), ("agent-a", "PRIMARY")]
+    assert [(one.agent_id, one.role) for one in result.members] == (ours if is_ours else answered)
+    assert result.skill_id == "skill-a", "whom the answer has named, if we trust it"
+
+
+@pytest.mark.parametrize("facts", [{"scenes": ("print",)}, {"capabilities": ()}])
+async def test_an_answer_leads_to_nobody_who_does_something_else(make, facts):
+    questions, link = make(OTHERS[2], **facts)
+    assert (await joined(questions, link, "user-auth")).skill_id == "skill-e"
+
+
+@pytest.mark.parametrize(
+    ("facts", "why", "place"),
+    [
+        ({}, "nobody has certified skill-a", "192.0.2.1:80"),
+        ({"agent_id": "agent-9"}, "skill-a has not said itself", "192.0.2.66:66"),
+        ({"found_via": FoundVia.MDNS}, "skill-a has not said itself", "192.0.2.66:66"),
+        ({"scenes": (), "is_verified": True}, "skill-a has not said itself", "192.0.2.66:66"),
+    ],
+)
+async def test_where_nobody_is_trusted_the_scene_is_left(make, facts, why, place):
+    questions, link = make(**({"is_verified": False} | facts))
     left: list[str] = []
     link.node.end_agent.leave_scene = left.append
     questions.discover = lambda *_: asyncio.sleep(0)
-    asking = asyncio.ensure_future(questions.request_scene("auth", (), is_join=False, use_unverified=False))
-    await link.asked.wait()
-    questions.take(link, SceneJoined("auth", ANSWER, Peer("192.0.2.66", 5000)))
-    with pytest.raises(TrustError, match="nobody has certified skill-a"):
-        await asking
+    with pytest.raises(TrustError, match=why) as caught:
+        await joined(questions, link)
+    assert caught.value.place == Place(place)
+    assert "Ask again" in str(caught.value.fix) or "certificate" in str(caught.value.fix)
     assert left == ["auth"]
 
 

@@ -34,6 +34,7 @@ from skillwire.errors import FetchError, SkillwireError, TrustError
 from skillwire.model.lan import LanSkill
 from skillwire.protocols.skill_discovery import connection_secrets as messages
 from skillwire.protocols.skill_discovery.connection_secrets import ConnectionSecret, SecretRequest
+from skillwire.protocols.skill_discovery.dnssd import PATH
 from skillwire.protocols.skill_discovery.identity import GroupKey
 from skillwire.registry.tokens import Tokens
 from skillwire.trust.certificate_requests import Names
@@ -287,7 +288,12 @@ async def test_a_renewed_certificate_is_shown_from_then_on(world, serve):
 async def test_who_has_no_certificates_asks_for_no_key():
     group = GroupKey(b"a secret that all of us share")
     assert await SecretsClient("x", group, group).ask_provider(SKILL, "auth") is None
-    assert await find_port(SKILL._replace(port=1)) is None  # nobody listens there
+
+
+async def test_where_nobody_listens_it_is_the_network_that_failed(world):
+    error = await refused(client(world, "agent-002").ask_provider(SKILL._replace(port=1), "auth"))
+    assert (type(error), error.code, str(error.place)) == (FetchError, "DISC_005", f"http://127.0.0.1:1{PATH}")
+    assert "good until it ends" in error.diagnostics().fix
 
 
 @pytest.mark.parametrize(("told", "port"), [(8443, 8443), (True, None), (0, None), (65_536, None), ("8443", None)])
@@ -309,7 +315,57 @@ def test_a_timestamp_is_a_whole_number():
 async def test_an_address_where_nobody_is_is_a_failure_of_the_network(world):
     error = await refused(client(world, "agent-002").fetch(SKILL, 1, "auth"))
     assert isinstance(error, FetchError)
+    assert (error.code, str(error.place)) == ("DISC_005", "127.0.0.1:1")
+    assert "good until it ends" in error.diagnostics().fix
+
+
+@pytest.mark.parametrize("answer", [b"", b"{}\n", b"no JSON\n"])
+async def test_who_breaks_off_or_answers_nonsense_is_a_failure_of_the_network(world, serve, monkeypatch, answer):
+    server = await serve()
+
+    async def talk(*_, **__):
+        return answer
+
+    monkeypatch.setattr(SecretsClient, "_talk", talk)
+    error = await refused(client(world, "agent-002").fetch(SKILL, server.port, "auth"))
     assert error.code == "DISC_005"
+    assert ("broke off" if not answer else "cannot be read") in error.message
+
+
+async def test_who_is_refused_is_told_by_whom_and_what_to_do(world, serve):
+    server = await serve(give=lambda *_: None)
+    error = await refused(client(world, "agent-002").fetch(SKILL, server.port, "auth"))
+    assert (error.code, str(error.place)) == ("DISC_004", f"127.0.0.1:{server.port}")
+    assert "useUnverified" in error.diagnostics().fix
+
+
+@pytest.mark.spec("SDP-connection-secret")
+async def test_a_key_is_handed_out_with_how_it_is_used(world, serve):
+    given = ConnectionSecret(KEY, 2e9, "bearer", "Authorization", "/skills/v2")
+    server = await serve(give=lambda *_: given)
+    assert await client(world, "agent-002").fetch(SKILL, server.port, "auth") == given
+
+
+ANSWER = {"apiKey": KEY, "expiresAt": "2033-05-18T03:33:20Z"}
+
+
+def test_of_a_key_that_comes_without_a_word_it_is_known_how_ours_are_used():
+    """An answer of a server of before."""
+    assert messages.read_answer(json.dumps(ANSWER).encode()) == (KEY, 2e9, "api-key", "X-API-Key", "")
+
+
+@pytest.mark.parametrize(
+    ("name", "flaws"),
+    [
+        ("authType", ["", "api key", 1]),
+        ("authHeader", ["", "X-API-Key: x", "X\r\nY", "é", None]),
+        ("basePath", ["v1", "/", "//evil.example", "/a/", "/a b", "/a?b", "/a#b", "/\n", "/" + "a" * 200]),
+    ],
+)
+def test_how_a_key_is_used_is_no_more_than_a_field_and_a_path(name, flaws):
+    for flaw in flaws:
+        with pytest.raises(SkillwireError, match=name):
+            messages.read_answer(json.dumps(ANSWER | {name: flaw}).encode())
 
 
 class Store:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from skillwire.client.call_values import CallArguments, PreparedCall
+    from skillwire.client.lan import Names
     from skillwire.client.lan_asynchronous import AsyncLan
     from skillwire.client.rpc_asynchronous import AsyncRpcSkills
     from skillwire.client.steps import AwaitedDriver
@@ -372,14 +373,12 @@ class AsyncClient:
                 return await self.lan.call(capability, inputs, use_unverified=use_unverified, **options)
         return await (await self.skill(reference)).call(inputs, **options)
 
-    async def discover(
-        self, query: str = "", *, capabilities: Sequence[str] = (), scenes: Sequence[str] = ()
-    ) -> list[LanSkill]:
+    async def discover(self, query: str = "", *, capabilities: Names = (), scenes: Names = ()) -> list[LanSkill]:
         """Ask the local network for skills; :meth:`AsyncLan.discover` says more."""
         return await self.lan.discover(query, capabilities=capabilities, scenes=scenes)
 
     async def request_scene(
-        self, scene: str, capabilities: Sequence[str] = (), *, use_unverified: bool | None = None
+        self, scene: str, capabilities: Names = (), *, use_unverified: bool | None = None
     ) -> SceneResult:
         """Ask the local network for a scene, such as ``auth``, and join the group of those who provide it.
 

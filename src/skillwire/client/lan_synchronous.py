@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Unpack
 
-from skillwire.client.lan import Filters
+from skillwire.client.lan import Filters, listed
 from skillwire.client.lan_thread import BlockingLanThread
 from skillwire.errors import FetchError, SkillwireError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Coroutine, Iterator, Mapping
 
     from skillwire.adapters.lan.agent import LanAgent
     from skillwire.client.call_values import CallArguments
-    from skillwire.client.lan import Heard
+    from skillwire.client.lan import Heard, Names
     from skillwire.client.steps import BlockingSteps
     from skillwire.client.synchronous import RemoteSkill
     from skillwire.client.workplace import Workplace
@@ -49,9 +49,9 @@ class Lan:
         self,
         query: str = "",
         *,
-        capabilities: Sequence[str] = (),
-        scenes: Sequence[str] = (),
-        types: Sequence[str] = (),
+        capabilities: Names = (),
+        scenes: Names = (),
+        types: Names = (),
         patience: float | None = None,
         quiet: float | None = None,
         refresh: bool = False,
@@ -69,8 +69,13 @@ class Lan:
             quiet: seconds without news after an answer that end it before; those of the settings unless given. With as
                 many as ``patience`` it is never ended before.
             refresh: do without what was found before.
+
+        Raises:
+            UsageError: ``USAGE`` for one text where a list of names is wanted.
         """
-        filters = Filters(tuple(capabilities), tuple(scenes), tuple(types), refresh)
+        filters = Filters(
+            listed("capabilities", capabilities), listed("scenes", scenes), listed("types", types), refresh
+        )
         return self._discover(query, filters, lambda agent: self._access.ask(agent, filters, patience, quiet))
 
     def _discover(
@@ -152,7 +157,7 @@ class Lan:
     def request_scene(
         self,
         scene: str,
-        capabilities: Sequence[str] = (),
+        capabilities: Names = (),
         *,
         join: bool = False,
         use_unverified: bool | None = None,
@@ -171,11 +176,13 @@ class Lan:
             ``is_joined`` is False when nobody provides the scene, and ``is_missing`` tells whether somebody said so.
 
         Raises:
-            TrustError: ``DISC_004``. Spec: SDP §2.2, §4.2, §4.3.
+            TrustError: ``DISC_004``. UsageError: ``USAGE`` for one text where a list is wanted. Spec: SDP §2.2, §4.2,
+                §4.3.
         """
+        wanted = listed("capabilities", capabilities)
         self._access.check_online()
         return self._thread.run(
-            lambda agent: self._access.request(agent, scene, capabilities, is_join=join, use_unverified=use_unverified)
+            lambda agent: self._access.request(agent, scene, wanted, is_join=join, use_unverified=use_unverified)
         )
 
     def leave_scene(self, scene: str) -> None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from skillwire.client.call_values import CallArguments, PreparedCall
+    from skillwire.client.lan import Names
     from skillwire.client.lan_synchronous import Lan
     from skillwire.client.rpc_synchronous import RpcSkills
     from skillwire.client.steps import BlockingDriver
@@ -375,15 +376,11 @@ class Client:
                 return self.lan.call(capability, inputs, use_unverified=use_unverified, **options)
         return (self.skill(reference)).call(inputs, **options)
 
-    def discover(
-        self, query: str = "", *, capabilities: Sequence[str] = (), scenes: Sequence[str] = ()
-    ) -> list[LanSkill]:
+    def discover(self, query: str = "", *, capabilities: Names = (), scenes: Names = ()) -> list[LanSkill]:
         """Ask the local network for skills; :meth:`Lan.discover` says more."""
         return self.lan.discover(query, capabilities=capabilities, scenes=scenes)
 
-    def request_scene(
-        self, scene: str, capabilities: Sequence[str] = (), *, use_unverified: bool | None = None
-    ) -> SceneResult:
+    def request_scene(self, scene: str, capabilities: Names = (), *, use_unverified: bool | None = None) -> SceneResult:
         """Ask the local network for a scene, such as ``auth``, and join the group of those who provide it.
 
         The agent that joins is there until the client is closed; :meth:`Lan.request_scene` says more.

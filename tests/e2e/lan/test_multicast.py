@@ -52,6 +52,19 @@ def test_every_host_finds_all_skills_over_one_family(lan, family):
         agent.stop()
 
 
+def test_who_speaks_on_an_interface_that_was_not_chosen_is_not_heard(lan):
+    """The system would let a socket hear its group wherever anybody of the machine has joined it."""
+    chosen = on_host(lan, 1, settings={"interfaces": ["eth0"]}).started()
+    other = on_host(lan, 1, ["skill-other"], settings={"interfaces": ["lo"], "agent_id": "agent-other"}).started()
+    other.wait_for(lambda found: "skill-other" in found, "it does not hear itself")
+    later = on_host(lan, 2, ["skill-2"]).started()
+
+    chosen.wait_for(lambda found: "skill-2" in found, "nothing is heard where it was chosen")
+    assert "skill-other" not in chosen.skills()
+    for agent in (chosen, other, later):
+        agent.stop()
+
+
 def test_who_is_cut_off_is_missed_and_misses_and_is_found_again(lan, hosts):
     agents = hosts()
 

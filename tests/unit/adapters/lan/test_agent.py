@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import json
+import socket
 from secrets import token_hex
 
 import pytest
@@ -180,6 +182,38 @@ async def test_no_key_is_asked_of_somebody_whom_nobody_vouches_for_unless_each_q
     result = await careful.request_scene("auth", use_unverified=True)
     assert result.connection_info["apiKey"] == "sw_key"
     assert asked == [("agent-provider", "auth")]
+
+
+@pytest.fixture
+async def door():
+    """Give the port of a server that tells of a port for keys where nobody listens, and that port."""
+    with socket.socket() as dead:  # nobody else has it, and it takes no connection
+        dead.bind(("127.0.0.1", 0))
+        document = json.dumps({"agentId": "agent-provider", "tlsPort": dead.getsockname()[1]}).encode()
+
+        async def tell(reader, writer):
+            line = (await reader.readuntil(b"\r\n\r\n")).split(b"\r\n")[0]
+            assert line == b"GET /.well-known/skill-discovery HTTP/1.1"
+            head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+            writer.write(head % len(document) + document)
+            writer.close()
+
+        async with await asyncio.start_server(tell, "127.0.0.1") as server:
+            yield server.sockets[0].getsockname()[1], dead.getsockname()[1]
+
+
+async def test_a_scene_whose_key_cannot_be_fetched_is_joined_and_says_so(start, door):
+    port, dead = door
+    provider, asking = await start("agent-provider"), await start(use_unverified=True)
+    provider.announce([offer(port=port)])
+    await until(lambda: listed(asking))
+    result = await asking.request_scene("auth")
+    assert result.is_joined
+    assert "apiKey" not in result.connection_info
+    assert result.no_key is not None
+    assert (result.no_key.code, str(result.no_key.place)) == ("DISC_005", f"127.0.0.1:{dead}")
+    assert f"no key for the scene auth: no TLS with agent-provider on port {dead}: " in result.no_key.message
+    assert "a key that you were given before is good until it ends" in result.no_key.fix
 
 
 async def test_what_was_heard_before_a_restart_is_unknown_after_it(start):

@@ -30,8 +30,9 @@ class Lan:
     """The local network, as an agent of this client knows it: from :attr:`Client.lan`.
 
     The agent is there from the first thing that is asked until the client is closed, and stays told of the groups that
-    it has joined. Everything raises ``FetchError`` for ``LAN_UNAVAILABLE`` and ``DISC_005`` when there is no network to
-    speak on and the cache has no answer. Spec: SDP §3, §4, §11.
+    it has joined. Everything raises ``FetchError`` for ``LAN_UNAVAILABLE`` when there is no network to speak on and the
+    cache has no answer. Nothing raises ``DISC_005``: it is why a scene was joined without a key, in ``no_key`` of what
+    :meth:`request_scene` returns. Spec: SDP §3, §4, §11, §12.
     """
 
     def __init__(self, workplace: Workplace, steps: BlockingSteps, thread: BlockingLanThread | None = None) -> None:
@@ -174,10 +175,16 @@ class Lan:
 
         Returns:
             ``is_joined`` is False when nobody provides the scene, and ``is_missing`` tells whether somebody said so.
+            ``connection_info`` has ``apiKey`` where the provider gave us a key, and ``authHeader``, the field of HTTP
+            that it goes into. Where a key could not be had, ``no_key`` has the code (``DISC_005``, ``DISC_004``), the
+            cause and what to do; what is public is there without one.
 
         Raises:
-            TrustError: ``DISC_004``. UsageError: ``USAGE`` for one text where a list is wanted. Spec: SDP §2.2, §4.2,
-                §4.3.
+            TrustError: ``DISC_004``, nobody has certified the provider, or only others have told of it.
+            FetchError: ``OFFLINE``, ``LAN_UNAVAILABLE``.
+            UsageError: ``USAGE`` for one text where a list is wanted.
+
+        Spec: SDP §2.2, §4.2, §4.3.
         """
         wanted = listed("capabilities", capabilities)
         self._access.check_online()

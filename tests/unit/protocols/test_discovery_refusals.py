@@ -153,10 +153,10 @@ def test_a_registration_that_is_replayed_after_a_restart_of_the_registry_is_refu
     world = World()
     world.offers(certified())
     taken = next(data for data in world.arrived if data.startswith(b"SKILL_REGISTER:"))
-    kept = dict(world.nodes[R].gate.replay.newest())
+    kept = world.nodes[R].gate.replay.changed()
     world.crash(A)
     world.crash(R)
-    world.start_registry(ReplayGuard(30.0, kept.items()))
+    world.start_registry(ReplayGuard(30.0, kept))
     assert world.forge(taken, A) == {"replayed"}
     world.run(5)
     assert not world.is_listed()

@@ -58,11 +58,6 @@ class DnsResponder:
         self._begun = 0
         self._process = secrets.token_hex(8)
 
-    @property
-    def names(self) -> set[str]:
-        """The full names of what is published."""
-        return {info.name for info in self._published.values()}
-
     async def publish(self, instances: Iterable[Instance]) -> None:
         """Publish exactly these; return when the last was announced for the first time."""
         wanted = {entry.skill_id: entry for entry in instances if self._is_reachable(entry)}

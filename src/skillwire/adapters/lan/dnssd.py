@@ -83,11 +83,6 @@ class DnsSd:
         self._browser: DnsBrowser | None = None
         self._lock = asyncio.Lock()
 
-    @property
-    def names(self) -> frozenset[str]:
-        """The full names of the instances that are published."""
-        return frozenset(self._responder.names if self._responder is not None else ())
-
     async def start(self) -> None:
         """Begin to listen and to look; where that cannot be, say why in :attr:`note`."""
         try:

@@ -13,7 +13,7 @@ Trust: :func:`decode` takes a stranger's bytes, and raises ``DecodeError`` and n
 from __future__ import annotations
 
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire import limits
 from skillwire.errors import DecodeError, ValidationError
@@ -26,9 +26,6 @@ if TYPE_CHECKING:
 
     from skillwire.protocols.skill_discovery.fields import Field
     from skillwire.protocols.skill_discovery.messages import SkillRecord
-
-    #: What gets and what writes one field.
-    _Writer = tuple[Callable[[Any], Any], Callable[[Any], str]]
 
 _TYPE_LENGTH: Final = 64
 _SIGNATURE_LENGTH: Final = 96  # of the longest ECDSA P-256 signature: 72 bytes of DER in base64
@@ -118,7 +115,7 @@ def decode(data: bytes, profile: Profile = Profile.OPEN) -> Message:
     if found is None:
         if not colon or not _is_type(name):
             kinds.refuse("a message", text)
-        return Unknown(name)
+        return Unknown()
     message, readers, is_signed = found
     parts = payload.split(";")
     signature = kinds.SIGNATURE.read(parts.pop()) if is_signed or profile is Profile.SIGNED else ""

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from skillwire.protocols.skill_discovery.settings import DiscoverySettings
     from skillwire.wire.node import Peer
 
-_TAKEN: Final = frozenset({Outcome.SUCCESS, Outcome.DUPLICATE})
 #: Bytes of the shortest record, ``a|1.0.0|b:1||``, with what separates it from the next.
 _LEAST_RECORD: Final = 14
 
@@ -71,7 +70,7 @@ class McpAgent:
     def register(self, admitted: Admitted, message: m.Register, now: Moment) -> None:
         """Take a registration, and say what became of it. Spec: SDP §2.2."""
         status, why = self._judge(admitted, message, now)
-        if status in _TAKEN:
+        if status in m.TAKEN:
             self._doubts.heard(message.agent_id, admitted.source)
         text = f"{message.skill_id} {why}"
         self._reply(admitted, m.RegisterAck(message.agent_id, status, text, self._outbox.stamp(now)), now)

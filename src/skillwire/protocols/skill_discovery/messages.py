@@ -10,6 +10,7 @@ Spec: SDP §2, §3, §8, §9, §10; specs §3 for the messages that the text nam
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Final
 
 from msgspec import Struct
 
@@ -48,6 +49,10 @@ class Outcome(StrEnum):
     DUPLICATE = "DUPLICATE"
     INVALID = "INVALID"
     UNAUTHORIZED = "UNAUTHORIZED"
+
+
+#: What a registration is answered that is listed now.
+TAKEN: Final = frozenset({Outcome.SUCCESS, Outcome.DUPLICATE})
 
 
 class Reason(StrEnum):
@@ -295,5 +300,3 @@ class SceneEvent(Message, frozen=True, gc=False):
 
 class Unknown(Message, frozen=True, gc=False):
     """A message of a type that is not ours to understand: passed over, and counted."""
-
-    message_type: str

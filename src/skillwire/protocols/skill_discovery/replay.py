@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from skillwire import limits
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
 #: Message type, agent, and skill or scene.
 Stream = tuple[str, str, str]
@@ -35,7 +35,7 @@ class ReplayGuard:
 
     Args:
         window: seconds that a timestamp may differ from our clock, either way.
-        kept: what :meth:`newest` gave before a restart.
+        kept: what :meth:`changed` gave before a restart, the newest of each stream.
     """
 
     def __init__(self, window: float, kept: Iterable[tuple[Stream, int]] = ()) -> None:
@@ -72,12 +72,8 @@ class ReplayGuard:
         """Return the newest timestamp of a stream; -1 when nothing came."""
         return self._newest.get(stream, (-1, b""))[0]
 
-    def newest(self) -> Iterator[tuple[Stream, int]]:
-        """Return the newest timestamp of each stream, to be kept over a restart."""
-        return ((stream, timestamp) for stream, (timestamp, _) in self._newest.items())
-
     def changed(self) -> list[tuple[Stream, int]]:
-        """Return the newest timestamp of each stream that had a message since the last call."""
+        """Return the newest timestamp of each stream that had a message since the last call, to be kept."""
         changed, self._changed = self._changed, set()
         return [(stream, self._newest[stream][0]) for stream in changed]
 

@@ -18,6 +18,7 @@ from skillwire.protocols.skill_discovery.events import Acknowledged
 from skillwire.protocols.skill_discovery.heartbeats import Heartbeats
 from skillwire.protocols.skill_discovery.known_registries import KnownRegistries
 from skillwire.protocols.skill_discovery.messages import (
+    TAKEN,
     Endpoint,
     HealthStatus,
     Outcome,
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
 #: **[ours]**: how the message of an acknowledgment goes on that asks for a registration.
 UNKNOWN_SKILL: Final = "unknown, register again"
 _LEAST_SENDS: Final = 2
-_TAKEN: Final = frozenset({Outcome.SUCCESS, Outcome.DUPLICATE})
 _FULL_PACE: Final = 0.8
 #: Registrations a second that leave one agent at most, however fast they are acknowledged: a host that has shown its
 #: key is read 420 times, and the beats of a thousand skills are half of that.
@@ -182,7 +182,7 @@ class RouteAgent:
         told = self._told.get(("register", skill_id))
         if told is None or told.acknowledged.get(source) is message.status:
             return
-        is_same = source in told.acknowledged and {message.status, told.acknowledged[source]} <= _TAKEN
+        is_same = source in told.acknowledged and {message.status, told.acknowledged[source]} <= TAKEN
         told.acknowledged[source] = message.status
         if not is_same:
             self._on_event(Acknowledged(skill_id, source, message.status, rest))

@@ -52,9 +52,9 @@ class LanService:
         make_secrets: returns what hands out connection secrets, by the settings and what says which skill is
             announced under an identifier in a scene; None where nothing does.
 
-    ``scenes`` are those that every skill takes part in, beside its own; set before :meth:`start`. ``goodbye`` returns
-    why the server leaves that is told to end, as its operator says at that time: what the settings say unless set
-    before. It is called in a thread.
+    ``scenes`` are those that every skill takes part in, beside its own; set before :meth:`start`. ``goodbye_reason``
+    returns why the server leaves that is told to end, as its operator says at that time: what the settings say unless
+    set before. It is called in a thread.
     ``trouble`` says why there is no network, while there is none; ``tls_port`` where connection secrets are handed out,
     0 while they are not.
     """

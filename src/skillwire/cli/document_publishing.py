@@ -171,6 +171,7 @@ SERVE_EVENTS: Final[dict[str, Schema]] = {
     "listening": fields(
         "The first line: requests are answered from now on.",
         address=text("The URL under which this machine reaches it"),
+        announced=texts("The URLs at which others on the local network are told that it is; none without --lan"),
         base_url=text("--base-url, or the address"),
         skills=number("How many skills are served"),
         open=number("How many of them are open to everybody"),

@@ -10,9 +10,11 @@ import click
 
 from skillwire.cli.event_stream import EventStream
 from skillwire.cli.output import doubtful, output_options, strong, tell_end, whole
-from skillwire.cli.serve_lan import lan_options, listen_for, read_goodbye_reason, read_lan
+from skillwire.cli.serve_lan import announced_at, lan_options, listen_for, read_goodbye_reason, read_lan
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from skillwire.cli.output import Output
     from skillwire.server.revision import Revision
 
@@ -85,7 +87,17 @@ def command(
         listeners = [stack.enter_context(one) for one in listen_for(network, host, port)]
         address = address_of(listeners[0])
         is_open = network is not None and host is None
-        announce = partial(_announce, output, events, address, base_url, no_workers=workers == 0, is_open=is_open)
+        announced = announced_at(network, listeners)
+        announce = partial(
+            _announce,
+            output,
+            events,
+            address,
+            base_url,
+            announced=announced,
+            no_workers=workers == 0,
+            is_open=is_open,
+        )
         run(application, *listeners, on_ready=announce)
     events.end()
     if not (output.as_json or output.quiet):
@@ -99,10 +111,11 @@ def _announce(
     base_url: str | None,
     revision: Revision,
     *,
+    announced: Sequence[str],
     no_workers: bool,
     is_open: bool,
 ) -> None:
-    """Say where the skills are and how to add one, in one line."""
+    """Say where the skills are, for this machine and for others, and how to add one."""
     where = (base_url or address).rstrip("/")
     names, every = revision.site.names, len(revision.everything.skills)
     if names:
@@ -116,6 +129,9 @@ def _announce(
     output.line("serving ", strong(number), f"{opened} at ", strong(address), "; add one: ", whole(hint))
     if is_open:
         output.note(doubtful("open to the network: "), "at every address of this machine; --host names one")
+    if announced:
+        output.note("announced at ", whole(", ".join(announced)))
     if no_workers and any(skill.action is not None for skill in revision.everything.skills.values()):
         output.note(doubtful("nothing is run here: "), "calls are accepted, and wait for ", whole("skillwire work"))
-    events.begin({"address": address, "base_url": where, "skills": every, "open": revision.skills, "add": hint})
+    counts = {"skills": every, "open": revision.skills}
+    events.begin({"address": address, "announced": [*announced], "base_url": where, **counts, "add": hint})

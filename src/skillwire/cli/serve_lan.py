@@ -107,6 +107,27 @@ def listen_for(lan: LanSettings | None, host: str | None, port: int) -> list[soc
     return [listen(host or "127.0.0.1", port)]
 
 
+def announced_at(lan: LanSettings | None, listeners: Sequence[socket]) -> list[str]:
+    """Return the URLs at which others on the local network are told that the server is; those of now, by interface.
+
+    Args:
+        lan: how the network is spoken; None when it is not.
+        listeners: from :func:`listen_for`.
+    """
+    if lan is None:
+        return []
+    from skillwire.adapters.lan import interfaces  # noqa: PLC0415  # with --lan
+    from skillwire.server.lan.reach import reach_of  # noqa: PLC0415  # same
+
+    reach = reach_of(lan, [one.getsockname()[:2] for one in listeners])
+    try:
+        links = interfaces.links(interfaces.present(), reach.settings.interfaces, has_ipv6=bool(reach.settings.group6))
+    except (OSError, UsageError):  # the log says why the server is not on the network
+        return []
+    hosts = dict.fromkeys([reach.host] if reach.host and links else [one.host for one in links])
+    return [f"http://[{host}]:{reach.port}" if ":" in host else f"http://{host}:{reach.port}" for host in hosts]
+
+
 def _settings(configured: LanSettings | None, discovery: str | None) -> LanSettings:
     from skillwire.adapters.files.settings_file import load_settings, read_discovery_file  # noqa: PLC0415  # with --lan
     from skillwire.errors import Place  # noqa: PLC0415  # same

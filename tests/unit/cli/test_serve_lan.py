@@ -7,8 +7,10 @@ from contextlib import ExitStack
 
 import pytest
 
+from skillwire.adapters.lan import interfaces
+from skillwire.adapters.lan.interfaces import LinkAddress
 from skillwire.cli.main import run
-from skillwire.cli.serve_lan import listen_for, read_goodbye_reason, read_lan
+from skillwire.cli.serve_lan import announced_at, listen_for, read_goodbye_reason, read_lan
 from skillwire.errors import SkillwireError, UsageError, ValidationError
 from skillwire.protocols.skill_discovery.configuration import LanSettings
 
@@ -93,6 +95,47 @@ def test_it_listens_in_both_families_at_one_port():
         assert len({one.getsockname()[1] for one in listeners}) == 1
         with pytest.raises(SkillwireError, match="PORT_IN_USE"):
             listen_for(CONFIGURED, None, listeners[0].getsockname()[1])
+
+
+HERE = (
+    LinkAddress("lo", 1, "127.0.0.1", 0x49),
+    LinkAddress("eth0", 2, "192.0.2.2"),
+    LinkAddress("eth0", 2, "2001:db8::2"),
+    LinkAddress("eth1", 3, "198.51.100.2"),
+)
+
+
+@pytest.mark.parametrize(
+    ("host", "names", "told"),
+    [
+        (None, (), ["http://192.0.2.2:{}", "http://198.51.100.2:{}", "http://[2001:db8::2]:{}"]),
+        (None, ("eth1",), ["http://198.51.100.2:{}"]),
+        (EVERY, (), ["http://192.0.2.2:{}", "http://198.51.100.2:{}"]),
+        ("127.0.0.1", (), ["http://127.0.0.1:{}"]),
+        (None, ("nosuch",), []),
+    ],
+)
+def test_where_others_are_told_that_it_is(monkeypatch, host, names, told):
+    monkeypatch.setattr(interfaces, "present", lambda: list(HERE))
+    lan = read(interfaces=names)
+    with ExitStack() as stack:
+        listeners = [stack.enter_context(one) for one in listen_for(lan, host, 0)]
+        port = listeners[0].getsockname()[1]
+        has_ipv6 = host is not None or len(listeners) > 1
+        wanted = [one.format(port) for one in told if has_ipv6 or "[" not in one]
+        assert announced_at(lan, listeners) == wanted
+        assert announced_at(None, listeners) == []
+
+
+def test_interfaces_that_cannot_be_listed_keep_no_server_from_beginning(monkeypatch):
+    def fail():
+        raise UsageError("LAN_UNAVAILABLE", "the library that lists interfaces is missing")
+
+    monkeypatch.setattr(interfaces, "present", fail)
+    lan = read()
+    with ExitStack() as stack:
+        listeners = [stack.enter_context(one) for one in listen_for(lan, None, 0)]
+        assert announced_at(lan, listeners) == []
 
 
 def test_a_goodbye_is_what_the_files_say_when_it_is_said(tmp_path):

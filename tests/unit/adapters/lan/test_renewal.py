@@ -13,6 +13,7 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.serialization import Encoding
+from tests.support.loopback_lan import own_lan
 
 from skillwire.adapters.files.agent_certificates import is_own, life_of, serial_of
 from skillwire.adapters.files.authority_folder import AuthorityFolder
@@ -20,6 +21,7 @@ from skillwire.adapters.files.lan_keys import LanKeys
 from skillwire.adapters.files.lan_trust import load_trust
 from skillwire.adapters.lan import renewal as renewals
 from skillwire.adapters.lan import revocations as refreshes
+from skillwire.adapters.lan.agent import LanAgent
 from skillwire.adapters.lan.certificate_desk import CertificateDesk
 from skillwire.adapters.lan.renewal import Renewal
 from skillwire.adapters.lan.revocations import RevocationRefresh
@@ -556,3 +558,27 @@ class TestRevocations:
             await has_changed.wait()
         await upkeep.stop()
         assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    @pytest.mark.spec("SDP-renewal")
+    async def test_an_agent_takes_that_care_as_long_as_it_is_there(self, *, settings, authority, desk, clock):
+        lan = own_lan()
+        here = {"interfaces": ("127.0.0.1",), "group": lan.group, "port": lan.port, "mdns": False}
+        agent = LanAgent(dataclasses.replace(settings, **here), keeps_state=False)
+        trust = agent.trust
+        assert trust is not None
+        assert isinstance(trust.identity, EcdsaIdentity)
+        key = trust.identity.key.public_key()
+        old = authority.issue(Names(("agent-001",)), key, clock.now, days=60 / DAY)  # it began minutes ago
+        own, keys, revocations = trust.identity.certificate, trust.keys, trust.revocations
+        assert keys is not None
+        assert revocations is not None
+        keys.keep_certificate(old)
+        before = asyncio.all_tasks()
+        async with agent:
+            async with asyncio.timeout(SECONDS):
+                await until(lambda: len(desk.asked) == 2)
+                await until(lambda: trust.identity.certificate not in {own, old})
+                await until(lambda: revocations.ends() is not None)
+        assert trust.identity.certificate == keys.certificate()
+        assert set(desk.asked) == {f"https://registry.example/lan/{one}" for one in ("certificates", "revocations")}
+        assert asyncio.all_tasks() == before

@@ -87,7 +87,7 @@ class Url(NamedTuple):
     @property
     def name(self) -> str:
         """The host as others know it: without the interface of this machine by which it is reached."""
-        return self.host.partition("%")[0]
+        return without_zone(self.host)
 
     @property
     def target(self) -> str:
@@ -162,6 +162,11 @@ def reached_from(base: Url, text: str) -> str:
 def is_ipv4(text: str) -> bool:
     """Whether ``text`` is an IPv4 address in its usual form: four decimal numbers without leading zeros."""
     return _IPV4.fullmatch(text) is not None
+
+
+def without_zone(host: str) -> str:
+    """Return an address as others know it: without the interface of this machine by which it is reached."""
+    return host.partition("%")[0]
 
 
 def _check_length(text: str) -> None:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from skillwire.adapters.lan.multicast import widen
 from skillwire.errors import DecodeError
+from skillwire.model.url import without_zone
 from skillwire.protocols.skill_discovery import dnssd
 
 if TYPE_CHECKING:
@@ -184,7 +185,7 @@ class DnsSd:
     def _on_link(self, addresses: Sequence[str]) -> tuple[str, str] | None:
         """Return the first address that is in one of our networks, and our own address there."""
         for text in addresses:
-            address = ip_address(text.partition("%")[0])
+            address = ip_address(without_zone(text))
             for network, ours in self._networks:
                 if address in network:
                     return str(address), ours
@@ -207,7 +208,7 @@ def _networks(hosts: Sequence[str]) -> list[tuple[IPv4Network | IPv6Network, str
     found = []
     for adapter in importlib.import_module("ifaddr").get_adapters():
         for ip in adapter.ips:
-            host = (ip.ip if isinstance(ip.ip, str) else ip.ip[0]).partition("%")[0]
+            host = without_zone(ip.ip if isinstance(ip.ip, str) else ip.ip[0])
             if host in hosts:
                 found.append((ip_network(f"{host}/{ip.network_prefix}", strict=False), host))
     return found

@@ -15,6 +15,7 @@ from skillwire.adapters.clock import moment
 from skillwire.adapters.lan.details import Details
 from skillwire.adapters.lan.dnssd import DnsSd
 from skillwire.adapters.lan.interfaces import present
+from skillwire.model.url import without_zone
 from skillwire.protocols.skill_discovery.dnssd import key_id_of
 from skillwire.trust.ecdsa import public_key_of
 
@@ -135,7 +136,7 @@ class Hints:
         hosts = self._hosts()
         if hosts and all(ip_address(one).is_loopback for one in hosts):
             return False
-        address = ip_address(host.partition("%")[0])
+        address = ip_address(without_zone(host))
         return (
             address.is_loopback or address.is_unspecified or any(address == ip_address(one.host) for one in present())
         )

@@ -14,6 +14,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire.errors import UsageError
+from skillwire.model.url import without_zone
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -79,7 +80,7 @@ def present() -> list[LinkAddress]:
             flags = _flags(asked, adapter.name)
             for ip in adapter.ips:
                 host = ip.ip if isinstance(ip.ip, str) else ip.ip[0]
-                found.append(LinkAddress(adapter.name, adapter.index or 0, host.partition("%")[0], flags))
+                found.append(LinkAddress(adapter.name, adapter.index or 0, without_zone(host), flags))
     return found
 
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 from skillwire.adapters.clock import moment
 from skillwire.adapters.lan.driver import Driver
 from skillwire.errors import ValidationError
+from skillwire.model.url import without_zone
 from skillwire.protocols.skill_discovery.messages import Endpoint, Reason
 
 if TYPE_CHECKING:
@@ -180,7 +181,7 @@ class Link:
 
 def _offered_at(offer: Offer, host: str, elsewhere: Collection[str]) -> Offer | None:
     """Return an offer as it is made at an address; None when it is made elsewhere."""
-    named = offer.endpoint.host.partition("%")[0]
+    named = without_zone(offer.endpoint.host)
     if named in _ANY:
         return offer._replace(endpoint=Endpoint(host, offer.endpoint.port))
     if named in elsewhere or (named != host and _is_loopback(named)):

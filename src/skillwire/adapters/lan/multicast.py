@@ -19,6 +19,7 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from skillwire.adapters.lan.interfaces import plain_host
+from skillwire.model.url import without_zone
 from skillwire.wire.node import Peer
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ class LinkSockets:
         elif self._family == socket.AF_INET:
             target = to.host, to.port
         else:
-            target = to.host.partition("%")[0], to.port, 0, self.address.number if "%" in to.host else 0
+            target = without_zone(to.host), to.port, 0, self.address.number if "%" in to.host else 0
         try:
             self._sender.sendto(data, target)
         except BlockingIOError:

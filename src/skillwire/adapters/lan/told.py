@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from skillwire.adapters.clock import moment
 from skillwire.model.lan import LanSkill
+from skillwire.model.url import without_zone
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -65,7 +66,7 @@ def _places(told: Collection[tuple[Link, Found]]) -> Sequence[Place]:
             continue
         if found.agent_id:
             proven[place] = None
-        elif found.record.endpoint.host == found.source.host.partition("%")[0]:
+        elif found.record.endpoint.host == without_zone(found.source.host):
             unproven.setdefault(place[0], {})[place] = None
     few = [place for places in unproven.values() for place in list(places)[:_UNPROVEN] if place not in proven]
     return [*proven, *few]

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skillwire.model.lan import FoundVia, LanChange, LanScene, LanSkill, members_of
+from skillwire.model.url import without_zone
 from skillwire.protocols.skill_discovery import scenes
 from skillwire.protocols.skill_discovery.listing import Change, What
 
@@ -183,6 +184,6 @@ def _kind(before: LanSkill | None, after: LanSkill, change: Change) -> str:
         return "updated"
     if after.is_stale and not before.is_stale:
         return "stale"
-    is_of_this = change.listed.registration.endpoint.host == after.host.partition("%")[0]
+    is_of_this = change.listed.registration.endpoint.host == without_zone(after.host)
     is_news = change.what is What.SUSPECTED and is_of_this and after.is_usable  # of what is not well, it is said
     return "suspected" if is_news else ""

@@ -15,6 +15,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire import limits
+from skillwire.model.url import without_zone
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -207,4 +208,4 @@ def _rank(found: Found) -> int:
 
 
 def _is_own(found: Found) -> bool:
-    return found.record.endpoint.host == found.source.host.partition("%")[0]
+    return found.record.endpoint.host == without_zone(found.source.host)

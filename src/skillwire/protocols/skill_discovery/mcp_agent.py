@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from skillwire import limits
 from skillwire.errors import ValidationError
+from skillwire.model.url import without_zone
 from skillwire.protocols.skill_discovery import messages as m
 from skillwire.protocols.skill_discovery import scenes
 from skillwire.protocols.skill_discovery.codec import encode_responses
@@ -200,8 +201,8 @@ class McpAgent:
             known = self.registry.get((message.agent_id, message.skill_id))
             is_listed = known is not None and known.registration.timestamp >= message.timestamp
             return (Outcome.DUPLICATE, "already registered") if is_listed else (Outcome.INVALID, "refused before")
-        host = message.endpoint.host
-        if host != admitted.source.host.partition("%")[0] and host not in judgement.hosts:
+        host, source = message.endpoint.host, admitted.source.host
+        if host != source and host not in {without_zone(source), *judgement.hosts}:
             return Outcome.INVALID, "endpoint is not where it comes from"
         try:
             check_told(message, len(admitted.data))

@@ -14,6 +14,7 @@ import hashlib
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire import limits
+from skillwire.model.url import without_zone
 from skillwire.protocols.skill_discovery.agenda import Agenda, Timer
 from skillwire.protocols.skill_discovery.challenge import Pending, nonce_about
 from skillwire.protocols.skill_discovery.identity import Standing
@@ -47,7 +48,7 @@ class Author(NamedTuple):
     def is_own(self, host: str) -> bool:
         """Whether the agent speaks of a skill on a host of its own: where it is, or what it is certified for."""
         is_certified = self.judgement.standing is Standing.CERTIFIED
-        return host == self.source.host.partition("%")[0] or (is_certified and host in self.judgement.hosts)
+        return host == without_zone(self.source.host) or (is_certified and host in self.judgement.hosts)
 
     def vouches(self, skill_id: str, host: str) -> bool:
         """Whether the agent is certified for what it says of a skill on a host."""

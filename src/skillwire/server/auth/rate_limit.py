@@ -16,6 +16,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire import limits
+from skillwire.model.url import without_zone
 
 if TYPE_CHECKING:
     from skillwire.model.access import Principal
@@ -137,7 +138,7 @@ def caller_of(principal: Principal, address: str) -> str:
 def network_of(address: str) -> str:
     """Return the address itself, or the /64 of an IPv6 one; what is no address stays as it is."""
     try:
-        found = ipaddress.ip_address(address.partition("%")[0])
+        found = ipaddress.ip_address(without_zone(address))
     except ValueError:  # the name of a socket: all who come through it are one caller
         return address
     if isinstance(found, ipaddress.IPv4Address):

@@ -1,5 +1,6 @@
 """The cache of what was found on a network: how long it is good for, what ends it, and how it lies on disk."""
 
+import itertools
 import json
 import re
 from pathlib import Path
@@ -178,6 +179,36 @@ def test_when_there_are_too_many_those_go_that_were_updated_longest_ago():
     cache.put([FEISHU._replace(skill_id="skill-9")], NOW + 10)
     assert ids(cache.skills(NOW + 10)) == ["skill-2", "skill-4", "skill-9"]
     assert len(LanCache.read(cache.write(), CacheSettings(max_size=2), NOW + 10)) == 2
+
+
+@pytest.mark.spec("SDP-cache-bound")
+def test_of_those_that_were_updated_at_once_those_go_first_that_would_be_called_last():
+    """By health, of these who nobody vouches for, of these the last by name."""
+    found = [
+        FEISHU._replace(skill_id=skill_id, status=status, is_verified=is_verified)
+        for skill_id, status, is_verified in (
+            ("skill-f", "OFFLINE", False),
+            ("skill-a", "MAINTENANCE", True),
+            ("skill-e", "DEGRADED", True),
+            ("skill-b", "HEALTHY", False),
+            ("skill-d", "HEALTHY", True),
+            ("skill-c", "HEALTHY", True),
+        )
+    ]
+    order = []
+    for size in range(len(found), 0, -1):
+        cache = cached(*found, max_size=size)
+        again = LanCache.read(cached(*found).write(), CacheSettings(max_size=size), NOW)
+        assert ids(cache.skills(NOW)) == ids(again.skills(NOW)), "a smaller cache reads what it would have kept"
+        order.append(set(ids(cache.skills(NOW))))
+    assert [(before - after).pop()[-1] for before, after in itertools.pairwise(order)] == ["f", "a", "e", "b", "d"]
+
+
+@pytest.mark.spec("SDP-cache-bound")
+def test_what_was_updated_before_goes_first_however_well_it_is():
+    cache = cached(CERTIFIED, max_size=2)
+    cache.put([FEISHU._replace(skill_id=f"skill-{name}", status="OFFLINE") for name in "abc"], NOW + 1)
+    assert ids(cache.skills(NOW + 1)) == ["skill-a", "skill-b"]
 
 
 def test_a_cache_that_is_off_keeps_nothing():

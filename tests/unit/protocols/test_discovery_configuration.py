@@ -297,6 +297,44 @@ def test_a_place_in_toml_is_told_where_the_reader_knows_it():
     assert str(caught.value.place).startswith("skillwire.toml:3")
 
 
+@pytest.mark.spec("SDP-configuration-errors")
+@pytest.mark.parametrize(
+    ("text", "table"),
+    [
+        ('[discovery]\nudp = ""\n', "udp"),
+        ("[discovery]\nmdns = []\n", "mdns"),
+        ('[discovery]\ntrust = false\ngoodbye = "SHUTDOWN"\n', "trust"),
+        ('discovery = ""\n', "discovery"),
+        ('cache = ""\n\n[discovery]\n', "cache"),
+    ],
+)
+def test_an_empty_text_is_no_table_in_toml(text, table):
+    def place(path):
+        return toml_place(text, path, "skillwire.toml")
+
+    with pytest.raises(ValidationError) as caught:
+        read_discovery(tomllib.loads(text), "skillwire.toml", place=place)
+    assert caught.value.code == "DISCOVERY_CONFIGURATION"
+    assert caught.value.message == f"{table} must be a table"
+    assert caught.value.fix == "Write its keys below it."
+    assert str(caught.value.place).startswith(f"skillwire.toml:{text[: text.index(table)].count(chr(10)) + 1}")
+
+
+@pytest.mark.spec("SDP-configuration")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "discovery:\n",
+        "discovery:\n  udp:\n  mdns:\ncache:\n",
+        'discovery:\n  trust: ""\n',
+        "udp:\nhealthCheck:\n",
+        "\n",
+    ],
+)
+def test_a_section_of_yaml_with_nothing_below_it_sets_nothing(text):
+    assert read_discovery_yaml(text.encode(), "lan.yaml") == LanSettings()
+
+
 def test_paths_begin_at_the_folder_of_the_file_and_urls_stay():
     values = {"trust.roots": ["a.pem", "/b.pem"], "trust.revocations": ["https://x/y"], "trust.renewFrom": "ca"}
     made = read_discovery(nested(values), "x", folder="/etc/lan")

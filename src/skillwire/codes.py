@@ -1197,14 +1197,18 @@ CODES: dict[str, CodeInfo] = {
     ),
     "DISC_004": CodeInfo(
         "Nobody whom you trust vouches for a skill",
-        "Its key has no certificate that leads to a configured root, or the certificate has expired or was revoked.",
+        "Its key has no certificate that leads to a configured root, or the certificate has expired or was revoked; or "
+        "only others have told of it. As a note of a scene that was joined: its provider gives us no key.",
         "Check the certificate chain: [discovery.trust] roots. To use the skill all the same, say --unverified.",
         exit_code=4,
     ),
     "DISC_005": CodeInfo(
-        "The local network failed us",
-        "An interface is down, datagrams cannot be sent, or a connection was refused or broken off.",
-        "Check the network of this machine; what was found before is used from the cache while it is good.",
+        "The network failed us, and a scene was joined without a key",
+        "Its provider, or the port where that hands out keys, refused the connection, broke it off or did not answer "
+        "in time. skillwire scene prints it as a note; a program finds it in no_key of what request_scene returns. "
+        "Where there is no network at all, the code is LAN_UNAVAILABLE.",
+        "Ask for the scene again in a moment. What is public there needs no key, and a key that you were given before "
+        "is good until it ends.",
         retryable=True,
         exit_code=5,
     ),

@@ -35,11 +35,6 @@ if TYPE_CHECKING:
 _OK: Final = 200
 _LAST_PORT: Final = 65_535
 _WELL_KNOWN_SECONDS: Final = 5.0
-#: The text's "use cached data if available", for a key. Spec: SDP §12.1.
-_NETWORK_FIX: Final = (
-    "Ask for the scene again in a moment. What is public there needs no key, and a key that you were given before is "
-    "good until it ends."
-)
 
 
 class SecretsClient:
@@ -173,4 +168,4 @@ async def find_port(skill: LanSkill) -> int | None:
 
 
 def _unreached(message: str, place: Place) -> FetchError:
-    return FetchError("DISC_005", message, place=place, fix=_NETWORK_FIX)
+    return FetchError("DISC_005", message, place=place)

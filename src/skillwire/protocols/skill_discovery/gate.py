@@ -7,17 +7,19 @@ have is held, and its sender challenged; when the answer is good, what was held 
 Who signed is the agent that a message names, where the text signs its type; in the profile *signed*, for the types
 that name somebody else, it is the agent that has proven to be at the address. Spec: SDP §10; specs §3.
 
-Trust: everything here is a stranger's until :class:`Admitted` says otherwise.
+Trust: everything here is a stranger's until :class:`~skillwire.protocols.skill_discovery.admitted.Admitted` says
+otherwise.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from skillwire.errors import DecodeError
 from skillwire.protocols.skill_discovery import messages as m
+from skillwire.protocols.skill_discovery.admitted import Admitted, of_stranger
 from skillwire.protocols.skill_discovery.challenge import Challenger, Pending, challenge_text
 from skillwire.protocols.skill_discovery.codec import decode, signed_part
 from skillwire.protocols.skill_discovery.identity import Standing
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
     from skillwire.protocols.skill_discovery.allowances import Allowances
     from skillwire.protocols.skill_discovery.events import Unheard
     from skillwire.protocols.skill_discovery.held_beats import HeldBeats
-    from skillwire.protocols.skill_discovery.identity import Judgement, Key
+    from skillwire.protocols.skill_discovery.identity import Key
     from skillwire.protocols.skill_discovery.keyring import KeyRing
     from skillwire.protocols.skill_discovery.settings import DiscoverySettings
     from skillwire.wire.node import Peer
@@ -64,36 +66,6 @@ _ACKS: Final = b"SKILL_REGISTER_ACK:", b"SKILL_UNREGISTER_ACK:"
 #: Hosts of which it is asked whether they have our name.
 _NAMESAKES: Final = 16
 _STALE: Final = {Freshness.OUTSIDE: "outside the window", Freshness.OLD: "replayed"}
-
-
-class Admitted(NamedTuple):
-    """A message that may be acted on.
-
-    Args:
-        message: what it says.
-        data: the datagram.
-        source: where it came from.
-        standing: what is known of its signer.
-        judgement: of the signer's key; None for a stranger, and for what is not signed.
-        is_repeated: whether the very same datagram came before.
-        is_proven: whether its signer has proven to be at ``source``; of what nobody signs, whether anybody has.
-        is_released: whether it was held until now.
-        signer: whose key ``judgement`` is of.
-        proves: digest of the answer to us that the signer has proven to have sent; empty where it is not about that.
-        refused: what a registration is answered that counts for nothing; None for one that is judged by what it says.
-    """
-
-    message: m.Message
-    data: bytes
-    source: Peer
-    standing: Standing
-    judgement: Judgement | None = None
-    is_repeated: bool = False
-    is_proven: bool = False
-    signer: str = ""
-    proves: bytes = b""
-    is_released: bool = False
-    refused: tuple[m.Outcome, str] | None = None
 
 
 class Gate:
@@ -229,16 +201,14 @@ class Gate:
             self.stopped[_STALE[freshness]] += 1
             if freshness is not Freshness.OUTSIDE or not isinstance(message, m.Register):
                 return []
-            return [_of_stranger(message, data, source, refused=self._too_far(message.timestamp, now))]
+            return [of_stranger(message, data, source, refused=self._too_far(message.timestamp, now))]
         judgement = self._ring.judgement_of(signer, now.wall)
         if judgement is None:
-            return self._stranger(
-                _of_stranger(message, data, source, is_proven=is_proven, is_released=is_released), now
-            )
+            return self._stranger(of_stranger(message, data, source, is_proven=is_proven, is_released=is_released), now)
         if not judgement.key.verifies(signed_part(data), message.signature):
             may_change = isinstance(message, _CHALLENGED) and self._ring.may_change(signer)
             if may_change or self._may_be_namesake(signer, source):  # perhaps it has another key by now
-                self.hold(_of_stranger(message, data, source, is_proven=is_proven, is_released=is_released), now)
+                self.hold(of_stranger(message, data, source, is_proven=is_proven, is_released=is_released), now)
             return self._stop(self._mismatches.of_forged(message.signature, source))
         if freshness is Freshness.FRESH:
             self.replay.keep(stream, message.timestamp, data, now.wall)
@@ -299,7 +269,7 @@ class Gate:
             if not refused or data.startswith(_QUESTION):
                 found += self._judge(decode(data, self._profile), data, source, now, is_released=True)
             elif data.startswith(_REGISTRATION):
-                found.append(_of_stranger(decode(data, self._profile), data, source, refused=_REFUSALS[refused]))
+                found.append(of_stranger(decode(data, self._profile), data, source, refused=_REFUSALS[refused]))
         return found
 
     def _too_far(self, timestamp: int, now: Moment) -> tuple[m.Outcome, str]:
@@ -307,19 +277,6 @@ class Gate:
         seconds = timestamp / 1000 - now.wall
         differs = f"{abs(seconds):.0f} s {'ahead of' if seconds > 0 else 'behind'} ours"
         return m.Outcome.INVALID, f"its clock is {differs}, and up to {self.replay.window:.0f} s count"
-
-
-def _of_stranger(
-    message: m.Message,
-    data: bytes,
-    source: Peer,
-    *,
-    is_proven: bool = False,
-    is_released: bool = True,
-    refused: tuple[m.Outcome, str] | None = None,
-) -> Admitted:
-    """Return a message by a key that we do not have, or that counts for nothing."""
-    return Admitted(message, data, source, Standing.STRANGER, None, False, is_proven, "", b"", is_released, refused)
 
 
 def _stream(message: m.Message, signer: str, data: bytes) -> tuple[str, str, str]:

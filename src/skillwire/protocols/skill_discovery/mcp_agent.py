@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
     from skillwire.model.ledger import Moment
+    from skillwire.protocols.skill_discovery.admitted import Admitted
     from skillwire.protocols.skill_discovery.agenda import Timer
-    from skillwire.protocols.skill_discovery.gate import Admitted
     from skillwire.protocols.skill_discovery.listing import Change, Key
     from skillwire.protocols.skill_discovery.outbox import Outbox
     from skillwire.protocols.skill_discovery.settings import DiscoverySettings

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from random import Random
 
     from skillwire.model.ledger import Moment
+    from skillwire.protocols.skill_discovery.admitted import Admitted
     from skillwire.protocols.skill_discovery.events import NodeEvent
-    from skillwire.protocols.skill_discovery.gate import Admitted
     from skillwire.protocols.skill_discovery.identity import Authority, Identity
     from skillwire.protocols.skill_discovery.identity import Key as SignerKey
     from skillwire.protocols.skill_discovery.listing import Key, Listed

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from skillwire.model.ledger import Moment
-    from skillwire.protocols.skill_discovery.gate import Admitted
+    from skillwire.protocols.skill_discovery.admitted import Admitted
     from skillwire.protocols.skill_discovery.outbox import Outbox
 
 #: Proofs a second, and at once, to addresses that are proven and to the others: of 1 % of a core each, and for as many

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from skillwire.model.ledger import Moment
+    from skillwire.protocols.skill_discovery.admitted import Admitted
     from skillwire.protocols.skill_discovery.answers import Answerer, Records
     from skillwire.protocols.skill_discovery.enough import Enough
-    from skillwire.protocols.skill_discovery.gate import Admitted
     from skillwire.protocols.skill_discovery.listing import Listed
     from skillwire.protocols.skill_discovery.messages import DiscoverResponse, SkillRecord, SkillType
     from skillwire.protocols.skill_discovery.outbox import Outbox

@@ -49,10 +49,12 @@ def command() -> None:
 @output_options
 def list_scenes(*, output: Output) -> None:
     """List the scenes that are provided now, and by whom."""
+    from skillwire.client.lan import scenes_of  # noqa: PLC0415  # --help does without
+
     progress = open_progress(output)
     with open_client(output, progress=progress) as client, progress.waiting("asking the local network"):
-        found = client.lan.scenes()
-        has_multicast = client.lan.settings.multicast
+        skills, settings = client.lan.discover(), client.lan.settings
+    found = scenes_of(skills)
     output.document("scene-list/1", {"scenes": [scene_object(scene) for scene in found]})
     output.table(
         [strong(scene.name), member.role, member.skill_id, faint(member.agent_id)]
@@ -62,9 +64,14 @@ def list_scenes(*, output: Output) -> None:
     for scene in found:
         if not scene.members:
             output.line(strong(scene.name), faint("  nobody provides it now"))
-    if found:
-        output.hint("join one:", f"skillwire scene join {found[0].name}")
-    elif not has_multicast:
+    if provided := [scene for scene in found if scene.members]:
+        name = provided[0].name
+        is_certified = any(skill.is_verified and skill.is_usable and name in skill.scenes for skill in skills)
+        flag = "" if is_certified or settings.use_unverified else " --unverified"
+        output.hint("join one:", f"skillwire scene join {name}{flag}")
+    elif found:
+        output.hint("who is there:", "skillwire lan")
+    elif not settings.multicast:
         output.note("scenes need multicast, which your configuration turns off ([discovery.udp] enabled = false)")
     else:
         output.note("nobody on the local network provides a scene now")

@@ -263,17 +263,6 @@ class LanAccess:
         """Return what is told of changes."""
         return agent.listen()
 
-    def scenes(self, found: Sequence[LanSkill]) -> list[LanScene]:
-        """Return the scenes of what was found, with who provides each, by name."""
-        from skillwire.protocols.skill_discovery.scenes import group_id  # noqa: PLC0415  # only scenes need it
-
-        registered = [skill for skill in found if skill.found_via is not FoundVia.MDNS]  # hints are in no group
-        names = sorted({name for skill in registered for name in skill.scenes})
-        return [
-            LanScene(name, group_id(name), members_of(skill for skill in registered if name in skill.scenes))
-            for name in names
-        ]
-
     def check_online(self) -> None:
         """Refuse what the network has to be asked for.
 
@@ -300,3 +289,15 @@ def ranked(query: str, skills: Sequence[LanSkill]) -> list[LanSkill]:
     ordered = in_order(skills)
     found = rank(query, ordered, lambda one: (one.skill_id, " ".join((*one.capabilities, *one.scenes))), needs_all=True)
     return [skill for skill, _ in found]
+
+
+def scenes_of(found: Sequence[LanSkill]) -> list[LanScene]:
+    """Return the scenes of what was found, with who provides each, by name."""
+    from skillwire.protocols.skill_discovery.scenes import group_id  # noqa: PLC0415  # only scenes need it
+
+    registered = [skill for skill in found if skill.found_via is not FoundVia.MDNS]  # hints are in no group
+    names = sorted({name for skill in registered for name in skill.scenes})
+    return [
+        LanScene(name, group_id(name), members_of(skill for skill in registered if name in skill.scenes))
+        for name in names
+    ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Unpack
 
-from skillwire.client.lan import Filters, listed
+from skillwire.client.lan import Filters, listed, scenes_of
 from skillwire.client.lan_thread import AwaitedLanThread
 from skillwire.errors import FetchError, SkillwireError
 
@@ -195,7 +195,7 @@ class AsyncLan:
 
     async def scenes(self) -> list[LanScene]:
         """Ask which scenes there are; return them with who provides each, by name."""
-        return self._access.scenes(await self.discover())
+        return scenes_of(await self.discover())
 
     async def snapshot(self) -> LanSnapshot:
         """Return the network as the agent knows it by now; it may have been there for a moment only."""

@@ -101,6 +101,31 @@ def test_scenes_are_listed(capsys):
     assert scene["members"] == [{"agent_id": "agent-5", "skill_id": "staff-directory", "role": "PRIMARY"}]
 
 
+@pytest.mark.parametrize(
+    ("facts", "flag"),
+    [
+        ([{}], ""),
+        ([{"is_verified": False}], " --unverified"),
+        ([{"is_verified": False}, {}], ""),
+        ([{"is_verified": False}, {"status": "OFFLINE"}], " --unverified"),
+        ([{"is_verified": False}, {"scenes": ("print",)}], " --unverified"),
+    ],
+)
+def test_a_scene_is_hinted_at_that_can_be_joined_so(agent, capsys, facts, flag):
+    agent.skills = [lan_skill("staff-directory", f"192.168.1.{number}", **one) for number, one in enumerate(facts, 5)]
+    assert run(["scene", "list"]) == 0
+    assert capsys.readouterr().err == f"join one: skillwire scene join auth{flag}\n"
+
+
+def test_a_scene_that_nobody_provides_now_is_not_hinted_at(agent, capsys):
+    agent.skills = [lan_skill("a", "192.168.1.6", status="OFFLINE"), lan_skill("b", "192.168.1.7", scenes=("print",))]
+    assert run(["scene", "list"]) == 0
+    assert capsys.readouterr().err == "join one: skillwire scene join print\n"
+    agent.skills.pop()
+    assert run(["scene", "list"]) == 0
+    assert capsys.readouterr().err == "who is there: skillwire lan\n"
+
+
 def test_what_was_only_read_of_is_in_no_group_as_everywhere(agent, capsys):
     agent.skills = [SKILL._replace(found_via=FoundVia.MDNS, status="UNKNOWN", is_verified=False)]
     assert run(["scene", "list"]) == 0

@@ -14,9 +14,11 @@ from skillwire.adapters.files.agent_certificates import serial_of
 from skillwire.adapters.files.authority_folder import AuthorityFolder
 from skillwire.adapters.files.lan_keys import LanKeys
 from skillwire.adapters.lan.agent import LanAgent
+from skillwire.adapters.lan.asking import ask
 from skillwire.adapters.lan.revocations import RevocationRefresh
 from skillwire.protocols.skill_discovery.configuration import LanSettings
 from skillwire.trust.certificate_requests import Names
+from skillwire.wire.exchange import HttpRequest
 
 DAY = 86_400.0
 SECONDS = 40
@@ -98,8 +100,12 @@ async def test_a_server_renews_lets_in_and_tells_of_revocations(server, authorit
     result = await member.request_scene("auth")
     assert result.is_joined
     assert result.skill_id == "open-door"
-    assert str(result.connection_info["apiKey"]).startswith("sw_")
-    assert result.connection_info["apiKey"] not in server.log()
+    info = result.connection_info
+    assert str(info["apiKey"]).startswith("sw_")
+    assert info["apiKey"] not in server.log()
+    url = f"{info['protocol']}://{info['endpoint']}{info['basePath']}/skills/open-door.json"
+    for key, status in ((info["apiKey"], 200), (f"{info['apiKey']}x", 401)):  # it is read in the field that is named
+        assert (await ask(HttpRequest(url, headers={str(info["authHeader"]): str(key)}))).status == status
 
     authority.revoke(server.agent, time.time())
     await until(lambda: not listed(member), "what the server has announced is still listed")

@@ -9,10 +9,13 @@ from tests.support.datagrams import registration
 from tests.support.lan import OFFERS, REGISTRY, Lan
 
 from skillwire.adapters.files.trust_files import certificate_pem
-from skillwire.protocols.skill_discovery.messages import Endpoint
+from skillwire.protocols.skill_discovery.identity import Judgement, Standing
+from skillwire.protocols.skill_discovery.listing import Change, What
+from skillwire.protocols.skill_discovery.messages import Endpoint, Outcome
 from skillwire.testing.virtual_clock import EPOCH
 from skillwire.trust.certificate_requests import Names
-from skillwire.trust.ecdsa import new_key, self_signed
+from skillwire.trust.ecdsa import EcdsaKey, new_key, self_signed
+from skillwire.wire.node import Peer
 
 R, A, B = "192.168.1.1", "192.168.1.7", "192.168.1.8"
 
@@ -130,3 +133,61 @@ def test_a_hint_in_a_name_that_was_taken_back_counts_for_nothing(lan, world):
     assert {listed.key[0] for listed in lan.nodes[R].registry} == {"agent-002"}
     assert not hint("agent-001")
     assert join(lan, world, world.identity("agent-001"))["skill-7"]
+
+
+class Name(str):
+    """The name of an agent, which counts how often any of them is looked up or compared."""
+
+    __slots__ = ()
+    looks = 0
+
+    def __hash__(self):
+        Name.looks += 1
+        return super().__hash__()
+
+    def __eq__(self, other):
+        Name.looks += 1
+        return super().__eq__(other)
+
+
+@pytest.mark.spec("SDP-authority-revocation")
+def test_thousands_of_agents_that_are_revoked_at_once_are_forgotten_in_one_pass(lan):
+    """The loop has nothing else to do meanwhile, so the work must not grow with their square."""
+    node, now = lan.nodes[R], lan.moment(R)
+    is_revoked, key = False, EcdsaKey(new_key().public_key())
+
+    def join(number, *, of_revoked):
+        agent = Name(f"agent-{number}")
+        judgement = Judgement(
+            key,
+            Standing.CERTIFIED,
+            frozenset({agent}),
+            is_revoked=(lambda: is_revoked) if of_revoked else (lambda: False),
+        )
+        peer = Peer(f"10.1.{number >> 8}.{number & 255}", 40_000)
+        assert not node.ring.learn(agent, judgement, peer, now.steady)
+        message = registration(agent, f"skill-{number}")
+        status, _ = node.registry.register(message, now.steady, is_verified=True, host=peer.host)
+        assert status is Outcome.SUCCESS
+        return agent, peer
+
+    revoked = [join(number, of_revoked=True) for number in range(4000)]
+    others = [join(number, of_revoked=False) for number in range(4000, 4050)]
+    node.events(now)
+    is_revoked, Name.looks = True, 0
+    node.review(now)
+
+    assert Name.looks < 100 * len(revoked)
+    assert sorted(listed.key[0] for listed in node.registry) == sorted(agent for agent, _ in others)
+    told = [one for one in node.events(now) if isinstance(one, Change)]
+    assert len(told) == len(revoked)
+    assert {(one.what, one.reason) for one in told} == {(What.EVICTED, "revoked")}
+    for agent, peer in revoked:
+        assert node.ring.judgement_of(agent, now.wall) is None
+        assert node.ring.agent_at(peer, now.steady) is None
+        assert not node.registry.owed_by(agent)
+    for agent, peer in others:
+        assert node.ring.judgement_of(agent, now.wall) is not None
+        assert node.ring.agent_at(peer, now.steady) == agent
+    assert [one.key[0] for one in node.registry.providers("auth", 2)] == [others[0][0], others[1][0]]
+    lan.run(1)

@@ -205,7 +205,11 @@ class Lan:
         return self._thread.run(self._access.snapshot)
 
     def listen(self) -> Iterator[LanChange]:
-        """Return what happens on the network, one change after the other; a slow reader is told ``missed``."""
+        """Return what happens on the network, one change after the other; a slow reader is told ``missed``.
+
+        In the group of a scene that was joined others tell of changes, too, unsigned. What does not look so from here a
+        heartbeat later comes as ``notice``, a hint to ask for the scene again.
+        """
         return self._thread.each(self._access.listen)
 
     def close(self) -> None:

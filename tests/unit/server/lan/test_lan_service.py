@@ -304,8 +304,13 @@ async def test_a_report_that_fails_keeps_no_other_back_and_is_not_made_for_ever(
     site = await serve(heartbeat=0.05)
     await site.until(lambda agent: agent.reports)
     assert site.agent.reports == [("divider", "DEGRADED", "nobody granted it here")]
-    told, tell = [], site.lan._announcer.tell
-    monkeypatch.setattr(site.lan._announcer, "tell", lambda agent: (tell(agent), told.append(agent)))
-    await site.until(lambda _: told)
+    looks, look = [], site.lan._announcer.look
+
+    async def counted(*given):
+        looks.append(given)
+        return await look(*given)
+
+    monkeypatch.setattr(site.lan._announcer, "look", counted)
+    await site.until(lambda _: len(looks) > 1)
     assert tried == ["adder", "divider"]
     assert capsys.readouterr().out.count("] the LAN could not be told") == 1

@@ -1,5 +1,6 @@
 """What members of a scene's group are told when little changes, and when much does."""
 
+from collections import Counter
 from random import Random
 from typing import Any
 
@@ -173,6 +174,35 @@ def test_of_what_changes_again_while_it_waits_only_the_newest_is_told():
     assert len({(one.agent_id, one.event) for _, one in sent if one.event is not GroupEvent.PRIMARY_CHANGED}) == 41
     for second in range(20):
         assert len([at for at, _ in sent if second <= at - sent[0][0] < second + 1]) <= 20
+
+
+@pytest.mark.spec("SDP-scene-notices")
+@pytest.mark.parametrize(("changes", "each"), [(1, 5), (6, 5), (7, 2)])
+def test_a_few_changes_are_told_often_and_many_as_often_as_members_can_read(changes, each):
+    told = Told()
+    for number in range(changes):
+        told.register(number)
+    times = Counter((one.event, one.agent_id) for _, one in told.run(10))
+    assert times == {
+        (GroupEvent.PRIMARY_CHANGED, "agent-000"): each,
+        **{(GroupEvent.MEMBER_JOINED, f"agent-{number:03}"): each for number in range(changes)},
+    }
+
+
+@pytest.mark.spec("SDP-scene-notices")
+def test_of_many_changes_eight_are_told_each_second_until_all_are():
+    told = Told()
+    for number in range(20):
+        told.register(number)
+    firsts: dict[str, float] = {}
+    for at, one in told.run(10):
+        if one.event is GroupEvent.MEMBER_JOINED:
+            firsts.setdefault(one.agent_id, at)
+    began = min(firsts.values())
+    assert Counter(round(at - began) for at in firsts.values()) == {0: 8, 1: 8, 2: 4}
+    told.register(20)
+    (first, _), *_ = told.run(5)
+    assert first <= told.clock.steady - 5 + 0.05, "after that a single change is told at once"
 
 
 @pytest.mark.spec("SDP-scene-notices")

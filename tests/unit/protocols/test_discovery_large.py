@@ -72,15 +72,24 @@ def test_a_skill_that_nobody_could_tell_of_is_refused_and_keeps_no_other_from_be
 
 @pytest.mark.spec("SDP-tellable")
 @UNTELLABLE
-def test_a_skill_that_nobody_could_tell_of_is_not_offered(facts, why):
-    lan = network()
+def test_a_skill_that_nobody_could_tell_of_is_not_offered(facts, why, monkeypatch):
+    lan, said = network(), list[bytes]()
+    receive = lan.nodes[R].receive
+
+    def hear(data, *rest):
+        said.append(data)
+        receive(data, *rest)
+
+    monkeypatch.setattr(lan.nodes[R], "receive", hear)
     lan.offer(A, "fine")
     with pytest.raises(ValidationError, match=why) as raised:
         lan.offer(A, "long", **facts)
+    lan.do(A, lambda node, now: node.route_agent.report("long", m.HealthStatus.DEGRADED, "", now))
     assert raised.value.code in {"DATAGRAM_SIZE", "DATAGRAM_FIELD"}
     assert raised.value.place == Place("long")
     lan.run(3)
     assert [one.skill_id for one in lan.events(Acknowledged, A)] == ["fine"]
+    assert not [data for data in said if b";long;" in data]
     assert asked(lan) == {"fine"}
 
 

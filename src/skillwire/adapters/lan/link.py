@@ -123,6 +123,7 @@ class Link:
                     self.node.route_agent.offer(offer, now)
                 except ValidationError as error:
                     self._refused.add(skill_id)
+                    self.node.route_agent.withdraw(skill_id, Reason.SHUTDOWN, now)  # as it was before
                     self._counters[f"not announced: {error.code}"] += 1
         self._offered = wanted
         if self._join_timer is None:

@@ -132,7 +132,9 @@ class RouteAgent:
         self._forget(("leave", offer.skill_id))
 
     def report(self, skill_id: str, status: HealthStatus, detail: str, now: Moment) -> None:
-        """Say that a skill is otherwise than before, at once. Spec: SDP §5.2."""
+        """Say that a skill is otherwise than before, at once; nothing of one that is not offered. Spec: SDP §5.2."""
+        if skill_id not in self._offers:
+            return
         self._beats.report(skill_id, status)
         stamp = self._outbox.stamp(now)
         data = self._outbox.write(StatusUpdate(self._agent_id, skill_id, status, detail, stamp))

@@ -127,6 +127,15 @@ async def test_scenes_that_no_datagram_can_name_keep_no_others_from_being_joined
     await until(lambda: [link._joined for link in first._links] == [{"auth"}])
 
 
+@pytest.mark.spec("SDP-tellable")
+async def test_a_skill_that_can_be_announced_no_more_is_taken_back_and_the_others_stay(start):
+    first, second = await start(), await start()
+    first.announce([offer("grows"), offer()])
+    await until(lambda: listed(second) == {"skill-a": "HEALTHY", "grows": "HEALTHY"})
+    first.announce([offer("grows", scenes=("s" * 119,)), offer()])
+    await until(lambda: listed(second) == {"skill-a": "HEALTHY"})
+
+
 async def test_an_offer_elsewhere_is_not_made_here(start):
     first = await start()
     first.announce([offer("here", host="127.0.0.1"), offer("any", host="::"), offer("there", host="127.0.0.9")])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from typing import Any
 
 import pytest
@@ -172,6 +173,32 @@ async def test_each_change_is_told_as_it_happens(serve, operator):
     assert "reason" not in change
     site.agent.tell("missed")
     assert (await reader.next())[0] == "snapshot"
+    await reader.go()
+
+
+async def test_what_happens_while_a_snapshot_is_encoded_is_told_after_it(serve, operator, monkeypatch):
+    site = await serve()
+    site.agent.skills = [lan_skill(status="HEALTHY")]
+    loop = asyncio.get_running_loop()
+    has_begun, may_end = asyncio.Event(), threading.Event()
+    encode = stream.encode_snapshot
+
+    def slow(*known):
+        loop.call_soon_threadsafe(has_begun.set)
+        assert may_end.wait(20), "the loop stands still meanwhile"
+        return encode(*known)
+
+    monkeypatch.setattr(stream, "encode_snapshot", slow)
+    reader = Reader(site, operator("operator"))
+    async with asyncio.timeout(10):
+        await has_begun.wait()
+    site.agent.skills = []
+    site.agent.tell("left", lan_skill())
+    may_end.set()
+    name, known = await reader.next()
+    assert (name, [skill["status"] for skill in known["skills"]]) == ("snapshot", ["HEALTHY"])
+    name, change = await reader.next()
+    assert (name, change["kind"]) == ("change", "left")
     await reader.go()
 
 

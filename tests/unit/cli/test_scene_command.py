@@ -252,7 +252,7 @@ def test_that_a_provider_hands_out_no_keys_is_told_to_who_wants_one(agent, capsy
 
 @pytest.mark.parametrize("act", ["join", "request"])
 def test_how_a_key_is_used_is_told_with_it(agent, capsys, act):
-    info = RESULT.connection_info | {"basePath": "/v2", "authType": "api-key", "authHeader": "X-API-Key"}
+    info = {**RESULT.connection_info, "basePath": "/v2", "authType": "api-key", "authHeader": "X-API-Key"}
     agent.scenes = {"auth": RESULT._replace(connection_info=info)}
     assert run(["scene", act, "auth"]) == 0
     rows = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines() if line)

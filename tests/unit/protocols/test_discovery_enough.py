@@ -112,7 +112,7 @@ def test_somebody_that_makes_up_skills_keeps_nobody_from_ending():
 @pytest.mark.parametrize("enough", [ONE, ALL], ids=["one", "all"])
 def test_an_invitation_that_was_lost_is_repeated(enough):
     lan = network()
-    send, lost = lan._send, []
+    send, lost = lan._send, list[object]()
 
     def lose_the_first(sender, datagram):
         if sender.peer.host == ASKER and datagram.data.startswith(b"SKILL_REGISTER_ACK:") and not lost:
@@ -120,7 +120,7 @@ def test_an_invitation_that_was_lost_is_repeated(enough):
         else:
             send(sender, datagram)
 
-    lan._send = lose_the_first  # type: ignore[method-assign]  # what the network does to it
+    lan._send = lose_the_first
     took, found = ask(lan, enough)
 
     assert lost

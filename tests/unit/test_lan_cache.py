@@ -151,6 +151,47 @@ def test_what_is_merely_told_of_a_skill_takes_its_trust_from_nobody(told):
     assert not cache.skills(NOW + 301)  # as long as what was seen is good for
 
 
+class Unscanned(dict):
+    """Entries that are looked up, and not gone through: there may be thousands, and as many are told at once."""
+
+    def items(self):
+        raise AssertionError("all were looked at")
+
+    __iter__ = values = items
+
+
+@pytest.mark.parametrize("does", ["told", "heard"])
+def test_what_is_said_of_one_skill_looks_at_no_other(does):
+    cache = cached(*(CERTIFIED._replace(skill_id=f"skill-{number}") for number in range(50)))
+    cache._entries = Unscanned(cache._entries)
+    told = FEISHU._replace(skill_id="skill-49", status="UNHEALTHY")
+    if does == "told":
+        cache.put([told], NOW + 1)
+    else:
+        cache.hear(LanChange("left", NOW + 1, CERTIFIED._replace(skill_id="skill-49")))
+    cache._entries = cache._entries.copy()
+    statuses = {one.skill_id: one.status for one in cache.skills(NOW + 1)}
+    assert statuses.pop("skill-49", None) == ("UNHEALTHY" if does == "told" else None)
+    assert set(statuses.values()) == {"HEALTHY"}
+    assert len(statuses) == 49
+
+
+def test_what_is_told_counts_for_a_skill_that_was_seen_at_that_endpoint_and_for_no_other():
+    other = CERTIFIED._replace(agent_id="agent-002", port=9090)
+    cache = cached(CERTIFIED, other)
+    for told in (FEISHU, CERTIFIED._replace(is_verified=False, found_via=FoundVia.MDNS)):
+        cache.put([told._replace(status="UNHEALTHY")], NOW + 1)
+        assert {one.port: one.status for one in cache.skills(NOW + 1)} == {8080: "UNHEALTHY", 9090: "HEALTHY"}
+    cache.put([CERTIFIED._replace(port=7070)], NOW + 2)
+    cache.put([FEISHU._replace(status="UNHEALTHY")], NOW + 3)
+    seen = {(one.agent_id, one.port): one.status for one in cache.skills(NOW + 3)}
+    assert seen[("agent-001", 7070)] == "HEALTHY", "it is not there any more"
+    assert seen[("", 8080)] == "UNHEALTHY"
+    cache.forget()
+    cache.put([FEISHU], NOW + 4)
+    assert len(cache) == 1
+
+
 def test_it_is_forgotten_by_hand():
     cache = cached(CERTIFIED, FEISHU._replace(skill_id="skill-mail"))
     cache.forget("skill-mail")

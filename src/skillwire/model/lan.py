@@ -75,6 +75,11 @@ class LanSkill(NamedTuple):
         return host_and_port(self.host, self.port)
 
     @property
+    def place(self) -> tuple[str, str, int]:
+        """Skill, host and port: what two that have the same say is said of the same skill, whoever says it."""
+        return self.skill_id, self.host, self.port
+
+    @property
     def whose(self) -> str:
         """``of AGENT at HOST:PORT``, for a sentence; without the agent where none has said that it is its own."""
         return f"of {self.agent_id} at {self.endpoint}" if self.agent_id else f"at {self.endpoint}"

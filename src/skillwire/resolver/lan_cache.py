@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 #: Agent and skill; and the endpoint where the agent is not known.
 Key = tuple[str, str, str]
+#: Skill, host and port.
+Place = tuple[str, str, int]
 
 #: Seconds that a clock may have been set back by without the cache being of another time.
 _CLOCK: Final = 60.0
@@ -42,6 +44,7 @@ class LanCache:
     def __init__(self, settings: CacheSettings | None = None) -> None:
         self._settings = settings or CacheSettings()
         self._entries: dict[Key, Entry] = {}
+        self._seen: dict[Place, dict[Key, None]] = {}  # of these, where it was seen who vouches for them
         self.fault: DecodeError | None = None
         self.is_changed = False
 
@@ -81,11 +84,10 @@ class LanCache:
         if not self._settings.enabled:
             return
         for skill in skills:
-            if not skill.is_trust_known and (known := self._seen(skill)) is not None:
+            if not skill.is_trust_known and (key := self._seen_of(skill)) is not None:
                 if not skill.is_usable:
-                    self._entries[known] = self._entries[known]._replace(
-                        skill=self._entries[known].skill._replace(status=skill.status)
-                    )
+                    known = self._entries[key]
+                    self._keep(known._replace(skill=known.skill._replace(status=skill.status)))
                     self.is_changed = True
                 continue
             updated = int(now * 1000)
@@ -95,8 +97,7 @@ class LanCache:
                 updated + int(self._settings.ttl * 1000),
             )
             if is_writable(entry):
-                self._entries.pop(_key(skill), None)
-                self._entries[_key(skill)] = entry
+                self._keep(entry)
                 self.is_changed = True
         self._make_room()
 
@@ -117,11 +118,8 @@ class LanCache:
         """Take what has happened on the network: a goodbye or a change of health ends an entry. Spec: SDP §11.2."""
         if change.skill is None or change.kind in _IGNORED:
             return
-        named = change.skill.agent_id, change.skill.skill_id
-        for key, entry in tuple(self._entries.items()):
-            is_it = key[:2] == named or (not key[0] and entry.skill.endpoint == change.skill.endpoint)
-            if is_it and entry.skill.skill_id == change.skill.skill_id:
-                self._drop(key)
+        for key in {_key(change.skill), _key(change.skill._replace(agent_id=""))} & self._entries.keys():
+            self._drop(key)
         if change.kind in _KEPT_BY:
             self.put([change.skill], change.at)
 
@@ -141,16 +139,14 @@ class LanCache:
             return
         known = self._entries.get(_key(entry.skill))
         if known is None or known.updated < entry.updated:
-            self._entries[_key(entry.skill)] = entry._replace(expires=expires)
+            self._keep(entry._replace(expires=expires))
 
-    def _seen(self, told: LanSkill) -> Key | None:
+    def _seen_of(self, told: LanSkill) -> Key | None:
         """Return what is kept of a skill at its endpoint, if it was seen who vouches for it."""
-        for key, entry in self._entries.items():
-            known = entry.skill
-            is_it = known.skill_id == told.skill_id and known.endpoint == told.endpoint
-            if is_it and known.is_trust_known and told.agent_id in {"", known.agent_id}:
-                return key
-        return None
+        seen = self._seen.get(told.place, {})
+        if told.agent_id:
+            return key if (key := _key(told)) in seen else None
+        return next(iter(seen), None)
 
     def _make_room(self) -> None:
         more = len(self._entries) - self._settings.max_size
@@ -160,8 +156,21 @@ class LanCache:
             for key in by_age[:more]:
                 self._drop(key)
 
+    def _keep(self, entry: Entry) -> None:
+        """Keep an entry in place of what was kept of that skill."""
+        key = _key(entry.skill)
+        if key in self._entries:
+            self._drop(key)
+        self._entries[key] = entry
+        if entry.skill.is_trust_known:
+            self._seen.setdefault(entry.skill.place, {})[key] = None
+
     def _drop(self, key: Key) -> None:
-        del self._entries[key]
+        place = self._entries.pop(key).skill.place
+        seen = self._seen.get(place, {})
+        seen.pop(key, None)
+        if not seen:
+            self._seen.pop(place, None)
         self.is_changed = True
 
 

@@ -15,7 +15,7 @@ from tests.support.publishing import Asgi
 from skillwire.cli.lan_parts import lan_object
 from skillwire.model.lan import FoundVia, LanMember, LanScene
 from skillwire.server import app
-from skillwire.server.lan import service, stream
+from skillwire.server.lan import documents, service, stream
 
 SECRETS = ("omega-plan", "staff-guide")
 PATHS = ("/lan.json", "/lan/events")
@@ -181,7 +181,7 @@ async def test_what_happens_while_a_snapshot_is_encoded_is_told_after_it(serve, 
     site.agent.skills = [lan_skill(status="HEALTHY")]
     loop = asyncio.get_running_loop()
     has_begun, may_end = asyncio.Event(), threading.Event()
-    encode = stream.encode_snapshot
+    encode = documents.encode_snapshot
 
     def slow(*known):
         loop.call_soon_threadsafe(has_begun.set)

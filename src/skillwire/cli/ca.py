@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from skillwire.adapters.files.authority_book import Book, IssuedRow
     from skillwire.adapters.files.authority_folder import AuthorityFolder
     from skillwire.cli.output import Output, Styled
+    from skillwire.trust.certificate_requests import Request
 
 _DAY: Final = 86_400.0
 #: Seconds that a certificate is good at least: agents renew in the last third, and clocks differ by minutes.
@@ -58,14 +59,12 @@ def init(*, output: Output, folder: Path, name: str, dry_run: bool) -> None:
     The keys are readable by nobody else, and encrypted with SKILLWIRE_CA_PASSPHRASE when that is set. The root's is
     needed again only to renew the SkillCenter CA: put root.key away, off this machine.
     """
-    from skillwire.adapters.files.authority_folder import AuthorityFolder, is_authority  # noqa: PLC0415  # --help does without
+    from skillwire.adapters.files.authority_folder import AuthorityFolder, check_new  # noqa: PLC0415  # --help does without
     from skillwire.adapters.files.authority_writing import passphrase  # noqa: PLC0415  # same
-    from skillwire.errors import ConflictError, Place  # noqa: PLC0415  # same
 
     is_encrypted = passphrase() is not None
     if dry_run:
-        if is_authority(folder):
-            raise ConflictError("CA_EXISTS", "it holds an authority", place=Place(str(folder)))
+        check_new(folder)
     else:
         AuthorityFolder.create(folder, name, time.time())
     paths = {name: str(folder / f"{name}.pem") for name in ("root", "center", "revocations")}
@@ -120,14 +119,13 @@ def issue(
     from skillwire.adapters.files.agent_certificates import life_of, serial_of  # noqa: PLC0415  # --help does without
     from skillwire.adapters.files.atomic import write_atomically  # noqa: PLC0415  # same
     from skillwire.adapters.files.authority_folder import AuthorityFolder  # noqa: PLC0415  # same
-    from skillwire.adapters.files.trust_files import certificate_pem, private_pem, read_trust_file  # noqa: PLC0415  # same
+    from skillwire.adapters.files.trust_files import certificate_pem, private_pem  # noqa: PLC0415  # same
     from skillwire.errors import ConflictError, Place, UsageError  # noqa: PLC0415  # same
-    from skillwire.limits import LAN_REQUEST_BYTES  # noqa: PLC0415  # same
-    from skillwire.trust.certificate_requests import Names, read_request  # noqa: PLC0415  # same
+    from skillwire.trust.certificate_requests import Names  # noqa: PLC0415  # same
     from skillwire.trust.ecdsa import new_key  # noqa: PLC0415  # same
 
     authority = AuthorityFolder(folder)
-    asked = read_request(read_trust_file(request, LAN_REQUEST_BYTES)) if request else None
+    asked = _read_request(request) if request else None
     names = Names(agents, skills, hosts)
     if asked is not None and not any(names):
         names = asked.names
@@ -238,6 +236,19 @@ def _open(folder: Path) -> AuthorityFolder:
     from skillwire.adapters.files.authority_folder import AuthorityFolder  # noqa: PLC0415  # --help does without
 
     return AuthorityFolder(folder)
+
+
+def _read_request(file: Path) -> Request:
+    from skillwire.adapters.files.trust_files import read_trust_file  # noqa: PLC0415  # --help does without
+    from skillwire.errors import Place, ValidationError  # noqa: PLC0415  # same
+    from skillwire.limits import LAN_REQUEST_BYTES  # noqa: PLC0415  # same
+    from skillwire.trust.certificate_requests import read_request  # noqa: PLC0415  # same
+
+    data = read_trust_file(file, LAN_REQUEST_BYTES)
+    try:
+        return read_request(data)
+    except ValidationError as error:
+        raise ValidationError(error.code, error.message, place=Place(str(file)), fix=error.fix) from error
 
 
 def _life(wanted: float | None, authority: AuthorityFolder) -> float:

@@ -26,6 +26,8 @@ _DNS_NAME: Final = re.compile(
     r"(?=.{1,253}\Z)[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*"
 )
 _NAME: Final = re.compile(r"[ -~]{1,64}")
+_IDENTIFIER_FIX: Final = "An identifier has 1 to 128 letters, digits, dots, hyphens and underscores."
+_REQUEST_FIX: Final = "Give what skillwire key new has printed: it begins with -----BEGIN CERTIFICATE REQUEST-----."
 _UNREADABLE: Final = (
     ValueError,
     TypeError,
@@ -50,9 +52,9 @@ class Names(NamedTuple):
         """
         for one in (*self.agents, *self.skills):
             if not _IDENTIFIER.fullmatch(one):
-                raise refusal(f"{ascii(one)[:60]} is no identifier of Skill Discovery")
+                raise refusal(f"{ascii(one)[:60]} is no identifier of Skill Discovery", _IDENTIFIER_FIX)
         if not self.agents and not self.skills:
-            raise refusal("it names no agent and no skill")
+            raise refusal("it names no agent and no skill", "Name one: --agent ID or --skill ID.")
         hosts = {_host(one) for one in self.hosts}
         return Names(tuple(sorted({*self.agents})), tuple(sorted({*self.skills})), tuple(sorted(hosts)))
 
@@ -93,7 +95,7 @@ def read_request(data: bytes) -> Request:
         ValidationError: ``CERTIFICATE_REQUEST``.
     """
     if len(data) > limits.LAN_REQUEST_BYTES:
-        raise refusal(f"the request has {len(data):,} bytes, more than is read")
+        raise refusal(f"the request has {len(data):,} bytes, more than is read", _REQUEST_FIX)
     try:
         load = x509.load_pem_x509_csr if b"-----BEGIN" in data else x509.load_der_x509_csr
         request = load(data)
@@ -107,17 +109,17 @@ def read_request(data: bytes) -> Request:
         x509.DuplicateExtension,
         x509.UnsupportedGeneralNameType,
     ) as error:
-        raise refusal("the request cannot be read") from error
+        raise refusal("it is no request for a certificate", _REQUEST_FIX) from error
     if not isinstance(key, ec.EllipticCurvePublicKey) or not isinstance(key.curve, ec.SECP256R1):
-        raise refusal("its key is of another kind than P-256")
+        raise refusal("its key is of another kind than P-256", "Have skillwire key new make one.")
     if not is_signed:
-        raise refusal("the request is not signed by its own key")
+        raise refusal("the request is not signed by its own key", _REQUEST_FIX)
     return Request(key, names)
 
 
-def refusal(why: str) -> ValidationError:
+def refusal(why: str, fix: str | None = None) -> ValidationError:
     """Return why no certificate is issued."""
-    return ValidationError("CERTIFICATE_REQUEST", why)
+    return ValidationError("CERTIFICATE_REQUEST", why, fix=fix)
 
 
 def _asked(request: x509.CertificateSigningRequest) -> Names:
@@ -140,7 +142,8 @@ def _host(text: str) -> str:
     except ValueError:
         if _DNS_NAME.fullmatch(text.lower()):
             return text.lower()
-        raise refusal(f"{ascii(text)[:80]} is neither an address nor a name of a host") from None
+        fix = "Give an address, such as 192.168.1.7, or a name, such as printer.example.com."
+        raise refusal(f"{ascii(text)[:80]} is neither an address nor a name of a host", fix) from None
 
 
 def alternatives_of(names: Names) -> x509.SubjectAlternativeName:
@@ -156,7 +159,8 @@ def subject_of(name: str) -> x509.Name:
         ValidationError: ``CERTIFICATE_REQUEST``.
     """
     if not _NAME.fullmatch(name):
-        raise refusal(f"{ascii(name)[:80]} is no name: 1 to 64 characters of ASCII")
+        fix = "Choose another: 1 to 64 letters of ASCII, with what is added to it."
+        raise refusal(f"{ascii(name)[:80]} can be no name in a certificate", fix)
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
 
 

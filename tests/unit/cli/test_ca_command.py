@@ -274,3 +274,38 @@ def test_the_shortest_passphrase_is_said(told, monkeypatch):
     assert f"at least {SHORTEST_PASSPHRASE} characters" in " ".join(told("ca", "--help").out.split())
     monkeypatch.setenv(PASSPHRASE, "short")
     assert f"at least {SHORTEST_PASSPHRASE} characters" in told("ca", "init", "authority", status=2).err
+
+
+@pytest.mark.usefixtures("authority")
+def test_a_request_that_is_none_is_named_with_what_to_give(told, place):
+    (place / "note.txt").write_text("hello")
+    errors = told("ca", "issue", "authority", "--request", "note.txt", "-o", "out", status=1).err
+    for part in ("CERTIFICATE_REQUEST", "--> note.txt", "no request for a certificate", "skillwire key new"):
+        assert part in errors
+
+
+@pytest.mark.usefixtures("authority")
+@pytest.mark.parametrize(
+    ("words", "told_so"),
+    [
+        (["--agent", "a b"], "An identifier has"),
+        (["--agent", "a", "--host", "a b"], "such as printer.example.com"),
+    ],
+)
+def test_what_cannot_be_certified_is_answered_with_what_can(told, words, told_so):
+    errors = told("ca", "issue", "authority", *words, "-o", "out", status=1).err
+    assert "CERTIFICATE_REQUEST" in errors
+    assert told_so in " ".join(errors.split())
+
+
+@pytest.mark.usefixtures("authority")
+@pytest.mark.parametrize("dry", [(), ("--dry-run",)])
+def test_a_second_authority_in_a_folder_is_refused_with_what_there_is(told, place, dry):
+    errors = told("ca", "init", "authority", *dry, status=6).err
+    assert "there is an authority in this folder already" in errors
+    assert "skillwire ca issue authority --agent ID -o TARGET" in " ".join(errors.split())
+    (place / "part").mkdir()
+    (place / "part" / "root.key").touch()
+    errors = told("ca", "init", "part", *dry, status=6).err
+    assert "a part of an authority: root.key" in errors
+    assert "--> part" in errors

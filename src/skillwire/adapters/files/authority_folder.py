@@ -86,9 +86,7 @@ class AuthorityFolder:
         with storage_errors(folder):
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         with locked(folder / ".lock"):
-            there = [one for one in ("root.pem", "root.key", "center.pem", "center.key") if (folder / one).exists()]
-            if there:
-                raise ConflictError("CA_EXISTS", f"it holds {' and '.join(there)}", place=Place(str(folder)))
+            check_new(folder)
             keep(folder / "root.key", private_pem(root_key, secret), mode=0o600)
             keep(folder / "root.pem", certificate_pem(root.certificate))
             add_center(folder, root, f"{name} SkillCenter CA", Book(), now)
@@ -290,9 +288,22 @@ class AuthorityFolder:
         return self._signer_of[1]
 
 
-def is_authority(folder: Path) -> bool:
-    """Whether there is an authority in a folder."""
-    return (folder / "center.pem").is_file() and (folder / "root.pem").is_file()
+def check_new(folder: Path) -> None:
+    """Refuse a folder that holds an authority, or a part of one, for another.
+
+    Raises:
+        ConflictError: ``CA_EXISTS``.
+    """
+    there = [one for one in ("root.pem", "root.key", "center.pem", "center.key") if (folder / one).exists()]
+    if not there:
+        return
+    if {"root.pem", "center.pem"} <= {*there}:
+        message = "there is an authority in this folder already"
+        fix = f"Use it: skillwire ca issue {folder} --agent ID -o TARGET. To make another, name another folder."
+    else:
+        message = f"this folder holds a part of an authority: {', '.join(there)}"
+        fix = "Name another folder. If nothing that was made with these files is of use to anybody, remove them first."
+    raise ConflictError("CA_EXISTS", message, place=Place(str(folder)), fix=fix)
 
 
 def _missing(path: Path) -> NotFoundError:

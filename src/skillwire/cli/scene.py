@@ -36,6 +36,11 @@ def _joining_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
+def _words(scene: str, capabilities: tuple[str, ...], *, use_unverified: bool | None) -> list[str]:
+    """Return what joins a scene as it was asked for, after ``scene join``."""
+    return [scene, *capabilities, *(["--unverified"] if use_unverified else [])]
+
+
 @click.group(cls=Parts)
 def command() -> None:
     """List, join and request the scenes of the local network.
@@ -103,7 +108,8 @@ def join(
             result = client.lan.request_scene(name, capabilities, join=True, use_unverified=use_unverified)
         if not result.is_joined:
             raise not_there(result, capabilities, client.lan.settings)
-        Joined(output, client, result, show_secrets=show_secrets).tell(follow=follow)
+        words = _words(name, capabilities, use_unverified=use_unverified)
+        Joined(output, client, result, words=words, show_secrets=show_secrets).tell(follow=follow)
 
 
 @command.command()
@@ -145,7 +151,8 @@ def request(
         with progress.waiting("requesting"):
             result = client.lan.request_scene(name, capabilities, use_unverified=use_unverified)
         if result.is_joined:
-            Joined(output, client, result, show_secrets=show_secrets).tell(follow=follow)
+            words = _words(name, capabilities, use_unverified=use_unverified)
+            Joined(output, client, result, words=words, show_secrets=show_secrets).tell(follow=follow)
             return
         missing = not_there(result, capabilities, client.lan.settings)
         output.note(faint("not there: "), missing.message)

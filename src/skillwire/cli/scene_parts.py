@@ -9,8 +9,9 @@ import click
 
 from skillwire.cli.lan_parts import lan_object, members_object, scene_object
 from skillwire.cli.output import bad, doubtful, encode_document, faint, finding_object, good, strong, tell_end
-from skillwire.errors import FetchError, NotFoundError, Place
-from skillwire.model.lan import SECRET_KEYS, host_and_port
+from skillwire.errors import NotFoundError
+from skillwire.model.lan import SECRET_KEYS
+from skillwire.resolver.lan import silence
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,15 +32,7 @@ def not_there(result: SceneResult, capabilities: Sequence[str], settings: LanSet
         what = "capability" if len(capabilities) == 1 else "capabilities"
         able = f" with the {what} {' and '.join(capabilities)}" if capabilities else ""
         return NotFoundError("DISC_007", f"nobody on the local network provides the scene {result.scene}{able}")
-    seconds = f"{settings.figures.patience:g} seconds"
-    groups = ", ".join(host_and_port(group, settings.port) for group in (settings.group, settings.group6) if group)
-    return FetchError(
-        "DISC_001",
-        f"nobody on the local network has answered within {seconds}: no agent is there, or datagrams are lost",
-        place=Place(groups),
-        fix="Ask again, each time after a longer pause; skillwire lan shows whom this machine hears. Or provide "
-        f"{result.scene} yourself: skillwire serve FOLDER --lan --scene {result.scene}.",
-    )
+    return silence(settings, result.scene)
 
 
 class Joined:
@@ -49,11 +42,15 @@ class Joined:
         output: of the command.
         client: that joined.
         result: what it was told.
+        words: of the command that joins it again: the scene, capabilities, and what was agreed to.
         show_secrets: whether keys are printed.
     """
 
-    def __init__(self, output: Output, client: Client, result: SceneResult, *, show_secrets: bool) -> None:
+    def __init__(
+        self, output: Output, client: Client, result: SceneResult, *, words: Sequence[str], show_secrets: bool
+    ) -> None:
         self._output, self._client, self._result = output, client, result
+        self._words = words
         self._show_secrets = show_secrets
 
     def tell(self, *, follow: bool) -> None:
@@ -87,7 +84,7 @@ class Joined:
         output.table([faint(label), value] for label, value in rows if value)
         if not SECRET_KEYS.isdisjoint(result.connection_info):
             if not self._show_secrets:
-                output.hint("with its key:", f"skillwire scene join {result.scene} --show-secrets")
+                output.hint("with its key:", f"skillwire scene join {' '.join(self._words)} --show-secrets")
         elif result.no_key is not None and (self._show_secrets or result.no_key.code in _FAULTS):
             output.finding(result.no_key)
         elif self._show_secrets:

@@ -19,7 +19,7 @@ from skillwire.model.finding import Finding
 from skillwire.model.lan import FoundVia, LanScene, members_of
 from skillwire.resolver.document import noted
 from skillwire.resolver.flow import work
-from skillwire.resolver.lan import Providers, http_url, in_order, matching, unverified
+from skillwire.resolver.lan import Providers, http_url, in_order, matching, silence, unverified
 from skillwire.resolver.lan_settings import join_discovery
 from skillwire.resolver.rank import rank
 from skillwire.resolver.reference import source_location
@@ -221,8 +221,7 @@ class LanAccess:
 
     def silence(self) -> FetchError:
         """Return that nobody has answered."""
-        seconds = self.settings.figures.patience
-        return FetchError("DISC_001", f"nobody on the local network has answered within {seconds:g} seconds")
+        return silence(self.settings)
 
     def locate(self, skill: LanSkill, *, use_unverified: bool | None) -> Flow[LocatedSkill]:
         """Find a skill at its server, which is the only address that is opened by it."""

@@ -15,12 +15,14 @@ import re
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from skillwire.errors import FetchError, NotFoundError, Place, SkillwireError, TrustError, UsageError
+from skillwire.model.lan import host_and_port
 from skillwire.model.ref import SkillRef
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from skillwire.model.lan import LanSkill
+    from skillwire.protocols.skill_discovery.configuration import LanSettings
     from skillwire.resolver.locate import LocatedSkill
 
 Stage = Literal["reading", "checking", "calling"]
@@ -194,6 +196,20 @@ class Providers:
             return error
         message = f"the only skill that offers {self.capability} could not be called: {passed.told}"
         return FetchError("DISC_006", message, place=error.place, fix=error.diagnostics().fix)
+
+
+def silence(settings: LanSettings, scene: str = "") -> FetchError:
+    """Return that nobody has answered; to a question about ``scene``, where there is one."""
+    patience = f"{settings.figures.patience:g} seconds"
+    groups = ", ".join(host_and_port(group, settings.port) for group in (settings.group, settings.group6) if group)
+    serve = "skillwire serve FOLDER --lan" + (f" --scene {scene}" if scene else "")
+    return FetchError(
+        "DISC_001",
+        f"nobody on the local network has answered within {patience}: nobody is there, or datagrams do not come through",
+        place=Place(groups) if settings.multicast else None,
+        fix="Ask again, each time after a longer pause; skillwire lan shows whom this machine hears. "
+        f"To offer something yourself: {serve}.",
+    )
 
 
 def unverified(skill: LanSkill) -> TrustError:

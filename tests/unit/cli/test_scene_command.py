@@ -166,12 +166,14 @@ def test_a_key_is_shown_when_that_is_asked_for(agent, capsys):
     told = capsys.readouterr()
     assert "group-auth-001" in told.out
     assert "sk-of-an-hour" not in told.out
-    assert "--show-secrets" in told.err
+    assert "skillwire scene join auth org-data-read --show-secrets" in told.err
     assert agent.asked[1] == ("join", "auth", ("org-data-read",))
     assert run(["scene", "join", "auth", "--show-secrets"]) == 0
     assert "sk-of-an-hour" in capsys.readouterr().out
     assert run(["scene", "join", "auth", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["connection_info"]["apiKey"] == "sk-of-an-hour"
+    assert run(["scene", "request", "auth", "--unverified"]) == 0
+    assert "skillwire scene join auth --unverified --show-secrets" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("is_missing", "code", "exit_code"), [(True, "DISC_007", 3), (False, "DISC_001", 5)])

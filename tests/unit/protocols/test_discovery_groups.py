@@ -311,3 +311,11 @@ def test_the_group_of_a_scene_that_nobody_is_in_is_forgotten():
         told.clock.move_to(told.clock.steady + 400)
         told.groups.on_timer(told.now)
     assert told.groups.timer() is None
+
+
+@pytest.mark.spec("SDP-mdns-hint")
+def test_a_hint_is_in_no_group_and_its_members_hear_nothing_of_it():
+    told = Told()
+    told.registry.hint(registration("agent-001", at=AT), told.clock.steady, host="192.168.1.100")
+    assert len(list(told.registry)) == 1
+    assert told.run(3) == []

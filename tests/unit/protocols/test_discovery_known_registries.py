@@ -77,3 +77,37 @@ def test_who_is_not_remembered_is_given_no_more_than_what_it_asks_for():
     asks = Peer("172.16.0.1", 9)
     assert not known.hear_anew(asks, NOW, had_it=False)
     assert not known.is_starting(asks, NOW)
+
+
+@pytest.mark.spec("SDP-rate-bound")
+def test_proven_registries_are_as_many_as_there_are_places_and_the_oldest_makes_room():
+    known = KnownRegistries(DiscoverySettings(), lambda *_: True)
+    hosts = [Peer(f"10.1.{n // 250}.{n % 250 + 1}", 9) for n in range(int(limits.LAN_REGISTRIES) + 5)]
+    for number, source in enumerate(hosts):
+        assert known.hear(source, Moment(0.0, 100.0 + number))
+    kept = [source for source in hosts if source in known]
+    assert kept == hosts[5:]
+    assert known.hosts == {source.host for source in kept}
+
+
+@pytest.mark.spec("SDP-heartbeat-unknown")
+def test_who_lacks_what_it_had_has_started_anew_and_who_is_new_is_given_everything_once():
+    known, later = KnownRegistries(DiscoverySettings(), lambda *_: False), Moment(0.0, 105.0)
+    assert known.hear_anew(Peer(R, 1), NOW, had_it=False), "it is new"
+    assert not known.hear_anew(Peer(R, 1), later, had_it=True), "it is just being given everything"
+    assert known.hear_anew(Peer(R, 1), Moment(0.0, 111.0), had_it=True), "it has started anew"
+    known.hear(Peer(A, 1), NOW)
+    assert not known.hear_anew(Peer(A, 1), later, had_it=False), "it is known, and lacks this alone"
+    assert known.hear_anew(Peer(A, 1), later, had_it=True)
+
+
+@pytest.mark.spec("SDP-rate-bound")
+def test_only_who_is_silent_is_forgotten_and_nothing_of_it_is_left():
+    known = KnownRegistries(DiscoverySettings(registry_seen=100.0), lambda *_: False)
+    known.hear_anew(Peer(R, 1), Moment(0.0, 100.0), had_it=False)
+    known.hear(Peer(A, 1), Moment(0.0, 199.0))
+    known.forget_silent(Moment(0.0, 200.0))
+    assert Peer(R, 1) not in known
+    assert not known.is_starting(Peer(R, 1), Moment(0.0, 105.0))
+    assert Peer(A, 1) in known
+    assert known.hosts == {A}

@@ -101,7 +101,8 @@ def load_trust(settings: LanSettings, *, folder: Path | None = None, now: float 
     if certificate is None or is_own(certificate):
         certificate = _own(keys, key, certificate, agent_id, now)
     else:
-        agent_id, certificate, note = _certified(key, certificate, settings.agent_id, agent_id, now)
+        place = Place(str(keys.certificate_file))
+        agent_id, certificate, note = _certified(key, certificate, settings.agent_id, agent_id, now, place=place)
         notes += [note] if note else []
     identity = EcdsaIdentity(key, certificate)
     return LanTrust(identity, authority, agent_id, keys, revocations, tuple(notes), revocations.authorities)
@@ -213,17 +214,21 @@ def _own(keys: LanKeys, key: EllipticCurvePrivateKey, known: bytes | None, agent
 
 
 def _certified(
-    key: EllipticCurvePrivateKey, certificate: bytes, wanted: str, agent_id: str, now: float
+    key: EllipticCurvePrivateKey, certificate: bytes, wanted: str, agent_id: str, now: float, *, place: Place
 ) -> tuple[str, bytes, str]:
     """Return the name and the certificate that are used, and what is to be said of them."""
     if not belongs(certificate, key):
-        message = "our certificate is for another key than ours"
-        raise ValidationError("LAN_TRUST", message, fix="Install the certificate for it: skillwire key install FILE.")
+        message, fix = (
+            "our certificate is for another key than ours",
+            "Install that of ours: skillwire key install FILE.",
+        )
+        raise ValidationError("LAN_TRUST", message, place=place, fix=fix)
     agents = agents_of(certificate)
     if agents and agent_id not in agents:
         if wanted:
             fix = f"Set agentId to {agents[0]}, or have a certificate issued for {wanted}."
-            raise ValidationError("LAN_TRUST", f"our certificate is for {', '.join(agents)}, not {wanted}", fix=fix)
+            message = f"our certificate is for {', '.join(agents)}, not {wanted}"
+            raise ValidationError("LAN_TRUST", message, place=place, fix=fix)
         agent_id = agents[0]
     ends = life_of(certificate)[1]
     if ends > now:

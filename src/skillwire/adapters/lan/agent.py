@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Self
 
 from skillwire.adapters.clock import moment
+from skillwire.adapters.lan import interfaces
 from skillwire.adapters.lan.hearsay import Hearsay
 from skillwire.adapters.lan.hints import Hints
 from skillwire.adapters.lan.keeping import Keeping
@@ -26,7 +27,7 @@ from skillwire.adapters.lan.state import LanState
 from skillwire.adapters.lan.suspects import Suspects
 from skillwire.adapters.lan.upkeep import Upkeep
 from skillwire.adapters.lan.view import View
-from skillwire.errors import FetchError, TrustError
+from skillwire.errors import FetchError, Place, TrustError
 from skillwire.model.lan import LanChange, LanSkill, LanSnapshot, SceneResult
 from skillwire.protocols.skill_discovery.enough import all_there_are
 from skillwire.protocols.skill_discovery.messages import HealthStatus, Reason
@@ -134,10 +135,10 @@ class LanAgent:
         self._links = self._questions.links = links
         links.look()
         if not links.open_links():
-            why = ", ".join(sorted(links.troubles)) or "no interface is up that takes multicast"
-            wanted = ", ".join(self.settings.interfaces)
+            wanted = self.settings.interfaces
+            why = ", ".join(sorted(links.troubles)) or interfaces.why_none(interfaces.present(), wanted)
             fix = "Connect the machine, or name an interface that is up: --interface, or [discovery.udp] interfaces."
-            raise FetchError("LAN_UNAVAILABLE", f"{wanted}: {why}" if wanted else why, fix=fix)
+            raise FetchError("LAN_UNAVAILABLE", why, place=Place(", ".join(wanted)) if wanted else None, fix=fix)
         links.offer(self._offers.values())
         if self.settings.mdns:
             self._hints = Hints(self.agent_id, self._who.identity, links)

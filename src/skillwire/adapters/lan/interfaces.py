@@ -117,6 +117,14 @@ def links(addresses: Iterable[LinkAddress], wanted: Sequence[str] = (), *, has_i
     return []
 
 
+def why_none(addresses: Sequence[LinkAddress], wanted: Sequence[str]) -> str:
+    """Return why :func:`links` finds none, as part of a sentence."""
+    known = {name for one in addresses for name in (one.interface, one.host)}
+    if missing := [name for name in wanted if name not in known]:
+        return f"this machine has no interface, and no address, {' or '.join(missing)}"
+    return "no interface is up that takes multicast"
+
+
 def _is_able(one: LinkAddress) -> bool:
     """Whether multicast leads anywhere: there is no route for it by ``::1``, which is used only by that name."""
     return not (one.is_loopback and one.family == 6)  # noqa: PLR2004 - a family

@@ -16,7 +16,7 @@ from skillwire.adapters.files.authority_folder import AuthorityFolder
 from skillwire.adapters.files.lan_keys import LanKeys
 from skillwire.adapters.files.lan_trust import load_trust
 from skillwire.adapters.files.trust_files import certificate_pem, private_pem
-from skillwire.errors import Place, SkillwireError
+from skillwire.errors import Place, SkillwireError, ValidationError
 from skillwire.protocols.skill_discovery.configuration import LanSettings
 from skillwire.protocols.skill_discovery.identity import GroupKey, Standing
 from skillwire.trust.certificate_requests import Names
@@ -143,11 +143,15 @@ class TestCertified:
     def test_one_for_another_agent_or_another_key_is_refused(self, folder, world):
         keys = self.install(folder, world, "agent-001")
         other = dataclasses.replace(world.settings, agent_id="agent-002")
-        assert code_of(lambda: load(other, folder=folder)) == "LAN_TRUST"
+        with pytest.raises(ValidationError) as refused:
+            load(other, folder=folder)
+        assert (refused.value.code, str(refused.value.place)) == ("LAN_TRUST", str(keys.certificate_file))
         certificate = keys.certificate()
         keys.keep_key(new_key())
         keys.keep_certificate(certificate)
-        assert code_of(lambda: load(world.settings, folder=folder)) == "LAN_TRUST"
+        with pytest.raises(ValidationError, match="another key") as refused:
+            load(world.settings, folder=folder)
+        assert (refused.value.code, str(refused.value.place)) == ("LAN_TRUST", str(keys.certificate_file))
 
     def test_one_that_has_ended_leaves_the_agent_unverified_and_says_so(self, folder, world):
         keys = self.install(folder, world, "agent-001", days=1)

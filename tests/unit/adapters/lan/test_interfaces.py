@@ -27,6 +27,13 @@ def test_each_interface_and_family_is_one_link():
     assert hosts(links([*LO, *ETH, WIFI])) == ["192.168.1.10", "10.0.0.5", "fd00::10"]
 
 
+def test_why_there_is_no_link_names_what_was_wanted_and_is_not_there():
+    assert interfaces.why_none(ETH, ["nosuch", "eth0", "192.168.9.9"]).endswith("nosuch or 192.168.9.9")
+    down = [one._replace(flags=DOWN) for one in ETH]
+    assert interfaces.why_none(down, ["eth0"]) == "no interface is up that takes multicast"
+    assert interfaces.why_none([], []) == "no interface is up that takes multicast"
+
+
 def test_links_keep_their_names_when_addresses_change():
     assert [one.name for one in links([*ETH, WIFI])] == ["eth0/4", "wlan0/4", "eth0/6"]
 

@@ -205,7 +205,7 @@ def silence(settings: LanSettings, scene: str = "") -> FetchError:
     serve = "skillwire serve FOLDER --lan" + (f" --scene {scene}" if scene else "")
     return FetchError(
         "DISC_001",
-        f"nobody on the local network has answered within {patience}: nobody is there, or datagrams do not come through",
+        f"nobody on the local network has answered within {patience}: nobody is there, or datagrams do not get through",
         place=Place(groups) if settings.multicast else None,
         fix="Ask again, each time after a longer pause; skillwire lan shows whom this machine hears. "
         f"To offer something yourself: {serve}.",

@@ -255,7 +255,7 @@ def test_however_long_our_name_is_a_question_is_answered_and_challenged_within_t
 def test_three_times_what_came_may_go_and_not_a_byte_more():
     allowances = Allowances(3.0, 600.0)
     allowances.came(VICTIM, 100)
-    assert allowances.take(VICTIM, 300, NOW)
-    assert not allowances.take(VICTIM, 1, NOW)
+    assert allowances.take(VICTIM, 300, 100.0)
+    assert not allowances.take(VICTIM, 1, 100.0)
     allowances.came(VICTIM, 100)
-    assert not allowances.take(VICTIM, 301, NOW)
+    assert not allowances.take(VICTIM, 301, 100.0)

@@ -196,6 +196,15 @@ def test_who_makes_up_skills_that_fall_silent_keeps_no_certified_one_listed(regi
     assert sum(one.health.is_stale for one in registry) == 40, "of their own kind they may be"
 
 
+@pytest.mark.spec("SDP-mass-expiry")
+def test_that_a_skill_is_stale_is_told_once_however_long_the_network_is_silent(registry):
+    for number in range(5):
+        registry.take(registration(f"agent-{number}"))
+    registry.run(SETTINGS.eviction * 5)
+    stale = [change.listed.key[0] for change in registry.changes if change.what is What.STALE]
+    assert sorted(stale) == [f"agent-{number}" for number in range(5)]
+
+
 def test_what_stays_silent_is_forgotten_in_the_end(registry):
     for number in range(5):
         registry.take(registration(f"agent-{number}"))

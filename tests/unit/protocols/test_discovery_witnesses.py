@@ -15,6 +15,7 @@ from skillwire.protocols.skill_discovery.codec import decode, encode
 from skillwire.protocols.skill_discovery.events import Discovered, SceneJoined
 from skillwire.protocols.skill_discovery.identity import Judgement, Standing
 from skillwire.protocols.skill_discovery.messages import Endpoint, Profile, SkillRecord, SkillType
+from skillwire.protocols.skill_discovery.searches import _believe
 from skillwire.protocols.skill_discovery.witnesses import Author, Witnesses
 from skillwire.testing.virtual_clock import EPOCH
 from skillwire.trust.certificates import Chain
@@ -98,6 +99,24 @@ def test_a_certificate_of_a_skill_vouches_for_that_skill():
     author = Author(Peer(AGENT, 5), "x", judgement)
     assert not author.vouches(record.skill_id, AGENT)
     assert author.vouches("skill-a", "192.168.9.9"), "it names the skill, wherever that is"
+
+
+@pytest.mark.spec("SDP-answer-proof")
+def test_who_is_certified_by_nobody_takes_no_skill_from_who_is():
+    lan = Lan()
+    asker(lan)
+    request = lan.do(C, lambda node, now: node.end_agent.discover(now))
+    search = lan.nodes[C].end_agent._searches._searches[request]
+    record = SkillRecord("skill-a", "1.0.0", Endpoint(AGENT, 8080), (), ())
+    for number, identity in enumerate((certified("good"), own("evil"))):  # of one host
+        name = ("good", "evil")[number]
+        judgement = AUTHORITY.judge(name, identity.certificate, EPOCH)
+        assert judgement is not None
+        source = Peer(AGENT, 5 + number)
+        taken = search.answerers.take(source, lan.clock.steady)
+        assert taken is not None
+        _believe(search, taken.answerer, Author(source, name, judgement), [record])
+    assert [(one.agent_id, one.is_verified) for one in search.told.skills] == [("good", True)]
 
 
 @pytest.mark.spec("SDP-answer-proof")

@@ -317,3 +317,22 @@ def test_a_cache_that_is_too_large_is_not_read(monkeypatch):
     cache = LanCache.read(TEXT, None, NOW)
     assert cache.fault is not None
     assert cache.fault.code == "LIMIT_SIZE"
+
+
+def test_who_was_certified_is_asked_for_anew_when_others_are_trusted_than_before():
+    stranger = CERTIFIED._replace(skill_id="skill-b", is_verified=False)
+    cache = LanCache()
+    cache.trust("aa")
+    cache.put([CERTIFIED, stranger], NOW)
+    again = LanCache.read(cache.write(), None, NOW)
+    again.trust("aa")
+    assert {one.trust for one in again.skills(NOW)} == {"verified", "unverified"}
+    again.trust("bb")
+    assert [(one.skill_id, one.trust) for one in again.skills(NOW)] == [("skill-b", "unverified")]
+    assert again.is_changed
+
+
+@pytest.mark.parametrize("trust", ['"x"', "7", '"' + "a" * 65 + '"'])
+def test_a_trust_that_is_none_makes_it_no_cache(trust):
+    data = cached(CERTIFIED).write().replace(b"{", b'{ "trust": ' + trust.encode() + b",", 1)
+    assert LanCache.read(data, None, NOW).fault is not None

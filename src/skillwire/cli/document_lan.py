@@ -98,6 +98,8 @@ _SCENE_CHANGE: Final = fields(
     notice=or_null(
         fields(
             "What others tell of the group, unsigned, that does not look so from here a heartbeat later",
+            scene=text("Its name"),
+            group_id=text("The group"),
             event=text("What has happened", "MEMBER_JOINED", "MEMBER_LEFT", "STATUS_CHANGED", "PRIMARY_CHANGED"),
             agent_id=text("Whose skill it is about"),
             skill_id=text("Which skill"),

@@ -110,6 +110,8 @@ class Joined:
         if change.kind == "missed":
             return True
         scene = self._result.scene
+        if change.notice is not None:
+            return change.notice.scene == scene
         of_skill = change.skill is not None and scene in change.skill.scenes
         return of_skill or (change.scene is not None and change.scene.name == scene)
 

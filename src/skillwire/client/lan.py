@@ -12,6 +12,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
+from skillwire.adapters.files.lan_trust import trust_digest
 from skillwire.adapters.files.settings_file import read_discovery_file
 from skillwire.client.lan_memory import LanMemory
 from skillwire.errors import FetchError, Place, SkillwireError, StorageError, UsageError
@@ -102,7 +103,7 @@ class LanAccess:
         self.settings: LanSettings = join_discovery(settings.discovery, read_discovery_file)
         self._session = session
         self._leave = leave
-        self.memory = LanMemory(self.settings.cache, session.clock)
+        self.memory = LanMemory(self.settings.cache, session.clock, partial(trust_digest, self.settings))
         for note in self.settings.notes:
             session.report(Finding("DISCOVERY_CONFIGURATION", "note", note, Place("discovery"), _UNUSED_FIX))
 

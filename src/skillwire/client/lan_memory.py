@@ -29,11 +29,13 @@ class LanMemory:
     Args:
         settings: how much is kept, and how long.
         clock: seconds since the epoch.
+        trust: returns a digest of whom we trust now.
     """
 
-    def __init__(self, settings: CacheSettings, clock: Callable[[], float]) -> None:
+    def __init__(self, settings: CacheSettings, clock: Callable[[], float], trust: Callable[[], str]) -> None:
         self._settings = settings
         self._clock = clock
+        self._trust = trust
         self._path = cache_directory() / _NAME
         self._lock = threading.Lock()
         self._cache: LanCache | None = None
@@ -45,7 +47,9 @@ class LanMemory:
             StorageError: the file cannot be read.
         """
         with self._lock:
-            return self._opened().skills(self._clock())
+            cache = self._opened()
+            cache.trust(self._trust())
+            return cache.skills(self._clock())
 
     def put(self, skills: Iterable[LanSkill]) -> None:
         """Keep what was found, and write it down.
@@ -54,7 +58,9 @@ class LanMemory:
             StorageError: the file cannot be read or written.
         """
         with self._lock:
-            self._opened().put(skills, self._clock())
+            cache = self._opened()
+            cache.trust(self._trust())
+            cache.put(skills, self._clock())
             self._write()
 
     def forget(self, skills: Iterable[LanSkill]) -> None:

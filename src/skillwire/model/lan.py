@@ -161,12 +161,16 @@ class LanNotice(NamedTuple):
     """What another agent tells of a scene that we are in. Nobody signs it: it is a hint.
 
     Args:
+        scene: as it was asked for.
+        group_id: of its group.
         event: ``MEMBER_JOINED``, ``MEMBER_LEFT``, ``STATUS_CHANGED`` or ``PRIMARY_CHANGED``.
         agent_id: whose skill it is about.
         skill_id: that skill.
         status: how it is, as for a skill.
     """
 
+    scene: str
+    group_id: str
     event: str
     agent_id: str
     skill_id: str
@@ -182,7 +186,7 @@ class LanChange(NamedTuple):
             are in what does not look so from here, a heartbeat later; ``missed`` when a slow listener lost changes and
             has to look at everything again.
         at: seconds since the epoch.
-        skill: as it is, or as it last was.
+        skill: as it is, or as it last was; of a notice, as it is seen from here, if it is.
         scene: as it is, as seen from here.
         reason: why a skill is gone: one that was ``evicted`` is ``silent``, ``revoked`` (its certificate was taken
             back), or ``crowded`` (it has given way to a certified one); one that has ``left`` said ``shutdown``,

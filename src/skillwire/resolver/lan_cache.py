@@ -1,8 +1,9 @@
 """What was found on the local network before: the cache of SDP 11, as a value without a file and without a clock.
 
 An entry is good for its lifetime, and is forgotten earlier when its skill says goodbye, changes its health or is
-refreshed by hand. When there are too many, those go that were updated longest ago, of these who would be called last.
-Before an entry ends it wants to be asked for again. Times are seconds since the epoch.
+refreshed by hand, or, where it was verified, when others are trusted than before. When there are too many, those go
+that were updated longest ago, of these who would be called last. Before an entry ends it wants to be asked for again.
+Times are seconds since the epoch.
 
 A file that is no cache is an empty one, which :attr:`LanCache.fault` says. Spec: SDP §11.
 """
@@ -45,6 +46,7 @@ class LanCache:
         self._settings = settings or CacheSettings()
         self._entries: dict[Key, Entry] = {}
         self._seen: dict[Place, dict[Key, None]] = {}  # of these, where it was seen who vouches for them
+        self._trust = ""
         self.fault: DecodeError | None = None
         self.is_changed = False
 
@@ -60,7 +62,7 @@ class LanCache:
         """
         cache = cls(settings)
         try:
-            entries = read(data, source)
+            entries, cache._trust = read(data, source)
         except DecodeError as error:
             cache.fault, cache.is_changed = error, True
             return cache
@@ -73,7 +75,20 @@ class LanCache:
     def write(self) -> bytes:
         """Return the file, UTF-8. Spec: SDP §11.3."""
         self.is_changed = False
-        return write(sorted(self._entries.values(), key=_rank))
+        return write(sorted(self._entries.values(), key=_rank), self._trust)
+
+    def trust(self, trust: str) -> None:
+        """Go by another trust than before: whoever was certified may be so no more, and is asked for anew.
+
+        Args:
+            trust: digest of the certificates and revocations that others are held against.
+        """
+        if trust == self._trust:
+            return
+        for key in [key for key, entry in self._entries.items() if entry.skill.is_verified]:
+            self._drop(key)
+        self._trust = trust
+        self.is_changed = True
 
     def put(self, skills: Iterable[LanSkill], now: float) -> None:
         """Keep what was found; what cannot be written is not kept.

@@ -1,8 +1,8 @@
 """The file of what was found on the local network before, which has the form of SDP 11.3, byte for byte.
 
 That form knows one provider of a skill, no agent and no trust; where there is more to say, ``providers`` says it beside
-``skills`` **[ours]**, and whoever knows the text's form alone reads the provider that would be called first.
-Spec: SDP §11.3.
+``skills`` **[ours]**, and ``trust`` by whose certificates that counts. Whoever knows the text's form alone reads the
+provider that would be called first. Spec: SDP §11.3.
 
 Trust: the file is our own, and may be broken or somebody else's all the same: it is read as a stranger's.
 """
@@ -27,6 +27,7 @@ _ZONE: Final = re.compile(r"%([A-Za-z0-9._-]{1,15})\](?=:[0-9]+\Z)", re.ASCII)
 _STATUSES: Final = frozenset(HealthStatus)
 _TYPES: Final = frozenset(SkillType) | {""}
 _LATEST: Final = 10**14
+_TRUST: Final = re.compile(r"[0-9a-f]{0,64}", re.ASCII)
 
 
 class Entry(NamedTuple):
@@ -37,16 +38,20 @@ class Entry(NamedTuple):
     expires: int
 
 
-def read(data: bytes, source: str) -> list[Entry]:
-    """Return the entries of a file.
+def read(data: bytes, source: str) -> tuple[list[Entry], str]:
+    """Return the entries of a file, and by which trust those are verified that are.
 
     Raises:
         DecodeError: with its place, whatever is wrong.
     """
     document = load_json(data, max_bytes=limits.LAN_CACHE_BYTES, source=source)
     reading = _Reading(source)
-    skills = reading.mapping(reading.mapping(document, "the cache").get("skills"), "skills")
-    providers = reading.mapping(reading.mapping(document, "the cache").get("providers", {}), "providers")
+    cache = reading.mapping(document, "the cache")
+    skills = reading.mapping(cache.get("skills"), "skills")
+    providers = reading.mapping(cache.get("providers", {}), "providers")
+    trust = cache.get("trust", "")
+    if not isinstance(trust, str) or not _TRUST.fullmatch(trust):
+        reading.refuse("trust is no digest")
     entries: list[Entry] = []
     for skill_id, one in skills.items():
         told = providers.get(skill_id, [])
@@ -58,7 +63,7 @@ def read(data: bytes, source: str) -> list[Entry]:
         if (first.skill.endpoint, first.skill.version, first.updated) not in places:
             own.insert(0, first._replace(skill=first.skill._replace(agent_id="", is_verified=False, skill_type="")))
         entries += own
-    return entries
+    return entries, trust
 
 
 class _Reading:
@@ -143,13 +148,18 @@ def _one_of(values: frozenset[str]) -> Callable[[object], str]:
 def is_writable(entry: Entry) -> bool:
     """Whether it can be read again as it was."""
     try:
-        return read(write([entry]), "") == [entry]
+        return read(write([entry]), "") == ([entry], "")
     except (DecodeError, UnicodeEncodeError):
         return False
 
 
-def write(entries: Iterable[Entry]) -> bytes:
-    """Return the file with these entries, of which those of one skill stand together."""
+def write(entries: Iterable[Entry], trust: str = "") -> bytes:
+    """Return the file with these entries, of which those of one skill stand together.
+
+    Args:
+        entries: in their order.
+        trust: digest of what verified entries are verified by; empty for nothing.
+    """
     by_skill: dict[str, list[Entry]] = {}
     for entry in entries:
         by_skill.setdefault(entry.skill.skill_id, []).append(entry)
@@ -160,6 +170,7 @@ def write(entries: Iterable[Entry]) -> bytes:
         if len(providers) > 1 or _own(providers[0]) != _NOTHING
     }
     document = {"skills": _object(skills, 1)} | ({"providers": _object(more, 1)} if more else {})
+    document |= {"trust": json.dumps(trust)} if trust else {}
     return f"{_object(document, 0)}\n".encode()
 
 

@@ -286,9 +286,16 @@ def test_what_changes_in_the_scene_is_followed_and_nothing_else(agent, capsys):
         LanChange("scene", 3.0, scene=changed),
         LanChange("missed", 4.0),
         LanChange("left", 5.0, SKILL, reason="maintenance"),
+        LanChange(
+            "notice", 6.5, SKILL, notice=LanNotice("paper", "group-paper-001", "MEMBER_LEFT", "a", "b", "OFFLINE")
+        ),
         LanChange("evicted", 6.0, SKILL, reason="silent"),
-        LanChange("notice", 7.0, None, changed, notice=LanNotice("PRIMARY_CHANGED", "agent-7", "staff", "HEALTHY")),
-        LanChange("notice", 8.0, None, changed, notice=LanNotice("STATUS_CHANGED", "agent-7", "staff", "DEGRADED")),
+        LanChange(
+            "notice", 7.0, notice=LanNotice("auth", "group-auth-001", "PRIMARY_CHANGED", "agent-7", "staff", "HEALTHY")
+        ),
+        LanChange(
+            "notice", 8.0, notice=LanNotice("auth", "group-auth-001", "STATUS_CHANGED", "agent-7", "staff", "DEGRADED")
+        ),
     ]
 
     class Listened(FakeLanAgent):
@@ -311,8 +318,9 @@ def test_what_changes_in_the_scene_is_followed_and_nothing_else(agent, capsys):
     told_of = ["joined", "status", "scene", "missed", "left", "evicted", "notice", "notice"]
     assert [line["event"] for line in lines] == told_of
     assert [line["reason"] for line in lines[1:6]] == ["", "", "", "maintenance", "silent"]
-    expected = {"event": "PRIMARY_CHANGED", "agent_id": "agent-7", "skill_id": "staff", "status": "HEALTHY"}
-    assert [line["notice"] for line in lines[5:7]] == [None, expected]
+    expected = told[7].notice
+    assert expected is not None
+    assert [line["notice"] for line in lines[5:7]] == [None, expected._asdict()]
 
 
 def test_a_request_that_is_answered_joins(agent, capsys):

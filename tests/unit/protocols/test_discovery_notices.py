@@ -5,6 +5,7 @@ from collections import Counter
 import pytest
 from tests.support.lan import ASKS, OFFERS, REGISTRY, Lan
 
+from skillwire import limits
 from skillwire.protocols.skill_discovery.events import GroupChanged, SceneJoined
 from skillwire.protocols.skill_discovery.messages import GroupEvent, HealthStatus, Reason, SceneEvent
 from skillwire.protocols.skill_discovery.notices import Notices
@@ -13,6 +14,7 @@ from skillwire.wire.node import Peer
 
 GROUP = "group-auth-001"
 R1, R2 = Peer("192.168.1.1", 1), Peer("192.168.1.2", 2)
+WINDOW = 30.0
 JOINED, LEFT = GroupEvent.MEMBER_JOINED, GroupEvent.MEMBER_LEFT
 STATUS, PRIMARY = GroupEvent.STATUS_CHANGED, GroupEvent.PRIMARY_CHANGED
 WELL, ILL = HealthStatus.HEALTHY, HealthStatus.UNHEALTHY
@@ -23,7 +25,11 @@ class Member:
 
     def __init__(self):
         self.clock = VirtualClock()
-        self.notices = Notices()
+        self.notices = Notices(WINDOW)
+
+    def clock_of(self, seconds=0.0):
+        """Return the time of a clock that is so much ahead of ours."""
+        return self.clock.moment().wall + seconds
 
     def told(self, event, at, by=R1, status=WELL, agent="agent-a"):
         """Tell of an agent's skill, with a time in seconds by the clock of who tells it."""
@@ -110,12 +116,41 @@ def test_of_a_group_that_was_left_nothing_is_known(member):
 
 
 @pytest.mark.spec("SDP-notice-once")
+def test_who_told_with_a_clock_far_ahead_is_heard_when_it_is_right_again(member):
+    assert member.told(STATUS, member.clock_of(3600), status=ILL)
+    assert member.told(STATUS, member.clock_of(), status=WELL)
+    assert not member.told(STATUS, member.clock_of() - 1, status=ILL)
+    assert member.told(STATUS, member.clock_of(WINDOW), status=ILL), "this far they may differ"
+    assert not member.told(STATUS, member.clock_of(), status=WELL)
+
+
+@pytest.mark.spec("SDP-notice-once")
+def test_what_only_one_of_two_tells_again_is_told_by_what_it_repeats(member):
+    assert member.told(STATUS, 1, status=ILL)
+    assert not member.told(STATUS, 1, by=R2, status=ILL)
+    assert member.told(STATUS, 2, status=WELL)
+    member.waits(1.5)
+    assert not member.told(STATUS, 2.5, by=R2, status=ILL), "it may have come late"
+    member.waits(1.0)
+    assert member.told(STATUS, 2.5, by=R2, status=ILL)
+
+
+@pytest.mark.spec("SDP-notice-once")
+def test_who_is_primary_is_known_however_many_members_there_are(member):
+    member.notices.begin(GROUP, ("agent-a", "skill-a"))
+    for number in range(5000):
+        assert member.told(JOINED, 1, agent=f"agent-{number}")
+    assert not member.told(PRIMARY, 2)
+
+
+@pytest.mark.spec("SDP-notice-once")
 def test_strangers_cannot_make_it_grow(member):
-    for number in range(3000):
-        member.told(PRIMARY, number, by=Peer(f"10.0.{number % 250}.{number // 250}", number), agent=f"agent-{number}")
-    assert member.told(PRIMARY, 3000)
+    for number in range(6000):
+        member.told(STATUS, number, by=Peer(f"10.0.{number % 250}.{number // 250}", number), agent=f"agent-{number}")
+    assert member.told(PRIMARY, 6000)
     held = [len(one) for one in (member.notices._says, member.notices._heard, member.notices._told)]
-    assert max(held) <= 1024
+    assert max(held) <= limits.LAN_NOTICES
+    assert len(member.notices._first) == 1
 
 
 @pytest.mark.spec("SDP-notice-once")

@@ -8,6 +8,7 @@ certificates at all. Spec: SDP §10; specs §3.
 
 from __future__ import annotations
 
+import hashlib
 import time
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
@@ -160,6 +161,30 @@ def local_authority(settings: LanSettings) -> AuthorityFolder | None:
         return None
     with _said_in(settings, "authority" if settings.authority else "renew_from"):
         return AuthorityFolder(Path(name))
+
+
+def trust_digest(settings: LanSettings, *, folder: Path | None = None) -> str:
+    """Return what tells whom these settings trust, by the files as they are now, from whom others do, in hexadecimal.
+
+    What cannot be read counts as empty: whoever needs it says so.
+    """
+    digest = hashlib.sha256()
+    names = [*settings.roots, *settings.intermediates, *settings.revocations]
+    if settings.authority:
+        names += [str(Path(settings.authority) / name) for name in ("root.pem", "center.pem", "revocations.pem")]
+    names.append(str(LanKeys(folder).revocations_file))
+    for name in names:
+        content = b""
+        if "://" not in name:
+            with suppress(SkillwireError):
+                content = read_trust_file(Path(name), limits.LAN_REVOCATIONS_BYTES)
+        digest.update(f"{name}\0{len(content)}\0".encode() + content)
+    digest.update(settings.group_key_file.encode())
+    if settings.group_key_file:
+        with suppress(OSError):  # not its content: of a secret nothing is to be learned from the digest
+            found = Path(settings.group_key_file).stat()
+            digest.update(f"\0{found.st_mtime_ns}\0{found.st_size}".encode())
+    return digest.hexdigest()
 
 
 @contextmanager

@@ -83,13 +83,15 @@ class Hearsay:
 
     def _check(self, event: GroupChanged) -> None:
         if not self._is_seen(event):
-            notice = LanNotice(str(event.event), event.agent_id, event.skill_id, str(event.status))
+            about = event.scene, event.group_id, str(event.event), event.agent_id, event.skill_id, str(event.status)
             skill = self._view.skill((event.agent_id, event.skill_id))
-            scene = self._view.scene(event.scene)
-            self._tell(LanChange("notice", self._now().wall, skill=skill, scene=scene, notice=notice))
+            self._tell(LanChange("notice", self._now().wall, skill=skill, notice=LanNotice(*about)))
 
     def _is_seen(self, event: GroupChanged) -> bool:
-        """Whether the network looks from here as it was told."""
+        """Whether the network looks from here as it was told.
+
+        Of each scene one notice at most is about its PRIMARY, for which all its providers are looked at.
+        """
         if event.event is GroupEvent.PRIMARY_CHANGED:
             members = self._view.scene(event.scene).members
             return members[:1] == (LanMember(event.agent_id, event.skill_id, "PRIMARY"),)

@@ -3,8 +3,12 @@
 Anybody may answer a discovery with a thousand records, and a connection to each endpoint would send us wherever a
 stranger likes. So the endpoint is probed where the answer came from that very host, a few of one host, and where
 somebody has proven that it is theirs or is certified to tell of it; a name is never looked up; and all of it together
-takes a bounded time. What is not probed is UNKNOWN, as what nobody knows anything of. An answer names no agent, so a
-skill that is told at an IPv4 and at an IPv6 address of one network is taken for one. Spec: SDP §3.3; specs §3.
+takes a bounded time. What is not probed is UNKNOWN, as what nobody knows anything of.
+
+An answer names no agent, and whoever answers tells of all that it lists, also of other agents at its own address. So
+whoever has proven to answer, and is certified, vouches for nothing of it: a skill is verified, and has an agent, by its
+registration alone. For the same reason a skill that is told at an IPv4 and at an IPv6 address of one network is taken
+for one. Spec: SDP §3.3; specs §3.
 """
 
 from __future__ import annotations
@@ -89,7 +93,7 @@ def _skill(link: Link, found: Found, *, is_there: bool) -> LanSkill:
     record = found.record
     host, port = _place(link, found)
     return LanSkill(
-        found.agent_id,
+        "",
         record.skill_id,
         record.version,
         found.skill_type,
@@ -98,6 +102,5 @@ def _skill(link: Link, found: Found, *, is_there: bool) -> LanSkill:
         record.capabilities,
         record.scenes,
         "UNKNOWN" if is_there else "UNHEALTHY",
-        found.is_verified,
         heard=moment().wall,
     )

@@ -96,7 +96,7 @@ class EndAgent:
         self._wishes: dict[str, _Wish] = {}
         self._heard: dict[str, _Heard] = {}
         self._groups: dict[str, str] = {}  # of the scenes that we are in, as they are told
-        self._notices = Notices()
+        self._notices = Notices(settings.window)
         self._agenda: Agenda[tuple[str, str]] = Agenda()
         self.timers: tuple[Timer, ...] = (self._searches.timer, self._agenda.timer)
 
@@ -136,7 +136,8 @@ class EndAgent:
         """Join no more; who tells the group forgets us by and by."""
         self._forget_answers(scene)
         self._wishes.pop(scene, None)
-        self._notices.forget(self._groups.pop(scene, scenes.group_id(scene)))
+        for group_id in {scenes.group_id(scene), self._groups.pop(scene, "")}:
+            self._notices.forget(group_id)
         self._agenda.cancel(("scene", scene))
 
     def found(self, admitted: Admitted, message: m.DiscoverResponse, now: Moment) -> bool:

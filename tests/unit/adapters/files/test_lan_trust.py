@@ -14,7 +14,7 @@ from tests.support.authorities import World
 from skillwire.adapters.files.agent_certificates import is_own, life_of
 from skillwire.adapters.files.authority_folder import AuthorityFolder
 from skillwire.adapters.files.lan_keys import LanKeys
-from skillwire.adapters.files.lan_trust import load_trust
+from skillwire.adapters.files.lan_trust import load_trust, trust_digest
 from skillwire.adapters.files.trust_files import certificate_pem, private_pem
 from skillwire.errors import Place, SkillwireError, ValidationError
 from skillwire.protocols.skill_discovery.configuration import LanSettings
@@ -230,3 +230,29 @@ def test_a_key_file_holds_p256_and_nothing_else(folder):
     keys.keep_key(ec.generate_private_key(ec.SECP384R1()))
     assert code_of(keys.key) == "LAN_KEYS"
     assert private_pem(new_key(), b"a passphrase").startswith(b"-----BEGIN ENCRYPTED")
+
+
+def test_whom_is_trusted_is_told_by_the_files_as_they_are(tmp_path):
+    (tmp_path / "root.pem").write_bytes(b"a root")
+    (tmp_path / "list.pem").write_bytes(b"a list")
+    root, listed, group = (str(tmp_path / name) for name in ("root.pem", "list.pem", "secret"))
+    found = [
+        trust_digest(settings, folder=tmp_path / "lan")
+        for settings in (
+            LanSettings(),
+            LanSettings(roots=(root,)),
+            LanSettings(roots=(root,), revocations=(listed,)),
+            LanSettings(roots=(root,), revocations=(listed, "https://ca.example.com/list.pem")),
+            LanSettings(group_key_file=group),
+        )
+    ]
+    same = LanSettings(roots=(root,), revocations=(listed,))
+    assert trust_digest(same, folder=tmp_path / "lan") == found[2]
+    (tmp_path / "list.pem").write_bytes(b"a longer list")
+    found.append(trust_digest(same, folder=tmp_path / "lan"))
+    keys = LanKeys(tmp_path / "lan")
+    keys.keep_revocations(b"what was fetched")
+    found.append(trust_digest(same, folder=tmp_path / "lan"))
+    (tmp_path / "secret").write_bytes(b"a secret that all of us share")
+    found.append(trust_digest(LanSettings(group_key_file=group), folder=tmp_path / "lan"))
+    assert len(set(found)) == len(found)

@@ -63,6 +63,13 @@ async def test_what_somebody_vouches_for_is_probed_but_no_name_is_looked_up():
     assert await status_of("files.example.com", agent_id="agent-a") == ("UNKNOWN", [])
 
 
+@pytest.mark.spec("SDP-answer-proof")
+async def test_a_certified_agent_vouches_for_nothing_that_it_merely_tells_of():
+    link, one = found(HERE, 8001, agent_id="agent-a")
+    [skill] = await told_skills([(link, one._replace(is_verified=True))], Prober())  # type: ignore[arg-type]  # as far as it is used
+    assert (skill.agent_id, skill.is_verified, skill.trust) == ("", False, "not known")
+
+
 async def test_a_source_that_may_be_forged_has_few_of_its_ports_tried():
     prober = Prober()
     skills = await told_skills([found(HERE, port) for port in range(1, 1000)], prober)  # type: ignore[arg-type]  # as far as it is used

@@ -194,7 +194,9 @@ class Questions:
             info = info if is_of_it else ConnectionInfo("http", host, port)  # somebody else's word, or of another
         secret, no_key = await self._key_of(provider, scene)
         if secret is not None:  # whose certificate was seen is believed before anybody's datagram
-            info = ConnectionInfo("http", host, port, secret.base_path, secret.auth_type, secret.auth_header)
+            how = secret.base_path, secret.auth_type, secret.auth_header
+            protocol = "https" if info.protocol == "https" else "http"  # a key is not to be sent in clear for that
+            info = ConnectionInfo(protocol, host, port, *how)
         told: dict[str, str | int] = {
             "protocol": info.protocol,
             "host": host,
@@ -235,21 +237,22 @@ class Questions:
 
         Anybody may have answered; where the member is that an answer leads to, and what it can do, it has signed, and
         that counts. Whom we may not use makes room for the first of the group whom we trust: who has answered may trust
-        others, or nobody.
+        others, or nobody. Whoever cannot be called now makes room for all who can: an answer may be old.
         """
         named = [self._view.skill(key) for key in _named(answer)]
         group = [self._view.skill((one.agent_id, one.skill_id)) for one in self._view.scene(scene).members]
         usable = [one for one in named if one is not None and one.found_via is not FoundVia.MDNS and use_unverified]
         trusted = [one for one in (*named, *group) if one is not None and one.is_verified]
-        able = (one for one in (*usable, *trusted) if one.fits(capabilities, (scene,), ()))
-        return next(able, None)
+        able = [one for one in (*usable, *trusted) if one.fits(capabilities, (scene,), ())]
+        return min(able, key=lambda one: not one.is_usable, default=None)
 
     def _members(self, scene: str, answer: SceneAnswer, provider: LanSkill | None) -> tuple[LanMember, ...]:
         """Return who is in a group: as we rank them where we list all that are told, or have chosen otherwise."""
         told = tuple(LanMember(one.agent_id, one.skill_id, one.role) for one in answer.members)
         ours = self._view.scene(scene).members
         is_known = {one[:2] for one in told} <= {one[:2] for one in ours}
-        return ours if is_known or (provider is not None and not _is_named(answer, provider)) else told
+        is_other = provider is not None and [(provider.agent_id, provider.skill_id)] != _named(answer)[:1]
+        return ours if is_known or is_other else told
 
     def _unverified(self, scene: str, answer: SceneAnswer) -> TrustError:
         """Return why nobody may provide a scene for us."""

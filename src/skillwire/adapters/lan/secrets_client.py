@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 _OK: Final = 200
 _LAST_PORT: Final = 65_535
 _WELL_KNOWN_SECONDS: Final = 5.0
+#: What says that nobody is there, rather than somebody who speaks otherwise.
+_UNREACHED: Final = frozenset({"CONNECT_FAILED", "HOST_NOT_FOUND", "TIMEOUT"})
 
 
 class SecretsClient:
@@ -149,7 +151,7 @@ class SecretsClient:
 
 
 async def find_port(skill: LanSkill) -> int | None:
-    """Return where a provider hands out keys, as it says; None when it says nothing.
+    """Return where a provider hands out keys, as it says; None when it says nothing, or something else answers there.
 
     Raises:
         FetchError: ``DISC_005`` when nobody answers there.
@@ -159,10 +161,10 @@ async def find_port(skill: LanSkill) -> int | None:
         request = HttpRequest(url, max_bytes=limits.LAN_DETAILS_BYTES, timeout=_WELL_KNOWN_SECONDS)
         response = await ask(request)
         document = load_json(response.body, max_bytes=limits.LAN_DETAILS_BYTES, source=url)
-    except FetchError as error:
+    except SkillwireError as error:
+        if error.code not in _UNREACHED:
+            return None
         raise _unreached(f"{skill.agent_id} cannot be asked where keys are: {error.message}", Place(url)) from None
-    except SkillwireError:
-        return None
     port = document.get("tlsPort") if isinstance(document, dict) and response.status == _OK else None
     return port if type(port) is int and 0 < port <= _LAST_PORT else None
 

@@ -31,8 +31,14 @@ _CLOCKS_MS: Final = 60_000
 _SOURCE: Final = "connection secret"
 _KEY_LENGTH: Final = 1024
 _TYPE: Final = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
-_HEADER: Final = re.compile(r"[A-Za-z0-9-]{1,64}", re.ASCII)
-_BASE_PATH: Final = re.compile(r"(?=.{0,200}\Z)(?:/[A-Za-z0-9._~%!$&'()*+,;=:@-]+)*", re.ASCII)
+#: A field of a request that says who asks; none that says where it ends, or to whom it goes.
+_HEADER: Final = re.compile(
+    r"(?!(?:host|connection|content-length|expect|keep-alive|te|trailer|transfer-encoding|upgrade)\Z)[a-z0-9-]{1,64}",
+    re.ASCII | re.IGNORECASE,
+)
+_BASE_PATH: Final = re.compile(
+    r"(?=.{0,200}\Z)(?:/(?!\.\.?(?:/|\Z))(?:[A-Za-z0-9._~!$&'()*+,;=:@-]|%(?!7F)[2-9A-F][0-9A-F])+)*", re.ASCII
+)
 #: What to do about a provider that refuses us.
 _REFUSED_FIX: Final = (
     "Have the provider name the authority that has certified this agent in its [discovery.trust] roots and "

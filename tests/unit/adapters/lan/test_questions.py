@@ -139,6 +139,26 @@ async def test_how_a_key_is_used_is_told_by_who_gave_it(make, is_verified):
     }
 
 
+async def test_a_key_for_https_is_not_to_be_sent_in_clear(make):
+    questions, link = make()
+    questions.secrets = Secrets(ConnectionSecret("sw_key", 2e9, "api-key", "X-Api", "/v2"))
+    info = ConnectionInfo("https", "192.0.2.1", 80)
+    answer = SceneAnswer(ANSWER.scene_id, ANSWER.group_id, info, ANSWER.skill_info, ANSWER.members)
+    result = await joined(questions, link, answer=answer, use_unverified=True, is_verified=True)
+    assert result.connection_info["protocol"] == "https"
+
+
+@pytest.mark.parametrize("use_unverified", [True, False])
+async def test_who_cannot_be_called_makes_room_for_who_can(make, use_unverified):
+    well = FIRST._replace(agent_id="agent-b", host="192.0.2.9")
+    questions, link = make(well, status="UNHEALTHY")
+    result = await joined(questions, link, use_unverified=use_unverified, is_verified=True)
+    assert result.connection_info["host"] == "192.0.2.9"
+    assert result.members[0] == LanMember("agent-b", "skill-a", "PRIMARY")
+    alone, link = make(status="UNHEALTHY")
+    assert (await joined(alone, link, use_unverified=use_unverified)).connection_info["host"] == "192.0.2.1"
+
+
 async def test_why_there_is_no_key_is_told_with_its_code_place_and_what_to_do(make):
     questions, link = make()
     place = Place("192.0.2.1:8443")

@@ -305,6 +305,15 @@ async def test_a_port_is_a_whole_number(told, port, monkeypatch):
     assert await find_port(SKILL) == port
 
 
+@pytest.mark.parametrize("code", ["HTTP_SYNTAX", "BODY_TOO_LARGE", "TLS_FAILED"])
+async def test_where_something_else_answers_no_keys_are_handed_out(code, monkeypatch):
+    async def ask(_):
+        raise FetchError(code, "somebody is there")
+
+    monkeypatch.setattr(secrets_client, "ask", ask)
+    assert await find_port(SKILL) is None
+
+
 def test_a_timestamp_is_a_whole_number():
     asked = json.loads(messages.write_request(SecretRequest("auth", "x", "y", b"1", 7, "z")))
     for flaw in (True, 7.0, "7"):
@@ -358,8 +367,25 @@ def test_of_a_key_that_comes_without_a_word_it_is_known_how_ours_are_used():
     ("name", "flaws"),
     [
         ("authType", ["", "api key", 1]),
-        ("authHeader", ["", "X-API-Key: x", "X\r\nY", "é", None]),
-        ("basePath", ["v1", "/", "//evil.example", "/a/", "/a b", "/a?b", "/a#b", "/\n", "/" + "a" * 200]),
+        ("authHeader", ["", "X-API-Key: x", "X\r\nY", "é", None, "Host", "content-length", "Transfer-Encoding"]),
+        (
+            "basePath",
+            [
+                "v1",
+                "/",
+                "//evil.example",
+                "/a/",
+                "/a b",
+                "/a?b",
+                "/a#b",
+                "/\n",
+                "/" + "a" * 200,
+                "/../x",
+                "/a/..",
+                "/.",
+                "/%0d",
+            ],
+        ),
     ],
 )
 def test_how_a_key_is_used_is_no_more_than_a_field_and_a_path(name, flaws):

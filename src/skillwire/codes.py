@@ -1206,7 +1206,6 @@ CODES: dict[str, CodeInfo] = {
         "The network failed us, and a scene was joined without a key",
         "Its provider, or the port where that hands out keys, refused the connection, broke it off or did not answer "
         "in time. skillwire scene prints it as a note; a program finds it in no_key of what request_scene returns. "
-        "A call that still waits when a program closes its client ends with it, too. "
         "Where there is no network at all, the code is LAN_UNAVAILABLE.",
         "Ask for the scene again in a moment. What is public there needs no key, and a key that you were given before "
         "is good until it ends.",

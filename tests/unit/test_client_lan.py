@@ -243,6 +243,25 @@ class TestNobody:
             network.client.lan.providers("nothing").next()
         assert network.agent.asked == ["start", (("nothing",), 2.0), ((), 1.4), "answered", "answered"]
 
+    def test_who_answers_after_a_while_is_not_made_to_wait_for_the_second_question(self, network):
+        class Slow(FakeLanAgent):
+            async def discover(self, *, capabilities=(), **_):
+                if capabilities:
+                    await asyncio.sleep(1.0)
+                    return (FIRST,)
+                self.asked.append("whether anybody is there")
+                try:
+                    await asyncio.sleep(PATIENCE)
+                finally:
+                    self.asked.append("given up")
+                return ()
+
+        network.agent = Slow()
+        began = time.monotonic()
+        assert network.client.lan.providers("user-auth").next() is not None
+        assert time.monotonic() - began < PATIENCE / 2
+        assert network.agent.asked == ["start", "whether anybody is there", "given up"]
+
     def test_unverified_ones_are_refused_unless_the_user_says_otherwise(self, network):
         network.serves(FIRST._replace(is_verified=False), done(1))
         error = network.failing()

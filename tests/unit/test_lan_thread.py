@@ -90,7 +90,7 @@ def test_what_is_asked_after_the_end_of_one_that_still_starts_has_a_life_of_its_
     assert gate.made[1].asked == ["start", "stop"]
 
 
-def test_who_still_waits_when_it_ends_is_told_so(gate, pool):
+def test_who_still_waits_when_it_ends_is_told_so_and_nothing_else_is_said(gate, pool, caplog):
     gate.open.set()
     thread = BlockingLanThread(gate, live)
     waiting = threading.Event()
@@ -104,8 +104,9 @@ def test_who_still_waits_when_it_ends_is_told_so(gate, pool):
     thread.close()
     with pytest.raises(FetchError) as caught:
         asked.result(PATIENCE)
-    assert caught.value.code == "DISC_005"
+    assert caught.value.code == "LAN_UNAVAILABLE"
     assert "was closed" in caught.value.message
+    assert not caplog.records, "it is no failure of the loop"
 
 
 def test_an_iteration_ends_with_its_agent_and_makes_no_other(gate):

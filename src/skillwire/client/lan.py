@@ -161,26 +161,24 @@ class LanAccess:
     async def _ask(self, agent: LanAgent, filters: Filters, patience: float | None, enough: Enough) -> Heard:
         """Ask what is wanted, and, while nobody has answered that, whether there is anybody; patience is for both."""
         patience = self.settings.figures.patience if patience is None else patience
-        asking = asyncio.ensure_future(
-            agent.discover(
-                capabilities=filters.capabilities,
-                scenes=filters.scenes,
-                types=filters.types,
-                patience=patience,
-                enough=enough,
-            )
-        )
+        wanted = {"capabilities": filters.capabilities, "scenes": filters.scenes, "types": filters.types}
+        asking = asyncio.ensure_future(agent.discover(**wanted, patience=patience, enough=enough))
+        others: asyncio.Future[tuple[LanSkill, ...]] | None = None
         try:
-            others: Sequence[LanSkill] = ()
-            if filters.capabilities or filters.scenes or filters.types:
+            if any(wanted.values()):
                 alone = min(self.settings.figures.not_found_patience, patience / 3)  # who has it answers before
                 await asyncio.wait({asking}, timeout=alone)
                 if not (asking.done() and asking.result()):
-                    others = await agent.discover(patience=patience - alone, enough=enough._replace(is_one=False))
+                    anybody = enough._replace(is_one=False)
+                    others = asyncio.ensure_future(agent.discover(patience=patience - alone, enough=anybody))
+                    await asyncio.wait({asking, others}, return_when=asyncio.FIRST_COMPLETED)
             found = await asking
+            return Heard(found, bool(found or (others is not None and await others)))
         finally:
-            asking.cancel()
-        return Heard(found, bool(found or others))
+            tasks = [asking] if others is None else [asking, others]
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     def answer(self, query: str, filters: Filters, heard: Heard) -> Flow[list[LanSkill]]:
         """Return what the network has answered, the best first, and keep it; or, where it is silent, what was kept."""

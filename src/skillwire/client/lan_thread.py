@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _PATIENCE: Final = 10.0  # seconds for the goodbyes of an agent that is stopped
+_TURNS: Final = 4  # of the loop: who waits for the start behind others, or for a last value, has it by then
 _SLACK: Final = 2.0  # seconds more for what was begun meanwhile to be given up
 
 
@@ -53,7 +54,7 @@ class _Life:
         self._thread.join(_PATIENCE + _SLACK)
 
     def _run(self) -> None:
-        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:  # its end cancels what is left
+        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
             runner.run(self._last())
 
     async def _last(self) -> None:
@@ -63,7 +64,13 @@ class _Life:
             async with asyncio.timeout(_PATIENCE):
                 if self._starting is not None:
                     await (await self._starting).stop()
-        await asyncio.sleep(0)  # who listens is told that nothing more comes, rather than given up
+        for _ in range(_TURNS):  # who listens is told that nothing more comes, rather than given up
+            await asyncio.sleep(0)
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in left:
+            task.cancel()
+        # Awaited, since the runner would log what each ends with, which is told to who waits for it.
+        await asyncio.gather(*left, return_exceptions=True)
 
     async def _use(self, use: Callable[[LanAgent], Coroutine[Any, Any, T]]) -> T:
         if self._starting is None or (self._starting.done() and self._starting.exception() is not None):
@@ -74,7 +81,7 @@ class _Life:
             if not self._ending.is_set():
                 raise
             message = "the client was closed before the local network had answered"
-            raise FetchError("DISC_005", message, fix="Close the client when nothing asks it any more.") from None
+            raise FetchError("LAN_UNAVAILABLE", message, fix="Close it when nothing asks it any more.") from None
 
     async def _start(self) -> LanAgent:
         agent = await asyncio.to_thread(self._make)  # keys are read from files, or made

@@ -36,7 +36,7 @@ _OK: Final = 200
 _LAST_PORT: Final = 65_535
 _WELL_KNOWN_SECONDS: Final = 5.0
 #: What says that nobody is there, rather than somebody who speaks otherwise.
-_UNREACHED: Final = frozenset({"CONNECT_FAILED", "HOST_NOT_FOUND", "TIMEOUT"})
+_UNREACHED: Final = frozenset({"CONNECT_FAILED", "CONNECTION_LOST", "HOST_NOT_FOUND", "TIMEOUT"})
 
 
 class SecretsClient:

@@ -37,7 +37,7 @@ _HEADER: Final = re.compile(
     re.ASCII | re.IGNORECASE,
 )
 _BASE_PATH: Final = re.compile(
-    r"(?=.{0,200}\Z)(?:/(?!\.\.?(?:/|\Z))(?:[A-Za-z0-9._~!$&'()*+,;=:@-]|%(?!7F)[2-9A-F][0-9A-F])+)*", re.ASCII
+    r"(?=.{0,200}\Z)(?:/(?!\.\.?(?:/|\Z))(?:[A-Za-z0-9._~!$&'()*+,;=:@-]|%(?!7F|2E|2F|5C)[2-9A-F][0-9A-F])+)*", re.ASCII
 )
 #: What to do about a provider that refuses us.
 _REFUSED_FIX: Final = (

@@ -384,6 +384,8 @@ def test_of_a_key_that_comes_without_a_word_it_is_known_how_ours_are_used():
                 "/a/..",
                 "/.",
                 "/%0d",
+                "/%2E%2E/x",
+                "/a%2Fb",
             ],
         ),
     ],

@@ -30,6 +30,7 @@ def test_public_names():
         "Lan",
         "LanChange",
         "LanMember",
+        "LanNotice",
         "LanScene",
         "LanSkill",
         "LanSnapshot",

@@ -192,9 +192,8 @@ def test_hostile_text_costs_little(unit):
     text = paragraph * (limits.PAGE_MARKDOWN // len(paragraph))
     began = time.process_time()
     render_markdown(text, LINKS)
-    assert (
-        time.process_time() - began < 10.0
-    )  # a second is usual, five on a machine that others share; as one paragraph a quarter minute and more
+    # A second is usual, five on a machine that others share; as one paragraph the first takes a quarter minute and more.
+    assert time.process_time() - began < 10.0
 
 
 def test_one_hostile_paragraph_costs_nothing():

@@ -192,7 +192,7 @@ def test_hostile_text_costs_little(unit):
     text = paragraph * (limits.PAGE_MARKDOWN // len(paragraph))
     began = time.process_time()
     render_markdown(text, LINKS)
-    # A second is usual, five on a machine that others share; as one paragraph the first takes a quarter minute and more.
+    # A second is usual, five on a machine that others share; as one paragraph the first takes a quarter minute.
     assert time.process_time() - began < 10.0
 
 

@@ -122,7 +122,8 @@ def why_none(addresses: Sequence[LinkAddress], wanted: Sequence[str]) -> str:
     known = {name for one in addresses for name in (one.interface, one.host)}
     if missing := [name for name in wanted if name not in known]:
         return f"this machine has no interface, and no address, {' or '.join(missing)}"
-    return "no interface is up that takes multicast"
+    why = "no interface is up that takes multicast"
+    return f"{', '.join(wanted)}: {why}" if wanted else why
 
 
 def _is_able(one: LinkAddress) -> bool:

@@ -30,7 +30,7 @@ def test_each_interface_and_family_is_one_link():
 def test_why_there_is_no_link_names_what_was_wanted_and_is_not_there():
     assert interfaces.why_none(ETH, ["nosuch", "eth0", "192.168.9.9"]).endswith("nosuch or 192.168.9.9")
     down = [one._replace(flags=DOWN) for one in ETH]
-    assert interfaces.why_none(down, ["eth0"]) == "no interface is up that takes multicast"
+    assert interfaces.why_none(down, ["eth0"]) == "eth0: no interface is up that takes multicast"
     assert interfaces.why_none([], []) == "no interface is up that takes multicast"
 
 

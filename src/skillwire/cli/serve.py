@@ -133,5 +133,13 @@ def _announce(
         output.note("announced at ", whole(", ".join(announced)))
     if no_workers and any(skill.action is not None for skill in revision.everything.skills.values()):
         output.note(doubtful("nothing is run here: "), "calls are accepted, and wait for ", whole("skillwire work"))
-    counts = {"skills": every, "open": revision.skills}
-    events.begin({"address": address, "announced": [*announced], "base_url": where, **counts, "add": hint})
+    events.begin(
+        {
+            "address": address,
+            "announced": [*announced],
+            "base_url": where,
+            "skills": every,
+            "open": revision.skills,
+            "add": hint,
+        }
+    )

@@ -117,6 +117,7 @@ def announced_at(lan: LanSettings | None, listeners: Sequence[socket]) -> list[s
     if lan is None:
         return []
     from skillwire.adapters.lan import interfaces  # noqa: PLC0415  # with --lan
+    from skillwire.model.lan import host_and_port  # noqa: PLC0415  # same
     from skillwire.server.lan.reach import reach_of  # noqa: PLC0415  # same
 
     reach = reach_of(lan, [one.getsockname()[:2] for one in listeners])
@@ -125,7 +126,7 @@ def announced_at(lan: LanSettings | None, listeners: Sequence[socket]) -> list[s
     except (OSError, UsageError):  # the log says why the server is not on the network
         return []
     hosts = dict.fromkeys([reach.host] if reach.host and links else [one.host for one in links])
-    return [f"http://[{host}]:{reach.port}" if ":" in host else f"http://{host}:{reach.port}" for host in hosts]
+    return [f"http://{host_and_port(host, reach.port)}" for host in hosts]
 
 
 def _settings(configured: LanSettings | None, discovery: str | None) -> LanSettings:

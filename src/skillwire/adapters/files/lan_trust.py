@@ -243,11 +243,8 @@ def _certified(
 ) -> tuple[str, bytes, str]:
     """Return the name and the certificate that are used, and what is to be said of them."""
     if not belongs(certificate, key):
-        message, fix = (
-            "our certificate is for another key than ours",
-            "Install that of ours: skillwire key install FILE.",
-        )
-        raise ValidationError("LAN_TRUST", message, place=place, fix=fix)
+        fix = "Install that of ours: skillwire key install FILE."
+        raise ValidationError("LAN_TRUST", "our certificate is for another key than ours", place=place, fix=fix)
     agents = agents_of(certificate)
     if agents and agent_id not in agents:
         if wanted:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from skillwire.adapters.clock import moment
@@ -24,7 +25,7 @@ from skillwire.protocols.skill_discovery.messages import ConnectionInfo, SkillTy
 from skillwire.resolver.lan import unverified_scene
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from skillwire.adapters.lan.link import Link
     from skillwire.adapters.lan.links import Links
@@ -239,12 +240,16 @@ class Questions:
         that counts. Whom we may not use makes room for the first of the group whom we trust: who has answered may trust
         others, or nobody. Whoever cannot be called now makes room for all who can: an answer may be old.
         """
-        named = [self._view.skill(key) for key in _named(answer)]
-        group = [self._view.skill((one.agent_id, one.skill_id)) for one in self._view.scene(scene).members]
-        usable = [one for one in named if one is not None and one.found_via is not FoundVia.MDNS and use_unverified]
-        trusted = [one for one in (*named, *group) if one is not None and one.is_verified]
-        able = [one for one in (*usable, *trusted) if one.fits(capabilities, (scene,), ())]
-        return min(able, key=lambda one: not one.is_usable, default=None)
+        named = [
+            one
+            for one in self._heard(_named(answer))
+            if (use_unverified or one.is_verified) and one.fits(capabilities, (scene,), ())
+        ]
+        if found := next((one for one in named if one.is_usable), None):
+            return found
+        group = self._heard((one.agent_id, one.skill_id) for one in self._view.scene(scene).members)
+        trusted = (one for one in group if one.is_verified and one.fits(capabilities, (scene,), ()))
+        return next(chain(trusted, named), None)
 
     def _members(self, scene: str, answer: SceneAnswer, provider: LanSkill | None) -> tuple[LanMember, ...]:
         """Return who is in a group: as we rank them where we list all that are told, or have chosen otherwise."""
@@ -257,10 +262,14 @@ class Questions:
     def _unverified(self, scene: str, answer: SceneAnswer) -> TrustError:
         """Return why nobody may provide a scene for us."""
         info, name = answer.connection_info, answer.skill_info.skill_id
-        heard = [one for key in _named(answer) if (one := self._view.skill(key)) is not None]
-        refused = [one for one in heard if not one.is_verified and one.found_via is not FoundVia.MDNS]
+        refused = [one for one in self._heard(_named(answer)) if not one.is_verified]
         endpoint = refused[0].endpoint if refused else host_and_port(info.host, info.port)
         return unverified_scene(scene, name, endpoint, is_heard=bool(refused))
+
+    def _heard(self, keys: Iterable[Key]) -> Iterator[LanSkill]:
+        """Return those of some skills that have registered with us."""
+        found = map(self._view.skill, keys)
+        return (one for one in found if one is not None and one.found_via is not FoundVia.MDNS)
 
     def _open(self) -> Iterable[Link]:
         return self.links.open_links() if self.links is not None else ()

@@ -21,8 +21,7 @@ from skillwire.protocols.skill_discovery.dnssd import PATH
 from skillwire.server.authentication import Refusal
 from skillwire.server.doors import Annex
 from skillwire.server.headers import encode_fields
-from skillwire.server.lan.documents import encode_snapshot
-from skillwire.server.lan.stream import LanStreams
+from skillwire.server.lan.stream import LanStreams, encoded_snapshot
 from skillwire.server.methods import READ, answer_other_method
 from skillwire.server.problems import Problem, method_not_allowed
 
@@ -87,10 +86,7 @@ class LanDoors:
     async def tell_snapshot(self, visit: Visit) -> Route:
         """Answer an operator what is known of the network."""
         await self._let_in(visit)
-        service = self._service
-        known = service.snapshot(), service.trouble, dict(service.counters)
-        body = await asyncio.to_thread(encode_snapshot, *known)  # ten thousand skills take a while
-        await _send(visit, body, encode_fields(_PRIVATE))
+        await _send(visit, await encoded_snapshot(self._service), encode_fields(_PRIVATE))
         return "service"
 
     async def tell_events(self, visit: Visit) -> Route:

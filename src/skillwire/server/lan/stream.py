@@ -58,7 +58,7 @@ class LanStreams(OpenStreams):
     async def _write(
         self, changes: AsyncIterator[LanChange], may_look: Callable[[], Awaitable[bool]], send: Send
     ) -> None:
-        await send(_event(b"snapshot", await self._snapshot()))
+        await send(_event(b"snapshot", await encoded_snapshot(self._service)))
         believed = time.monotonic()
         end = believed + limits.CONSOLE_STREAM_SECONDS
         coming = asyncio.ensure_future(anext(changes, None))
@@ -77,18 +77,18 @@ class LanStreams(OpenStreams):
                 if change is None:  # the agent has ended
                     return
                 if change.kind == "missed":
-                    await send(_event(b"snapshot", await self._snapshot()))
+                    await send(_event(b"snapshot", await encoded_snapshot(self._service)))
                 else:
                     await send(_event(b"change", encode_change(change)))
                 coming = asyncio.ensure_future(anext(changes, None))
         finally:
             coming.cancel()
 
-    async def _snapshot(self) -> bytes:
-        """Return all that is known now; what changes while it is encoded waits, and is told after it."""
-        service = self._service
-        known = service.snapshot(), service.trouble, dict(service.counters)
-        return await asyncio.to_thread(encode_snapshot, *known)  # ten thousand skills take a while
+
+async def encoded_snapshot(service: LanService) -> bytes:
+    """Return all that is known now; what changes while it is encoded is not in it."""
+    known = service.snapshot(), service.trouble, dict(service.counters)
+    return await asyncio.to_thread(encode_snapshot, *known)  # ten thousand skills take a while
 
 
 def _event(name: bytes, data: bytes) -> dict[str, object]:

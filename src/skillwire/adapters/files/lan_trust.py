@@ -156,11 +156,16 @@ def local_authority(settings: LanSettings) -> AuthorityFolder | None:
     Raises:
         NotFoundError: ``CA_FOLDER``.
     """
-    name = settings.authority or settings.renew_from
-    if not name or "://" in name:
+    folder = _local_folder(settings)
+    if folder is None:
         return None
     with _said_in(settings, "authority" if settings.authority else "renew_from"):
-        return AuthorityFolder(Path(name))
+        return AuthorityFolder(folder)
+
+
+def _local_folder(settings: LanSettings) -> Path | None:
+    name = settings.authority or settings.renew_from
+    return Path(name) if name and "://" not in name else None
 
 
 def trust_digest(settings: LanSettings, *, folder: Path | None = None) -> str:
@@ -170,8 +175,8 @@ def trust_digest(settings: LanSettings, *, folder: Path | None = None) -> str:
     """
     digest = hashlib.sha256()
     names = [*settings.roots, *settings.intermediates, *settings.revocations]
-    if settings.authority:
-        names += [str(Path(settings.authority) / name) for name in ("root.pem", "center.pem", "revocations.pem")]
+    if authority := _local_folder(settings):
+        names += [str(authority / name) for name in ("root.pem", "center.pem", "revocations.pem")]
     names.append(str(LanKeys(folder).revocations_file))
     for name in names:
         content = b""

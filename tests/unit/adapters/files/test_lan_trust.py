@@ -244,6 +244,8 @@ def test_whom_is_trusted_is_told_by_the_files_as_they_are(tmp_path):
             LanSettings(roots=(root,), revocations=(listed,)),
             LanSettings(roots=(root,), revocations=(listed, "https://ca.example.com/list.pem")),
             LanSettings(group_key_file=group),
+            LanSettings(authority=str(tmp_path)),
+            LanSettings(renew_from=str(tmp_path / "elsewhere")),
         )
     ]
     same = LanSettings(roots=(root,), revocations=(listed,))

@@ -17,10 +17,15 @@ setup:
 demo *arguments:
     python tools/demo.py "$@"
 
-# everything that tests can tell, and what they need; with arguments: only pytest, with these
+# every test but the long forms, in under ten minutes; with arguments: only pytest, with these
 [no-exit-message]
 test *arguments:
     sh tools/test.sh "$@"
+
+# the long forms: 10,000 services, 200 examples per property, network namespaces, npm, browsers, crashes, power cuts
+[no-exit-message]
+test-deep *arguments:
+    sh tools/test_deep.sh "$@"
 
 # format, all lint rules, types, import rules, shell syntax, documentation, changelog
 [no-exit-message]

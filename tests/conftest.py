@@ -14,6 +14,7 @@ import click
 import pytest
 from hypothesis import settings
 from tests.support.documents import check_document
+from tests.support.examples import FEW, MANY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -21,10 +22,11 @@ if TYPE_CHECKING:
 
     from _pytest.terminal import TerminalReporter
 
-# Two cores that other work shares make a slow example no finding. In CI examples are the same each time, so that a
-# change is refused for what it does; what luck finds is found before.
-settings.register_profile("skillwire", deadline=None, print_blob=True, derandomize="CI" in os.environ)
-settings.load_profile("skillwire")
+# Two cores that other work shares make a slow example no finding. ``./dev test`` tries the same few examples each time,
+# so that a change is refused for what it does; ``./dev test-deep`` looks for new ones, outside CI.
+settings.register_profile("test", deadline=None, print_blob=True, derandomize=True, max_examples=FEW)
+settings.register_profile("deep", deadline=None, print_blob=True, derandomize="CI" in os.environ, max_examples=MANY)
+settings.load_profile("test")
 
 _OF_THE_USER = ("SKILLWIRE_", "XDG_", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "NETRC", "LOCALAPPDATA")
 

@@ -22,8 +22,6 @@ PAGES = PROJECT / "docs" / "reference" / "commands"
 WRITTEN_ORIGIN = "127.0.0.1:8000"
 PATIENCE = 20.0  # seconds for the server to be ready, or to notice a change
 
-pytestmark = pytest.mark.xdist_group("doc_examples")
-
 
 def _examples(page):
     """Yield each command of the page with the output that follows it.

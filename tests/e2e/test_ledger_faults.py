@@ -33,6 +33,7 @@ def run_bench(name, *arguments):
     return done.stdout
 
 
+@pytest.mark.deep
 @pytest.mark.timeout(120)
 def test_processes_that_are_killed_lose_nothing():
     said = run_bench("crash.py", "--kills", "100", "--invocations", "1500", "--every", "0.4")
@@ -41,12 +42,14 @@ def test_processes_that_are_killed_lose_nothing():
     assert INTACT in invocations
 
 
+@pytest.mark.deep
 @pytest.mark.timeout(120)
 @pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is missing")
 def test_servers_and_workers_that_are_killed_lose_no_call():
     assert INTACT in run_bench("crash_servers.py", "5")
 
 
+@pytest.mark.deep
 @pytest.mark.timeout(120)
 def test_power_cuts_lose_nothing_and_a_disk_that_ignores_syncs_does():
     sys.path.append(str(PROJECT / "bench"))

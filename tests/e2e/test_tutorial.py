@@ -31,8 +31,6 @@ PATIENCE = 20.0  # seconds for the server to be ready, or to notice a change
 ROWS, COLUMNS = 40, 120
 SKILL = "publisher/skills/standup-notes/SKILL.md"
 
-pytestmark = pytest.mark.xdist_group("doc_examples")
-
 
 class Sides:
     """Two terminals and the server that runs in one of them; a context manager that ends it.

@@ -13,7 +13,7 @@ import pytest
 PROJECT = Path(__file__).parents[2]
 EXAMPLE = PROJECT / "examples" / "skills" / "release-notes"
 
-pytestmark = [pytest.mark.xdist_group("wheel"), pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 
 def _uv(*arguments: str) -> None:

@@ -17,6 +17,8 @@ from skillwire.server.auth.grants import Grants
 from skillwire.server.auth.oauth import BearerTokens, issuer_policy
 from skillwire.trust.address import AddressPolicy
 
+pytestmark = pytest.mark.deep
+
 __all__ = ["oidc_provider"]
 
 

@@ -15,7 +15,7 @@ from tests.interop.trees import executables, trees
 
 from skillwire.model.digest import Digest
 
-pytestmark = pytest.mark.xdist_group("npm")
+pytestmark = pytest.mark.deep
 
 WELL_KNOWN = ".well-known/agent-skills"
 #: astro-skills leaves hidden files out.

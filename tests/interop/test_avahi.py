@@ -24,7 +24,7 @@ OFFER = {
     "skill_type": "enterprise-skill",
     "capabilities": ["org-data-read", "user-auth"],
 }
-pytestmark = pytest.mark.timeout(180)
+pytestmark = [pytest.mark.timeout(180), pytest.mark.deep]
 
 
 @pytest.fixture(scope="module")

@@ -19,8 +19,6 @@ from skillwire.model.digest import Digest
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.xdist_group("archives")
-
 NAME = "packed-by-others"
 SCHEMA = "https://schemas.agentskills.io/discovery/0.2.0/schema.json"
 COMMIT = "git init -q && git add . && git -c user.name=A -c user.email=a@example.com commit -q -m Pack"

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 import skills_ref
 import yaml
-from hypothesis import event, given, settings
+from hypothesis import event, given
 from hypothesis import strategies as st
 from tests.interop.peers import PATIENCE, environment, find_peer, run
 from tests.interop.skill_samples import write_samples
 
 from skillwire.folder.load import examine
 
-pytestmark = pytest.mark.xdist_group("readers")
+pytestmark = pytest.mark.deep
 
 AGENTSKILLS = Path(sys.executable).parent / "agentskills"
 TYPED_NAMES = ("404", "007", "0x1f", "1e5", "true", "false", "null", "2024-01-01")
@@ -153,7 +153,6 @@ class TestSkillsRef:
 class TestJavaScript:
     """What the ``skills`` CLI, ``astro-skills`` and most agents read with."""
 
-    @settings(max_examples=300)
     @given(skills())
     def test_they_read_the_same_in_what_we_accept(self, accepted, javascript, skill):
         _, ours = accepted(*skill)
@@ -179,7 +178,6 @@ class TestJavaScript:
 class TestPyYaml:
     """``yaml.safe_load``, which agents in Python read with: YAML 1.1."""
 
-    @settings(max_examples=300)
     @given(skills())
     def test_it_reads_the_same_in_what_we_accept(self, accepted, skill):
         _, ours = accepted(*skill)

@@ -16,6 +16,8 @@ from tests.support.oidc_provider import NATIVE, SERVICE, oidc_provider
 from tests.support.private_origin import private_origin, takes_live_tokens
 from tests.support.terminal import Terminal
 
+pytestmark = pytest.mark.deep
+
 __all__ = ["oidc_provider"]
 
 PROJECT = Path(__file__).parents[2]

@@ -8,7 +8,7 @@ import pytest
 from tests.interop.skill_samples import EXAMPLES, copy_examples
 from tests.interop.trees import tree, trees
 
-pytestmark = pytest.mark.xdist_group("npm")
+pytestmark = pytest.mark.deep
 NAMES = ("csv-profile", "log-triage")
 
 

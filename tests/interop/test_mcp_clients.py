@@ -99,7 +99,7 @@ def inspect(tmp_path):
     return inspect
 
 
-@pytest.mark.xdist_group("npm")
+@pytest.mark.deep
 @pytest.mark.parametrize("era", ["legacy", "modern"])
 def test_inspector_lists_and_calls_the_tools(endpoint, inspect, era):
     target = (endpoint, "--transport", "http", "--protocol-era", era)
@@ -109,7 +109,7 @@ def test_inspector_lists_and_calls_the_tools(endpoint, inspect, era):
     assert called["result"]["structuredContent"]["output"] == OUTPUT
 
 
-@pytest.mark.xdist_group("npm")
+@pytest.mark.deep
 def test_inspector_finds_every_skill_conforming_and_every_digest_right(endpoint, inspect):
     reports = inspect(
         (endpoint, "--transport", "http", "--protocol-era", "modern"), "skills/list", "--verify", "--require-digests"
@@ -118,7 +118,7 @@ def test_inspector_finds_every_skill_conforming_and_every_digest_right(endpoint,
     assert {(report["outcome"], report["ok"]) for report in reports} == {("verified", True)}
 
 
-@pytest.mark.xdist_group("npm")
+@pytest.mark.deep
 def test_inspector_starts_skillwire_mcp(inspect, tmp_path):
     (tmp_path / "home").mkdir()
     target = (*skillwire("mcp", EXAMPLES), "-e", f"SKILLWIRE_HOME={tmp_path / 'home'}")

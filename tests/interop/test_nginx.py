@@ -14,8 +14,6 @@ from tests.interop.trees import executables, trees
 
 from skillwire.model.digest import Digest
 
-pytestmark = pytest.mark.xdist_group("nginx")
-
 WELL_KNOWN = "/.well-known/agent-skills/"
 INDEXES = (f"{WELL_KNOWN}index.json", "/.well-known/skills/index.json", f"/@csv-profile{WELL_KNOWN}index.json")
 

@@ -44,8 +44,6 @@ http {{
 }}
 """
 
-pytestmark = pytest.mark.xdist_group("nginx")
-
 
 def shown(title):
     """Return the box of the page with this title."""

@@ -17,8 +17,6 @@ from skillwire.protocols.agent_skills.client import fetch_artifact
 from skillwire.protocols.agent_skills.messages import IndexEntry
 from skillwire.trust.address import AddressPolicy
 
-pytestmark = pytest.mark.xdist_group("nginx")
-
 CONTENT = b"\x1f\x8b" + random.Random(5).randbytes(3_000_000)  # noqa: S311 - bytes that do not compress
 DIGEST = Digest.of(CONTENT)
 

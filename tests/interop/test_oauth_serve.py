@@ -19,6 +19,8 @@ from tests.support.oidc_provider import (
 )
 from tests.support.publishing import ServeProcess, write_skill
 
+pytestmark = pytest.mark.deep
+
 __all__ = ["oidc_provider"]
 
 INDEX = "/.well-known/agent-skills/index.json"

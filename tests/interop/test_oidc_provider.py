@@ -8,7 +8,10 @@ import json
 import urllib.parse
 import urllib.request
 
+import pytest
 from tests.support.oidc_provider import JWT_RESOURCE, NATIVE, OPAQUE_RESOURCE, oidc_provider
+
+pytestmark = pytest.mark.deep
 
 __all__ = ["oidc_provider"]
 

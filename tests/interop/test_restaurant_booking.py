@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from tests.support.booking import check_story, person, play
 from tests.support.oidc_provider import JWT_RESOURCE, NATIVE, SERVICE, oidc_provider
+
+pytestmark = pytest.mark.deep
 
 __all__ = ["oidc_provider"]
 

@@ -11,7 +11,7 @@ from tests.interop.trees import executables, tree, trees
 
 from skillwire.model.digest import Digest
 
-pytestmark = pytest.mark.xdist_group("npm")
+pytestmark = pytest.mark.deep
 
 INDEX = "/.well-known/agent-skills/index.json"
 OLD_INDEX = "/.well-known/skills/index.json"

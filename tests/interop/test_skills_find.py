@@ -10,7 +10,7 @@ from tests.interop.peers import find_peer, run
 from tests.interop.skill_samples import EXAMPLES, copy_examples
 from tests.interop.trees import tree, trees
 
-pytestmark = pytest.mark.xdist_group("npm")
+pytestmark = pytest.mark.deep
 
 
 def test_what_is_found_is_installed_by_the_command_that_is_printed(tmp_path, workplace):

@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import event, example, given, settings
+from hypothesis import event, example, given
 from hypothesis import strategies as st
 from skills_ref.parser import read_properties
 from skills_ref.validator import validate
@@ -81,7 +81,6 @@ HEADS = st.tuples(VALUE.map("description: {}".format), st.lists(LINE | METADATA 
 )
 
 
-@settings(max_examples=300)
 @given(HEADS, st.sampled_from(["\n", "\r\n"]))
 @example("name: demo\ndescription: >\n  " + "d" * 1023, "\n")
 @example("name: demo\ndescription: a --- b", "\n")

@@ -12,8 +12,6 @@ from tests.interop.peers import find_peer, run, skillwire
 from tests.interop.skill_samples import copy_examples, write_samples
 from tests.interop.trees import executables, tree
 
-pytestmark = pytest.mark.xdist_group("archives")
-
 WELL_KNOWN = ".well-known/agent-skills"
 # The option came with 3.11.4 and the filter itself; later versions warn where it is not given.
 TARFILE_FILTER = ("--filter", "data") if hasattr(tarfile, "data_filter") else ()

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.examples import examples
 
 from skillwire.errors import DecodeError, TrustError, ValidationError
 from skillwire.folder.pack import Packed, pack
@@ -119,7 +120,7 @@ def broken_archives(draw: st.DrawFn) -> bytes:
     return bytes(content)
 
 
-@settings(max_examples=1500)
+@settings(max_examples=examples(1500))
 @given(broken_archives())
 def test_a_broken_archive_is_refused_or_gives_a_safe_plan(content: bytes) -> None:
     try:

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import msgspec
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.support.datagrams import identifiers, records, signatures, signed_messages, unsigned_messages
 
@@ -58,7 +58,6 @@ def test_no_bytes_make_decode_raise_anything_but_decode_error(profile, data):
         assert decode(encode(message, profile), profile) == message
 
 
-@settings(max_examples=25)
 @given(identifiers, st.lists(records, max_size=60), st.sampled_from([None, lambda _: "A" * 96]))
 def test_responses_are_whole_messages_that_hold_every_skill_in_order(requester, skills, sign):
     profile = Profile.SIGNED if sign else Profile.OPEN

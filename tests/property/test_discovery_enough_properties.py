@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.lan import ASKS, OFFERS, REGISTRY, Lan
 
@@ -25,7 +25,6 @@ ASKER = "192.168.1.99"
     statuses=st.lists(st.sampled_from([one for one in HealthStatus if one != "UNKNOWN"]), max_size=4),
     patience=st.floats(0.05, 3.0),
 )
-@settings(max_examples=40, deadline=None)
 def test_a_search_for_one_ends_in_time_and_not_without_one(seed, loss, statuses, patience):
     """A discovery may end before its patience when somebody fit has answered, as far as it is known then."""
     lan = Lan(seed)

@@ -3,7 +3,7 @@
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.datagrams import signed_messages, unsigned_messages
 from tests.support.lan import GROUP_KEY, Lan
@@ -31,7 +31,6 @@ def written(message, timestamp, profile):
 
 @pytest.mark.spec("SDP-hostile")
 @given(st.lists(st.tuples(signed_messages | unsigned_messages | st.binary(max_size=80), PEERS, TIMES), max_size=12))
-@settings(max_examples=30)
 @pytest.mark.parametrize("profile", Profile)
 def test_whatever_comes_a_node_goes_on(profile, arrivals):
     lan = Lan()

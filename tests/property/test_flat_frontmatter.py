@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hypothesis import event, example, given, settings
 from hypothesis import strategies as st
+from tests.support.examples import examples
 
 from skillwire.errors import DecodeError
 from skillwire.folder.flat_frontmatter import read_flat
@@ -52,7 +53,7 @@ BENT = st.builds(
 )
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(LINES | BENT | BENT | ANY)
 @example("name: a\nmetadata:\n  author: x\n  version: '1.0'\nlicense: MIT\n")
 @example("metadata:\n  a: b\n    c: d\n")

@@ -7,7 +7,7 @@ import json
 import tempfile
 from pathlib import Path
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from skillwire.errors import DecodeError, ValidationError
@@ -107,7 +107,6 @@ def test_no_bytes_get_past_skill_toml(data: bytes) -> None:
         parse_manifest(data)
 
 
-@settings(max_examples=150)
 @given(SKILL_MD, MANIFEST, JSON, st.dictionaries(PATHS, TEXT.map(str.encode) | st.binary(), max_size=3))
 def test_a_folder_is_judged_whatever_it_holds(
     text: str, manifest: str, descriptor: object, files: dict[str, bytes]

@@ -349,4 +349,4 @@ class LedgerMachine(RuleBasedStateMachine):
 
 
 TestLedger = LedgerMachine.TestCase
-TestLedger.settings = settings(max_examples=200, stateful_step_count=60)
+TestLedger.settings = settings(stateful_step_count=60)

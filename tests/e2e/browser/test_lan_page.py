@@ -15,6 +15,8 @@ from skillwire.adapters.sqlite.open import open_tokens
 from skillwire.model.lan import FoundVia
 from skillwire.web.lan_query import STATUSES
 
+pytestmark = pytest.mark.deep
+
 TOO_WIDE = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
 

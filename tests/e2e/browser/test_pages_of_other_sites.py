@@ -18,6 +18,8 @@ from tests.support.publishing import ServeProcess
 
 from skillwire.adapters.sqlite.open import open_ledger
 
+pytestmark = pytest.mark.deep
+
 CHROMIUM = shutil.which("chromium")
 
 CALL = """async ({url, key, type}) => {

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from playwright.sync_api import expect
+
+pytestmark = pytest.mark.deep
 
 TYPE_AT_ONCE = """(input, text) => {
   for (let end = 1; end <= text.length; end++) {

@@ -23,7 +23,7 @@ FIGURES = {
 }
 BOXES = {"4.2": 3, "8.3": 2, "9.2": 2, "10.3": 1}
 
-pytestmark = [pytest.mark.xdist_group("demo_lan"), pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.timeout(120), pytest.mark.deep]
 
 
 def play(folder, *arguments):

@@ -22,7 +22,7 @@ async def main():
 asyncio.run(main())
 """
 FACTS = 'version = "1.0.0"\ncapabilities = ["org-data-read"]\nscenes = ["auth"]\n'
-pytestmark = pytest.mark.timeout(240)
+pytestmark = [pytest.mark.timeout(240), pytest.mark.deep]
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from tests.support.namespaces import network
 
 HOSTS = range(1, 6)
 ALL = {f"skill-{host}": "HEALTHY" for host in HOSTS}
-pytestmark = pytest.mark.timeout(240)
+pytestmark = [pytest.mark.timeout(240), pytest.mark.deep]
 
 
 @pytest.fixture(scope="module")

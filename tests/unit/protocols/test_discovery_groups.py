@@ -5,7 +5,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.datagrams import registration
 from tests.support.lan import ASKS, GROUP_KEY, OFFERS, REGISTRY, Lan
@@ -240,7 +240,6 @@ ACTS = st.tuples(
 
 @pytest.mark.spec("SDP-scene-notices")
 @given(st.lists(ACTS, max_size=60))
-@settings(max_examples=25)
 def test_whatever_changes_a_member_knows_in_the_end_how_it_is(acts):
     told, at = Told(), AT
     known: dict[str, HealthStatus] = {}

@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.authorities import World
 from tests.support.certificates import serial
@@ -207,7 +207,6 @@ def test_a_request_that_proves_nothing_is_refused(flaw):
 
 
 @given(st.binary(max_size=300), st.integers(0, 350), st.integers(0, 255))
-@settings(max_examples=100)
 def test_whatever_is_asked_is_a_request_or_refused(noise, place, byte):
     good = bytearray(make_request(Names(("agent-001",)), new_key()))
     good[min(place, len(good) - 1)] = byte
@@ -300,7 +299,6 @@ class TestRevocations:
         assert world.chain().judge(leaf.certificate, EPOCH) is not None
 
     @given(st.binary(max_size=200), st.integers(0, 400), st.integers(0, 255))
-    @settings(max_examples=60)
     def test_whatever_comes_is_taken_or_refused(self, noise, place, byte):
         world = World(EPOCH)
         good = bytearray(world.revoke(77))

@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.certificates import NOW, Issuer, TakenBackNumbers, center, other_curve, root, serial
 
@@ -71,7 +71,6 @@ def test_who_trusts_no_authority_takes_everybody_for_a_stranger():
 
 
 @given(st.binary(max_size=100), st.integers(0, 400), st.integers(0, 255))
-@settings(max_examples=60)
 def test_whatever_comes_is_no_or_a_certificate(noise, place, byte):
     good = bytearray(center().issue(agents=["agent-001"]).certificate)
     good[place] = byte

@@ -8,7 +8,7 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.serialization import Encoding
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.authorities import World
 from tests.support.certificates import serial
@@ -45,7 +45,6 @@ NAMES = st.frozensets(st.from_regex(r"[A-Za-z0-9._-]{1,128}", fullmatch=True), m
 
 
 @given(st.binary(min_size=32, max_size=32), NAMES)
-@settings(max_examples=50)
 def test_whose_a_certificate_was_stands_in_an_entry_and_is_read_again(key, agents):
     holder = Holder(key, agents)
     assert read_holder(entry(write_holder(holder))) == holder
@@ -53,7 +52,6 @@ def test_whose_a_certificate_was_stands_in_an_entry_and_is_read_again(key, agent
 
 
 @given(st.binary(max_size=90), st.integers(0, 90), st.integers(0, 255))
-@settings(max_examples=200)
 def test_an_entry_in_another_form_is_refused(noise, place, byte):
     good = bytearray(write_holder(Holder(bytes(32), frozenset({"agent-001"}))).value)
     good[min(place, len(good) - 1)] = byte

@@ -1,0 +1,13 @@
+#!/bin/sh
+# ./dev test-deep: the long forms, and every property with 200 examples in place of 25; the closing line counts them.
+# With arguments: only these paths or tests, and nothing is installed.
+set -eu
+PATH="$PATH:/usr/sbin:/sbin" # where Debian keeps servers, also for a user who is not root
+export PATH
+
+if [ $# = 0 ]; then
+  sh tools/system_packages.sh
+  sh tools/npm_peers.sh
+  set -- -n 2 --dist worksteal --durations 10 --durations-min 0.1 --quiet
+fi
+exec pytest ${CI:+-p randomly --randomly-seed=1} -m 'deep or hypothesis' --hypothesis-profile deep "$@"

@@ -5,7 +5,9 @@ from __future__ import annotations
 import gc
 import os
 import re
+import signal
 import subprocess
+import sys
 from collections import Counter
 from itertools import count
 from typing import TYPE_CHECKING
@@ -27,6 +29,16 @@ if TYPE_CHECKING:
 settings.register_profile("test", deadline=None, print_blob=True, derandomize=True, max_examples=FEW)
 settings.register_profile("deep", deadline=None, print_blob=True, derandomize="CI" in os.environ, max_examples=MANY)
 settings.load_profile("test")
+
+# Each program that a test starts would otherwise compile all that it imports: a second, thousands of times.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+# Under nohup or in the background of a script these signals are ignored, also in the programs that tests start, and a
+# program that ignores a signal never ends by it. A handler of our own is not inherited: there they end a program again.
+for _number in (signal.SIGINT, signal.SIGHUP):
+    if signal.getsignal(_number) is signal.SIG_IGN:
+        signal.signal(_number, lambda *_: None)
 
 _OF_THE_USER = ("SKILLWIRE_", "XDG_", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "NETRC", "LOCALAPPDATA")
 

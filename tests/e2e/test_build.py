@@ -15,6 +15,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
+from tests.support.command import run_command
 from tests.support.publishing import PATIENCE, ServeProcess, write_skill
 from tests.unit.protocols.sharing_samples import DESCRIPTOR
 
@@ -40,12 +41,10 @@ def skills(tmp_path):
 
 def build(*arguments, home, expect=0):
     """Run the command; return its JSON document."""
-    command = [sys.executable, "-m", "skillwire", "build", *map(str, arguments), "--json"]
-    environment = {**os.environ, "SKILLWIRE_HOME": str(home)}
-    done = subprocess.run(command, env=environment, capture_output=True, check=False, timeout=PATIENCE, text=True)
-    assert done.returncode == expect, done.stdout + done.stderr
-    assert done.stderr == ""
-    return json.loads(done.stdout)
+    done = run_command("build", *arguments, "--json", env={"SKILLWIRE_HOME": str(home)})
+    assert done.code == expect, done.out + done.err
+    assert done.err == ""
+    return done.document()
 
 
 def tree(site):
@@ -337,12 +336,11 @@ def test_a_build_that_is_killed_leaves_the_old_site_whole(tmp_path):
 
 
 def test_what_it_says_to_people(skills, tmp_path):
-    command = [sys.executable, "-m", "skillwire", "build", str(skills), "-o", "site"]
-    environment = {**os.environ, "SKILLWIRE_HOME": str(tmp_path / "home")}
-    done = subprocess.run(command, env=environment, capture_output=True, check=True, text=True, cwd=tmp_path)
+    done = run_command("build", skills, "-o", "site", cwd=tmp_path, env={"SKILLWIRE_HOME": str(tmp_path / "home")})
+    assert done.code == 0
     written = len(tree(tmp_path / "site")) - 1
-    assert done.stdout == f"built 2 skills into site (2 read, 0 unchanged; {written} files written, 0 removed)\n"
-    assert "warning[SCRIPT_NOT_EXECUTABLE]: the executable bit is missing" in done.stderr
+    assert done.out == f"built 2 skills into site (2 read, 0 unchanged; {written} files written, 0 removed)\n"
+    assert "warning[SCRIPT_NOT_EXECUTABLE]: the executable bit is missing" in done.err
 
 
 def test_it_counts_what_is_written_and_apart_what_is_not_public(skills, tmp_path):
@@ -357,11 +355,11 @@ def test_it_counts_what_is_written_and_apart_what_is_not_public(skills, tmp_path
         ([], "0 removed); 2 not published: not public\n"),
         (["--dry-run"], "public; nothing was written\n"),
     ):
-        command = [sys.executable, "-m", "skillwire", "build", skills, "-o", tmp_path / "site", *url, *more]
-        environment = {**os.environ, "SKILLWIRE_HOME": str(tmp_path / "home")}
-        done = subprocess.run(command, env=environment, capture_output=True, check=True, text=True)
-        assert "2 skills into" in done.stdout
-        assert done.stdout.endswith(end)
+        environment = {"SKILLWIRE_HOME": str(tmp_path / "home")}
+        done = run_command("build", skills, "-o", tmp_path / "site", *url, *more, env=environment)
+        assert done.code == 0
+        assert "2 skills into" in done.out
+        assert done.out.endswith(end)
 
 
 @pytest.mark.parametrize(
@@ -392,12 +390,12 @@ def test_artifacts_are_what_the_index_promises(skills, tmp_path):
 def test_a_folder_without_skills_does_not_empty_a_site(tmp_path):
     (tmp_path / "nothing").mkdir()
     (tmp_path / "site").mkdir()
-    command = [sys.executable, "-m", "skillwire", "build", "nothing", "-o", "site"]
-    refused = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert refused.returncode == 3
-    assert "--allow-empty" in refused.stderr
+    command = ("build", "nothing", "-o", "site")
+    refused = run_command(*command, cwd=tmp_path)
+    assert refused.code == 3
+    assert "--allow-empty" in refused.err
     assert not any((tmp_path / "site").iterdir())
-    subprocess.run([*command, "--allow-empty"], cwd=tmp_path, capture_output=True, check=True)
+    assert run_command(*command, "--allow-empty", cwd=tmp_path).code == 0
     assert (tmp_path / "site/.well-known/agent-skills/index.json").is_file()
 
 

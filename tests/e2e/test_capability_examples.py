@@ -9,6 +9,7 @@ from pathlib import Path
 
 import jsonschema_rs
 import pytest
+from tests.support.command import run_command
 from tests.support.live_server import serving
 from tests.support.pages import boxes, check, examples
 from tests.support.sandbox_world import sandbox_missing
@@ -73,8 +74,9 @@ def test_each_is_of_its_type_and_valid(origins):
 
 
 def test_the_folders_have_no_findings():
-    command = [sys.executable, "-m", "skillwire", "check", str(EXAMPLES / "capabilities")]
-    assert "2 skills: no findings" in subprocess.check_output(command, text=True, stderr=subprocess.STDOUT)
+    checked = run_command("check", EXAMPLES / "capabilities")
+    assert checked.code == 0
+    assert "2 skills: no findings" in checked.out + checked.err
 
 
 def test_the_service_gives_what_the_placeholder_describes(weather):

@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.support.command import run_command
 from tests.support.live_server import serving
 from tests.support.raw_server import RawServer, answer
 
@@ -36,22 +37,14 @@ def project(tmp_path, monkeypatch):
     return folder
 
 
-def run(project, *arguments, **environment):
-    return subprocess.run(
-        [*SKILLWIRE, *arguments],
-        cwd=project,
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-    )
+def run(project, *arguments):
+    return run_command(*arguments, cwd=project)
 
 
 def document(project, *arguments, code=0):
     done = run(project, *arguments, "--json")
-    assert done.returncode == code, done.stderr
-    return json.loads(done.stdout)
+    assert done.code == code, done.err
+    return done.document()
 
 
 class Terminal:
@@ -115,15 +108,13 @@ class TestPipe:
         }
 
     def test_cat_gives_the_bytes_as_they_are(self, origin, project):
-        done = subprocess.run(
-            [*SKILLWIRE, "cat", f"{origin}/letter-docx", "SKILL.md"], cwd=project, capture_output=True, check=True
-        )
-        assert done.stdout == (EXAMPLES / "letter-docx/SKILL.md").read_bytes()
+        done = run(project, "cat", f"{origin}/letter-docx", "SKILL.md")
+        assert done.raw == (EXAMPLES / "letter-docx/SKILL.md").read_bytes()
 
     def test_cat_of_what_leads_out(self, origin, project):
         done = run(project, "cat", f"{origin}/csv-profile", "../../../etc/passwd")
-        assert done.returncode == 4
-        assert "root:" not in done.stdout + done.stderr
+        assert done.code == 4
+        assert "root:" not in done.out + done.err
 
     def test_add_list_verify_remove(self, origin, project):
         added = document(project, "add", f"{origin}/csv-profile", "--yes", "-a", "codex", "-a", "claude-code")
@@ -162,7 +153,7 @@ class TestPipe:
     def test_nothing_is_asked_without_a_terminal(self, origin, project):
         assert document(project, "add", f"{origin}/csv-profile", code=4)["error"]["code"] == "ORIGIN_UNKNOWN"
         assert document(project, "add", origin, code=2)["error"]["code"] == "REFERENCE"
-        assert run(project, "add", origin).stderr.startswith("error[REFERENCE]: ")
+        assert run(project, "add", origin).err.startswith("error[REFERENCE]: ")
         assert list(project.iterdir()) == []
 
     def test_a_dry_run_changes_nothing(self, origin, project):
@@ -170,9 +161,9 @@ class TestPipe:
         assert plan["skills"][0]["state"] == "new"
         assert plan["unknown_origins"] == [f"http://{origin}"]
         assert not plan["consent"]
-        told = run(project, "add", f"{origin}/csv-profile", "--dry-run", "-a", "codex").stdout
+        told = run(project, "add", f"{origin}/csv-profile", "--dry-run", "-a", "codex").out
         assert told == f"would ask for consent to http://{origin}\nwould add csv-profile  .agents/skills\n"
-        told = run(project, "add", f"{origin}/csv-profile", "--dry-run", "--yes").stdout
+        told = run(project, "add", f"{origin}/csv-profile", "--dry-run", "--yes").out
         assert told.startswith(f"would take --yes as consent to http://{origin}\n")
         assert list(project.iterdir()) == []
         assert document(project, "origins")["origins"] == []
@@ -180,15 +171,15 @@ class TestPipe:
     def test_a_dry_run_says_what_would_be_asked(self, origin, project):
         document(project, "add", f"{origin}/csv-profile", "--yes", "-a", "codex")
         before = (project / "skills.lock").read_bytes()
-        assert run(project, "remove", "csv-profile", "--dry-run").stdout == "would remove csv-profile  .agents/skills\n"
+        assert run(project, "remove", "csv-profile", "--dry-run").out == "would remove csv-profile  .agents/skills\n"
         (project / ".agents/skills/csv-profile/SKILL.md").write_text("edited")
-        told = run(project, "remove", "csv-profile", "--dry-run").stdout
+        told = run(project, "remove", "csv-profile", "--dry-run").out
         assert told == "would ask about csv-profile  its files were changed here\n"
         assert document(project, "remove", "csv-profile", "--dry-run")["changed"] == ["csv-profile"]
-        told = run(project, "remove", "csv-profile", "--dry-run", "--overwrite").stdout
+        told = run(project, "remove", "csv-profile", "--dry-run", "--overwrite").out
         assert told == "would remove csv-profile  .agents/skills\n"
         for options, words in (([], "would ask about"), (["--overwrite"], "would replace")):
-            told = run(project, "add", f"{origin}/csv-profile", "--dry-run", "-a", "codex", *options).stdout
+            told = run(project, "add", f"{origin}/csv-profile", "--dry-run", "-a", "codex", *options).out
             assert told.startswith(f"{words} csv-profile"), told
         assert (project / ".agents/skills/csv-profile/SKILL.md").read_text() == "edited"
         assert (project / "skills.lock").read_bytes() == before
@@ -197,8 +188,8 @@ class TestPipe:
         reference = f"{origin}/csv-profile"
         document(project, "add", reference, "--yes", "-a", "codex")
         assert [row["origin"] for row in document(project, "origins")["origins"]] == [f"http://{origin}"]
-        assert run(project, "origins", "--forget", origin, "--dry-run").stdout == f"would forget http://{origin}\n"
-        assert run(project, "origins", "--forget", origin).stdout == f"forgot http://{origin}\n"
+        assert run(project, "origins", "--forget", origin, "--dry-run").out == f"would forget http://{origin}\n"
+        assert run(project, "origins", "--forget", origin).out == f"forgot http://{origin}\n"
         assert document(project, "origins")["origins"] == []
         failed = document(project, "add", f"{origin}/log-triage", code=4)
         assert failed["error"]["code"] == "ORIGIN_UNKNOWN"
@@ -229,22 +220,22 @@ class TestPipe:
         assert 'sources = ["example.com"]' in failed["error"]["fix"]
 
     def test_find_prints_a_line_for_a_skill(self, origin, project):
-        lines = run(project, "find", "--from", origin, "--limit", "50").stdout.splitlines()
+        lines = run(project, "find", "--from", origin, "--limit", "50").out.splitlines()
         assert len(lines) == len(list(EXAMPLES.glob("*/SKILL.md")))
         assert not any(line.endswith("…") for line in lines), "nothing is cut in a pipe"
         assert len({line.index("1.0.0") for line in lines if "1.0.0" in line}) == 1
 
     def test_errors_have_code_cause_place_and_fix(self, origin, project):
         done = run(project, "show", f"{origin}/csv-profil")
-        assert done.returncode == 3
-        assert done.stdout == ""
-        assert done.stderr.splitlines()[0].startswith("error[SKILL_NOT_FOUND]: ")
-        assert "Did you mean csv-profile" in done.stderr
-        assert "docs: skillwire explain SKILL_NOT_FOUND" in done.stderr
+        assert done.code == 3
+        assert done.out == ""
+        assert done.err.splitlines()[0].startswith("error[SKILL_NOT_FOUND]: ")
+        assert "Did you mean csv-profile" in done.err
+        assert "docs: skillwire explain SKILL_NOT_FOUND" in done.err
 
     def test_no_colour_and_no_bar_in_a_pipe(self, origin, project):
         done = run(project, "add", f"{origin}/csv-profile", "--yes")
-        assert "\x1b" not in done.stdout + done.stderr
+        assert "\x1b" not in done.out + done.err
 
     def test_a_reader_that_leaves_is_no_error(self, origin, project):
         command = f"'{sys.executable}' -m skillwire cat {origin}/csv-profile SKILL.md | head -c 1"
@@ -266,8 +257,8 @@ class TestPipe:
         assert document(project, "verify")["deviations"] == []
 
     def test_debug_shows_a_stack_trace_and_nothing_else_does(self, project):
-        assert "Traceback" not in run(project, "show", "a b").stderr
-        assert "Traceback" in run(project, "--debug", "show", "a b").stderr
+        assert "Traceback" not in run(project, "show", "a b").err
+        assert "Traceback" in run(project, "--debug", "show", "a b").err
 
 
 class TestTerminal:
@@ -359,14 +350,14 @@ def test_an_origin_that_is_gone_is_told_once(tmp_path, project):
         document(project, "add", origin, "--all", "--yes", "-a", "universal")
     for command in ("outdated", "update"):
         done = run(project, command)
-        assert done.returncode == 5, done.stderr
-        line, cause, fix = done.stdout.splitlines()
+        assert done.code == 5, done.err
+        line, cause, fix = done.out.splitlines()
         assert cause == "  cause: Nothing listens there, or a firewall is in between."
         assert fix == "  fix: Check that the server runs, and the port."
         assert line.startswith("unreachable  ")
         assert line.count("CONNECT_FAILED") == 1
         assert " more  " in line
-        assert done.stderr == ""
+        assert done.err == ""
     compared = document(project, "update", "--dry-run", code=5)["compared"]
     assert {row["state"] for row in compared} == {"unreachable"}
 
@@ -404,28 +395,28 @@ def test_update_brings_what_changed(tmp_path, project):
         skill_md = skills / "git-commit-messages/SKILL.md"
         skill_md.write_text(skill_md.read_text() + "\nMore.\n")
         deadline = time.monotonic() + PATIENCE
-        while run(project, "outdated").returncode == 0:
+        while run(project, "outdated").code == 0:
             assert time.monotonic() < deadline
         assert [row["name"] for row in document(project, "update")["installed"]] == ["git-commit-messages"]
         assert (project / ".agents/skills/git-commit-messages/SKILL.md").read_bytes() == skill_md.read_bytes()
 
 
 def test_help_of_every_command(project):
-    commands = re.findall(r"^  ([a-z]+)  ", run(project, "--help").stdout, re.MULTILINE)
+    commands = re.findall(r"^  ([a-z]+)  ", run(project, "--help").out, re.MULTILINE)
     assert len(commands) >= 13
     for command in commands:
         done = run(project, command, "--help")
-        assert done.returncode == 0, done.stderr
-        assert done.stdout.startswith(f"Usage: skillwire {command}")
+        assert done.code == 0, done.err
+        assert done.out.startswith(f"Usage: skillwire {command}")
 
 
 @pytest.mark.parametrize("page", ["skills/csv-profile", "skills/csv-profile/files/references/remedies.md"])
 def test_the_address_of_a_page_means_its_skill(project, origin, page):
     address = f"http://{origin}"
     assert document(project, "show", f"{address}/{page}")["skill"]["name"] == "csv-profile"
-    assert run(project, "add", f"{address}/{page}", "--yes").stdout.startswith("added csv-profile ")
+    assert run(project, "add", f"{address}/{page}", "--yes").out.startswith("added csv-profile ")
     for command in (["show", "csv-profile"], ["cat", "csv-profile", "SKILL.md"], ["which", "csv-profile"]):
-        told = run(project, *command).stderr
+        told = run(project, *command).err
         assert f"csv-profile is installed here from {address}; write {address}/csv-profile." in told
 
 

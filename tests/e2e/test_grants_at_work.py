@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
 
 import pytest
+from tests.support.command import run_command
 from tests.support.live_server import serving
 from tests.support.publishing import write_skill
 
@@ -47,9 +45,7 @@ def call(origin):
 
 
 def skillwire(home, *arguments):
-    environment = {**os.environ, "SKILLWIRE_HOME": str(home)}
-    command = [sys.executable, "-m", "skillwire", *map(str, arguments)]
-    subprocess.run(command, env=environment, check=True, capture_output=True)
+    assert run_command(*arguments, env={"SKILLWIRE_HOME": str(home)}).code == 0
 
 
 def assert_not_granted(origin):

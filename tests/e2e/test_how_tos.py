@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import os
 import re
 import shutil
 import subprocess
@@ -14,6 +13,7 @@ from threading import Thread
 
 import pytest
 import yaml
+from tests.support.command import run_command
 from tests.support.pages import boxes, check, examples
 
 PROJECT = Path(__file__).parents[2]
@@ -50,9 +50,9 @@ class OpenOrigin(Origin):
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
     folder = tmp_path_factory.mktemp("origin")
-    environment = {**os.environ, "SKILLWIRE_HOME": str(folder / "home")}
-    command = [sys.executable, "-m", "skillwire", "build", PROJECT / "examples" / "skills", "-o", folder / "site", "-q"]
-    subprocess.run(command, env=environment, check=True, capture_output=True)
+    environment = {"SKILLWIRE_HOME": str(folder / "home")}
+    built = run_command("build", PROJECT / "examples" / "skills", "-o", folder / "site", "-q", env=environment)
+    assert built.code == 0
     return folder / "site"
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 
 import pytest
+from tests.support.command import run_command
 from tests.support.private_origin import private_origin
 from tests.support.terminal import Terminal
 
@@ -35,18 +35,11 @@ class User:
         return [sys.executable, "-m", "skillwire", "--debug", *arguments]
 
     def run(self, *arguments, status=0, stdin="", **environment):
-        done = subprocess.run(
-            self.command(*arguments),
-            cwd=self.folder,
-            env={**self.environment, **environment},
-            input=stdin,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        self.log += done.stdout + done.stderr
-        assert done.returncode == status, done.stdout + done.stderr
-        return done.stdout if status == 0 else done.stdout + done.stderr
+        environment = {"SKILLWIRE_HOME": str(self.home), **environment}
+        done = run_command("--debug", *arguments, cwd=self.folder, env=environment, input=stdin)
+        self.log += done.out + done.err
+        assert done.code == status, done.out + done.err
+        return done.out if status == 0 else done.out + done.err
 
     @property
     def store(self):

@@ -7,15 +7,13 @@ do not ask where a document cannot say what is right.
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 import time
 
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, settings
 from schemathesis.specs.openapi.checks import negative_data_rejection, positive_data_acceptance
+from tests.support.command import run_command
 from tests.support.invoking import write_action
 from tests.support.loopback_lan import discovery, own_lan
 from tests.support.publishing import PATIENCE, ServeProcess, write_skill
@@ -116,11 +114,8 @@ def server(folder):
 
 @pytest.fixture(scope="module")
 def key(server, folder):
-    command = [sys.executable, "-m", "skillwire", "token", "create", "schemathesis", "--skill", "*"]
-    command += ["--scope", "operator", "-q"]
-    environment = {**os.environ, "SKILLWIRE_HOME": str(folder)}
-    made = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
-    secret = made.stdout.strip()
+    command = ("token", "create", "schemathesis", "--skill", "*", "--scope", "operator", "-q")
+    secret = run_command(*command, env={"SKILLWIRE_HOME": str(folder)}).out.strip()
     assert server.get("/skills", {"X-API-Key": secret}).status == 200
     return {"X-API-Key": secret}
 

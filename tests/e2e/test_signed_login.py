@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import subprocess
-import sys
 
 import pytest
+from tests.support.command import run_command
 from tests.support.live_server import serving
 from tests.support.private_origin import private_origin
 from tests.support.publishing import write_skill
@@ -37,18 +35,9 @@ def server(tmp_path_factory):
 
 
 def run(folder, *arguments, stdin="", status=0):
-    environment = {**os.environ, "SKILLWIRE_HOME": str(folder / "home")}
-    done = subprocess.run(
-        [sys.executable, "-m", "skillwire", *arguments],
-        cwd=folder,
-        env=environment,
-        input=stdin,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == status, done.stdout + done.stderr
-    return done.stdout if status == 0 else done.stderr
+    done = run_command(*arguments, cwd=folder, env={"SKILLWIRE_HOME": str(folder / "home")}, input=stdin)
+    assert done.code == status, done.out + done.err
+    return done.out if status == 0 else done.err
 
 
 def test_a_private_skill_is_found_shown_and_added(server, tmp_path):

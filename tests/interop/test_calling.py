@@ -10,7 +10,6 @@ import json
 import re
 import shutil
 import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
@@ -20,6 +19,7 @@ from typing import NamedTuple
 import jsonschema_rs
 import pytest
 from tests.interop.peers import PATIENCE, environment
+from tests.support.command import run_command
 from tests.support.shell import started
 from tests.support.textbook_provider import COMPLETED, EXECUTION, REFUSED, SUMMARY, TextbookProvider, told
 
@@ -82,11 +82,8 @@ class TestTheirProvider:
 
     def test_so_does_the_command_line(self, tmp_path):
         def run(*arguments):
-            command = [sys.executable, "-m", "skillwire", *arguments]
-            done = subprocess.run(
-                command, env=environment(tmp_path), capture_output=True, text=True, check=False, timeout=PATIENCE
-            )
-            return done.returncode, done.stdout
+            done = run_command(*arguments, env=environment(tmp_path))
+            return done.code, done.out
 
         with TextbookProvider() as provider:
             call = ("call", f"{provider.host}/text-summarizer", f"text={TEXT}", "max_length=100")

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 
 import pytest
+from tests.support.command import run_command
 from tests.support.oidc_provider import JWT_RESOURCE, SERVICE, oidc_provider
 from tests.support.publishing import ServeProcess, write_skill
 
@@ -43,24 +41,15 @@ def test_address_of_a_server_whose_skills_are_all_closed_is_enough(tmp_path, oid
     project = tmp_path / "project"
     project.mkdir()
     environment = {
-        **os.environ,
         "SKILLWIRE_HOME": str(tmp_path / "home"),
         "SKILLWIRE_ALLOW": oidc_provider.issuer,
         "SECRET": str(SERVICE.secret),
     }
 
     def run(*arguments):
-        done = subprocess.run(
-            [sys.executable, "-m", "skillwire", *arguments],
-            cwd=project,
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=50,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
+        done = run_command(*arguments, cwd=project, env=environment)
+        assert done.code == 0, done.out + done.err
+        return done.out
 
     with ServeProcess(tmp_path / "skills", "--config", settings, home=tmp_path / "server") as server:
         server.wait_for(lambda ready: ready.get("status") == "ready")

@@ -12,6 +12,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+from tests.support.command import run_command
 from tests.support.oidc_provider import NATIVE, SERVICE, oidc_provider
 from tests.support.private_origin import private_origin, takes_live_tokens
 from tests.support.terminal import Terminal
@@ -58,19 +59,11 @@ class User:
         return [sys.executable, "-m", "skillwire", "--debug", *arguments]
 
     def run(self, *arguments, status=0, stdin="", **environment):
-        done = subprocess.run(
-            self.command(*arguments),
-            cwd=self.folder,
-            env={**self.environment, **environment},
-            input=stdin,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=50,
-        )
-        self.log += done.stdout + done.stderr
-        assert done.returncode == status, done.stdout + done.stderr
-        return done.stdout if status == 0 else done.stderr
+        environment = {**self.environment, **environment}
+        done = run_command("--debug", *arguments, cwd=self.folder, env=environment, input=stdin)
+        self.log += done.out + done.err
+        assert done.code == status, done.out + done.err
+        return done.out if status == 0 else done.err
 
     def terminal(self, *arguments):
         return Terminal(self.command(*arguments), cwd=self.folder, environment=self.environment, columns=200)

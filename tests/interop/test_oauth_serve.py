@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from tests.support.command import run_command
 from tests.support.oidc_provider import (
     JWT_RESOURCE,
     NATIVE,
@@ -161,7 +160,6 @@ def test_a_person_logs_in_and_installs_a_private_skill(oidc_provider, tmp_path):
     person = tmp_path / "person.py"
     person.write_text(PERSON.format(project=str(PROJECT), issuer=oidc_provider.issuer))
     environment = {
-        **os.environ,
         "SKILLWIRE_HOME": str(tmp_path / "user"),
         "SKILLWIRE_ALLOW": oidc_provider.issuer,
         "BROWSER": f"{sys.executable} {person} %s",
@@ -170,10 +168,9 @@ def test_a_person_logs_in_and_installs_a_private_skill(oidc_provider, tmp_path):
     project.mkdir()
 
     def run(*arguments, status=0):
-        command = [sys.executable, "-m", "skillwire", *arguments]
-        done = subprocess.run(command, cwd=project, env=environment, capture_output=True, text=True, check=False)
-        assert done.returncode == status, done.stdout + done.stderr
-        return done.stdout
+        done = run_command(*arguments, cwd=project, env=environment)
+        assert done.code == status, done.out + done.err
+        return done.out
 
     with start(tmp_path / "company", oidc_provider, JWT_RESOURCE) as server:
         server.wait_for(lambda ready: ready["skills"] == 1)

@@ -13,11 +13,14 @@ import time
 import urllib.request
 from urllib.parse import urlsplit
 
+from tests.support.command import run_command
+
 PATIENCE = 30.0
 #: Faster than by default, so that nobody waits half a minute for an eviction.
 FIGURES = {"heartbeatInterval": 1000, "timeout": 8000}
 OPERATOR = """
 from skillwire.adapters.sqlite.open import open_tokens
+from tests.support.command import run_command
 print(open_tokens().issue("operator", scopes=["operator"]).secret)
 """
 
@@ -81,8 +84,7 @@ class LanServer:
 
     def run(self, *arguments):
         """Run a command as whoever runs this server."""
-        command = [sys.executable, "-m", "skillwire", *map(str, arguments)]
-        subprocess.run(command, env=self.environment, capture_output=True, check=True)
+        assert run_command(*arguments, env=self.environment).code == 0
 
     def operator(self):
         """Return the fields that show a new key of the scope ``operator``."""

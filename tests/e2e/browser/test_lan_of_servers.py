@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
 import socket
-import subprocess
-import sys
 
 import pytest
 from playwright.sync_api import expect
+from tests.support.command import run_command
 from tests.support.publishing import ServeProcess, write_skill
 
 pytestmark = pytest.mark.deep
@@ -34,10 +32,9 @@ def serve(place, name):
 
 
 def key_of(place, name):
-    command = [sys.executable, "-m", "skillwire", "token", "create", "ann", "--scope", "operator", "--quiet"]
-    environment = {**os.environ, "SKILLWIRE_HOME": str(place / f"home-of-{name}")}
-    made = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    (key,) = re.findall(r"sw_\S+", made.stdout)
+    environment = {"SKILLWIRE_HOME": str(place / f"home-of-{name}")}
+    made = run_command("token", "create", "ann", "--scope", "operator", "--quiet", env=environment)
+    (key,) = re.findall(r"sw_\S+", made.out)
     return key
 
 

@@ -5,13 +5,11 @@ The other site is real as far as the browser knows: its name leads to a server o
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
-import sys
 from http.server import BaseHTTPRequestHandler
 
 import pytest
+from tests.support.command import run_command
 from tests.support.invoking import write_action
 from tests.support.loopback_server import LoopbackServer
 from tests.support.publishing import ServeProcess
@@ -70,9 +68,8 @@ def served(tmp_path_factory, chromium):  # noqa: ARG001  # without a browser not
 
 @pytest.fixture(scope="module")
 def key(served):
-    command = [sys.executable, "-m", "skillwire", "token", "create", "robot", "--skill", "*", "-q"]
-    environment = {**os.environ, "SKILLWIRE_HOME": str(served[1])}
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.strip()
+    made = run_command("token", "create", "robot", "--skill", "*", "-q", env={"SKILLWIRE_HOME": str(served[1])})
+    return made.out.strip()
 
 
 @pytest.fixture

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import time
 from typing import Any
 
 import pytest
 from tests.e2e.lan.conftest import PATIENCE
+from tests.support.command import run_command
 from tests.support.publishing import write_skill
 
 from skillwire.adapters.files.authority_folder import AuthorityFolder
@@ -48,15 +47,10 @@ def serve(place, folder, name, trust):
 def look(server):
     """Return what ``skillwire lan`` lists with a server's configuration: skill → its trust."""
     command = ["lan", "--once", "--json", "--interface", "127.0.0.1", "--discovery", str(server.home / "lan.yaml")]
-    done = subprocess.run(
-        [sys.executable, "-m", "skillwire", *command],
-        env={**server.environment, "SKILLWIRE_HOME": str(server.home.with_name("looks"))},
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=True,
-    )
-    return {one["skill_id"]: one["trust"] for one in json.loads(done.stdout.splitlines()[0])["skills"]}
+    environment = {**server.environment, "SKILLWIRE_HOME": str(server.home.with_name("looks"))}
+    done = run_command(*command, env=environment)
+    assert done.code == 0, done.err
+    return {one["skill_id"]: one["trust"] for one in json.loads(done.out.splitlines()[0])["skills"]}
 
 
 def known(server, operator):

@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 import shutil
 import sqlite3
-import subprocess
-import sys
 import time
-from pathlib import Path
 
 import pytest
+from tests.support.command import run_command
 from tests.support.lan_agents import FAST, on_loopback
 from tests.support.loopback_lan import own_lan
 
@@ -42,17 +40,10 @@ class Place:
 
     def run(self, *arguments, home="authority"):
         """Run ``skillwire ...``; return what it prints."""
-        done = subprocess.run(
-            [Path(sys.executable).parent / "skillwire", *arguments],
-            cwd=self.folder,
-            env={"PATH": "/usr/bin:/bin", "HOME": str(self.folder), "SKILLWIRE_HOME": str(self.folder / home)},
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        environment = {"HOME": str(self.folder), "SKILLWIRE_HOME": str(self.folder / home)}
+        done = run_command(*arguments, cwd=self.folder, env=environment)
+        assert done.code == 0, done.err
+        return done.out
 
     def start(self, name, *skills, home=None, figures=None, keeps_state=False, **settings):
         """Start an agent."""

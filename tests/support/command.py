@@ -1,0 +1,146 @@
+"""Runs the command line in this process, with streams, a folder and an environment of its own.
+
+A process of its own is for what only a process shows: signals, terminals, and that the program starts at all. The three
+descriptors of this process are replaced, so that what a command starts writes there too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import os
+import signal
+import sys
+import tempfile
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from unittest import mock
+
+from tests.support.documents import check_document
+
+from skillwire.cli.main import main
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Result(NamedTuple):
+    """What a command ended with, and wrote."""
+
+    code: int
+    raw: bytes
+    raw_errors: bytes
+
+    @property
+    def out(self) -> str:
+        """Standard output, as text."""
+        return self.raw.decode()
+
+    @property
+    def err(self) -> str:
+        """Standard error, as text."""
+        return self.raw_errors.decode()
+
+    def document(self) -> Any:
+        """Return the JSON document on standard output."""
+        return json.loads(self.raw)
+
+
+def run_command(
+    *arguments: object,
+    input: str | bytes = b"",  # noqa: A002  # as subprocess.run names it
+    cwd: str | os.PathLike[str] | None = None,
+    env: dict[str, str] | None = None,
+) -> Result:
+    """Run ``skillwire`` with ``arguments`` as a process of its own would, and return how it ended.
+
+    Args:
+        arguments: what follows the program's name.
+        input: what it reads from standard input.
+        cwd: the folder it runs in.
+        env: variables beside those of this process.
+    """
+    with ExitStack() as stack:
+        streams = [stack.enter_context(tempfile.TemporaryFile()) for _ in range(3)]
+        streams[0].write(input.encode() if isinstance(input, str) else input)
+        streams[0].seek(0)
+        stack.enter_context(mock.patch.dict(os.environ, env or {}))
+        stack.enter_context(_folder(cwd))
+        stack.enter_context(_signals())
+        # A command leaves its process soon, so it lets no cycle be searched for: here others live on.
+        stack.enter_context(mock.patch.object(gc, "disable"))
+        stack.enter_context(mock.patch.object(gc, "freeze"))
+        with _descriptors(streams):
+            code = _exit_code([str(argument) for argument in arguments])
+        raw, errors = (_content(stream) for stream in streams[1:])
+    check_document(raw)
+    return Result(code, raw, errors)
+
+
+async def run_command_async(*arguments: object, **options: Any) -> Result:
+    """Run a command beside the event loop of a test that serves what the command asks for."""
+    return await asyncio.to_thread(run_command, *arguments, **options)
+
+
+def _exit_code(arguments: list[str]) -> int:
+    try:
+        main(arguments)
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 1 if end.code else 0
+    return 0
+
+
+@contextmanager
+def _descriptors(streams: list[IO[bytes]]) -> Iterator[None]:
+    """Let 0, 1 and 2 and the streams of :mod:`sys` be these."""
+    kept = [os.dup(number) for number in range(3)]
+    old = sys.stdin, sys.stdout, sys.stderr
+    for stream in old[1:]:
+        stream.flush()
+    streams[0].flush()
+    try:
+        for number, stream in enumerate(streams):
+            os.dup2(stream.fileno(), number)
+        with (
+            open(0, encoding="utf-8", closefd=False) as stdin,
+            open(1, "w", encoding="utf-8", closefd=False) as stdout,
+            open(2, "w", encoding="utf-8", errors="backslashreplace", closefd=False) as stderr,
+        ):
+            sys.stdin, sys.stdout, sys.stderr = stdin, stdout, stderr
+            yield
+    finally:
+        sys.stdin, sys.stdout, sys.stderr = old
+        for number, descriptor in enumerate(kept):
+            os.dup2(descriptor, number)
+            os.close(descriptor)
+
+
+@contextmanager
+def _folder(cwd: str | os.PathLike[str] | None) -> Iterator[None]:
+    before = Path.cwd()
+    os.chdir(cwd or before)
+    try:
+        yield
+    finally:
+        os.chdir(before)
+
+
+@contextmanager
+def _signals() -> Iterator[None]:
+    """Set back what a command that was cut off would leave."""
+    try:
+        before = [(number, signal.getsignal(number)) for number in _SIGNALS]
+        yield
+    finally:
+        for number, handler in before:
+            if signal.getsignal(number) is not handler:
+                signal.signal(number, handler)
+
+
+def _content(stream: IO[bytes]) -> bytes:
+    stream.seek(0)
+    return stream.read()

@@ -20,7 +20,6 @@ PATIENCE = 30.0
 FIGURES = {"heartbeatInterval": 1000, "timeout": 8000}
 OPERATOR = """
 from skillwire.adapters.sqlite.open import open_tokens
-from tests.support.command import run_command
 print(open_tokens().issue("operator", scopes=["operator"]).secret)
 """
 

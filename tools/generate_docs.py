@@ -6,15 +6,16 @@ A page is prose with generated blocks between markers::
     ...
     <!-- end of generated -->
 
-Only what stands between the markers is replaced. A command without a page gets one with its title and its
-block; the prose around it is for people to write. The other way round, what ``skillwire explain`` shows of the
-pages (the sections of the codes, the examples of the lint rules) is written into the package, where no page is.
-``--check`` writes nothing and fails when a page is stale.
+Only what stands between the markers is replaced; the prose around it is written by people. The other way round,
+``skillwire explain`` shows parts of the pages (the sections of the codes, the examples of the lint rules), so these are
+written into the package. ``--check`` leaves these pages alone and fails when one is stale.
+
+``BUILT`` pages only repeat what stands elsewhere in the repository: the clauses of each protocol's SPEC.md and the
+docstrings of the public names. They are not committed and are written by each run, ``--check`` included.
 """
 
 from __future__ import annotations
 
-import importlib
 import json
 import re
 import sys
@@ -23,7 +24,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from api_reference import api_reference
 from man_pages import man_pages
+from shown_limits import SHOWN
 from skillwire import codes, errors, limits
 from skillwire.cli import main as command_line
 from skillwire.cli.documents import names as document_names
@@ -36,20 +39,39 @@ from skillwire.resolver.settings import SETTINGS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-_SHARED: Final = frozenset({"error", "findings"})  # fields whose own fields the page tells once, under error/1
+#: The pages of the commands: file name, title, commands.
+COMMAND_PAGES: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
+    "write": ("Write and check skills", ("init", "check", "validate", "build")),
+    "serve": ("Serve skills", ("serve", "work")),
+    "runtimes": ("Serve agent runtimes and marketplaces", ("mcp", "rpc", "marketplace")),
+    "access": ("Grants and tokens", ("grant", "grants", "token")),
+    "inbox": ("Tasks for people", ("inbox",)),
+    "find": ("Find and read skills", ("find", "show", "cat", "which")),
+    "install": ("Install skills", ("add", "list", "remove", "update", "outdated", "verify")),
+    "origins": ("Logins and trust", ("login", "logout", "origins")),
+    "call": ("Call skills", ("call", "status", "result", "cancel")),
+    "lan": ("The local network", ("lan", "scene")),
+    "certificates": ("Certificates of the local network", ("ca", "key")),
+    "help": ("Diagnose and set up", ("doctor", "explain", "config", "completion")),
+}
+#: Options that mean the same in every command that has them; pages name them and explain them once.
+COMMON_OPTIONS: Final = ("--json", "--quiet", "--help", "--dry-run", "--token", "--offline", "--refresh")
 EXPLANATIONS: Final = Path(command_line.__file__).with_name("explanations.json")
 REFERENCE: Final = Path(__file__).parent.parent / "docs" / "reference"
-PROTOCOL: Final = REFERENCE / "protocols" / "agent-skills.md"
-SHARING: Final = REFERENCE / "protocols" / "skill-sharing.md"
-SKILLS_RPC: Final = REFERENCE / "protocols" / "skills-rpc.md"
-SKILL_DISCOVERY: Final = REFERENCE / "protocols" / "skill-discovery.md"
-CLAUSES: Final = Path(codes.__file__).parent / "protocols" / "agent_skills" / "SPEC.md"
-_BLOCK: Final = re.compile(r"(<!-- generated: (?P<name>[\w-]+) -->\n).*?(<!-- end of generated -->)", re.DOTALL)
+PROTOCOLS: Final = {
+    "agent_skills": "Agent Skills Discovery",
+    "skill_sharing": "Skill Sharing",
+    "skills_rpc": "Skills Protocol",
+    "skill_discovery": "Skill Discovery",
+}
+_BLOCK: Final = re.compile(r"(<!-- generated: (?P<name>[\w -]+) -->\n).*?(<!-- end of generated -->)", re.DOTALL)
 
 
 def main() -> int:
     """Write the stale pages, or, with ``--check``, name them; return the exit code."""
     check = "--check" in sys.argv[1:]
+    for page, text in built_pages():
+        page.write_text(text)
     stale = [(page, text) for page, text in generated_pages() if not page.exists() or page.read_text() != text]
     for page, text in stale:
         print("stale:" if check else "written:", page.relative_to(REFERENCE.parent.parent))
@@ -70,58 +92,29 @@ def generated_pages() -> Iterator[tuple[Path, str]]:
     yield _filled(REFERENCE / "settings.md", "Settings", {"settings": settings()})
     yield _filled(REFERENCE / "agents.md", "Agents", {"agents": agents()})
     yield EXPLANATIONS, explanations()
-    yield _filled(
-        PROTOCOL, "Agent Skills Discovery", {"publisher": clauses("Publisher"), "consumer": clauses("Consumer")}
-    )
-    yield _filled(SHARING, "Skill Sharing", {"clauses": clauses_by_section("skill_sharing")})
-    yield _filled(SKILLS_RPC, "Skills Protocol", {"clauses": clauses_by_section("skills_rpc")})
-    yield _filled(SKILL_DISCOVERY, "Skill Discovery", {"clauses": clauses_by_section("skill_discovery")})
     yield _filled(REFERENCE / "lan-configuration.md", "The network's configuration", {"keys": discovery_keys()})
     yield _filled(REFERENCE / "commands" / "index.md", "Commands", {"commands": list_of_commands()})
-    for name in (name for section in command_line.SECTIONS.values() for name in section):
-        command = importlib.import_module(f"skillwire.cli.{name}").command
-        page = REFERENCE / "commands" / f"{name}.md"
-        yield _filled(page, f"skillwire {name}", {"usage": usage(f"skillwire {name}", command)})
-
+    for file, (title, names) in COMMAND_PAGES.items():
+        blocks = {f"usage {name}": usage(name) for name in names}
+        yield _filled(REFERENCE / "commands" / f"{file}.md", title, blocks)
     yield _filled(REFERENCE / "json.md", "JSON documents", {"documents": documents()})
     for name in document_names():
         yield REFERENCE / "schemas" / f"{name.replace('/', '-')}.json", json.dumps(schema_of(name), indent=2) + "\n"
     yield from man_pages(exit_code_rows())
 
 
+def built_pages() -> Iterator[tuple[Path, str]]:
+    """Yield each page that is not committed, and its text."""
+    yield REFERENCE / "api.md", api_reference()
+    yield REFERENCE / "protocols" / "clauses.md", all_clauses()
+
+
 def documents() -> str:
-    """Return every JSON document: what it is, and its fields."""
-    parts = []
-    for name in document_names():
-        schema = schema_of(name)
-        link = f"[Its schema](schemas/{name.replace('/', '-')}.json)."
-        parts += [f"## {name}", f"{schema['description']} {link}"]
-        for variant in schema.get("oneOf", [schema]):
-            rows = ((f"`{path}`", kind, meaning) for path, kind, meaning in _fields(variant) if path != "schema")
-            parts.append(_table(("field", "type", "meaning"), rows))
-    return "\n\n".join(parts)
-
-
-def _fields(schema: dict[str, Any], before: str = "") -> Iterator[tuple[str, str, str]]:
-    """Yield path, type and meaning of each field, those of objects below it included."""
-    for name, field in schema.get("properties", {}).items():
-        inner = field["anyOf"][0] if "anyOf" in field else field
-        path = before + name
-        yield path, _kind(inner), field.get("description", "")
-        if path in _SHARED and schema.get("title") not in {"skillwire/error/1", "skillwire/check/1"}:
-            continue
-        below = inner.get("items", inner)
-        yield from _fields(below, f"{path}[]." if "items" in inner else f"{path}.")
-
-
-def _kind(schema: dict[str, Any]) -> str:
-    if "const" in schema:
-        return f"`{schema['const']}`"
-    if "enum" in schema:
-        return "one of " + ", ".join(f"`{value}`" for value in schema["enum"])
-    if schema.get("type") == "array":
-        return f"list of {schema.get('items', {}).get('type', 'any')}"
-    return str(schema.get("type", "any"))
+    """Return every JSON document with a link to its schema."""
+    rows = (
+        (name, f"schemas/{name.replace('/', '-')}.json", schema_of(name)["description"]) for name in document_names()
+    )
+    return "\n".join(f"- [{name}]({schema}): {meaning}" for name, schema, meaning in rows)
 
 
 def _filled(page: Path, title: str, blocks: dict[str, str]) -> tuple[Path, str]:
@@ -161,34 +154,26 @@ def error_codes() -> str:
 
 def _error_code(name: str) -> list[str]:
     row = codes.CODES[name]
-    facts = [f"- **Usual cause:** {row.cause}", f"- **Fix:** {row.fix}"]
-    facts += [f"- **Exit code:** {row.exit_code}"] if row.exit_code is not None else []
-    facts += ["- Trying again, unchanged, can help."] if row.retryable else []
-    return [f"### {name}", f"{row.summary}.", "\n".join(facts)]
+    ending = [f"Exit code {row.exit_code}."] if row.exit_code is not None else []
+    ending += ["Trying again can help."] if row.retryable else []
+    return [f"### {name}", " ".join([f"{row.summary}.", row.cause, f"**Fix:** {row.fix}", *ending])]
 
 
-def clauses(side: str) -> str:
-    """Return the rows of the protocol's SPEC.md for ``side``, what is ours in bold."""
-    _, _, section = CLAUSES.read_text().partition(f"\n## {side}\n")
-    rows = re.findall(r"^\| (ASD-[\w-]+) \| (.+?) \| (.+) \|$", section.partition("\n## ")[0], re.MULTILINE)
-    return _table(
-        ("clause", "section of the text", "what holds"),
-        ((f"`{name}`", "**ours**" if where == "[ours]" else where, text) for name, where, text in rows),
-    )
-
-
-def clauses_by_section(protocol: str) -> str:
-    """Return every row of a protocol's SPEC.md under its section, what is ours in bold."""
-    text = (CLAUSES.parents[1] / protocol / "SPEC.md").read_text()
-    parts = []
-    for section in text.split("\n## ")[1:]:
-        rows = re.findall(r"^\| ((?:SS[PB]|SKP|RPC|SDP)-[\w-]+) \| (.+?) \| (.+) \|$", section, re.MULTILINE)
-        told = [(f"`{name}`", where, what) for name, where, what in rows]
-        if not told:
-            continue
-        parts += [f"### {section.partition(chr(10))[0]}"]
-        parts.append(_table(("clause", "section of the text", "what holds"), told).replace("[ours]", "**ours**"))
-    return "\n\n".join(parts).replace("****ours****", "**ours**")
+def all_clauses() -> str:
+    """Return the clauses of every protocol's SPEC.md, by section."""
+    parts = [
+        "# Clauses of the protocols",
+        "Each clause that skillwire implements, as its tests name it (`@pytest.mark.spec`). *Ours* marks an extension.",
+    ]
+    for protocol, title in PROTOCOLS.items():
+        text = (Path(codes.__file__).parent / "protocols" / protocol / "SPEC.md").read_text()
+        parts.append(f"## {title}")
+        for section in text.split("\n## ")[1:]:
+            rows = re.findall(r"^\| ((?:ASD|SS[PB]|SKP|RPC|SDP)-[\w-]+) \| (.+?) \| (.+) \|$", section, re.MULTILINE)
+            if rows:
+                shown = ((f"`{name}`", where.replace("[ours]", "ours"), text) for name, where, text in rows)
+                parts += [f"### {section.partition(chr(10))[0]}", _table(("clause", "section", "rule"), shown)]
+    return "\n\n".join(parts) + "\n"
 
 
 def exit_codes() -> str:
@@ -219,23 +204,27 @@ def _summary(kind: type) -> str:
 
 
 def bounds() -> str:
-    """Return every bound under the section of ``limits.py`` that it stands in."""
-    source = Path(limits.__file__).read_text()
-    parts: list[str] = []
-    rows: list[tuple[str, ...]] = []
-    for title, name in re.findall(r"^(?:# --- (.+?) -*$|([A-Z0-9_]+) = \w+\()", source, re.MULTILINE):
-        if title:
-            parts += _bounds_table(rows)
-            rows = []
-            parts.append(f"## {title[0].upper()}{title[1:]}")
-        else:
-            bound = getattr(limits, name)
-            rows.append((f"`{name}`", f"{bound:,} {bound.unit}", bound.reason, bound.clause))
-    return "\n\n".join(parts + _bounds_table(rows))
+    """Return the limits that a user can meet, by section."""
+    parts = []
+    for title, rows in SHOWN.items():
+        parts += [
+            f"## {title}",
+            "\n".join(f"- {text}: {_amount(getattr(limits, name))}" for name, text in rows.items()),
+        ]
+    return "\n\n".join(parts)
 
 
-def _bounds_table(rows: list[tuple[str, ...]]) -> list[str]:
-    return [_table(("bound", "value", "why", "from"), rows)] if rows else []
+def _amount(bound: limits.Bound) -> str:
+    """Return a bound in its largest whole unit."""
+    sizes = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")) if bound.unit == "bytes" else ()
+    times = ((86400, "day"), (3600, "hour"), (60, "minute"), (1, "second")) if bound.unit == "seconds" else ()
+    for size, unit in sizes:
+        if bound % size == 0:
+            return f"{bound // size:,} {unit}"
+    for size, unit in times:
+        if bound % size == 0:
+            return f"{bound // size:,} {unit}{'' if bound == size else 's'}"
+    return f"{bound:,} {bound.unit}"
 
 
 def settings() -> str:
@@ -255,9 +244,14 @@ def discovery_keys() -> str:
     tables: dict[str, list[tuple[str, ...]]] = {}
     for path, key in discovery.KEYS.items():
         table, _, name = path.rpartition(".")
+        if path.startswith(("dht.", "skillCenter.")):
+            continue
         tables.setdefault(table, []).append((f"`{name}`", key.meaning))
-    titles = {table: f"`discovery.{table}`" if table else "`discovery`" for table in tables}
-    return "\n\n".join(f"### {titles[table]}\n\n{_table(('key', 'meaning'), rows)}" for table, rows in tables.items())
+    parts = []
+    for table, rows in tables.items():
+        parts.append(f"### `discovery.{table}`" if table else "### `discovery`")
+        parts.append("\n".join(f"- {name}: {meaning}" for name, meaning in rows))
+    return "\n\n".join(parts)
 
 
 def _default(value: object) -> str:
@@ -277,24 +271,31 @@ def agents() -> str:
 
 def list_of_commands() -> str:
     """Return every command with its line of help, and the options that stand before a command."""
+    page_of = {name: file for file, (_, names) in COMMAND_PAGES.items() for name in names}
     parts = []
     for section, commands in command_line.SECTIONS.items():
-        rows = ((f"[`skillwire {name}`]({name}.md)", line) for name, line in commands.items())
-        parts += [f"## {section}", _table(("command", "what it does"), rows)]
-    return "\n\n".join([*parts, "## Options before the command", _options(command_line.cli)])
+        rows = (f"- [`{name}`]({page_of[name]}.md#skillwire-{name}): {line}" for name, line in commands.items())
+        parts += [f"## {section}", "\n".join(rows)]
+    return "\n\n".join([*parts, "## Options before the command", _options(command_line.cli, common=())])
 
 
-def usage(name: str, command: click.Command) -> str:
-    """Return a command's help, usage, arguments and options."""
-    context = _context(command)
-    pieces = " ".join(command.collect_usage_pieces(context))
-    parts = [_flowing(command.help or ""), f"```text\n{name} {pieces}\n```"]
-    arguments = [item for item in command.get_params(context) if isinstance(item, click.Argument)]
-    if described := [item for item in arguments if item.help]:
-        rows = ((f"`{item.make_metavar(context)}`", _flowing(item.help or "")) for item in described)
-        parts.append(_table(("argument", "what it is"), rows))
-    parts.append(_options(command))
-    return "\n\n".join(parts)
+def usage(name: str) -> str:
+    """Return a command's help, usage, arguments and options, and those of the commands below it."""
+    command = command_line.cli.get_command(click.Context(command_line.cli), name)
+    assert command is not None
+    parts = _usage(f"skillwire {name}", command)
+    for below in command.commands.values() if isinstance(command, click.Group) else ():
+        parts += _usage(f"skillwire {name} {below.name}", below)
+    return "\n\n".join(part for part in parts if part)
+
+
+def _usage(name: str, command: click.Command) -> list[str]:
+    pieces = " ".join(command.collect_usage_pieces(_context(command)))
+    arguments = [item for item in command.get_params(_context(command)) if isinstance(item, click.Argument)]
+    rows = (
+        f"- `{item.make_metavar(_context(command))}`: {_flowing(item.help or '')}" for item in arguments if item.help
+    )
+    return [f"```text\n{name} {pieces}\n```", _flowing(command.help or ""), "\n".join(rows), _options(command)]
 
 
 def _context(command: click.Command) -> click.Context:
@@ -302,13 +303,18 @@ def _context(command: click.Command) -> click.Context:
     return click.Context(command, parent=command_line.cli.make_context("skillwire", [], resilient_parsing=True))
 
 
-def _options(command: click.Command) -> str:
+def _options(command: click.Command, common: tuple[str, ...] = COMMON_OPTIONS) -> str:
+    """Return the options as a list; those of ``common`` by name alone."""
     context = _context(command)
     options = [item for item in command.get_params(context) if isinstance(item, click.Option) and not item.hidden]
-    return _table(("option", "what it does"), (_option(item, context) for item in options))
+    lines = [_option(item, context) for item in options if not set(item.opts) & set(common)]
+    named = [f"`{name}`" for item in options for name in item.opts if set(item.opts) & set(common)]
+    if named:
+        lines.append(f"- [common options](index.md#options-of-many-commands): {', '.join(named)}")
+    return "\n".join(lines)
 
 
-def _option(option: click.Option, context: click.Context) -> tuple[str, str]:
+def _option(option: click.Option, context: click.Context) -> str:
     value = "" if option.is_flag or option.count else f" {_value(option, context)}"
     names = ", ".join(f"`{name}{value}`" for name in [*option.opts, *option.secondary_opts])
     notes = [_flowing(option.help or "")]
@@ -317,10 +323,10 @@ def _option(option: click.Option, context: click.Context) -> tuple[str, str]:
     if option.show_default and option.default is not None:
         notes.append(f"Default: `{option.default}`.")
     if option.multiple:
-        notes.append("May be given several times.")
+        notes.append("Repeatable.")
     if option.envvar:
         notes.append(f"Environment: `{option.envvar}`.")
-    return names, " ".join(notes)
+    return f"- {names}: {' '.join(notes)}"
 
 
 def _value(option: click.Option, context: click.Context) -> str:

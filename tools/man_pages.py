@@ -108,20 +108,18 @@ def _list(title: str, rows: Iterable[tuple[str, str]]) -> list[str]:
 
 
 def _examples(name: str) -> list[str]:
-    """Return the console blocks of the command's page, each with the paragraph before it."""
-    page = _DOCS / "reference" / "commands" / f"{name.removeprefix('skillwire-')}.md"
-    if name == "skillwire" or not page.exists():
-        return []
-    found = re.search(r"^## Examples\n(.*?)(?=^## |\Z)", page.read_text(), re.MULTILINE | re.DOTALL)
+    """Return the console blocks of the command's section, each with the paragraph before it."""
+    pages = (page.read_text() for page in sorted((_DOCS / "reference" / "commands").glob("*.md")))
+    heading = re.compile(rf"^## {name.replace('-', ' ', 1)}\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
+    section = next((found[1] for page in pages if (found := heading.search(page))), "")
+    section = section.rpartition("<!-- end of generated -->")[2]
     lines = [".SH EXAMPLES"]
-    for prose, console in re.findall(
-        r"(.*?)^```console\n(.*?)^```", found[1] if found else "", re.MULTILINE | re.DOTALL
-    ):
+    for prose, console in re.findall(r"(.*?)^```console\n(.*?)^```", section, re.MULTILINE | re.DOTALL):
         last = prose.strip().rpartition("\n\n")[2]
-        before = _paragraphs(_bare(last))
+        before = [] if last.startswith(("|", "```")) else _paragraphs(_bare(last))
         lines += [*before, *([".PP"] if before or len(lines) > 1 else []), ".nf", ".RS 4"]
         lines += [_text(line) or ".sp" for line in console.rstrip("\n").split("\n")] + [".RE", ".fi"]
-    return lines
+    return lines if section else []
 
 
 def _see_also(name: str) -> list[str]:

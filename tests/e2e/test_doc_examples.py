@@ -23,12 +23,18 @@ WRITTEN_ORIGIN = "127.0.0.1:8000"
 PATIENCE = 20.0  # seconds for the server to be ready, or to notice a change
 
 
-def _examples(page):
-    """Yield each command of the page with the output that follows it.
+def _sections():
+    """Return each section of the pages under the command that it describes."""
+    texts = [page.read_text() for page in sorted(PAGES.glob("*.md"))]
+    return dict(re.findall(r"^## skillwire (\S+)\n(.*?)(?=^## |\Z)", "\n".join(texts), re.MULTILINE | re.DOTALL))
+
+
+def _examples(section):
+    """Yield each command of the section with the output that follows it.
 
     Not those that do not end by themselves, nor the picture of a network that this machine is not on.
     """
-    for block in re.findall(r"^```console\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL):
+    for block in re.findall(r"^```console\n(.*?)^```", section, re.MULTILINE | re.DOTALL):
         for command, output in re.findall(r"^\$ (.+)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE):
             if not command.startswith(("skillwire serve", "skillwire work", "skillwire mcp", "skillwire lan")):
                 yield command, output
@@ -78,16 +84,16 @@ def publisher(tmp_path_factory):
         server.wait(PATIENCE)
 
 
-@pytest.mark.parametrize("page", sorted(PAGES.glob("*.md")), ids=lambda page: page.stem)
-def test_the_examples_of_a_command_show_what_happens(page, publisher):
+@pytest.mark.parametrize(("name", "section"), _sections().items(), ids=_sections())
+def test_the_examples_of_a_command_show_what_happens(name, section, publisher):
     folder, origin = publisher
-    project = folder / f"project-{page.stem}"
-    home = folder / f"home-{page.stem}"
+    project = folder / f"project-{name}"
+    home = folder / f"home-{name}"
     project.mkdir()
     home.mkdir()
     programs = f"{Path(sys.executable).parent}:/usr/bin:/bin"
     environment = {"PATH": programs, "HOME": str(home), "SKILLWIRE_HOME": str(home / "skillwire")}
-    for command, output in _examples(page):
+    for command, output in _examples(section):
         before = _index(origin)
         done = subprocess.run(
             ["sh", "-c", command.replace(WRITTEN_ORIGIN, origin)],
@@ -100,6 +106,6 @@ def test_the_examples_of_a_command_show_what_happens(page, publisher):
         )
         shown = done.stdout.replace(origin, WRITTEN_ORIGIN)
         if not _pattern(output).fullmatch(shown):
-            pytest.fail(f"{page.name} shows\n$ {command}\n{output}\nbut what happens is\n{shown}", pytrace=False)
+            pytest.fail(f"{name} shows\n$ {command}\n{output}\nbut what happens is\n{shown}", pytrace=False)
         if "../skills/" in command:
             _wait_for_other(origin, before)

@@ -19,7 +19,7 @@ PATIENCE = 45.0
 pytestmark = pytest.mark.skipif(shutil.which("curl") is None, reason="a page asks with curl")
 
 
-@pytest.mark.parametrize("page", ["call-a-skill", "neighbours"])
+@pytest.mark.parametrize("page", ["call-a-skill", "interoperate"])
 def test_the_page_can_be_followed_on_one_machine(page, tmp_path):
     (tmp_path / "examples").symlink_to(PROJECT / "examples")
     found = boxes(PROJECT / f"docs/how-to/{page}.md")

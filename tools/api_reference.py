@@ -46,7 +46,7 @@ def _twin(name: str, twin: str) -> list[str]:
     return [f"### {name}", f"The asynchronous face of [{twin}](#{twin.lower()}): the same methods, awaited."]
 
 
-def _described(name: str, value: Any) -> Iterator[str]:  # noqa: ANN401  # any public object
+def _described(name: str, value: Any) -> Iterator[str]:
     yield f"### {name}"
     yield f"```python\n{_signature(name, value)}\n```"
     yield _prose(inspect.getdoc(value) or "")
@@ -80,7 +80,7 @@ def _attributes(kind: type) -> str:
     return "\n".join(lines)
 
 
-def _signature(name: str, value: Any) -> str:  # noqa: ANN401  # any public object
+def _signature(name: str, value: Any) -> str:
     if inspect.isclass(value) and issubclass(value, BaseException):
         return f"class {name}({', '.join(base.__name__ for base in value.__bases__)})"
     try:

@@ -20,7 +20,7 @@ import json
 import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -282,7 +282,8 @@ def list_of_commands() -> str:
 def usage(name: str) -> str:
     """Return a command's help, usage, arguments and options, and those of the commands below it."""
     command = command_line.cli.get_command(click.Context(command_line.cli), name)
-    assert command is not None
+    if command is None:
+        raise SystemExit(f"COMMAND_PAGES names a command that does not exist: {name}")
     parts = _usage(f"skillwire {name}", command)
     for below in command.commands.values() if isinstance(command, click.Group) else ():
         parts += _usage(f"skillwire {name} {below.name}", below)

@@ -30,8 +30,7 @@ from ledgers import all_of, flaws_of, has_lost_too_many, make_execution, open_le
 from skillwire import limits
 from skillwire.adapters.clock import moment
 from skillwire.adapters.sqlite.group_commit import GroupCommit
-from skillwire.model.execution import Claim, Execution, ExecutionStatus, Failure
-from skillwire.model.ledger import IdempotencyKey, Quota
+from skillwire.model.execution import Claim, Execution, ExecutionStatus, Failure, IdempotencyKey, Quota
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator

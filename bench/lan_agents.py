@@ -21,11 +21,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from skillwire.adapters.lan.agent import LanAgent
-from skillwire.protocols.skill_discovery.configuration import LanSettings
 from skillwire.protocols.skill_discovery.messages import Endpoint, SkillType
 from skillwire.protocols.skill_discovery.node import Role
 from skillwire.protocols.skill_discovery.route_agent import Offer
-from skillwire.protocols.skill_discovery.settings import DiscoverySettings
+from skillwire.protocols.skill_discovery.settings import DiscoverySettings, LanSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

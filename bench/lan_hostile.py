@@ -25,14 +25,13 @@ from typing import TYPE_CHECKING, Final
 from comparison import Goal, compare
 from lan_agents import GROUP, AgentProcess, agent_process, free_port, offers
 from skillwire.adapters.clock import moment
-from skillwire.adapters.lan.driver import Driver
-from skillwire.adapters.lan.interfaces import LinkAddress
-from skillwire.adapters.lan.multicast import LinkSockets
-from skillwire.protocols.skill_discovery.certified import ChainAuthority
-from skillwire.protocols.skill_discovery.configuration import LanSettings
+from skillwire.adapters.lan.link import Driver
+from skillwire.adapters.lan.sockets import LinkAddress, LinkSockets
 from skillwire.protocols.skill_discovery.events import Acknowledged
+from skillwire.protocols.skill_discovery.identity import ChainAuthority
 from skillwire.protocols.skill_discovery.messages import Endpoint, Outcome
 from skillwire.protocols.skill_discovery.node import DiscoveryNode, Role
+from skillwire.protocols.skill_discovery.settings import LanSettings
 from skillwire.trust.certificates import Chain
 from skillwire.trust.ecdsa import new_key, self_signed
 

@@ -20,13 +20,13 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from comparison import Goal, compare
 from skillwire import limits
-from skillwire.model.ledger import Moment
+from skillwire.model.execution import Moment
 from skillwire.protocols.skill_discovery import messages as m
-from skillwire.protocols.skill_discovery.certified import ChainAuthority
 from skillwire.protocols.skill_discovery.codec import encode_signed, signed_part
+from skillwire.protocols.skill_discovery.identity import ChainAuthority
 from skillwire.protocols.skill_discovery.node import DiscoveryNode, Role
 from skillwire.protocols.skill_discovery.settings import DiscoverySettings
-from skillwire.server.memory import keep_what_is_loaded
+from skillwire.server.catalog_service import keep_what_is_loaded
 from skillwire.trust.certificates import Chain
 from skillwire.trust.ecdsa import EcdsaIdentity, new_key, self_signed
 from skillwire.wire.node import Peer

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from comparison import Goal, compare
 from lan_agents import agent_process, free_port, loopback
 from skillwire.adapters.lan.agent import LanAgent
-from skillwire.protocols.skill_discovery.configuration import LanSettings
+from skillwire.protocols.skill_discovery.settings import LanSettings
 from two_hosts import ADDRESSES, obstacle, two_hosts
 
 if TYPE_CHECKING:

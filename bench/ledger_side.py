@@ -21,25 +21,21 @@ from skillwire.adapters.clock import moment
 from skillwire.adapters.files.blobs import FileBlobs
 from skillwire.adapters.memory.dispatcher import LocalDispatcher
 from skillwire.adapters.sqlite.group_commit import GroupCommit
-from skillwire.adapters.sqlite.skill_versions import SqliteSkillVersions
-from skillwire.invocation.accept import Invocation
-from skillwire.invocation.settings import ExecutionSettings
-from skillwire.model.action import Action
+from skillwire.adapters.sqlite.stores import SqliteSkillVersions
+from skillwire.executions.accept import ExecutionSettings, Invocation
 from skillwire.model.digest import Digest
 from skillwire.model.execution import ExecutionStatus, Outcome
-from skillwire.model.sharing import SharedInput, Sharing
-from skillwire.model.skill import Artifact, Identifiers, Skill, SkillFile
+from skillwire.model.skill import Action, Artifact, Identifiers, SharedInput, Sharing, Skill, SkillFile
 from skillwire.protocols.skill_sharing.messages import Caller, InvocationRequest
-from skillwire.server.invocation.changes import Changes
-from skillwire.server.invocation.desk import Desk
-from skillwire.server.invocation.offers import Offers
-from skillwire.server.invocation.worker import Worker
+from skillwire.server.callable_skills import CallableSkills
+from skillwire.server.execution_service import ExecutionService, Notifier
+from skillwire.server.worker import Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from skillwire.model.action import ExecutorKind
     from skillwire.model.execution import Attempt, Execution
+    from skillwire.model.skill import ExecutorKind
 
 CONCURRENCY: Final = 32
 SETTINGS: Final = ExecutionSettings(
@@ -89,17 +85,17 @@ class Side:
         self.ledger = ledger
         self.commit = GroupCommit(ledger.database)
         versions = SqliteSkillVersions(ledger.database)
-        self.desk = Desk(
+        self.desk = ExecutionService(
             ledger,
             versions,
             self.commit,
             settings=SETTINGS,
-            changes=Changes(),
+            changes=Notifier(),
             dispatcher=dispatcher,
             clock=moment,
             log_accepted=False,
         )
-        offers = Offers(FileBlobs(folder / "blobs"))
+        offers = CallableSkills(FileBlobs(folder / "blobs"))
         offer = offers.of(SKILL)
         assert offer is not None
         self.offer = offer

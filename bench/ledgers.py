@@ -13,16 +13,15 @@ from skillwire.adapters.clock import moment
 from skillwire.adapters.files.blobs import FileBlobs
 from skillwire.adapters.sqlite.database import Database
 from skillwire.adapters.sqlite.ledger import SqliteLedger
-from skillwire.invocation.queue import turn_of
-from skillwire.invocation.states import STATES
-from skillwire.model.execution import Event, Execution, ExecutionStatus, Priority
-from skillwire.model.ledger import ExecutionQuery
+from skillwire.executions.accept import queue_position
+from skillwire.executions.states import STATES
+from skillwire.model.execution import Event, Execution, ExecutionQuery, ExecutionStatus, Priority
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from skillwire.invocation.states import What
+    from skillwire.executions.states import Transition
 
 DIGEST: Final = "sha256:" + "5" * 64
 INPUTS: Final = b'{"restaurant":"Chez Louise","date":"2026-11-21","time":"19:30","guests":4,"name":"Anna","notes":""}'
@@ -55,7 +54,7 @@ def make_execution(number: int, *, is_repeatable: bool = True, max_attempts: int
         updated=now,
         deadline=now + TIMEOUT,
         timeout=TIMEOUT,
-        turn=turn_of(priority, now),
+        turn=queue_position(priority, now),
         priority=priority,
         trace_id=f"trace-{number}",
         max_attempts=max_attempts,
@@ -104,7 +103,7 @@ def _flaws_of_execution(ledger: SqliteLedger, execution: Execution, *, ended: bo
     if first.what != "accept":
         yield "a timeline does not begin with the beginning"
     for event in rest:
-        what: What = event.what  # type: ignore[assignment]  # what else it may be is found in no table
+        what: Transition = event.what  # type: ignore[assignment]  # what else it may be is found in no table
         status = status and STATES.get((status, what))
     if status is not execution.status:
         yield "a timeline is not one of the state table"

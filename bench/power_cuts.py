@@ -29,8 +29,7 @@ from ledgers import flaws_of, make_execution, open_ledger
 from skillwire import limits
 from skillwire.adapters.clock import moment
 from skillwire.adapters.sqlite.group_commit import GroupCommit
-from skillwire.model.execution import Claim, ExecutionStatus
-from skillwire.model.ledger import IdempotencyKey, Quota
+from skillwire.model.execution import Claim, ExecutionStatus, IdempotencyKey, Quota
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -22,19 +22,18 @@ import structlog
 import uvloop
 
 from comparison import Goal, compare
-from skillwire.adapters.sandbox.bounds import Bounds
+from skillwire.adapters.sandbox.resources import ResourceLimits
 from skillwire.adapters.sandbox.sandbox import Job, Sandbox
-from skillwire.invocation.settings import ExecutionSettings, RunSettings
-from skillwire.protocols.skills_rpc.index import SkillIndex
+from skillwire.executions.accept import ExecutionSettings, RunSettings
 from skillwire.protocols.skills_rpc.messages import ExecuteSkill, RunCode
-from skillwire.protocols.skills_rpc.server import SkillsRpc
+from skillwire.protocols.skills_rpc.server import SkillIndex, SkillsRpc
 from skillwire.server import app
-from skillwire.server.auth.configuration import ServerConfiguration
+from skillwire.server.configuration import ServerConfiguration
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from skillwire.protocols.skills_rpc.messages import Run
+    from skillwire.protocols.skills_rpc.messages import RunResult
     from skillwire.server.runs import Runs
 
 ROUNDS: Final = 101
@@ -88,7 +87,7 @@ async def measure(skill: Path, rounds: int) -> None:
         revision.everybody.usable.skills,
         application.publication.blobs.read,
     )
-    sandbox, job = Sandbox(), Job(skill, "main.py", "main", ARGS, {}, Bounds(30))
+    sandbox, job = Sandbox(), Job(skill, "main.py", "main", ARGS, {}, ResourceLimits(30))
     expected = {"rows": len(ARGS["rows"]), "sum": sum(ARGS["rows"])}
 
     async def by_hand() -> None:
@@ -116,7 +115,7 @@ async def measure(skill: Path, rounds: int) -> None:
         compare(f"overhead of {what}", overhead, [OVERHEAD_MS] * rounds, Goal("at most", 1), peer=peer)
 
 
-async def execute(runs: Runs, skills: SkillsRpc) -> Run:
+async def execute(runs: Runs, skills: SkillsRpc) -> RunResult:
     """Execute the skill once."""
     return await runs.execute_skill(OWNER, skills, ExecuteSkill(name=NAME, args=ARGS))
 

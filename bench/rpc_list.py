@@ -25,11 +25,10 @@ from typing import TYPE_CHECKING, Final
 
 from bare_asgi import bare, started
 from comparison import Goal, compare
-from skillwire.folder.publish import Prepared, prepare
-from skillwire.protocols.skills_rpc.cursor import encode_cursor
-from skillwire.protocols.skills_rpc.index import SkillIndex
-from skillwire.protocols.skills_rpc.json_rpc import Call, Single, decode, decode_params, encode_result
+from skillwire.folder.publish import PreparedSkill, prepare
+from skillwire.protocols.skills_rpc.codec import Call, Single, decode, decode_params, encode_result
 from skillwire.protocols.skills_rpc.messages import ListSkills
+from skillwire.protocols.skills_rpc.server import SkillIndex, encode_cursor
 from workload import make_skills
 
 if TYPE_CHECKING:
@@ -72,7 +71,7 @@ def main() -> None:
 def _in_process(folder: Path, requests: Sequence[bytes]) -> None:
     """Measure the pure part, over skills that are prepared from their folders."""
     prepared = [prepare(one, NAMESPACE) for one in sorted(folder.iterdir())]
-    index = SkillIndex({one.skill.name: one.skill for one in prepared if isinstance(one, Prepared)})
+    index = SkillIndex({one.skill.name: one.skill for one in prepared if isinstance(one, PreparedSkill)})
     assert len(index) == len(prepared)
     slowest = []
     for _ in range(ROUNDS):

@@ -17,10 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from comparison import Goal, compare
-from skillwire.adapters.sandbox.bounds import Bounds
-from skillwire.adapters.sandbox.granted import read_patterns
-from skillwire.adapters.sandbox.interpreter import find_interpreter
-from skillwire.adapters.sandbox.proxy import AllowListProxy
+from skillwire.adapters.sandbox.bubblewrap import find_interpreter
+from skillwire.adapters.sandbox.proxy import AllowListProxy, read_patterns
+from skillwire.adapters.sandbox.resources import ResourceLimits
 from skillwire.adapters.sandbox.sandbox import Job, Sandbox
 from skillwire.trust.address import AddressPolicy
 
@@ -45,7 +44,7 @@ def measure(folder: Path, rounds: int) -> None:
     sandbox = Sandbox()
     python = [find_interpreter().executable, "-I", "-S", "-c", "pass"]
     by_hand = [sandbox.program.path, "--ro-bind", "/", "/", "--unshare-all", "--die-with-parent", "--", *python]
-    job = Job(folder, "main.py", "main", {}, {}, Bounds(30))
+    job = Job(folder, "main.py", "main", {}, {}, ResourceLimits(30))
     starts: list[float] = []
 
     def ours() -> None:

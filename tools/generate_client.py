@@ -1,7 +1,7 @@
 """Write the synchronous client from the asynchronous one, so that no verb is written twice.
 
 Both are ordinary files that an editor and mypy read; they differ only by the words below. What really differs
-stands in ``skillwire/client/steps.py``.
+stands in ``skillwire/client/runner.py``.
 
     python tools/generate_client.py            write it
     python tools/generate_client.py --check    fail when it is not what it should be

@@ -32,7 +32,7 @@ from skillwire.cli import main as command_line
 from skillwire.cli.documents import names as document_names
 from skillwire.cli.documents import schema_of
 from skillwire.folder import rules
-from skillwire.protocols.skill_discovery import configured_keys as discovery
+from skillwire.protocols.skill_discovery import setting_keys as discovery
 from skillwire.resolver.agents import AGENTS
 from skillwire.resolver.settings import SETTINGS
 

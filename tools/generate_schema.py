@@ -13,9 +13,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from skillwire.protocols.skill_sharing.schema import json_schema
-from skillwire.protocols.skill_sharing.schema_mdx import mdx
-from skillwire.protocols.skill_sharing.schema_typescript import typescript
+from skillwire.protocols.skill_sharing.schemas import json_schema, mdx, typescript
 
 ROOT: Final = Path(__file__).parent.parent / "schema"
 DRAFT: Final = ROOT / "draft"

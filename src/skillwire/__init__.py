@@ -21,36 +21,31 @@ if TYPE_CHECKING:
         FetchError,
         NotFoundError,
         PendingError,
-        Place,
         SkillwireError,
+        SourceLocation,
         StorageError,
         TrustError,
         UsageError,
         ValidationError,
     )
-    from skillwire.invocation.webhook import verify_webhook
-    from skillwire.model.call_context import CallContext
-    from skillwire.model.finding import Finding
-    from skillwire.model.install import LockedSkill, Placement
+    from skillwire.executions.webhooks import verify_webhook
+    from skillwire.model.execution import CallContext, RemoteBlob, RemoteExecution, RemoteFailure
+    from skillwire.model.install import LockedSkill, OriginRecord, Placement
     from skillwire.model.lan import LanChange, LanMember, LanNotice, LanScene, LanSkill, LanSnapshot, SceneResult
-    from skillwire.model.origin_record import OriginRecord
     from skillwire.model.ref import SkillRef
-    from skillwire.model.remote_execution import RemoteBlob, RemoteExecution, RemoteFailure
-    from skillwire.model.skill import FileContent
+    from skillwire.model.skill import FileContent, Finding
     from skillwire.protocols.skills_rpc.messages import (
         CreatedBlob,
         DescribedSkill,
         ListedSkill,
         OutputBlob,
-        Run,
         RunError,
+        RunResult,
         SkillPage,
     )
-    from skillwire.resolver.apply import Report
-    from skillwire.resolver.compare import Comparison
-    from skillwire.resolver.install import Plan, PlannedSkill
-    from skillwire.resolver.installed import Deviation, Verification
-    from skillwire.resolver.policy import InstallPolicy
+    from skillwire.resolver.apply import InstallReport
+    from skillwire.resolver.lockfile import Deviation, Verification
+    from skillwire.resolver.plan import InstallPlan, InstallPolicy, PlannedSkill, UpdateComparison
     from skillwire.resolver.settings import Settings
     from skillwire.server.publisher import Publisher
     from skillwire.version import VERSION as __version__  # noqa: N811  # the dunder is what others expect
@@ -69,36 +64,31 @@ _HOMES = {
         "FetchError",
         "NotFoundError",
         "PendingError",
-        "Place",
         "SkillwireError",
+        "SourceLocation",
         "StorageError",
         "TrustError",
         "UsageError",
         "ValidationError",
     ),
-    "invocation.webhook": ("verify_webhook",),
-    "model.call_context": ("CallContext",),
-    "model.finding": ("Finding",),
-    "model.install": ("LockedSkill", "Placement"),
+    "executions.webhooks": ("verify_webhook",),
+    "model.execution": ("CallContext", "RemoteBlob", "RemoteExecution", "RemoteFailure"),
+    "model.install": ("LockedSkill", "OriginRecord", "Placement"),
     "model.lan": ("LanChange", "LanMember", "LanNotice", "LanScene", "LanSkill", "LanSnapshot", "SceneResult"),
-    "model.origin_record": ("OriginRecord",),
     "model.ref": ("SkillRef",),
-    "model.remote_execution": ("RemoteBlob", "RemoteExecution", "RemoteFailure"),
-    "model.skill": ("FileContent",),
+    "model.skill": ("FileContent", "Finding"),
     "protocols.skills_rpc.messages": (
         "CreatedBlob",
         "DescribedSkill",
         "ListedSkill",
         "OutputBlob",
-        "Run",
         "RunError",
+        "RunResult",
         "SkillPage",
     ),
-    "resolver.apply": ("Report",),
-    "resolver.compare": ("Comparison",),
-    "resolver.install": ("Plan", "PlannedSkill"),
-    "resolver.installed": ("Deviation", "Verification"),
-    "resolver.policy": ("InstallPolicy",),
+    "resolver.apply": ("InstallReport",),
+    "resolver.lockfile": ("Deviation", "Verification"),
+    "resolver.plan": ("InstallPlan", "InstallPolicy", "PlannedSkill", "UpdateComparison"),
     "resolver.settings": ("Settings",),
     "server.publisher": ("Publisher",),
 }
@@ -111,7 +101,6 @@ __all__ = [
     "BlobPart",
     "CallContext",
     "Client",
-    "Comparison",
     "ConflictError",
     "CreatedBlob",
     "DecodeError",
@@ -121,7 +110,9 @@ __all__ = [
     "FetchError",
     "FileContent",
     "Finding",
+    "InstallPlan",
     "InstallPolicy",
+    "InstallReport",
     "Lan",
     "LanChange",
     "LanMember",
@@ -135,9 +126,7 @@ __all__ = [
     "OriginRecord",
     "OutputBlob",
     "PendingError",
-    "Place",
     "Placement",
-    "Plan",
     "PlannedSkill",
     "PreparedCall",
     "Publisher",
@@ -145,17 +134,18 @@ __all__ = [
     "RemoteExecution",
     "RemoteFailure",
     "RemoteSkill",
-    "Report",
     "RpcSkills",
-    "Run",
     "RunError",
+    "RunResult",
     "SceneResult",
     "Settings",
     "SkillPage",
     "SkillRef",
     "SkillwireError",
+    "SourceLocation",
     "StorageError",
     "TrustError",
+    "UpdateComparison",
     "UsageError",
     "ValidationError",
     "Verification",

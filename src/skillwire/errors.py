@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-class Place(NamedTuple):
+class SourceLocation(NamedTuple):
     """Where something is: a file or URL, and, in a text, line and columns (both from 1)."""
 
     source: str
@@ -49,7 +49,7 @@ class Diagnostics(NamedTuple):
     code: str
     message: str
     cause: str
-    place: Place | None
+    place: SourceLocation | None
     fix: str
     retryable: bool
     documentation: str
@@ -78,7 +78,7 @@ class SkillwireError(Exception):
         code: str,
         message: str,
         *,
-        place: Place | None = None,
+        place: SourceLocation | None = None,
         fix: str | None = None,
         details: Mapping[str, object] | None = None,
     ) -> None:

@@ -9,27 +9,30 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import BinaryIO
 
-    from skillwire.model.action import Permissions
-    from skillwire.model.cached_response import CachedResponse
+    from skillwire.model.access import Token
     from skillwire.model.digest import Digest
-    from skillwire.model.execution import Attempt, Claim, Execution, ExecutionStatus, Failure, Outcome, OutputBlob
-    from skillwire.model.grant import Grant
-    from skillwire.model.install import Lock, Placement, StagedSkill
-    from skillwire.model.ledger import (
+    from skillwire.model.execution import (
         Accepted,
+        Attempt,
+        Claim,
+        Execution,
         ExecutionQuery,
+        ExecutionStatus,
+        Failure,
         FoundExecutions,
+        Grant,
         IdempotencyKey,
         Moment,
         OpenTasks,
+        Outcome,
+        OutputBlob,
         Quota,
-        Whose,
+        RunBlob,
+        TaskOwner,
     )
-    from skillwire.model.origin_record import OriginRecord
-    from skillwire.model.run_blob import RunBlob
+    from skillwire.model.install import CachedResponse, Lock, OriginRecord, Placement, StagedSkill
     from skillwire.model.search import SearchPage, SearchQuery
-    from skillwire.model.skill import Skill
-    from skillwire.model.token import Token
+    from skillwire.model.skill import Permissions, Skill
 
 
 class BlobStore(Protocol):
@@ -117,7 +120,7 @@ class TokenStore(Protocol):
 class ExecutionLedger(Protocol):
     """The truth about executions: whatever it returned from is on the disk.
 
-    Each method is one step of the state table (:mod:`skillwire.invocation.states`), done by comparing and setting, so
+    Each method is one step of the state table (:mod:`skillwire.executions.states`), done by comparing and setting, so
     that of any number of workers and servers one succeeds.
     """
 
@@ -142,7 +145,7 @@ class ExecutionLedger(Protocol):
     def search(self, query: ExecutionQuery) -> FoundExecutions:
         """Return the executions that ``query`` asks for, newest first."""
 
-    def tasks(self, worker: str, whose: Whose, *, limit: int) -> OpenTasks:
+    def tasks(self, worker: str, whose: TaskOwner, *, limit: int) -> OpenTasks:
         """Return tasks for people that have not ended, those first that are due first: ``whose`` they are."""
 
     def claim(self, worker: str, now: Moment, quota: Quota, *, limit: int = 1) -> Sequence[Execution]:
@@ -274,7 +277,7 @@ class BlobWriting(Protocol):
 
 
 class Executor(Protocol):
-    """What runs a skill: one for each kind of :data:`skillwire.model.action.ExecutorKind` but ``human``."""
+    """What runs a skill: one for each kind of :data:`skillwire.model.skill.ExecutorKind` but ``human``."""
 
     async def execute(self, attempt: Attempt) -> Outcome:
         """Run the skill once.

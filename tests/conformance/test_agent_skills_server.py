@@ -13,7 +13,7 @@ from urllib.parse import urljoin
 import pytest
 from tests.support.live_server import serving
 
-from skillwire.model.name import is_skill_name
+from skillwire.model.skill import is_skill_name
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "skills"
 INDEX = "/.well-known/agent-skills/index.json"

@@ -11,7 +11,7 @@ import pytest
 from tests.support.rpc import answer
 
 from skillwire.errors import NotFoundError, StorageError
-from skillwire.protocols.skills_rpc.json_rpc import decode_params
+from skillwire.protocols.skills_rpc.codec import decode_params
 from skillwire.protocols.skills_rpc.messages import DescribeSkill
 
 called: list[str] = []

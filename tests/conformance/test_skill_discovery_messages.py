@@ -5,13 +5,7 @@ import pytest
 from skillwire.errors import DecodeError, ValidationError
 from skillwire.protocols.skill_discovery import codec
 from skillwire.protocols.skill_discovery import messages as m
-from skillwire.protocols.skill_discovery.codec import (
-    SHAPES,
-    encode,
-    encode_responses,
-    encode_signed,
-    signed_part,
-)
+from skillwire.protocols.skill_discovery.codec import SHAPES, encode, encode_responses, encode_signed, signed_part
 
 
 def decode(data, profile=m.Profile.OPEN):

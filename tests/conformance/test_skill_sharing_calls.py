@@ -8,13 +8,13 @@ import pytest
 from tests.conformance import sharing_examples as example
 
 from skillwire import Client, FetchError, SkillwireError
-from skillwire.client.calling import Calls
-from skillwire.protocols.skill_sharing.answers import read_answer
-from skillwire.protocols.skill_sharing.invoke import (
-    Circumstances,
+from skillwire.client.calls import Calls
+from skillwire.protocols.skill_sharing.calls import (
+    InvocationOptions,
     cancel,
     encode_invocation,
     invocation,
+    read_answer,
     result_url,
     status_url,
 )
@@ -98,7 +98,7 @@ def test_the_request_of_the_text_is_what_is_sent(workflow):
     assert json.loads(request.body) == json.loads(example.REQUEST)
     assert list(json.loads(request.body)) == list(json.loads(example.REQUEST))
     assert request.headers["Content-Type"] == "application/json"
-    about = Circumstances("ifay-001", "ifay")
+    about = InvocationOptions("ifay-001", "ifay")
     other = encode_invocation("example-corp/weather-forecast", {"location": "Berlin"}, about)
     assert json.loads(other) == json.loads(example.OTHER_REQUEST)
     assert validate(other, "InvocationRequest").valid
@@ -240,7 +240,7 @@ def test_a_call_is_made_again_as_the_advice_says_and_else_with_exponential_backo
 def test_inputs_without_a_body_are_in_the_query(method):
     descriptor = parse({**SUMMARIZER, "endpoint": {"url": f"{API}/summarize?v=1", "method": method}})
     inputs = {"text": "a & b", "max_length": 5, "deep": {"list": [True, None]}}
-    request = invocation(descriptor, inputs, Circumstances("me"), key="k", credential={})
+    request = invocation(descriptor, inputs, InvocationOptions("me"), key="k", credential={})
     query = "text=a%20%26%20b&max_length=5&deep=%7B%22list%22%3A%5Btrue%2Cnull%5D%7D"
     assert (request.method, request.url, request.body) == (method, f"{API}/summarize?v=1&{query}", None)
 

@@ -8,7 +8,7 @@ from tests.conformance import sharing_examples as example
 from skillwire import Client, FetchError, TrustError, ValidationError
 from skillwire.protocols.skill_sharing.client import fetch_descriptor, fetch_index, query_registry
 from skillwire.protocols.skill_sharing.errors import decode_error
-from skillwire.protocols.skill_sharing.judge import judge
+from skillwire.protocols.skill_sharing.judge import validate_document
 from skillwire.protocols.skill_sharing.validation import parse
 from skillwire.testing.publisher import SimulatedPublisher
 from skillwire.wire.exchange import HttpResponse, follow
@@ -218,7 +218,7 @@ def test_what_both_indexes_of_an_origin_list_in_one_version_is_one_skill(client,
     ],
 )
 def test_every_example_of_the_texts_is_valid(document, kind):
-    assert judge(document, "example") == (kind, ())
+    assert validate_document(document, "example") == (kind, ())
 
 
 def test_the_example_descriptor_is_parsed():

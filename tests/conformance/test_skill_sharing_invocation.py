@@ -12,12 +12,11 @@ from tests.conformance import sharing_examples as example
 from tests.support.invoking import failing, write_action
 
 from skillwire.adapters.sqlite.open import open_ledger, open_tokens
-from skillwire.invocation.settings import ExecutionSettings
-from skillwire.model.execution import ExecutionStatus, Outcome, Priority
-from skillwire.model.ledger import Moment
+from skillwire.executions.accept import ExecutionSettings
+from skillwire.model.execution import ExecutionStatus, Moment, Outcome, Priority
 from skillwire.protocols.skill_sharing.rules import execution_url
 from skillwire.protocols.skill_sharing.validation import validate
-from skillwire.server.invocation import compose
+from skillwire.server import executions
 
 FORECAST = "/v2/forecast"
 CALL = json.loads(example.INVOCATION)
@@ -515,8 +514,8 @@ async def test_the_workflow_of_the_appendix(tmp_path, serving, executor, gate, m
     )
     noon = datetime.fromisoformat("2025-07-01T12:00:00Z").timestamp()
     now = [noon]
-    monkeypatch.setattr(compose, "moment", lambda: Moment(now[0], now[0], "boot"))
-    monkeypatch.setattr("skillwire.invocation.accept.new_execution_id", lambda *_, **__: "exec-f5e4d3c2")
+    monkeypatch.setattr(executions, "moment", lambda: Moment(now[0], now[0], "boot"))
+    monkeypatch.setattr("skillwire.executions.accept.new_execution_id", lambda *_, **__: "exec-f5e4d3c2")
     summary = json.loads(example.COMPLETED)["output"]
 
     async def summarize():

@@ -18,15 +18,14 @@ from skillwire.adapters.sqlite.database import Database
 from skillwire.adapters.sqlite.open import open_tokens
 from skillwire.codes import CODES
 from skillwire.errors import SkillwireError, StorageError, UsageError, ValidationError
-from skillwire.invocation.settings import ExecutionSettings
-from skillwire.invocation.view import encode_execution
-from skillwire.model.execution import ExecutionStatus, Failure, Reason
-from skillwire.model.ledger import Moment
+from skillwire.executions.accept import ExecutionSettings
+from skillwire.executions.view import encode_execution
+from skillwire.model.execution import ExecutionStatus, Failure, Moment, Reason
 from skillwire.protocols.skill_sharing.errors import ERRORS
-from skillwire.protocols.skill_sharing.versions import check_version
-from skillwire.server.auth.configuration import read_configuration
-from skillwire.server.invocation import compose
-from skillwire.server.invocation.errors import ROWS, problem_of
+from skillwire.protocols.skill_sharing.rules import check_version
+from skillwire.server import executions
+from skillwire.server.configuration import read_configuration
+from skillwire.server.execution_responses import ROWS, problem_for
 
 FORECAST = "/v2/forecast"
 REQUEST = json.loads(example.OTHER_REQUEST)
@@ -75,7 +74,7 @@ class TestTotal:
     def test_every_error_of_ours_is_told_with_a_code_and_a_status_of_the_table(self, kind):
         """'error.code: One of the seven error codes listed above.'"""
         for code in CODES:
-            problem = problem_of(kind(code, "why"))
+            problem = problem_for(kind(code, "why"))
             error = json.loads(problem.body())["error"]
             assert {"code", "message"} <= error.keys() <= {"code", "message", "details", "retry"}
             assert error["code"] in ERRORS
@@ -183,8 +182,8 @@ class TestFailures:
         """'Returned when skill execution exceeds the configured timeout. The retry field provides guidance for retry
         attempts.'"""
         now = [1_751_371_200.0]
-        monkeypatch.setattr(compose, "moment", lambda: Moment(now[0], 5.0, "boot"))
-        monkeypatch.setattr("skillwire.invocation.accept.new_execution_id", lambda *_, **__: "exec-a1b2c3d4")
+        monkeypatch.setattr(executions, "moment", lambda: Moment(now[0], 5.0, "boot"))
+        monkeypatch.setattr("skillwire.executions.accept.new_execution_id", lambda *_, **__: "exec-a1b2c3d4")
         executor.script = lambda _: asyncio.sleep(60)
         caller = await serving(base_url=weather(**NO_AUTH))
         accepted = await caller.post(FORECAST, REQUEST)
@@ -248,7 +247,7 @@ class TestFailures:
         version.'"""
         with pytest.raises(ValidationError) as caught:
             check_version("2.0.0", consumer="1.5.0")
-        problem = problem_of(caught.value)
+        problem = problem_for(caught.value)
         error, expected = json.loads(problem.body())["error"], told(example.INCOMPATIBLE_TOLD)
         expected["details"]["supported_range"] = "<2.0.0"
         assert (problem.status, error) == (422, expected)

@@ -15,9 +15,9 @@ from tests.support.publishing import write_skill
 
 import skillwire
 from skillwire.adapters.files.loading import JUDGES
-from skillwire.folder.publish import Prepared, prepare
-from skillwire.folder.upstream import check_header_name
-from skillwire.invocation.webhook import DELAYS, sign, webhook_secret
+from skillwire.executions.webhooks import DELAYS, sign, webhook_secret
+from skillwire.folder.executors import check_header_name
+from skillwire.folder.publish import PreparedSkill, prepare
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -57,7 +57,7 @@ def test_the_folder_of_the_page_passes_every_rule(tmp_path):
     manifest = blocks("how-to/wrap-an-api.md", "toml")[0]
     folder = write_skill(tmp_path, "order-status", {"skill.toml": manifest})
     prepared = prepare(folder, "acme", judges=JUDGES)
-    assert isinstance(prepared, Prepared), prepared.findings
+    assert isinstance(prepared, PreparedSkill), prepared.findings
     assert prepared.findings == ()
     action, sharing = prepared.skill.action, prepared.skill.sharing
     assert action is not None

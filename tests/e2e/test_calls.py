@@ -16,7 +16,7 @@ from tests.support.provider import Provider
 from tests.support.transcript import CTRL_C, Surrounding
 
 from skillwire import AsyncClient, Client, ExecutionError
-from skillwire.adapters.files.credential_store import open_store
+from skillwire.adapters.files.credentials import open_store
 from skillwire.model.credential import Credential
 
 PATIENCE = 30.0

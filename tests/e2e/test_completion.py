@@ -16,7 +16,7 @@ from typing import ClassVar
 import pytest
 from tests.support.terminal import Terminal
 
-from skillwire.cli.completion_scripts import SCRIPTS
+from skillwire.cli.completion import SCRIPTS
 
 PROGRAMS = Path(sys.executable).parent
 START = {

@@ -17,7 +17,7 @@ import uvicorn
 from tests.support.publishing import PATIENCE, ServeProcess, write_skill
 
 from skillwire.server import app
-from skillwire.server.connection import Connection
+from skillwire.server.fastpath import Connection
 from skillwire.server.run import listen
 
 INDEX = "/.well-known/agent-skills/index.json"
@@ -84,7 +84,7 @@ def _exchange(port, *fields, method="GET", url=INDEX, version="1.1"):
 
 #: The application's own way of answering; without it only what is answered at once is answered well.
 WITHOUT_THE_APPLICATION = """
-from skillwire.server.prepared import Prepared
+from skillwire.server.responses import Prepared
 async def send(*_): raise RuntimeError("went through the application")
 Prepared.send = send
 """

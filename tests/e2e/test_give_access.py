@@ -13,7 +13,7 @@ from tests.support.live_server import serving
 from tests.support.pages import boxes, check, examples
 from tests.support.publishing import write_skill
 
-from skillwire.server.auth.configuration import read_configuration
+from skillwire.server.configuration import read_configuration
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "give-access.md"
 WRITTEN = "skills.example.com"

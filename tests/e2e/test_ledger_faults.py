@@ -17,8 +17,7 @@ from typing import Any
 import pytest
 from tests.support.executions import NO_QUOTA, Office, claim_of
 
-from skillwire.model.execution import ExecutionStatus
-from skillwire.model.ledger import ExecutionQuery
+from skillwire.model.execution import ExecutionQuery, ExecutionStatus
 
 PROJECT = Path(__file__).parents[2]
 CHILD = PROJECT / "tests" / "support" / "ledger_child.py"

@@ -17,7 +17,7 @@ from tests.unit.bridges.mcp.conftest import MAIN, MANIFEST
 
 from skillwire.adapters.sqlite.open import open_ledger, open_tokens
 from skillwire.cli.main import run
-from skillwire.model.ledger import ExecutionQuery
+from skillwire.model.execution import ExecutionQuery
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from tests.support.loopback_lan import discovery, own_lan
 from tests.support.publishing import PATIENCE, ServeProcess, write_skill
 
 from skillwire import limits
-from skillwire.adapters.files.authority_folder import AuthorityFolder
+from skillwire.adapters.files.authority import AuthorityFolder
 from skillwire.server.openapi import document
 
 #: All of it but the stream of the local network, which does not end; its own tests read it.

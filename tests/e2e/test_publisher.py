@@ -25,9 +25,9 @@ from tests.support.receiver import Receiver
 import skillwire
 from skillwire.adapters.sqlite.open import open_tokens
 from skillwire.errors import UsageError
-from skillwire.invocation.settings import ExecutionSettings
+from skillwire.executions.accept import ExecutionSettings
 from skillwire.protocols.skill_sharing.validation import validate
-from skillwire.server.auth.configuration import ServerConfiguration
+from skillwire.server.configuration import ServerConfiguration
 
 
 class Unit(enum.Enum):

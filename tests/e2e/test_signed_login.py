@@ -13,7 +13,7 @@ from tests.support.publishing import write_skill
 from tests.support.raw_server import RawServer, answer
 
 from skillwire import AsyncClient, Client
-from skillwire.adapters.files.credential_store import open_store
+from skillwire.adapters.files.credentials import open_store
 from skillwire.errors import FetchError, TrustError
 from skillwire.model.credential import Credential
 

@@ -14,8 +14,7 @@ from engine import TESTS, fuzz  # type: ignore[import-not-found]  # a script's n
 
 with atheris.instrument_imports(include=["skillwire"]):
     from skillwire.errors import DecodeError, ValidationError
-    from skillwire.folder.flat_frontmatter import read_flat
-    from skillwire.folder.frontmatter import parse_skill_md
+    from skillwire.folder.frontmatter import parse_skill_md, read_flat
     from skillwire.trust.guarded_yaml import load_yaml_mapping
     from skillwire.trust.hidden_text import find_hidden, neutralise
 

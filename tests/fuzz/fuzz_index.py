@@ -14,7 +14,7 @@ from engine import TESTS, fuzz  # type: ignore[import-not-found]  # a script's n
 with atheris.instrument_imports(include=["skillwire"]):
     from skillwire.errors import DecodeError, TrustError, ValidationError
     from skillwire.model.digest import Digest
-    from skillwire.model.name import is_skill_name
+    from skillwire.model.skill import is_skill_name
     from skillwire.model.url import parse_url
     from skillwire.protocols.agent_skills.codec import decode_index
     from skillwire.trust.hidden_text import find_hidden

@@ -14,8 +14,8 @@ from engine import fuzz  # type: ignore[import-not-found]  # a script's neighbou
 
 with atheris.instrument_imports(include=["skillwire"]):
     from skillwire.errors import DecodeError, FetchError, ValidationError
-    from skillwire.protocols.skill_sharing.answers import read_answer
-    from skillwire.server.invocation.requests import read_request, shown_credentials, without_credentials
+    from skillwire.protocols.skill_sharing.calls import read_answer
+    from skillwire.server.routes.executions import body_credentials, read_request, without_credentials
     from skillwire.trust.hidden_text import find_hidden
     from skillwire.wire.exchange import HttpResponse
 
@@ -52,7 +52,7 @@ def TestOneInput(data: bytes) -> None:  # noqa: N802 -- the name that fuzzing en
             request = read_request(data[1:], "")
             assert read_request(msgspec.json.encode(request), "application/json") == request
             assert without_credentials(request).caller.credentials is msgspec.UNSET
-            assert all(isinstance(value, bytes) for _, value in shown_credentials(request))
+            assert all(isinstance(value, bytes) for _, value in body_credentials(request))
             return
         choice = data[0] if data else 0
         headers = {

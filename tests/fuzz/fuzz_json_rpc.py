@@ -14,12 +14,10 @@ from engine import TESTS, fuzz  # type: ignore[import-not-found]  # a script's n
 
 with atheris.instrument_imports(include=["skillwire"]):
     from skillwire.errors import SkillwireError
-    from skillwire.folder.publish import Prepared, prepare_files
+    from skillwire.folder.publish import PreparedSkill, prepare_files
     from skillwire.model.skill import FileContent
-    from skillwire.protocols.skills_rpc import results
-    from skillwire.protocols.skills_rpc.errors import ERRORS
-    from skillwire.protocols.skills_rpc.index import SkillIndex
-    from skillwire.protocols.skills_rpc.json_rpc import (
+    from skillwire.protocols.skills_rpc import codec
+    from skillwire.protocols.skills_rpc.codec import (
         Batch,
         Call,
         Refused,
@@ -31,16 +29,17 @@ with atheris.instrument_imports(include=["skillwire"]):
         encode_result,
         params_type,
     )
-    from skillwire.protocols.skills_rpc.server import SkillsRpc
+    from skillwire.protocols.skills_rpc.errors import ERRORS
+    from skillwire.protocols.skills_rpc.server import SkillIndex, SkillsRpc
 
 URL = "https://example.com/rpc"
 SKILL_MD = b"---\nname: notes\ndescription: d\n---\nRead.\n"
 DECODERS = (
-    results.decode_page,
-    results.decode_described,
-    results.decode_file,
-    results.decode_blob,
-    results.decode_run,
+    codec.decode_page,
+    codec.decode_described,
+    codec.decode_file,
+    codec.decode_blob,
+    codec.decode_run,
 )
 #: What an endpoint answers without executing anything.
 READING = {"list_skills", "describe_skill", "read_skill_file", "load_skills_protocol_guide"}
@@ -49,7 +48,7 @@ READING = {"list_skills", "describe_skill", "read_skill_file", "load_skills_prot
 def _endpoint() -> SkillsRpc:
     files = (FileContent("SKILL.md", SKILL_MD), FileContent("a/b.txt", b"text"))
     prepared = prepare_files("notes", files, "acme")
-    assert isinstance(prepared, Prepared)
+    assert isinstance(prepared, PreparedSkill)
     contents = {file.digest: bytes(content.content) for file, content in zip(prepared.skill.files, files, strict=True)}
     return SkillsRpc(SkillIndex({"notes": prepared.skill}), {"notes"}, contents.get)
 

@@ -12,8 +12,8 @@ from engine import TESTS, fuzz  # type: ignore[import-not-found]  # a script's n
 
 with atheris.instrument_imports(include=["skillwire", "tomllib"]):
     from skillwire.errors import DecodeError
+    from skillwire.folder.fields import check_entrypoint, check_network, check_secret
     from skillwire.folder.manifest import read_manifest
-    from skillwire.folder.permissions import check_entrypoint, check_network, check_secret
 
 CASES = TESTS / "corpus" / "documents" / "skill-toml.json"
 SEED_BYTES = 4096

@@ -16,7 +16,7 @@ from engine import fuzz  # type: ignore[import-not-found]  # a script's neighbou
 
 with atheris.instrument_imports(include=["skillwire"]):
     from skillwire.errors import TrustError
-    from skillwire.invocation.webhook import ID, SIGNATURE, TIMESTAMP, sign, verify_webhook
+    from skillwire.executions.webhooks import ID, SIGNATURE, TIMESTAMP, sign, verify_webhook
 
 KEY = b"k" * 32
 SECRET = "whsec_" + base64.b64encode(KEY).decode()

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.interop.peers import PATIENCE, environment, find_peer, run
 from tests.interop.skill_samples import write_samples
 
-from skillwire.folder.load import examine
+from skillwire.folder.load import check_folder
 
 pytestmark = pytest.mark.deep
 
@@ -119,7 +119,7 @@ def accepted(tmp_path_factory):
         path = folder / name
         path.mkdir(exist_ok=True)
         (path / "SKILL.md").write_bytes(text.encode())
-        loaded = examine(path, level="strict").folder
+        loaded = check_folder(path, level="strict").folder
         return path, loaded
 
     return load
@@ -131,7 +131,7 @@ class TestSkillsRef:
     def test_its_command_accepts_the_samples(self, tmp_path):
         write_samples(tmp_path / "skills")
         for path in (tmp_path / "skills").iterdir():
-            assert examine(path, level="strict").folder is not None
+            assert check_folder(path, level="strict").folder is not None
             printed = run([str(AGENTSKILLS), "validate", str(path)], cwd=tmp_path, home=tmp_path)
             assert printed == f"Valid skill: {path}\n"
 

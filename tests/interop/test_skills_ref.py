@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from skills_ref.parser import read_properties
 from skills_ref.validator import validate
 
-from skillwire.folder.load import examine
+from skillwire.folder.load import check_folder
 from skillwire.folder.scaffold import scaffold
 
 SKILLS = sorted((Path(__file__).parents[2] / "examples" / "skills").iterdir())
@@ -91,7 +91,7 @@ def test_what_is_strict_here_is_valid_there(head: str, line_end: str) -> None:
         folder.mkdir()
         text = f"---\n{head}\n---\n\n# Body\n".replace("\n", line_end)
         (folder / "SKILL.md").write_bytes(text.encode())
-        loaded = examine(folder, level="strict").folder
+        loaded = check_folder(folder, level="strict").folder
         event("strict" if loaded else "refused here")
         if loaded is None:
             return
@@ -110,7 +110,7 @@ def test_what_is_strict_here_is_valid_there(head: str, line_end: str) -> None:
 
 @pytest.mark.parametrize("folder", SKILLS, ids=lambda folder: folder.name)
 def test_it_accepts_the_example_skills(folder: Path) -> None:
-    assert examine(folder).findings == ()
+    assert check_folder(folder).findings == ()
     done = subprocess.run([VALIDATE, "validate", folder], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, f"Valid skill: {folder}\n")
 

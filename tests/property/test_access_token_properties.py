@@ -11,8 +11,8 @@ from tests.support.jose import AUDIENCE, ISSUER, NOW, good_claims, signing_key
 
 from skillwire.errors import DecodeError, TrustError
 from skillwire.protocols.skill_sharing.signing import is_signed_by, read_signature, sign
-from skillwire.server.auth.access_token import TokenRules, check_form, is_jwt, judge, take_apart, verify
-from skillwire.server.auth.key_set import read_key_set
+from skillwire.server.auth.access_token import TokenRules, check_form, decode_token, is_jwt, validate_claims, verify
+from skillwire.server.auth.issuer import read_key_set
 
 RULES = TokenRules(ISSUER, AUDIENCE, allow_untyped=True)
 VALUES = st.recursive(
@@ -50,7 +50,7 @@ def verify_text(token):
     check_form(token)
     if not is_jwt(token):
         raise TrustError("AUTH_REQUIRED", "no JWT")
-    parts = take_apart(token, allow_untyped=True)
+    parts = decode_token(token, allow_untyped=True)
     keys = read_key_set(json.dumps({"keys": [signing_key("ES256").jwk()]}).encode(), "keys")
     key = keys.find("one", "ES256")
     assert key
@@ -78,7 +78,7 @@ def test_header_and_claims_are_judged_whatever_they_are(header, claims):
 @given(CLAIMS)
 def test_answers_of_an_issuer_are_judged_whatever_they_are(claims):
     with contextlib.suppress(TrustError):
-        judge(claims, RULES, NOW)
+        validate_claims(claims, RULES, NOW)
         assert AUDIENCE in (claims["aud"] if isinstance(claims["aud"], list) else [claims["aud"]])
 
 

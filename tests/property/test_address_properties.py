@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from skillwire.errors import TrustError, ValidationError
 from skillwire.model.url import parse_url, resolve_url
-from skillwire.trust.address import AddressPolicy
-from skillwire.trust.ranges import read_address
+from skillwire.trust.address import AddressPolicy, read_address
 
 # Evenly drawn addresses would almost never meet a small range, so half are drawn from near the known ranges.
 _RANGES = [block.network for block in ssrfguard.DEFAULT_DENIED.blocks]

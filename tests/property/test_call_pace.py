@@ -7,8 +7,19 @@ import math
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from skillwire.wire.circuit import TRANSITIONS, Circuit, Circuits, Event, State, ask, failed, passed
-from skillwire.wire.pace import backoff, pause, retry_after
+from skillwire.wire.pacing import (
+    TRANSITIONS,
+    Circuit,
+    Circuits,
+    Event,
+    State,
+    ask,
+    backoff,
+    failed,
+    passed,
+    pause,
+    retry_after,
+)
 
 CHANCE = st.floats(0, 1)
 SECONDS = st.floats(0, 1000)

@@ -10,17 +10,15 @@ from unittest import mock
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillwire.cli.manifest import inputs_of, print_manifest
 from skillwire.cli.output import Output
+from skillwire.cli.show import inputs_of, print_manifest
 from skillwire.client.endpoint_calls import call, prepare
 from skillwire.errors import SkillwireError, UsageError
 from skillwire.protocols.skills_rpc.messages import DescribedSkill
-from skillwire.resolver.endpoint import read_endpoint
-from skillwire.resolver.endpoint_files import read_file
-from skillwire.resolver.flow import Fetch
-from skillwire.resolver.locate import LocatedSkill, Session
+from skillwire.resolver.resolve import ResolveContext, ResolvedSkill
+from skillwire.resolver.sources.skills_rpc import read_file, resolve_at_endpoint
 from skillwire.trust.hidden_text import find_hidden
-from skillwire.wire.exchange import HttpResponse, follow
+from skillwire.wire.exchange import Fetch, HttpResponse, follow
 
 ENDPOINT = "https://example.com/rpc"
 NAME = "ns.sync"
@@ -83,7 +81,7 @@ CONTENTS = st.fixed_dictionaries(
 
 
 def session():
-    return Session(
+    return ResolveContext(
         cache=mock.Mock(),
         blobs=mock.Mock(),
         origins=mock.Mock(),
@@ -123,12 +121,12 @@ def drive(flow, *results):
 
 
 def skill_of(manifest):
-    flow = read_endpoint(ENDPOINT, session(), NAME)
+    flow = resolve_at_endpoint(ENDPOINT, session(), NAME)
     found = drive(flow, {"skill": {"manifest": manifest}})
     return found[0] if found else None
 
 
-def assert_harmless(skill: LocatedSkill) -> None:
+def assert_harmless(skill: ResolvedSkill) -> None:
     ref = skill.ref
     for text in (ref.name, ref.description, ref.version or "", ref.rpc.namespace if ref.rpc else "", ref.origin):
         assert not find_hidden(text)
@@ -141,7 +139,7 @@ def assert_harmless(skill: LocatedSkill) -> None:
     st.fixed_dictionaries({"skills": st.lists(LISTED | VALUES, max_size=4)}, optional={"next_cursor": TEXTS}) | VALUES
 )
 def test_a_list_gives_skills_that_hide_nothing(result):
-    found = drive(read_endpoint(ENDPOINT, session()), result, result, result)
+    found = drive(resolve_at_endpoint(ENDPOINT, session()), result, result, result)
     for skill in found or ():
         assert_harmless(skill)
     assert len({skill.ref.name for skill in found or ()}) == len(found or ())

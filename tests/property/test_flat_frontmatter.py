@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tests.support.examples import examples
 
 from skillwire.errors import DecodeError
-from skillwire.folder.flat_frontmatter import read_flat
+from skillwire.folder.frontmatter import read_flat
 from skillwire.trust.guarded_yaml import load_yaml_mapping
 
 PIECES = ["a", "name", "description", "metadata", "é", "1", "null", "x-y.z", "日本", "C:/x", "http://x", "it's"]

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from skillwire.errors import DecodeError, ValidationError
 from skillwire.folder.frontmatter import parse_skill_md
-from skillwire.folder.lint_site import SCHEMA_URI, examine_index
-from skillwire.folder.load import examine
+from skillwire.folder.lint.site import SCHEMA_URI, examine_index
+from skillwire.folder.load import check_folder
 from skillwire.folder.manifest import parse_manifest
 from skillwire.folder.report import json_document, sarif_document, text_lines
 from skillwire.trust.hidden_text import find_hidden
@@ -122,7 +122,7 @@ def test_a_folder_is_judged_whatever_it_holds(
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             (folder / path).write_bytes(content)
         for level in ("strict", "lenient"):
-            examination = examine(folder, level=level)
+            examination = check_folder(folder, level=level)
             has_errors = any(finding.level == "error" for finding in examination.findings)
             assert (examination.folder is None) is has_errors
             told = "".join(part.text for one in examination.findings for line in text_lines(one) for part in line)

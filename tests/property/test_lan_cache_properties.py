@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from tests.support.datagrams import endpoints, identifiers, names, told, versions
 
 from skillwire.model.lan import LanChange, LanSkill
-from skillwire.protocols.skill_discovery.configuration import CacheSettings
 from skillwire.protocols.skill_discovery.messages import SkillType
-from skillwire.resolver.lan_cache import LanCache
+from skillwire.protocols.skill_discovery.settings import CacheSettings
+from skillwire.resolver.sources.lan_cache import LanCache
 
 NOW = 1_707_868_800.0
 skills = st.builds(

@@ -17,16 +17,16 @@ from tests.support.datagrams import identifiers, names
 
 from skillwire import limits
 from skillwire.errors import DecodeError, TrustError, ValidationError
-from skillwire.protocols.skill_discovery.details import Lists, read_details
+from skillwire.protocols.skill_discovery.dnssd import Lists, read_details
 from skillwire.protocols.skill_discovery.renewal import judge_renewal, read_issued, write_issued, write_renewal
-from skillwire.trust.certificate_requests import Names
+from skillwire.trust.certificates import RequestedNames
 from skillwire.trust.ecdsa import new_key
 from skillwire.trust.revocations import Revocations
 
 WORLD = World(now=1_707_868_800.0)
 HOLDER = WORLD.identity("agent-001")
 NOW = WORLD.now
-QUESTION = json.loads(write_renewal(HOLDER, new_key(), Names(("agent-001",)), NOW))
+QUESTION = json.loads(write_renewal(HOLDER, new_key(), RequestedNames(("agent-001",)), NOW))
 LIST = WORLD.revoke(HOLDER)
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
@@ -98,7 +98,7 @@ def test_no_question_for_a_certificate_raises_anything_else_or_gives_more_than_i
         renewal = judge_renewal(body, chain.judge, NOW)
     except (DecodeError, ValidationError, TrustError):
         return
-    assert renewal.names == Names(("agent-001",))
+    assert renewal.names == RequestedNames(("agent-001",))
     assert renewal.certificate == HOLDER.certificate
 
 

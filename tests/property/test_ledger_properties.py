@@ -30,10 +30,21 @@ from skillwire import limits
 from skillwire.adapters.files.blobs import FileBlobs
 from skillwire.adapters.sqlite.database import Database
 from skillwire.adapters.sqlite.ledger import SqliteLedger
-from skillwire.invocation.queue import turn_of
-from skillwire.invocation.states import STATES
-from skillwire.model.execution import FINAL, Claim, Event, Execution, ExecutionStatus, Failure, Priority
-from skillwire.model.ledger import ExecutionQuery, IdempotencyKey, Moment, Quota
+from skillwire.executions.accept import queue_position
+from skillwire.executions.states import STATES
+from skillwire.model.execution import (
+    FINAL,
+    Claim,
+    Event,
+    Execution,
+    ExecutionQuery,
+    ExecutionStatus,
+    Failure,
+    IdempotencyKey,
+    Moment,
+    Priority,
+    Quota,
+)
 
 LEASE = 30.0
 QUOTA = Quota(per_caller=2, per_skill=3, lease=LEASE)
@@ -139,7 +150,7 @@ class LedgerMachine(RuleBasedStateMachine):
         key=st.none() | st.tuples(st.sampled_from(["k1", "k2"]), st.sampled_from([b"1", b"2"])),
     )
     def accept(self, side, fields, key):
-        turn = turn_of(fields["priority"], self.clock.wall) + len(self.models) * 1e-6  # no two are the same
+        turn = queue_position(fields["priority"], self.clock.wall) + len(self.models) * 1e-6  # no two are the same
         execution = make_execution(self.clock, turn=turn, backoff=2.0, **fields)
         named = IdempotencyKey(execution.caller, *key) if key else None
         accepted = self.ledgers[side].accept(execution, named)

@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 from mcp.shared.exceptions import MCPError
 
 from skillwire import limits
-from skillwire.bridges.mcp.paging import page_after
-from skillwire.bridges.mcp.uris import find_target, uri_of
+from skillwire.bridges.mcp.entries import find_target, uri_of
+from skillwire.bridges.mcp.resources import page_after
 from skillwire.model.digest import Digest
-from skillwire.model.name import is_skill_name
-from skillwire.model.skill import Artifact, Skill, SkillFile
+from skillwire.model.skill import Artifact, Skill, SkillFile, is_skill_name
 
 NAMES = st.from_regex(r"[a-z0-9]{1,8}(-[a-z0-9]{1,8}){0,3}", fullmatch=True).filter(is_skill_name)
 PATHS = st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="/"), min_size=1), min_size=1).map(

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillwire.adapters.executors.handed_out import kind_of, read_rows
-from skillwire.adapters.sandbox.bounds import Bounds
+from skillwire.adapters.executors.python import kind_of, read_output_rows
+from skillwire.adapters.sandbox.resources import ResourceLimits
 from skillwire.errors import DecodeError, NotFoundError, TrustError, ValidationError
-from skillwire.model.run_blob import check_kind, digest_of, is_blob_id
+from skillwire.model.execution import check_kind, digest_of, is_blob_id
 from skillwire.server.run_blobs import _text
 from skillwire.trust.paths import check_path
 
-BOUNDS = Bounds(1.0, blobs=3)
+BOUNDS = ResourceLimits(1.0, blobs=3)
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-3, 3) | st.floats() | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=2), inner, max_size=2),
@@ -28,7 +28,7 @@ ROWS = st.lists(st.tuples(st.text(max_size=8) | st.sampled_from(["a", "A", "../a
 @given(VALUES | ROWS.map(lambda rows: [list(row) for row in rows]), st.integers(0, 6))
 def test_a_report_of_files_is_read_as_safe_names_that_add_up_or_refused(listed, size):
     try:
-        rows = read_rows(listed, size, BOUNDS)
+        rows = read_output_rows(listed, size, BOUNDS)
     except (DecodeError, TrustError):
         return
     assert len(rows) <= BOUNDS.blobs

@@ -14,8 +14,8 @@ from skillwire import limits
 from skillwire.adapters.sqlite.search import SearchIndex
 from skillwire.errors import UsageError
 from skillwire.model.search import SearchQuery
-from skillwire.registry.query import make_cursor, read_cursor
-from skillwire.server.search_answers import read_parameters
+from skillwire.registry.search import make_cursor, read_cursor
+from skillwire.server.search import read_parameters
 
 #: What FTS5's query language is made of, among words that occur.
 _FTS = st.lists(

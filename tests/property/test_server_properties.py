@@ -12,10 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.catalogs import make_catalog, make_skill
 
-from skillwire.protocols.agent_skills.server import Cache, Listing, Site, Stored, skill_paths
-from skillwire.server.byte_cache import ByteCache
-from skillwire.server.negotiation import CODINGS, choose_coding, matching_tag, requested_part
-from skillwire.server.prepared import Prepared
+from skillwire.protocols.agent_skills.server import BlobResponse, CachePolicy, IndexResponse, Site, skill_paths
+from skillwire.server.http import CODINGS, choose_coding, matching_tag, requested_part
+from skillwire.server.responses import ByteCache, CachedResponse
 
 CODING = st.sampled_from(["br", "gzip", "identity", "x-gzip", "GZIP", "*", "deflate", "zstd"])
 WEIGHT = st.sampled_from(["", ";q=0", ";q=0.0", ";q=0.001", ";q=0.5", ";q=1", ";q=1.000", " ; q=0.9", ";q=2", ";q=x"])
@@ -80,12 +79,12 @@ def test_a_part_lies_within_what_exists(field, size):
 @given(PATH)
 def test_a_path_leads_to_what_is_published_or_to_nothing(path):
     answer = SITE.lookup(path)
-    if isinstance(answer, Stored):
+    if isinstance(answer, BlobResponse):
         assert answer.digest in PUBLISHED
         file = path.partition("/.well-known/")[2].split("/", 2)[-1]
         known = {file.path for skill in SKILLS for file in skill.files}
         assert file in known or answer.digest in {skill.artifact.digest for skill in SKILLS}
-    elif isinstance(answer, Listing):
+    elif isinstance(answer, IndexResponse):
         assert set(answer.names) <= {skill.name for skill in SKILLS}
     else:
         assert answer is None
@@ -98,7 +97,7 @@ def test_a_hostile_file_path_gets_no_byte(case, prefix, scope):
     if case["expect"] == "reject":
         assert answer is None
     else:
-        assert isinstance(answer, Stored)
+        assert isinstance(answer, BlobResponse)
 
 
 @given(
@@ -114,7 +113,7 @@ def test_the_paths_of_a_skill_are_its_own(name, extension, files):
 
 @given(st.binary(max_size=4_000), st.sampled_from(["", "gzip", "br", "gzip, br", "*"]))
 def test_each_coding_of_an_answer_holds_its_bytes(content, accept_encoding):
-    prepared = Prepared(content, "application/json", Cache.BRIEF)
+    prepared = CachedResponse(content, "application/json", CachePolicy.BRIEF)
     variant = prepared.variant(accept_encoding.encode())
     coding = dict(variant.fields[200]).get(b"content-encoding", b"identity").decode()
     decode = {"gzip": gzip.decompress, "br": brotli.decompress, "identity": bytes}[coding]

@@ -14,8 +14,7 @@ from tests.support.sharing_documents import documents, spoiled
 from tests.unit.protocols.sharing_samples import DESCRIPTOR
 
 from skillwire.errors import DecodeError, FetchError, ValidationError
-from skillwire.protocols.skill_sharing.answers import read_answer
-from skillwire.protocols.skill_sharing.invoke import Circumstances, encode_invocation, invocation
+from skillwire.protocols.skill_sharing.calls import InvocationOptions, encode_invocation, invocation, read_answer
 from skillwire.protocols.skill_sharing.messages import InvocationRequest
 from skillwire.protocols.skill_sharing.validation import parse, validate
 from skillwire.trust.guarded_json import load_json
@@ -29,7 +28,7 @@ VALUES = st.recursive(
 )
 INPUTS = st.dictionaries(TEXTS, VALUES, max_size=4)
 ABOUT = st.builds(
-    Circumstances,
+    InvocationOptions,
     caller_id=TEXTS,
     caller_type=TEXTS,
     trace_id=st.none() | TEXTS,
@@ -57,7 +56,7 @@ def test_a_query_says_each_input_as_itself_or_as_json(inputs, method):
     endpoint = {**DESCRIPTOR["endpoint"], "method": method}
     descriptor = parse({**DESCRIPTOR, "endpoint": endpoint})
     try:
-        request = invocation(descriptor, inputs, Circumstances("me"), key="k", credential={})
+        request = invocation(descriptor, inputs, InvocationOptions("me"), key="k", credential={})
     except ValidationError:  # longer than a URL may be
         assert len(json.dumps(inputs)) > 300
         return
@@ -119,4 +118,4 @@ def _answer(status: int, document: Any) -> HttpResponse:
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), {1, 2}, b"x", object()])
 def test_what_is_no_json_is_never_sent(value):
     with pytest.raises(ValidationError):
-        encode_invocation("a/b", {"x": value}, Circumstances("me"))
+        encode_invocation("a/b", {"x": value}, InvocationOptions("me"))

@@ -9,30 +9,30 @@ from tests.support.sharing_documents import ANYTHING, documents, spoiled
 
 from skillwire.errors import DecodeError, ValidationError
 from skillwire.protocols.skill_sharing.codec import decode_descriptor
-from skillwire.protocols.skill_sharing.judge import KINDS, judge
+from skillwire.protocols.skill_sharing.judge import DOCUMENT_KINDS, validate_document
 
 URL = "https://skills.example.com/descriptor.json"
 
 
 @given(st.binary(max_size=200) | ANYTHING.map(lambda value: json.dumps(value).encode()))
 def test_anything_is_judged(data):
-    for kind in (None, *KINDS):
-        judgement = judge(data, "x", kind)
+    for kind in (None, *DOCUMENT_KINDS):
+        judgement = validate_document(data, "x", kind)
         assert all(fault.place.source == "x" for fault in judgement.faults)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", DOCUMENT_KINDS)
 @given(data=st.data())
 def test_nothing_is_wrong_by_the_schema_with_what_fits_it(kind, data):
-    document = data.draw(documents(KINDS[kind]))
-    codes = {fault.code for fault in judge(json.dumps(document).encode(), "x", kind).faults}
+    document = data.draw(documents(DOCUMENT_KINDS[kind]))
+    codes = {fault.code for fault in validate_document(json.dumps(document).encode(), "x", kind).faults}
     assert "VALIDATION_ERROR" not in codes
 
 
 @given(spoiled("SkillDescriptor"))
 def test_what_is_valid_is_read_but_for_its_addresses(document):
     data = json.dumps(document).encode()
-    faults = judge(data, "x", "descriptor").faults
+    faults = validate_document(data, "x", "descriptor").faults
     code = None
     try:
         decode_descriptor(data, URL)

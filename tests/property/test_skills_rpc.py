@@ -12,11 +12,8 @@ from tests.support.rpc import answer, publish, serving
 
 from skillwire.errors import DecodeError, NotFoundError, SkillwireError, TrustError, UsageError, ValidationError
 from skillwire.model.skill import Identifiers
-from skillwire.protocols.skills_rpc import results
-from skillwire.protocols.skills_rpc.cursor import decode_cursor, encode_cursor
-from skillwire.protocols.skills_rpc.errors import ERRORS
-from skillwire.protocols.skills_rpc.index import SkillIndex
-from skillwire.protocols.skills_rpc.json_rpc import (
+from skillwire.protocols.skills_rpc import codec
+from skillwire.protocols.skills_rpc.codec import (
     Batch,
     Call,
     Refused,
@@ -27,8 +24,9 @@ from skillwire.protocols.skills_rpc.json_rpc import (
     encode_request,
     encode_result,
 )
+from skillwire.protocols.skills_rpc.errors import ERRORS
 from skillwire.protocols.skills_rpc.messages import METHODS, ListSkills, ReadSkillFile
-from skillwire.protocols.skills_rpc.server import SkillsRpc
+from skillwire.protocols.skills_rpc.server import SkillIndex, SkillsRpc, decode_cursor, encode_cursor
 
 URL = "https://example.com/rpc"
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
@@ -130,7 +128,7 @@ def test_the_pages_of_any_list_are_the_skills_of_the_namespace_in_order(names, d
     found, cursor = [], None
     for _ in range(len(expected) // limit + 2):
         asked = ListSkills(namespace=namespace, limit=limit, detail=detail, cursor=cursor)
-        page = results.decode_page(json.loads(index.page(asked)), URL)
+        page = codec.decode_page(json.loads(index.page(asked)), URL)
         found += [skill.name for skill in page.skills]
         cursor = page.next_cursor
         if cursor is None:
@@ -145,7 +143,7 @@ def test_the_pages_of_any_list_are_the_skills_of_the_namespace_in_order(names, d
 def test_behind_a_cursor_come_exactly_the_names_behind_its_name(names, later, last, namespace):
     index = index_of(names | later)
     asked = ListSkills(namespace=namespace, cursor=encode_cursor(namespace, last), limit=500)
-    page = results.decode_page(json.loads(index.page(asked)), URL)
+    page = codec.decode_page(json.loads(index.page(asked)), URL)
     expected = [n for n in sorted(names | later) if n > last and (not namespace or n.startswith(f"{namespace}."))]
     assert [skill.name for skill in page.skills] == expected
 
@@ -197,13 +195,13 @@ def test_any_told_error_is_raised_as_one_of_ours(told, code):
 
 
 DECODERS = [
-    results.decode_page,
-    results.decode_described,
-    results.decode_file,
-    results.decode_created,
-    results.decode_blob,
-    results.decode_run,
-    results.decode_guide,
+    codec.decode_page,
+    codec.decode_described,
+    codec.decode_file,
+    codec.decode_created,
+    codec.decode_blob,
+    codec.decode_run,
+    codec.decode_guide,
 ]
 KEYS = ["skills", "next_cursor", "skill", "manifest", "content", "blob_id", "size_bytes", "status", "run_id", "output"]
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillwire.errors import ValidationError
-from skillwire.folder.upstream import Upstream, check_upstream_url, fill
+from skillwire.folder.executors import Upstream, check_upstream_url, fill
 from skillwire.model.url import parse_url
 
 TEMPLATES = st.sampled_from(

@@ -9,10 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillwire.model.url import parse_url
-from skillwire.web.address import site_address
-from skillwire.web.links import SkillLinks
-from skillwire.web.markdown import render_markdown
-from skillwire.web.query import query_url, read_query
+from skillwire.web.address import query_url, read_query, site_address
+from skillwire.web.markdown import SkillLinks, render_markdown
 
 LINKS = SkillLinks("demo", ["SKILL.md", "a/b.md", "p.png"], "md-")
 PIECES = st.sampled_from(

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from skillwire.model.action import Action, Permissions
 from skillwire.model.digest import Digest
 from skillwire.model.execution import Attempt, Execution
-from skillwire.model.skill import Artifact, Skill
+from skillwire.model.skill import Action, Artifact, Permissions, Skill
 
 if TYPE_CHECKING:
-    from skillwire.model.action import ExecutorKind
+    from skillwire.model.skill import ExecutorKind
 
 DIGEST = Digest.of(b"a skill")
 

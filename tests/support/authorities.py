@@ -6,14 +6,12 @@ import time
 
 from cryptography import x509
 
-from skillwire.adapters.files.trust_files import certificate_pem
-from skillwire.protocols.skill_discovery.certified import ChainAuthority
+from skillwire.adapters.files.keys import certificate_pem
+from skillwire.protocols.skill_discovery.identity import ChainAuthority
 from skillwire.trust.authority import CertificateAuthority, new_root
-from skillwire.trust.certificate_requests import Names
-from skillwire.trust.certificates import Chain, names_of
+from skillwire.trust.certificates import Chain, RequestedNames, names_of
 from skillwire.trust.ecdsa import EcdsaIdentity, key_of, new_key
-from skillwire.trust.revocations import Revocations
-from skillwire.trust.taken_back import Holder, TakenBack
+from skillwire.trust.revocations import CertificateHolder, Revocations, RevokedCertificate
 
 
 class World:
@@ -50,7 +48,7 @@ class World:
     def identity(self, *agents, skills=(), hosts=(), days=7.0, at=None):
         """Return an agent that is certified."""
         key = new_key()
-        names = Names(agents, tuple(skills), tuple(hosts))
+        names = RequestedNames(agents, tuple(skills), tuple(hosts))
         return EcdsaIdentity(key, self.center.issue(names, key.public_key(), at or self.now, days=days))
 
     def revoke(self, *taken, now=None):
@@ -69,13 +67,13 @@ class World:
     def revoke_center(self, certificate, number=1):
         """Let the root take a SkillCenter CA back; return its list, PEM."""
         known = x509.load_der_x509_certificate(certificate)
-        return self.root.revocations([TakenBack(known.serial_number, self.now)], self.now, number=number)
+        return self.root.revocations([RevokedCertificate(known.serial_number, self.now)], self.now, number=number)
 
 
 def _entry(one, now):
     if isinstance(one, int):
-        return TakenBack(one, now)
+        return RevokedCertificate(one, now)
     leaf = x509.load_der_x509_certificate(one.certificate)
     key = key_of(leaf)
     assert key is not None
-    return TakenBack(leaf.serial_number, now, Holder(key.digest, names_of(one.certificate)[0]))
+    return RevokedCertificate(leaf.serial_number, now, CertificateHolder(key.digest, names_of(one.certificate)[0]))

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-from skillwire.invocation.log_ids import without_ids
+from skillwire.executions.view import without_ids
 
 PROJECT = Path(__file__).parents[2]
 FOLDER = PROJECT / "examples" / "restaurant-booking"

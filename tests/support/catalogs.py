@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from skillwire.model.catalog import Catalog
 from skillwire.model.digest import Digest
-from skillwire.model.sharing import Sharing
-from skillwire.model.skill import Artifact, Identifiers, Skill, SkillFile
+from skillwire.model.skill import Artifact, Identifiers, Sharing, Skill, SkillFile
 
 
 def make_skill(name, *paths, publisher="acme", content="1", capability_type="knowledge", **more):

@@ -7,7 +7,7 @@ import asyncio
 import uvicorn
 from uvicorn.server import ServerState
 
-from skillwire.server.connection import Connection
+from skillwire.server.fastpath import Connection
 
 
 class Transport(asyncio.Transport):

@@ -15,12 +15,11 @@ from tests.support.fake_desk import FakeDesk
 
 from skillwire.adapters.clock import moment
 from skillwire.adapters.sqlite.open import open_tokens
-from skillwire.invocation.inbox import worker_of
-from skillwire.model.execution import FINAL, ExecutionStatus
-from skillwire.model.ledger import ExecutionQuery, Quota
+from skillwire.executions.tasks import person_worker
+from skillwire.model.execution import FINAL, ExecutionQuery, ExecutionStatus, Quota
 from skillwire.server import app, compose
-from skillwire.server.connection import Connection
-from skillwire.server.executions_console.console import ExecutionsConsole
+from skillwire.server.fastpath import Connection
+from skillwire.server.routes.console import ExecutionsConsole
 
 PATIENCE = 30.0
 LONG = 3600.0
@@ -118,7 +117,9 @@ class ConsoleServer:
     def claim_task(self, execution_id, person, *, has_key=False):
         """Give a task to a person at the command line, or to the one with the key of this name."""
         ids = [token.token_id for token in open_tokens().all() if token.name == person] if has_key else [""]
-        assert self._change(lambda ledger: ledger.claim_task(execution_id, worker_of(person, ids[-1]), _moment(0.0)))
+        assert self._change(
+            lambda ledger: ledger.claim_task(execution_id, person_worker(person, ids[-1]), _moment(0.0))
+        )
 
     def find(self, execution_id):
         """Return an execution."""

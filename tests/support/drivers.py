@@ -9,7 +9,7 @@ import pytest
 import uvloop
 
 from skillwire.adapters.http.asynchronous import AsyncDriver
-from skillwire.adapters.http.names import look_up
+from skillwire.adapters.http.connection import resolve_host
 from skillwire.adapters.http.sync import SyncDriver
 from skillwire.model.url import parse_url
 from skillwire.trust.address import AddressPolicy
@@ -19,7 +19,7 @@ from skillwire.wire.fetch import fetch
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from skillwire.adapters.http.names import Resolver
+    from skillwire.adapters.http.connection import Resolver
 
 
 _LOOPS = {"async": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
@@ -38,7 +38,7 @@ class Drive:
         self._driver: SyncDriver | AsyncDriver
         self.open(AddressPolicy())
 
-    def open(self, policy: AddressPolicy, *, resolve: Resolver = look_up, **options: Any) -> None:
+    def open(self, policy: AddressPolicy, *, resolve: Resolver = resolve_host, **options: Any) -> None:
         """Make a new driver."""
         self._driver = (SyncDriver if self._runner is None else AsyncDriver)(policy, resolve=resolve, **options)
 

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 from skillwire.adapters.files.blobs import FileBlobs
 from skillwire.adapters.sqlite.database import Database
 from skillwire.adapters.sqlite.ledger import SqliteLedger
-from skillwire.invocation.queue import turn_of
-from skillwire.model.execution import Claim, Event, Execution, Failure, Priority
-from skillwire.model.ledger import Moment, Quota
+from skillwire.executions.accept import queue_position
+from skillwire.model.execution import Claim, Event, Execution, Failure, Moment, Priority, Quota
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,7 +46,7 @@ def make_execution(now=BEGIN, **fields):
         "created": now,
         "updated": now,
         "deadline": now + timeout,
-        "turn": turn_of(priority, now),
+        "turn": queue_position(priority, now),
         "timeline": (Event(now, "accept", "anna"),),
     }
     return Execution(execution_id=execution_id, skill=skill, timeout=timeout, priority=priority, **{**values, **fields})
@@ -60,7 +59,7 @@ def claim_of(execution):
 
 @dataclass
 class Clock:
-    """Both clocks of a :class:`~skillwire.model.ledger.Moment`."""
+    """Both clocks of a :class:`~skillwire.model.execution.Moment`."""
 
     wall: float = BEGIN
     steady: float = 500.0

@@ -11,11 +11,10 @@ from contextlib import suppress
 from dataclasses import replace
 
 from skillwire.errors import UsageError
-from skillwire.invocation.forms import misfit
-from skillwire.invocation.inbox import declined
-from skillwire.invocation.inputs import OutputRules
-from skillwire.model.execution import Event, Execution, ExecutionStatus, Failure
-from skillwire.model.ledger import FoundExecutions, OpenTasks, Whose
+from skillwire.executions.inputs import OutputRules
+from skillwire.executions.task_form import field_mismatch
+from skillwire.executions.tasks import rejection
+from skillwire.model.execution import Event, Execution, ExecutionStatus, Failure, FoundExecutions, OpenTasks, TaskOwner
 
 RUNNING, COMPLETED, FAILED = ExecutionStatus.RUNNING, ExecutionStatus.COMPLETED, ExecutionStatus.FAILED
 
@@ -49,7 +48,7 @@ def new_execution(skill="csv-profile", *, age=0.0, timeout=300.0, inputs=None, t
 
 
 class FakeDesk:
-    """Fills :class:`skillwire.server.executions_console.desk.ConsoleDesk`; used on one event loop."""
+    """Fills :class:`skillwire.server.console_requests.ConsoleExecutions`; used on one event loop."""
 
     def __init__(self, *executions):
         self.executions = {execution.execution_id: execution for execution in executions}
@@ -105,7 +104,7 @@ class FakeDesk:
         return FoundExecutions(page, str(start + query.limit) if len(found) > start + query.limit else None)
 
     async def tasks(self, worker, whose, limit):
-        found: dict[Whose, list[Execution]] = {"open": [], "mine": [], "others": []}
+        found: dict[TaskOwner, list[Execution]] = {"open": [], "mine": [], "others": []}
         for one in sorted(self.executions.values(), key=lambda one: one.deadline):
             if one.executor == "human" and not one.status.is_final:
                 found["open" if one.worker is None else "mine" if one.worker == worker else "others"].append(one)
@@ -138,12 +137,12 @@ class FakeDesk:
             return False
         flaw = OutputRules(json.loads(found.task)["output"]).find_flaw(output)
         if flaw is not None:
-            raise misfit([flaw])
+            raise field_mismatch([flaw])
         self.end(claim.execution_id, output)
         return True
 
     async def reject_task(self, claim, message):
-        failure = declined(message)
+        failure = rejection(message)
         if self._held(claim) is None:
             return False
         self.end(claim.execution_id, failure=failure)

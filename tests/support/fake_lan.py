@@ -7,7 +7,7 @@ import threading
 from typing import Any
 
 from skillwire.model.lan import LanSkill, LanSnapshot, SceneResult
-from skillwire.resolver.lan import unverified_scene
+from skillwire.resolver.sources.lan import unverified_scene
 
 PATIENCE = 20.0
 

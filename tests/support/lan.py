@@ -5,8 +5,8 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
+from skillwire.protocols.skill_discovery.health import Change, What
 from skillwire.protocols.skill_discovery.identity import GroupKey
-from skillwire.protocols.skill_discovery.listing import Change, What
 from skillwire.protocols.skill_discovery.messages import Endpoint, SkillType
 from skillwire.protocols.skill_discovery.node import DiscoveryNode, Role
 from skillwire.protocols.skill_discovery.route_agent import Offer

@@ -15,10 +15,9 @@ from typing import Any
 
 from skillwire.adapters.lan.agent import LanAgent
 from skillwire.errors import SkillwireError
-from skillwire.protocols.skill_discovery.configuration import LanSettings
 from skillwire.protocols.skill_discovery.messages import Endpoint, HealthStatus, SkillType
 from skillwire.protocols.skill_discovery.route_agent import Offer
-from skillwire.protocols.skill_discovery.settings import DiscoverySettings
+from skillwire.protocols.skill_discovery.settings import DiscoverySettings, LanSettings
 
 
 def offers_of(wanted: list[dict[str, Any]]) -> list[Offer]:

@@ -8,7 +8,7 @@ from tests.support.console_site import PATIENCE, ConsoleServer
 from tests.support.fake_lan_agent import FakeLanAgent
 
 from skillwire.model.lan import FoundVia, LanChange, LanMember, LanScene, LanSkill, LanSnapshot
-from skillwire.protocols.skill_discovery.configuration import LanSettings
+from skillwire.protocols.skill_discovery.settings import LanSettings
 
 OWN = "agent-001"
 

@@ -17,8 +17,7 @@ from skillwire.adapters.sqlite.database import Database
 from skillwire.adapters.sqlite.group_commit import GroupCommit
 from skillwire.adapters.sqlite.ledger import SqliteLedger
 from skillwire.errors import StorageError
-from skillwire.model.execution import Claim, Event, Execution
-from skillwire.model.ledger import Moment, Quota
+from skillwire.model.execution import Claim, Event, Execution, Moment, Quota
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -20,17 +20,17 @@ from mcp_types import PaginatedRequestParams, PaginatedResult, Request
 from skillwire.adapters.sqlite.open import open_tokens
 from skillwire.bridges.mcp.server import make_server
 from skillwire.model.access import ANONYMOUS
-from skillwire.server.audience import Audiences
-from skillwire.server.auth.configuration import read_configuration
+from skillwire.server.access import AccessViews
 from skillwire.server.auth.rate_limit import caller_of
-from skillwire.server.compose import make_parts
-from skillwire.server.mcp.caller import AudienceCaller, make_shelves
+from skillwire.server.compose import make_components
+from skillwire.server.configuration import read_configuration
+from skillwire.server.mcp_backend import McpCaller, make_mcp_backend
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from skillwire.model.access import Principal
-    from skillwire.server.compose import Parts
+    from skillwire.server.compose import Components
 
 EXECUTES = "[rpc]\nexecute_skill = true\n[executions]\ngrant_all = true\n"
 #: Protocol: with the handshake of earlier versions, and without.
@@ -40,20 +40,20 @@ MODES = ("auto", "legacy")
 class Host:
     """A published folder; ``client`` connects as somebody."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Components) -> None:
         self.parts = parts
-        self._audiences = Audiences("")
-        self._shelves = make_shelves(parts)
+        self._audiences = AccessViews("")
+        self._shelves = make_mcp_backend(parts)
 
     def client(self, principal: Principal | None = None, *, mode: str = "auto", pins: tuple[str, ...] = ()) -> Client:
         """Return a client to enter."""
 
-        async def alone() -> AudienceCaller:
+        async def alone() -> McpCaller:
             revision = await self.parts.publication.first(30)
             assert revision is not None
             audience = await self._audiences.of(principal, revision)
             owner = caller_of(principal or ANONYMOUS, "192.0.2.7")
-            return AudienceCaller(audience, revision, owner, self._shelves)
+            return McpCaller(audience, revision, owner, self._shelves)
 
         return Client(make_server(alone, pins=pins), mode=mode)
 
@@ -62,7 +62,7 @@ class Host:
 async def hosting(folder: Path, place: Path, configuration: str = ""):
     """Publish a folder, its state in ``place``; SKILLWIRE_HOME leads there already."""
     open_tokens.cache_clear()
-    parts = make_parts(
+    parts = make_components(
         [folder],
         blobs=place / "blobs",
         access_log=False,

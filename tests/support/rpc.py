@@ -6,11 +6,10 @@ import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from skillwire.errors import SkillwireError
-from skillwire.folder.publish import Prepared, prepare_files
+from skillwire.folder.publish import PreparedSkill, prepare_files
 from skillwire.model.catalog import Catalog
 from skillwire.model.skill import FileContent
-from skillwire.protocols.skills_rpc.index import SkillIndex
-from skillwire.protocols.skills_rpc.json_rpc import (
+from skillwire.protocols.skills_rpc.codec import (
     Batch,
     Refused,
     Single,
@@ -22,14 +21,14 @@ from skillwire.protocols.skills_rpc.json_rpc import (
     params_type,
 )
 from skillwire.protocols.skills_rpc.messages import METHODS
-from skillwire.protocols.skills_rpc.server import SkillsRpc
+from skillwire.protocols.skills_rpc.server import SkillIndex, SkillsRpc
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Mapping
 
     from skillwire.model.access import Principal
     from skillwire.model.digest import Digest
-    from skillwire.protocols.skills_rpc.json_rpc import Call
+    from skillwire.protocols.skills_rpc.codec import Call
 
 
 class Published(NamedTuple):
@@ -56,7 +55,7 @@ def publish(publisher: str = "acme", **folders: Mapping[str, str | bytes]) -> Pu
             FileContent(path, text.encode() if isinstance(text, str) else text) for path, text in written.items()
         )
         prepared = prepare_files(name, told, publisher)
-        assert isinstance(prepared, Prepared), prepared.findings
+        assert isinstance(prepared, PreparedSkill), prepared.findings
         skills.append(prepared.skill)
         for file, content in zip(prepared.skill.files, prepared.files, strict=True):
             contents[file.digest] = bytes(content.content)

@@ -16,16 +16,15 @@ from pathlib import Path
 import structlog
 
 from skillwire.adapters.executors.python import PythonExecutor
+from skillwire.adapters.executors.secrets import Secrets
 from skillwire.adapters.files.blobs import FileBlobs
-from skillwire.adapters.sandbox.bounds import Bounds
-from skillwire.adapters.sandbox.secrets import Secrets
+from skillwire.adapters.sandbox.resources import ResourceLimits
 from skillwire.adapters.sqlite.open import open_run_blobs
 from skillwire.errors import SkillwireError
-from skillwire.invocation.settings import RunSettings
-from skillwire.model.action import Action, Permissions
+from skillwire.executions.accept import RunSettings
 from skillwire.model.digest import Digest
 from skillwire.model.execution import Attachments, Attempt, Execution
-from skillwire.model.skill import Artifact, Skill, SkillFile
+from skillwire.model.skill import Action, Artifact, Permissions, Skill, SkillFile
 from skillwire.trust.address import AddressPolicy
 
 #: What is in the blob that a hostile skill is given.
@@ -99,7 +98,7 @@ async def run(order, blobs, run_blobs, given):
         blobs,
         secrets=Secrets(os.environ),
         policy=AddressPolicy(allow=tuple(order.get("allow", ()))),
-        bounds=lambda seconds: Bounds(seconds, **order.get("bounds", {})),
+        bounds=lambda seconds: ResourceLimits(seconds, **order.get("bounds", {})),
         resolve=resolver({name: list(answers) for name, answers in order.get("resolve", {}).items()}),
         run_blobs=run_blobs,
         on_log=lambda _, log: logs.append(log),

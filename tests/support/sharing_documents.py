@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import strategies as st
 
 from skillwire.protocols.skill_sharing.messages import CONDITIONS
-from skillwire.protocols.skill_sharing.shapes import (
+from skillwire.protocols.skill_sharing.schemas import (
     Anything,
     Boolean,
     ListOf,
@@ -21,7 +21,7 @@ from skillwire.protocols.skill_sharing.shapes import (
 )
 
 if TYPE_CHECKING:
-    from skillwire.protocols.skill_sharing.shapes import Shape
+    from skillwire.protocols.skill_sharing.schemas import Shape
 
 SHAPES = read_shapes()
 VERSIONS = st.sampled_from(["1.0.0", "0.1.0", "2.3.1", "1.0.0-alpha.1", "1.2.3+build.5", "10.20.30-rc.1+x-y"])

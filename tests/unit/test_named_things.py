@@ -115,8 +115,15 @@ def test_what_docstrings_name_is_there():
 
 
 def test_a_name_of_nothing_is_found():
-    module = modules()["skillwire.adapters.lan.news"]
-    for name in ("News.take", "take", "skillwire.adapters.lan.news.News", "asyncio", "Change", "SkillwireError.code"):
+    module = modules()["skillwire.adapters.lan.agent"]
+    for name in (
+        "News.take",
+        "take",
+        "skillwire.adapters.lan.agent.EventRouter",
+        "asyncio",
+        "Change",
+        "SkillwireError.code",
+    ):
         assert resolves(name, module), name
     for name in (
         "News.give",

@@ -1,4 +1,4 @@
-"""What time it is, on both clocks of a :class:`~skillwire.model.ledger.Moment`."""
+"""What time it is, on both clocks of a :class:`~skillwire.model.execution.Moment`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from skillwire.model.ledger import Moment
+from skillwire.model.execution import Moment
 
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 _BOOT_CLOCK: Final[int] = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)

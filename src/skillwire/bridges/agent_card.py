@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from skillwire.protocols.skill_sharing.paths import WELL_KNOWN as SHARING_INDEX
-from skillwire.registry.facets import profile_of
+from skillwire.registry.search import profile_of
 from skillwire.version import VERSION
 
 if TYPE_CHECKING:

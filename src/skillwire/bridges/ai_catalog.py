@@ -24,7 +24,7 @@ from skillwire.errors import SkillwireError, UsageError
 from skillwire.model.search import SearchQuery
 from skillwire.model.url import is_ipv4
 from skillwire.protocols.agent_skills.messages import WELL_KNOWN
-from skillwire.registry.facets import profile_of
+from skillwire.registry.search import profile_of
 from skillwire.trust.guarded_json import load_json
 
 if TYPE_CHECKING:

@@ -9,8 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skillwire.bridges.ai_catalog import CATALOG_PATH, encode_catalog
-from skillwire.bridges.marketplace.document import MARKETPLACE_PATH
-from skillwire.bridges.marketplace.export import Listed, check_marketplace_name, encode_marketplace
+from skillwire.bridges.marketplace.documents import (
+    MARKETPLACE_PATH,
+    ListedSkill,
+    check_marketplace_name,
+    encode_marketplace,
+)
 from skillwire.errors import UsageError
 from skillwire.protocols.agent_skills.messages import WELL_KNOWN
 
@@ -41,6 +45,6 @@ def static_files(
     if "ai-catalog" in bridges:
         files[CATALOG_PATH[1:]] = encode_catalog(skills, publisher, base_url)
     if "marketplace" in bridges:
-        listed = (Listed(skill, f"{WELL_KNOWN[1:]}/{skill.name}") for skill in skills)
+        listed = (ListedSkill(skill, f"{WELL_KNOWN[1:]}/{skill.name}") for skill in skills)
         files[MARKETPLACE_PATH] = encode_marketplace(publisher, publisher, listed)
     return files

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from skillwire.cli.client_options import (
+from skillwire.cli.options import (
     confirm,
     locked_object,
     network_options,
@@ -15,9 +15,9 @@ from skillwire.cli.client_options import (
     refresh_option,
     scope_option,
 )
-from skillwire.cli.output import bad, error_object, faint, good, output_options, strong
+from skillwire.cli.output import bad, bold, dim, error_object, good, output_options
 from skillwire.errors import UsageError
-from skillwire.resolver.reference import reference_to
+from skillwire.resolver.references import reference_to
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from skillwire.cli.output import Output
     from skillwire.cli.progress import Progress
     from skillwire.client.synchronous import Client
-    from skillwire.resolver.apply import Report
-    from skillwire.resolver.install import Plan
+    from skillwire.resolver.apply import InstallReport
+    from skillwire.resolver.plan import InstallPlan
 
 
 _LISTED: Final = 5  # more unchanged skills than this are counted, not named
@@ -86,7 +86,7 @@ def command(
         with progress.during("reading"):
             plan = client.plan_frozen(*references) if frozen else client.plan(*references, agents=agents, copy=copy)
         if dry_run:
-            tell_plan(output, plan, consent=yes, overwrite=overwrite)
+            print_plan(output, plan, consent=yes, overwrite=overwrite)
             return
         if not frozen:
             _agree_to_number(plan, references, agreed=take_all or yes)
@@ -98,7 +98,7 @@ def carry_out(
     client: Client,
     output: Output,
     progress: Progress,
-    plan: Plan,
+    plan: InstallPlan,
     *,
     consent: bool,
     overwrite: bool,
@@ -115,7 +115,7 @@ def carry_out(
     )
     with progress.during("adding", len(plan.pending)):
         report = client.apply(plan, consent=consent, overwrite=overwrite, on_done=progress.advance)
-    _tell_report(output, client, report, *document)
+    _print_report(output, client, report, *document)
     return max((error.exit_code for error in report.failed.values()), default=0)
 
 
@@ -123,7 +123,7 @@ def _origin_question(base: str) -> str:
     return f"Nothing was installed from {base} yet. A skill is instructions that your agent follows. Trust it?"
 
 
-def _agree_to_number(plan: Plan, references: Sequence[str], *, agreed: bool) -> None:
+def _agree_to_number(plan: InstallPlan, references: Sequence[str], *, agreed: bool) -> None:
     """Adding all of an origin is rarely meant by typing its name alone."""
     if agreed or len(plan.skills) <= len(references):
         return
@@ -136,8 +136,8 @@ def _agree_to_number(plan: Plan, references: Sequence[str], *, agreed: bool) -> 
         raise UsageError("REFERENCE", f"{' '.join(references)} means {len(plan.skills)} skills", fix=fix)
 
 
-def tell_plan(
-    output: Output, plan: Plan, *, consent: bool, overwrite: bool, more: Mapping[str, Any] | None = None
+def print_plan(
+    output: Output, plan: InstallPlan, *, consent: bool, overwrite: bool, more: Mapping[str, Any] | None = None
 ) -> None:
     """Say what would happen, with these answers to what would be asked. ``more`` is added to the JSON document."""
     rows: list[dict[str, Any]] = [
@@ -159,10 +159,10 @@ def tell_plan(
         output.line(f"would {'take --yes as' if consent else 'ask for'} consent to {base}")
     for row in rows:
         places = ", ".join([*row["folders"], *row["links"]])
-        output.line(f"{verbs[row['state']]} ", strong(row["name"]), faint(f"  {row['reason'] or places}"))
+        output.line(f"{verbs[row['state']]} ", bold(row["name"]), dim(f"  {row['reason'] or places}"))
 
 
-def _tell_report(output: Output, client: Client, report: Report, schema: str, more: dict[str, Any]) -> None:
+def _print_report(output: Output, client: Client, report: InstallReport, schema: str, more: dict[str, Any]) -> None:
     output.document(
         schema,
         {
@@ -178,13 +178,13 @@ def _tell_report(output: Output, client: Client, report: Report, schema: str, mo
         version = f" {locked.version}" if locked.version else ""
         places = ", ".join([*locked.placement.folders, *locked.placement.links])
         verb = "updated " if locked.name in report.updated else "added "
-        output.line(good(verb), strong(locked.name), version, faint(f"  {places}"))
+        output.line(good(verb), bold(locked.name), version, dim(f"  {places}"))
     if len(report.unchanged) > _LISTED:
         output.line(f"unchanged {len(report.unchanged)} skills")
     else:
         for name in report.unchanged:
-            output.line("unchanged ", strong(name))
+            output.line("unchanged ", bold(name))
     last = next(reversed(list(report.failed)), None)
     for name, error in report.failed.items():
-        output.note(bad("failed "), strong(name))
+        output.note(bad("failed "), bold(name))
         output.error(error.diagnostics(), is_last=name == last)

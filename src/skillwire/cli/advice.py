@@ -2,20 +2,30 @@
 
 The core knows none of these when it fails. Only an error imports this module, and what it reads says the same as
 before: a file that cannot be read adds no advice, since the error at hand is the one to tell.
+
+What a mistyped call is answered with: the same error as any other, and the word that was probably meant.
+
+Other tools name the same deeds otherwise (``install``, ``rm``, ``ls``). Such a name is no second name of a command:
+it is answered with ours, so that there is one name to learn, to document and to search for. Only an error imports
+this module.
 """
 
 from __future__ import annotations
 
+import difflib
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from skillwire.errors import SkillwireError
+import click
+
+from skillwire.errors import SkillwireError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from skillwire.errors import Diagnostics
+
 
 _NETWORK: Final = {"HOST_NOT_FOUND", "CONNECT_FAILED", "CONNECTION_LOST", "TIMEOUT", "TLS_FAILED"}
 _ADDRESS: Final = {"ADDRESS_REFUSED", "PORT_REFUSED", "PLAIN_HTTP_REFUSED"}
@@ -51,7 +61,7 @@ def _without_proxy(error: SkillwireError) -> str | None:
 def _of_project(host: str) -> str | None:
     from skillwire.adapters.files.settings_file import load_settings, user_file  # noqa: PLC0415  # others do without
     from skillwire.model.url import parse_url  # noqa: PLC0415  # same
-    from skillwire.resolver.reference import source_location  # noqa: PLC0415  # same
+    from skillwire.resolver.references import source_location  # noqa: PLC0415  # same
 
     settings = load_settings(Path.cwd(), os.environ)
     foreign = [source for source in settings.sources if source not in settings.own_sources]
@@ -70,3 +80,75 @@ def _installed(arguments: Sequence[str]) -> str | None:
         if locked.name in arguments and locked.index:
             return f"{locked.name} is installed here from {locked.origin}; write {locked.origin}/{locked.name}."
     return None
+
+
+#: What people type who come from another tool → what it is called here.
+ALIASES: Final = {
+    "install": "add", "i": "add", "get": "add", "sync": "add --frozen", "ci": "add --frozen", "use": "add",
+    "uninstall": "remove", "rm": "remove", "delete": "remove", "un": "remove",
+    "ls": "list", "installed": "list",
+    "search": "find", "query": "find",
+    "info": "show", "view": "show", "inspect": "show", "describe": "show", "read": "show --body",
+    "upgrade": "update", "up": "update", "pull": "update",
+    "publish": "build", "pack": "build", "export": "build", "push": "build",
+    "lint": "check", "test": "check",
+    "audit": "verify",
+    "new": "init", "create": "init", "scaffold": "init",
+    "dev": "serve", "start": "serve", "server": "serve", "run": "call", "invoke": "call", "execute": "call",
+    "abort": "cancel", "stop": "cancel", "wait": "result", "executions": "status",
+    "diagnose": "doctor", "health": "doctor", "where": "which", "resolve": "which",
+    "settings": "config show", "configure": "config show", "error": "explain", "rule": "explain",
+    "help": "--help", "version": "--version",
+}  # fmt: skip
+
+#: A word that is less alike than the likeliest by this much was not meant.
+_ALIKE: Final = 0.1
+_CUTOFF: Final = 0.67  # less alike than this is a guess, such as add for badcmd
+
+
+def closest(text: str, known: Iterable[str]) -> list[str]:
+    """Return up to three of ``known`` that look like ``text``, in any case; the likeliest first."""
+    by_folded = {name.casefold(): name for name in known}
+    found = difflib.get_close_matches(text.casefold(), by_folded, n=3, cutoff=_CUTOFF)
+    likeness = [difflib.SequenceMatcher(None, name, text.casefold()).ratio() for name in found]
+    return [by_folded[name] for name, ratio in zip(found, likeness, strict=True) if ratio > likeness[0] - _ALIKE]
+
+
+def did_you_mean(candidates: Iterable[str]) -> str:
+    """Return the question; empty when there is nothing to propose."""
+    listed = " or ".join(candidates)
+    return f"Did you mean {listed}?" if listed else ""
+
+
+def unknown_command(name: str, known: Iterable[str], program: str = "skillwire") -> UsageError:
+    """Return the error for a command that does not exist, with the one that was probably meant."""
+    # What other programs call their deeds is meant of this program, not of the parts of one command.
+    aliases = ALIASES if program == "skillwire" else {}
+    close = closest(name, [*known, *aliases])
+    commands = [aliases[name.lower()]] if name.lower() in aliases else [aliases.get(word, word) for word in close]
+    fix = did_you_mean(f"{program} {command}" for command in dict.fromkeys(commands))
+    return UsageError(
+        "USAGE", f"there is no command {ascii(name)[:60]}", fix=fix or f"{program} --help lists the commands."
+    )
+
+
+def usage_error(error: click.ClickException) -> UsageError:
+    """Return what click refuses as an error of ours: what is wrong, and how the command is called."""
+    message = error.format_message().rstrip(".")
+    fix = None
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    if isinstance(error, click.NoSuchOption):
+        message = f"there is no option {ascii(error.option_name)[1:-1][:60]}"
+        options = [option for parameter in error.ctx.command.params for option in parameter.opts] if error.ctx else []
+        fix = did_you_mean(closest(error.option_name, options))
+    elif isinstance(error, click.BadParameter) and _is_missing_path(error):
+        message = message.partition(": ")[2]
+        fix = f"Check the spelling; a relative path begins at {Path.cwd()}."
+    if not fix and context is not None:
+        pieces = " ".join(context.command.collect_usage_pieces(context))
+        fix = f"Call it as: {context.command_path} {pieces}; --help says more."
+    return UsageError("USAGE", message[:1].lower() + message[1:], fix=fix or None)
+
+
+def _is_missing_path(error: click.BadParameter) -> bool:
+    return error.param is not None and isinstance(error.param.type, click.Path) and "does not exist" in error.message

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from skillwire.cli.output import finding_object, output_options, strong
+from skillwire.cli.output import bold, finding_object, output_options
 from skillwire.cli.progress import Progress
-from skillwire.errors import NotFoundError, Place, UsageError, ValidationError
+from skillwire.errors import NotFoundError, SourceLocation, UsageError, ValidationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from skillwire.cli.output import Output
     from skillwire.model.skill import Skill
 
-#: The keys of :data:`skillwire.adapters.files.host_files.HOSTS`; listed here so that ``--help`` imports nothing.
+#: The keys of :data:`skillwire.adapters.files.static_site.HOSTS`; listed here so that ``--help`` imports nothing.
 HOSTS: Final = ("azure", "cloudflare", "firebase", "github", "netlify", "nginx", "vercel")
 
 _EMPTY: Final = "Check the folder, or give --allow-empty to write a site without skills."
@@ -90,13 +90,15 @@ def command(
     )
     if not build.folders and not options["allow_empty"]:
         # Most often a mistyped folder, and a site without skills would take the place of a good one.
-        raise NotFoundError("SKILL_NOT_FOUND", "there is no SKILL.md to publish", place=Place(folders[0]), fix=_EMPTY)
+        raise NotFoundError(
+            "SKILL_NOT_FOUND", "there is no SKILL.md to publish", place=SourceLocation(folders[0]), fix=_EMPTY
+        )
     with Progress("building", len(build.folders), shown=not (output.quiet or output.as_json)) as progress:
         report = build.run(progress.advance)
     for finding in sorted(report.findings, key=lambda row: row.level != "error"):
         output.finding(finding)  # errors stand first, where a thousand warnings do not hide them
     _check(report, skip_broken=options["skip_broken"], allow_empty=options["allow_empty"])
-    _tell(output, site, report)
+    _print_result(output, site, report)
 
 
 def _check(report: BuildReport, *, skip_broken: bool, allow_empty: bool) -> None:
@@ -130,17 +132,17 @@ def _bridged(
     return lambda skills: static_files(bridges, skills, publisher, base_url)
 
 
-def _tell(output: Output, site: str, report: BuildReport) -> None:
+def _print_result(output: Output, site: str, report: BuildReport) -> None:
     number = "1 skill" if report.public == 1 else f"{report.public} skills"
     kept_back = report.skills - report.public
     left_out = f"; {kept_back} not published: not public" if kept_back else ""
     read = f"{report.loaded} read, {report.unchanged} unchanged"
     if report.changes is None:
-        output.line("would build ", strong(number), f" into {site} ({read}){left_out}; nothing was written")
+        output.line("would build ", bold(number), f" into {site} ({read}){left_out}; nothing was written")
     else:
         written, removed = report.changes
         files = f"{written} files written, {removed} removed"
-        output.line("built ", strong(number), f" into {site} ({read}; {files}){left_out}")
+        output.line("built ", bold(number), f" into {site} ({read}; {files}){left_out}")
     output.document(
         "build/1",
         {

@@ -12,17 +12,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from skillwire.cli.duration import Duration, in_words
-from skillwire.cli.output import bad, doubtful, faint, good, output_options, strong
-from skillwire.cli.parts import Parts
+from skillwire.cli.options import Duration, Parts, in_words
+from skillwire.cli.output import bad, bold, dim, doubtful, good, output_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from skillwire.adapters.files.authority_book import Book, IssuedRow
-    from skillwire.adapters.files.authority_folder import AuthorityFolder
+    from skillwire.adapters.files.authority import AuthorityFolder, IssuedBook, IssuedRow
     from skillwire.cli.output import Output, Styled
-    from skillwire.trust.certificate_requests import Request
+    from skillwire.trust.certificates import CertificateRequest
 
 _DAY: Final = 86_400.0
 #: Seconds that a certificate is good at least: agents renew in the last third, and clocks differ by minutes.
@@ -59,8 +57,11 @@ def init(*, output: Output, folder: Path, name: str, dry_run: bool) -> None:
     The keys are readable by nobody else, and encrypted with SKILLWIRE_CA_PASSPHRASE when that is set. The root's is
     needed again only to renew the SkillCenter CA: put root.key away, off this machine.
     """
-    from skillwire.adapters.files.authority_folder import AuthorityFolder, check_new  # noqa: PLC0415  # --help does without
-    from skillwire.adapters.files.authority_writing import passphrase  # noqa: PLC0415  # same
+    from skillwire.adapters.files.authority import (  # noqa: PLC0415  # --help does without
+        AuthorityFolder,
+        check_new,
+        passphrase,  # same
+    )
 
     is_encrypted = passphrase() is not None
     if dry_run:
@@ -69,7 +70,7 @@ def init(*, output: Output, folder: Path, name: str, dry_run: bool) -> None:
         AuthorityFolder.create(folder, name, time.time())
     paths = {name: str(folder / f"{name}.pem") for name in ("root", "center", "revocations")}
     output.document("ca/1", {"dry_run": dry_run, "folder": str(folder), **paths, "encrypted": is_encrypted})
-    output.line(good("would make " if dry_run else "made "), strong(f"{name} Root CA"), faint(f"  {folder}"))
+    output.line(good("would make " if dry_run else "made "), bold(f"{name} Root CA"), dim(f"  {folder}"))
     if not dry_run:
         if not is_encrypted:
             output.note(doubtful("the keys are not encrypted; SKILLWIRE_CA_PASSPHRASE would do that"))
@@ -116,17 +117,16 @@ def issue(
     Whom it is for is what you name, else what the request asks for. It is good for seven days and renewed by itself
     where the settings name renewFrom.
     """
-    from skillwire.adapters.files.agent_certificates import life_of, serial_of  # noqa: PLC0415  # --help does without
     from skillwire.adapters.files.atomic import write_atomically  # noqa: PLC0415  # same
-    from skillwire.adapters.files.authority_folder import AuthorityFolder  # noqa: PLC0415  # same
-    from skillwire.adapters.files.trust_files import certificate_pem, private_pem  # noqa: PLC0415  # same
-    from skillwire.errors import ConflictError, Place, UsageError  # noqa: PLC0415  # same
-    from skillwire.trust.certificate_requests import Names  # noqa: PLC0415  # same
+    from skillwire.adapters.files.authority import AuthorityFolder  # noqa: PLC0415  # same
+    from skillwire.adapters.files.keys import certificate_pem, life_of, private_pem, serial_of  # noqa: PLC0415  # --help does without  # noqa: PLC0415  # same
+    from skillwire.errors import ConflictError, SourceLocation, UsageError  # noqa: PLC0415  # same
+    from skillwire.trust.certificates import RequestedNames  # noqa: PLC0415  # same
     from skillwire.trust.ecdsa import new_key  # noqa: PLC0415  # same
 
     authority = AuthorityFolder(folder)
     asked = _read_request(request) if request else None
-    names = Names(agents, skills, hosts)
+    names = RequestedNames(agents, skills, hosts)
     if asked is not None and not any(names):
         names = asked.names
     elif not agents and not skills:
@@ -136,7 +136,9 @@ def issue(
     days = _life(days, authority)
     if asked is None and (target / "agent.key").exists():
         fix = "Name another folder, or have a certificate issued for that key: skillwire key new, and --request."
-        raise ConflictError("KEY_EXISTS", "there is a key already", place=Place(str(target / "agent.key")), fix=fix)
+        raise ConflictError(
+            "KEY_EXISTS", "there is a key already", place=SourceLocation(str(target / "agent.key")), fix=fix
+        )
     serial, ends = None, time.time() + days
     if not dry_run:
         key = None if asked else new_key()
@@ -156,9 +158,7 @@ def issue(
     }
     output.document("ca-issue/1", content)
     verb = good("would issue " if dry_run else "issued ")
-    output.line(
-        verb, strong(_named(names)), f", for {in_words(ends - time.time())}", faint(f"  {target / 'agent.pem'}")
-    )
+    output.line(verb, bold(_named(names)), f", for {in_words(ends - time.time())}", dim(f"  {target / 'agent.pem'}"))
     if not dry_run:
         output.hint("at the agent:", f"skillwire key install {target}")
 
@@ -180,10 +180,10 @@ def renew(*, output: Output, folder: Path, root_key: Path | None, dry_run: bool)
     rows = [] if dry_run else [authority.renew(now, root_key=root_key)]
     output.document("ca-list/1", {"dry_run": dry_run, "certificates": _objects(rows, authority.book())})
     if dry_run:
-        output.line(good("would make "), "another SkillCenter CA", faint(f"  {folder}"))
+        output.line(good("would make "), "another SkillCenter CA", dim(f"  {folder}"))
         return
     for row in rows:
-        output.line(good("made "), strong(_named(row)), f", for {in_words(row.ends - now)}", faint(f"  {row.serial}"))
+        output.line(good("made "), bold(_named(row)), f", for {in_words(row.ends - now)}", dim(f"  {row.serial}"))
     output.hint("give to the agents:", str(folder / "revocations.pem"))
     output.hint("put away, off this machine:", str(root_key or folder / "root.key"))
 
@@ -212,7 +212,7 @@ def revoke(*, output: Output, folder: Path, which: str, root_key: Path | None, d
     output.document("ca-list/1", {"dry_run": dry_run, "certificates": _objects(rows, authority.book())})
     for row in rows:
         verb = good("would revoke " if dry_run else "revoked ")
-        output.line(verb, strong(_named(row)), faint(f"  {row.serial}"))
+        output.line(verb, bold(_named(row)), dim(f"  {row.serial}"))
     if not dry_run:
         output.hint("give to the agents:", str(folder / "revocations.pem"))
         if rows[0].authority:
@@ -227,28 +227,28 @@ def list_(*, output: Output, folder: Path) -> None:
     """List what was issued: whom it is for, how long it is good, its serial number. SkillCenter CAs are among it."""
     book = _open(folder).book()
     output.document("ca-list/1", {"dry_run": False, "certificates": _objects(book.rows, book)})
-    output.table([strong(_named(row)), _state(row, book), faint(row.serial)] for row in book.rows)
+    output.table([bold(_named(row)), _state(row, book), dim(row.serial)] for row in book.rows)
     if all(row.authority for row in book.rows):
         output.note(f"nothing was issued yet: skillwire ca issue {folder} --agent ID -o FOLDER")
 
 
 def _open(folder: Path) -> AuthorityFolder:
-    from skillwire.adapters.files.authority_folder import AuthorityFolder  # noqa: PLC0415  # --help does without
+    from skillwire.adapters.files.authority import AuthorityFolder  # noqa: PLC0415  # --help does without
 
     return AuthorityFolder(folder)
 
 
-def _read_request(file: Path) -> Request:
-    from skillwire.adapters.files.trust_files import read_trust_file  # noqa: PLC0415  # --help does without
-    from skillwire.errors import Place, ValidationError  # noqa: PLC0415  # same
+def _read_request(file: Path) -> CertificateRequest:
+    from skillwire.adapters.files.keys import read_trust_file  # noqa: PLC0415  # --help does without
+    from skillwire.errors import SourceLocation, ValidationError  # noqa: PLC0415  # same
     from skillwire.limits import LAN_REQUEST_BYTES  # noqa: PLC0415  # same
-    from skillwire.trust.certificate_requests import read_request  # noqa: PLC0415  # same
+    from skillwire.trust.certificates import decode_request  # noqa: PLC0415  # same
 
     data = read_trust_file(file, LAN_REQUEST_BYTES)
     try:
-        return read_request(data)
+        return decode_request(data)
     except ValidationError as error:
-        raise ValidationError(error.code, error.message, place=Place(str(file)), fix=error.fix) from error
+        raise ValidationError(error.code, error.message, place=SourceLocation(str(file)), fix=error.fix) from error
 
 
 def _life(wanted: float | None, authority: AuthorityFolder) -> float:
@@ -257,7 +257,7 @@ def _life(wanted: float | None, authority: AuthorityFolder) -> float:
     Raises:
         UsageError: ``USAGE`` for fewer than one is good for anything, or more than its SkillCenter CA is good itself.
     """
-    from skillwire.adapters.files.agent_certificates import life_of  # noqa: PLC0415  # --help does without
+    from skillwire.adapters.files.keys import life_of  # noqa: PLC0415  # --help does without
     from skillwire.errors import UsageError  # noqa: PLC0415  # same
     from skillwire.trust.authority import LEAF_DAYS  # noqa: PLC0415  # same
 
@@ -282,7 +282,7 @@ def _named(names: Any) -> str:
     return ", ".join([*names.agents, *skills, *(f"host {one}" for one in names.hosts)])
 
 
-def _state(row: IssuedRow, book: Book) -> Styled:
+def _state(row: IssuedRow, book: IssuedBook) -> Styled:
     left = row.ends - time.time()
     if row.revoked:
         return bad("revoked")
@@ -291,7 +291,7 @@ def _state(row: IssuedRow, book: Book) -> Styled:
     return bad("ended") if left <= 0 else good(f"ends in {in_words(left)}")
 
 
-def _objects(rows: Iterable[IssuedRow], book: Book) -> list[dict[str, Any]]:
+def _objects(rows: Iterable[IssuedRow], book: IssuedBook) -> list[dict[str, Any]]:
     return [_object(row, book.revoked_at(row)) for row in rows]
 
 

@@ -1,30 +1,150 @@
-"""``skillwire call``: call a skill, and wait for what it gives."""
+"""The inputs of a call, as they are typed: ``city=Bern days=5 when:='{"date": "now"}' text=@notes.txt``.
+
+What is typed is a text. Where the descriptor wants another type it is read as JSON, and ``:=`` says that it is JSON
+whatever the descriptor wants. ``@`` names a file, which is read in the same way; where a blob is wanted, one is made of
+it. A whole object comes from a file or from standard input; what is typed beside it wins.
+
+``skillwire call``: call a skill, and wait for what it gives.
+
+``skillwire call lan:CAPABILITY``: whoever on the local network offers it, one after the other until one accepts.
+"""
 
 from __future__ import annotations
 
+import sys
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
-from skillwire.cli.client_options import confirm, open_client, open_progress, token_option
-from skillwire.cli.duration import Duration
-from skillwire.cli.lan_parts import unverified_option
-from skillwire.cli.output import faint, output_options, strong
-from skillwire.errors import TrustError, UsageError
-from skillwire.resolver.lan import lan_capability
-from skillwire.resolver.reference import reference_to
+from skillwire import limits
+from skillwire.cli.lan_view import provider_object, unverified_option
+from skillwire.cli.options import Duration, confirm, open_client, open_progress, token_option
+from skillwire.cli.output import bold, dim, output_options
+from skillwire.errors import DecodeError, SkillwireError, SourceLocation, TrustError, UsageError
+from skillwire.model.lan import FoundVia
+from skillwire.resolver.references import reference_to
+from skillwire.resolver.sources.lan import lan_capability
+from skillwire.trust.guarded_json import load_json
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from skillwire.cli.output import Output
     from skillwire.cli.progress import Progress
     from skillwire.client.call_values import CallArguments, PreparedCall
-    from skillwire.client.synchronous import RemoteSkill
-    from skillwire.model.remote_execution import RemoteExecution
+    from skillwire.client.synchronous import Client, RemoteSkill
+    from skillwire.model.execution import RemoteExecution
     from skillwire.protocols.skill_sharing.messages import ParameterDefinition
-    from skillwire.resolver.lan import Stage
+    from skillwire.resolver.sources.lan import Stage
+
+
+_STANDARD_INPUT: Final = "-"
+_BLOB: Final = "blob"
+_JSON_TYPES: Final = {
+    "number": "a number such as 12.5",
+    "integer": "a whole number",
+    "boolean": "true or false",
+    "object": 'an object such as {"a": 1}',
+    "array": 'a list such as ["a", "b"]',
+    "null": "null",
+}
+
+
+class _Pair(NamedTuple):
+    """One ``NAME=VALUE``, ``NAME:=JSON``, ``NAME=@FILE`` or ``NAME:=@FILE``."""
+
+    name: str
+    value: str
+    is_json: bool
+
+
+def read_inputs(
+    pairs: Sequence[str],
+    document: str | dict[str, Any] | None,
+    parameters: Iterable[ParameterDefinition],
+    look: str = "skillwire show REF --descriptor",
+) -> dict[str, Any]:
+    """Return the inputs that were typed.
+
+    Args:
+        pairs: each a ``NAME=VALUE``.
+        document: the file of a JSON object, ``-`` for standard input; what :func:`read_object` made of it; None for
+            none.
+        parameters: of the descriptor.
+        look: the command that says what the skill takes.
+
+    Raises:
+        UsageError: ``USAGE`` for a pair that cannot be read, or a name that is given twice.
+        DecodeError: the document is not a JSON object.
+    """
+    types = {parameter.name: parameter.type for parameter in parameters}
+    inputs = dict(document) if isinstance(document, dict) else {} if document is None else read_object(document)
+    typed: set[str] = set()
+    for text in pairs:
+        pair = _split(text)
+        if pair.name in typed:
+            raise UsageError("USAGE", f"the input {pair.name} is given twice")
+        typed.add(pair.name)
+        inputs[pair.name] = _value(pair, types.get(pair.name, "string"), look)
+    return inputs
+
+
+def _split(text: str) -> _Pair:
+    name, separator, value = text.partition("=")
+    if not separator or not name.removesuffix(":"):
+        fix = "Write NAME=VALUE, NAME:=JSON, or NAME=@FILE."
+        raise UsageError("USAGE", f"{ascii(text)[1:-1][:80]} names no input", fix=fix)
+    return _Pair(name.removesuffix(":"), value, name.endswith(":"))
+
+
+def _value(pair: _Pair, kind: str, look: str) -> Any:
+    is_file = pair.value.startswith("@")
+    if is_file and kind == _BLOB and not pair.is_json:
+        return Path(pair.value[1:])
+    if is_file:
+        data = _read_file(pair.value[1:], f"the input {pair.name}")
+    else:
+        data = pair.value.encode("utf-8", "surrogateescape")
+    source = pair.value[1:] if is_file else pair.name
+    if not pair.is_json and kind not in _JSON_TYPES:
+        try:
+            return data.decode()
+        except UnicodeDecodeError as error:
+            raise UsageError("USAGE", f"the input {pair.name} is not UTF-8", place=SourceLocation(source)) from error
+    try:
+        return load_json(data, max_bytes=limits.CALL_INPUT_BYTES, source=source)
+    except DecodeError as error:
+        wanted = "JSON" if pair.is_json else _JSON_TYPES[kind]
+        if is_file:
+            raise UsageError("USAGE", f"the input {pair.name} must be {wanted}", place=error.place) from error
+        message = f"the input {pair.name} must be {wanted}, not {ascii(pair.value)[:80]}"
+        raise UsageError("USAGE", message, fix=f"{look} says what the skill takes.") from error
+
+
+def read_object(document: str) -> dict[str, Any]:
+    """Return the JSON object in the file ``document``, or on standard input for ``-``, which can be read once.
+
+    Raises:
+        DecodeError: it holds something else. UsageError: ``USAGE``, there is no such file.
+    """
+    is_stream = document == _STANDARD_INPUT
+    source = "standard input" if is_stream else document
+    data = sys.stdin.buffer.read(limits.CALL_INPUT_BYTES + 1) if is_stream else _read_file(document, "the inputs")
+    value = load_json(data, max_bytes=limits.CALL_INPUT_BYTES, source=source)
+    if not isinstance(value, dict):
+        raise UsageError("USAGE", "the inputs are a JSON object, by name", place=SourceLocation(source))
+    return value
+
+
+def _read_file(name: str, what: str) -> bytes:
+    try:
+        with Path(name).open("rb") as file:
+            return file.read(limits.CALL_INPUT_BYTES + 1)
+    except OSError as error:
+        message = f"{what} cannot be read: {error.strerror or error}"
+        raise UsageError("USAGE", message, place=SourceLocation(name), fix="Name a file behind the @.") from error
 
 
 class CallCommand(click.Command):
@@ -99,12 +219,10 @@ def command(
         "idempotency_key": idempotency_key,
         "consent": yes,
     }
-    wanted = Wanted(pairs, inputs, arguments, target, dry_run=dry_run)
+    wanted = CallRequest(pairs, inputs, arguments, target, dry_run=dry_run)
     progress = open_progress(output)
     more: dict[str, Any] = {}
     if (capability := lan_capability(reference)) is not None:
-        from skillwire.cli.call_lan import call_lan  # noqa: PLC0415  # few calls are of the local network
-
         if token is not None:
             raise UsageError("USAGE", "--token is for one origin, and lan: may mean any", fix="Leave it out.")
         with open_client(output, progress=progress) as client:
@@ -113,7 +231,7 @@ def command(
         with open_client(output, references=[reference], token=token, progress=progress) as client:
             with progress.during("reading"):
                 skill = client.skill(reference)
-                parameters, media_type = what_it_takes(skill)
+                parameters, media_type = accepted_inputs(skill)
             execution = Call(output, progress, skill, wanted).make(parameters, media_type)
     if execution is None:
         return
@@ -124,7 +242,7 @@ def command(
         _print_accepted(output, execution)
 
 
-class Wanted(NamedTuple):
+class CallRequest(NamedTuple):
     """A call as it was typed."""
 
     pairs: tuple[str, ...]
@@ -141,7 +259,7 @@ class Call:
     may be made twice.
     """
 
-    def __init__(self, output: Output, progress: Progress, skill: RemoteSkill, wanted: Wanted) -> None:
+    def __init__(self, output: Output, progress: Progress, skill: RemoteSkill, wanted: CallRequest) -> None:
         self._output, self._progress = output, progress
         self._skill, self._wanted = skill, wanted
         self.stage: Stage = "checking"
@@ -149,7 +267,6 @@ class Call:
 
     def make(self, parameters: Sequence[ParameterDefinition], media_type: str) -> RemoteExecution | None:
         """Read the inputs, check the call and make it; with ``--dry-run`` show it, and return None."""
-        from skillwire.cli.call_inputs import read_inputs  # noqa: PLC0415  # --help does without
         from skillwire.cli.executions import Watch, check_target  # noqa: PLC0415  # same
 
         skill, wanted = self._skill, self._wanted
@@ -169,7 +286,7 @@ class Call:
             return skill.call(given, **arguments)
 
 
-def what_it_takes(skill: RemoteSkill) -> tuple[Sequence[ParameterDefinition], str]:
+def accepted_inputs(skill: RemoteSkill) -> tuple[Sequence[ParameterDefinition], str]:
     """Return the inputs of a skill, and the media type of what it gives."""
     if skill.rpc is None:
         descriptor = skill.descriptor()
@@ -196,8 +313,8 @@ def _print_plan(output: Output, prepared: PreparedCall) -> None:
     body = None if prepared.body is None else json.loads(prepared.body)
     request = {"method": prepared.method, "url": prepared.url, "headers": dict(prepared.headers), "body": body}
     output.document("call-plan/1", {"skill_id": prepared.skill_id, "request": request, "inputs": dict(prepared.inputs)})
-    output.line(strong(f"{prepared.method} "), prepared.url)
-    output.table([faint(name), value] for name, value in prepared.headers.items())
+    output.line(bold(f"{prepared.method} "), prepared.url)
+    output.table([dim(name), value] for name, value in prepared.headers.items())
     if body is not None:
         output.line()
         output.text(json.dumps(body, indent=2, ensure_ascii=False))
@@ -208,3 +325,44 @@ def _print_accepted(output: Output, execution: Any) -> None:
 
     output.line(execution.execution_id)
     hint_next(output, execution)
+
+
+def call_lan(
+    output: Output,
+    progress: Progress,
+    client: Client,
+    capability: str,
+    wanted: CallRequest,
+    *,
+    use_unverified: bool | None,
+) -> tuple[RemoteExecution | None, dict[str, Any]]:
+    """Call a provider of a capability; return the execution, and who has answered for ``--json``.
+
+    Who is passed over is told at once, with the reason; and so is who has answered.
+    """
+    if isinstance(wanted.inputs, str):  # standard input can be read once, and several may be tried
+        wanted = wanted._replace(inputs=read_object(wanted.inputs))
+    with progress.waiting("asking the local network"):
+        providers = client.lan.providers(capability, use_unverified=use_unverified)
+    told = 0
+    while True:
+        one = providers.next()
+        for passed in providers.passed[told:]:
+            output.note(dim("passed over "), passed.told.replace(" was passed over", "", 1))
+        told = len(providers.passed)
+        call: Call | None = None
+        try:
+            with progress.during("reading"):
+                skill = client.lan.skill(one, use_unverified=use_unverified)
+                parameters, media_type = accepted_inputs(skill)
+            call = Call(output, progress, skill, wanted)
+            execution = call.make(parameters, media_type)
+        except SkillwireError as error:
+            stage: Stage = "reading" if call is None else call.stage
+            providers.failed(one, error, stage, is_safe=call is not None and call.is_safe)
+            continue
+        via = ", remembered from before, since nobody has answered now" if one.found_via is FoundVia.CACHE else ""
+        if execution is None:
+            return None, {}
+        output.note(dim("answered by "), bold(one.skill_id), dim(f" {one.publisher_label}{via}"))
+        return execution, {"lan": provider_object(one, providers.passed)}

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from skillwire.cli.client_options import open_client, open_progress
-from skillwire.cli.output import good, output_options, strong
+from skillwire.cli.options import open_client, open_progress
+from skillwire.cli.output import bold, good, output_options
 
 if TYPE_CHECKING:
     from skillwire.cli.output import Output
@@ -30,7 +30,7 @@ def command(*, output: Output, execution: str) -> None:
         found = client.cancel(execution)
     output.document("cancel/1", execution_object(found))
     if found.is_cancelled:
-        output.line(good("cancelled "), strong(found.execution_id))
+        output.line(good("cancelled "), bold(found.execution_id))
         return
     output.note(f"it was not cancelled: it {'goes on' if not found.is_final else 'has ended before'}")
     print_status(output, found)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from skillwire.cli.client_options import network_options, open_client, open_progress, refresh_option
+from skillwire.cli.options import network_options, open_client, open_progress, refresh_option
 from skillwire.cli.output import output_options
 from skillwire.errors import TrustError, UsageError
 
@@ -51,7 +51,7 @@ def command(
 
 def _check(path: str) -> None:
     """Refuse a path that names no file of a skill before anything is asked; who typed it has published nothing."""
-    from skillwire.resolver.endpoint_files import BLOB  # noqa: PLC0415  # --help does without
+    from skillwire.resolver.sources.skills_rpc import BLOB  # noqa: PLC0415  # --help does without
     from skillwire.trust.paths import check_path  # noqa: PLC0415  # same
 
     if path.startswith(BLOB):

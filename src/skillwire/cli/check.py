@@ -12,27 +12,27 @@ from skillwire.cli.output import (
     SHOWN,
     Styled,
     bad,
+    bold,
     codes_of,
     counted,
+    dim,
     doubtful,
     encode_document,
-    faint,
     output_options,
-    strong,
     terminal_columns,
 )
-from skillwire.errors import NotFoundError, Place, UsageError
+from skillwire.errors import NotFoundError, SourceLocation, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from skillwire.cli.output import Output
-    from skillwire.folder.report import Part
+    from skillwire.folder.report import StyledText
     from skillwire.folder.rules import CheckLevel
-    from skillwire.model.finding import Finding
+    from skillwire.model.skill import Finding
 
 _STYLES: Final[dict[str, Callable[[object], Styled | str]]] = {
-    "error": bad, "warning": doubtful, "note": faint, "strong": strong, "faint": faint, "": str,
+    "error": bad, "warning": doubtful, "note": dim, "strong": bold, "faint": dim, "": str,
 }  # fmt: skip
 
 _LABELLED: Final = 2  # parts of a line that has a label
@@ -96,10 +96,14 @@ def command(*, output: Output, paths: tuple[Path, ...], level: CheckLevel, form:
 def _examine(paths: Iterable[Path], level: CheckLevel) -> tuple[list[str], list[Finding]]:
     """Return what was looked at, and what was found."""
     from skillwire.adapters.files.loading import JUDGES  # noqa: PLC0415  # --help does without
-    from skillwire.folder.find import find_bare_folders  # noqa: PLC0415  # same
-    from skillwire.folder.identify import Named, find_collisions, identify  # noqa: PLC0415  # same
-    from skillwire.folder.lint_site import examine_index  # noqa: PLC0415  # same
-    from skillwire.folder.load import examine  # noqa: PLC0415  # same
+    from skillwire.folder.files import find_bare_folders  # noqa: PLC0415  # same
+    from skillwire.folder.lint.site import examine_index  # noqa: PLC0415  # same
+    from skillwire.folder.load import (  # noqa: PLC0415  # same
+        IdentifiedSkill,
+        check_folder,  # same
+        find_collisions,
+        identify,
+    )
 
     checked: list[str] = []
     findings: list[Finding] = []
@@ -112,18 +116,18 @@ def _examine(paths: Iterable[Path], level: CheckLevel) -> tuple[list[str], list[
         if path.is_file():
             findings += examine_index(path, level=level)
             continue
-        examination = examine(path, level=level, judges=JUDGES)
+        examination = check_folder(path, level=level, judges=JUDGES)
         findings += examination.findings
         if examination.folder is not None:
             folder = examination.folder
-            skills.append(Named(path, folder.name, identify(folder, _PUBLISHER)))
+            skills.append(IdentifiedSkill(path, folder.name, identify(folder, _PUBLISHER)))
     return checked, findings + find_collisions(skills)
 
 
 def _targets(path: Path) -> Iterator[Path]:
     """Yield the folders of skills, and the files of indexes, that ``path`` stands for."""
-    from skillwire.folder.find import find_folders  # noqa: PLC0415  # same
-    from skillwire.folder.lint_site import find_indexes  # noqa: PLC0415  # --help does without
+    from skillwire.folder.files import find_folders  # noqa: PLC0415  # same
+    from skillwire.folder.lint.site import find_indexes  # noqa: PLC0415  # --help does without
 
     if path.is_file() and path.name.lower() == "skill.md":
         yield path.parent
@@ -132,7 +136,7 @@ def _targets(path: Path) -> Iterator[Path]:
     elif path.is_file():
         raise UsageError("USAGE", f"{path} is neither a SKILL.md nor an index.json")
     else:
-        raise NotFoundError("SKILL_NOT_FOUND", "there is no SKILL.md, here or below", place=Place(str(path)))
+        raise NotFoundError("SKILL_NOT_FOUND", "there is no SKILL.md, here or below", place=SourceLocation(str(path)))
 
 
 def _report(form: str, findings: Sequence[Finding], checked: Sequence[str]) -> Iterator[str]:
@@ -159,7 +163,7 @@ def _print(findings: Sequence[Finding], output: Output) -> None:
         output.line(doubtful(f"and {len(rest):,} more"), f": {counted(rest)}")
 
 
-def _styled(part: Part) -> Styled | str:
+def _styled(part: StyledText) -> Styled | str:
     return _STYLES[part.role](part.text)
 
 

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from skillwire.cli.output import faint, output_options, strong
-from skillwire.cli.parts import Parts
+from skillwire.cli.options import Parts
+from skillwire.cli.output import bold, dim, output_options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from skillwire.cli.output import Output, Part
-    from skillwire.errors import Place
+    from skillwire.errors import SourceLocation
     from skillwire.resolver.settings import TracedSetting
 
 
@@ -62,8 +62,8 @@ def show(*, output: Output, keys: tuple[str, ...], origin: bool) -> None:
     output.table(row for setting in chosen for row in _rows(setting, origin=origin))
     if credentials:
         output.line()
-        output.line(strong("credentials"), faint("  never shown; each is sent to its own origin only"))
-        output.table([place, faint(source)] for place, source in credentials)
+        output.line(bold("credentials"), dim("  never shown; each is sent to its own origin only"))
+        output.table([place, dim(source)] for place, source in credentials)
 
 
 @command.command()
@@ -79,7 +79,7 @@ def path(*, output: Output) -> None:
         output.line(str(project))
     output.line(str(own))
     if not own.is_file():
-        output.note(faint(f"{own} does not exist yet"))
+        output.note(dim(f"{own} does not exist yet"))
 
 
 def _choose(settings: list[TracedSetting], keys: Sequence[str]) -> list[TracedSetting]:
@@ -88,7 +88,7 @@ def _choose(settings: list[TracedSetting], keys: Sequence[str]) -> list[TracedSe
     by_key = {row.key: row for row in settings}
     for key in keys:
         if key not in by_key:
-            from skillwire.cli.suggest import closest, did_you_mean  # noqa: PLC0415  # only an error needs it
+            from skillwire.cli.advice import closest, did_you_mean  # noqa: PLC0415  # only an error needs it
 
             fix = did_you_mean(closest(key, by_key)) or f"Settings are {', '.join(by_key)}."
             raise UsageError("USAGE", f"there is no setting {ascii(key)[:60]}", fix=fix)
@@ -99,7 +99,7 @@ def _rows(setting: TracedSetting, *, origin: bool) -> list[list[Part]]:
     if not origin:
         return [[setting.key, _text(setting.value)]]
     rows: list[list[Part]] = [[setting.key, _text(setting.value), _place(setting.place)]]
-    rows += [["", faint(f"hides {_text(row.value)}"), faint(_place(row.place))] for row in setting.hidden if row.place]
+    rows += [["", dim(f"hides {_text(row.value)}"), dim(_place(row.place))] for row in setting.hidden if row.place]
     return rows
 
 
@@ -109,7 +109,7 @@ def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _place(place: Place | None) -> str:
+def _place(place: SourceLocation | None) -> str:
     return f"{place.source}:{place.line}" if place and place.line else place.source if place else "default"
 
 

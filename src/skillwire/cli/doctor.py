@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from skillwire.cli.client_options import scope_option
-from skillwire.cli.output import bad, doubtful, faint, good, output_options, strong
+from skillwire.cli.options import scope_option
+from skillwire.cli.output import bad, bold, dim, doubtful, good, output_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from skillwire.adapters.doctor.diagnosis import Diagnosis, Section
     from skillwire.cli.output import Output, Styled
-    from skillwire.resolver.checkup import Diagnosis, Section
 
 _MARKS: Final[dict[str, Callable[[object], Styled]]] = {"ok": good, "warning": doubtful, "problem": bad}
 _MARK_WIDTH: Final = max(map(len, _MARKS))
@@ -32,12 +32,12 @@ def command(*, output: Output, offline: bool, for_user: bool) -> None:
     Everything is looked at, nothing is changed. Each finding says what is the matter, why it matters and how to mend
     it. Exits with 1 when there is a problem; a warning is none.
     """
-    from skillwire.adapters.checkup.examine import examine  # noqa: PLC0415  # --help does without
-    from skillwire.adapters.checkup.surroundings import look_around  # noqa: PLC0415  # as above
-    from skillwire.resolver.checkup import count  # noqa: PLC0415  # as above
+    from skillwire.adapters.doctor.diagnosis import count  # noqa: PLC0415  # as above
+    from skillwire.adapters.doctor.environment import read_environment  # noqa: PLC0415  # as above
+    from skillwire.adapters.doctor.examine import examine  # noqa: PLC0415  # --help does without
 
     root = Path.home() if for_user else Path.cwd()
-    sections = examine(look_around(root, os.environ, time.time(), for_user=for_user, offline=offline))
+    sections = examine(read_environment(root, os.environ, time.time(), for_user=for_user, offline=offline))
     counted = count(sections)
     output.document(
         "doctor/1",
@@ -60,7 +60,7 @@ def _print(output: Output, sections: Sequence[Section]) -> None:
     for section in sections:
         shown = [row for row in section.diagnoses if row.severity != "ok" or not output.quiet]
         if shown:
-            output.line(strong(section.title))
+            output.line(bold(section.title))
             for row in shown:
                 _print_diagnosis(output, row)
             output.line()
@@ -72,7 +72,7 @@ def _print_diagnosis(output: Output, row: Diagnosis) -> None:
     output.line("  ", mark, " " * (_MARK_WIDTH - len(row.severity) + 2), row.what, indent=indent)
     for label, text in (("why", row.why), ("fix", row.fix)):
         if text:
-            output.line(" " * indent, faint(f"{label}  "), text, indent=indent + len(label) + 2)
+            output.line(" " * indent, dim(f"{label}  "), text, indent=indent + len(label) + 2)
 
 
 def _summary(problems: int, warnings: int) -> Styled:

@@ -19,7 +19,7 @@ from skillwire.cli.document_parts import (
     text,
     texts,
 )
-from skillwire.invocation.forms import FieldKind
+from skillwire.executions.task_form import FieldKind
 
 _EXECUTION: Final = {
     "execution_id": or_null(text("What the provider calls it"), "when the output came at once, without one"),

@@ -5,15 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from skillwire.server.auth.configuration import ServerConfiguration
-from skillwire.server.auth.files import load_configuration
+from skillwire.server.configuration import ServerConfiguration, load_configuration
 
 
 def read_server_configuration(path: str | None, *, grant_all: bool, workers: int | None) -> ServerConfiguration:
     """Return what the file at ``path`` says, if there is one, with what the command line says in its place.
 
     Raises:
-        StorageError, DecodeError, UsageError: as :func:`skillwire.server.auth.files.load_configuration`.
+        StorageError, DecodeError, UsageError: as :func:`skillwire.server.configuration.load_configuration`.
     """
     configuration = ServerConfiguration() if path is None else load_configuration(Path(path))
     executions = configuration.executions

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from skillwire.cli.output import bad, doubtful, faint, good, readable_json, strong, tell_end
-from skillwire.errors import PendingError, Place, SkillwireError, UsageError
+from skillwire.cli.output import bad, bold, dim, doubtful, good, print_end, readable_json
+from skillwire.errors import PendingError, SkillwireError, SourceLocation, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from skillwire.cli.output import Output, Part, Styled
     from skillwire.cli.progress import Progress
-    from skillwire.model.remote_execution import RemoteExecution
+    from skillwire.model.execution import RemoteExecution
 
 _EXIT_INTERRUPTED: Final = 130
 _BLOBS: Final = 8  # files that a run left and that are named
@@ -58,15 +58,15 @@ class Watch:
     def _say_how_to_go_on(self, name: str | None) -> None:
         name = name_of(self._last) if self._last is not None else name
         if self._is_at_endpoint:
-            tell_end("interrupted; a run that has begun goes on at the endpoint, and cannot be asked for")
+            print_end("interrupted; a run that has begun goes on at the endpoint, and cannot be asked for")
             return
         if name is None:
-            tell_end("interrupted; nobody knows whether the call has arrived")
+            print_end("interrupted; nobody knows whether the call has arrived")
             self._output.note(
-                faint("Make the same call within a quarter of an hour to take it up: it is executed once at the most.")
+                dim("Make the same call within a quarter of an hour to take it up: it is executed once at the most.")
             )
             return
-        tell_end("interrupted; the execution goes on at the provider")
+        print_end("interrupted; the execution goes on at the provider")
         self._output.hint("wait for it:", f"skillwire result {name}")
         self._output.hint("end it:     ", f"skillwire cancel {name}")
 
@@ -146,14 +146,14 @@ def _hint_blobs(output: Output, execution: RemoteExecution) -> None:
         target = name if _PLAIN_ID.fullmatch(name) else "FILE"  # never a hidden file, whatever a stranger names it
         output.hint("it left:", f"skillwire cat {execution.reference} {shlex.quote(blob.blob_id)} > {target}")
     if len(execution.blobs) > _BLOBS:
-        output.note(faint(f"and {len(execution.blobs) - _BLOBS} more files; --json has them all"))
+        output.note(dim(f"and {len(execution.blobs) - _BLOBS} more files; --json has them all"))
 
 
 def _print_log(output: Output, log: str) -> None:
     """Say what a run printed before it failed."""
-    output.note(faint("it printed, at the end:"))
+    output.note(dim("it printed, at the end:"))
     for line in log.splitlines()[-_LOG_LINES:]:
-        output.note(faint(f"  {line}"))
+        output.note(dim(f"  {line}"))
 
 
 def check_target(content_type: str, target: str | None, *, as_json: bool) -> None:
@@ -181,7 +181,7 @@ def print_status(output: Output, execution: RemoteExecution) -> None:
     ]
     if execution.error is not None:
         rows[1:1] = [("code", execution.error.code), ("why", execution.error.message)]
-    output.table([faint(label), value] for label, value in rows if value)
+    output.table([dim(label), value] for label, value in rows if value)
 
 
 def hint_next(output: Output, execution: RemoteExecution) -> None:
@@ -199,14 +199,14 @@ def hint_next(output: Output, execution: RemoteExecution) -> None:
 def _styled(execution: RemoteExecution) -> Styled:
     if execution.is_cancelled:
         return doubtful("cancelled")
-    style = good if execution.is_completed else bad if execution.is_final else strong
+    style = good if execution.is_completed else bad if execution.is_final else bold
     return style(execution.status)
 
 
 def _print_output(output: Output, execution: RemoteExecution) -> None:
     value = execution.output
     if value is None:
-        output.note(faint("completed, without an output"))
+        output.note(dim("completed, without an output"))
     elif isinstance(value, bytes):
         if sys.stdout.isatty():
             what = f"{len(value):,} bytes of {execution.content_type or 'an unnamed type'}"
@@ -236,6 +236,6 @@ def _write(target: str, execution: RemoteExecution) -> None:
         write_atomically(Path(target), value.encode() if isinstance(value, str) else _bytes_of(value))
     except SkillwireError as error:
         name = name_of(execution)
-        error.place = Place(target)
+        error.place = SourceLocation(target)
         error.fix = f"skillwire result {name} -o FILE writes it elsewhere." if name else None
         raise

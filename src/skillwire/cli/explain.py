@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 
-from skillwire.cli.output import bad, doubtful, faint, output_options, strong
+from skillwire.cli.output import bad, bold, dim, doubtful, output_options
 from skillwire.codes import CODES, DOCS_PAGE
 from skillwire.errors import UsageError
 from skillwire.folder.rules import RULES
@@ -62,7 +62,7 @@ def command(*, output: Output, codes: tuple[str, ...]) -> None:
     for number, explanation in enumerate(chosen):
         if number:
             output.line()
-        _tell(output, explanation)
+        _print_explanation(output, explanation)
 
 
 def explanations() -> dict[str, Explanation]:
@@ -92,7 +92,7 @@ def _find(text: str, known: Mapping[str, Explanation]) -> str:
     code = text.strip("[]").replace("-", "_").upper()
     if code in known:
         return code
-    from skillwire.cli.suggest import closest, did_you_mean  # noqa: PLC0415  # only an error needs it
+    from skillwire.cli.advice import closest, did_you_mean  # noqa: PLC0415  # only an error needs it
 
     fix = did_you_mean(closest(code, known)) or "skillwire explain lists every code."
     raise UsageError("USAGE", f"there is no code {ascii(text)[:60]}", fix=fix)
@@ -106,15 +106,15 @@ def _list(output: Output, chosen: list[Explanation]) -> None:
     for number, ((kind, group), rows) in enumerate(groups.items()):
         if number:
             output.line()
-        output.line(strong(_titled(group)), faint(f"  {kind}s"))
+        output.line(bold(_titled(group)), dim(f"  {kind}s"))
         for row in rows:
-            output.line(f"  {row.code.ljust(width)}  ", faint(row.summary), indent=width + 4)
+            output.line(f"  {row.code.ljust(width)}  ", dim(row.summary), indent=width + 4)
     output.note()
     output.hint("more about one:", "skillwire explain CODE")
 
 
-def _tell(output: Output, row: Explanation) -> None:
-    output.line(strong(row.code), faint(f"  {row.kind}: {row.group}"))
+def _print_explanation(output: Output, row: Explanation) -> None:
+    output.line(bold(row.code), dim(f"  {row.kind}: {row.group}"))
     output.line(f"{row.summary}.", indent=0)
     output.line()
     rows: list[tuple[str, Part]] = [("cause", row.cause), ("fix", row.fix)]
@@ -125,10 +125,10 @@ def _tell(output: Output, row: Explanation) -> None:
         rows += [("strict", _level(row.strict)), ("lenient", _level(row.lenient))]
         rows.append(("exit code", "1 of check, where it is an error" if row.exit_code else "none: it is advice"))
     rows.append(("page", row.documentation))
-    output.table([faint(label), value] for label, value in rows)
+    output.table([dim(label), value] for label, value in rows)
     if row.example:
         output.line()
-        output.line(faint("for example"))
+        output.line(dim("for example"))
         output.text("\n".join(f"  {line}" for line in row.example.split("\n")))
 
 
@@ -138,5 +138,5 @@ def _titled(group: str) -> str:
 
 def _level(level: str | None) -> Part:
     if level is None:
-        return faint("not applied")
-    return {"error": bad, "warning": doubtful}.get(level, faint)(level)
+        return dim("not applied")
+    return {"error": bad, "warning": doubtful}.get(level, dim)(level)

@@ -1,4 +1,7 @@
-"""``skillwire find``: search the indexes of origins."""
+"""``skillwire find``: search the indexes of origins.
+
+``skillwire find --lan``: what the local network offers.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from skillwire.cli.client_options import (
+from skillwire.cli.lan_view import lan_object, source_text, status_text, trust_text
+from skillwire.cli.options import (
     network_options,
     open_client,
     open_progress,
@@ -15,17 +19,20 @@ from skillwire.cli.client_options import (
     shortened,
     terminal_width,
 )
-from skillwire.cli.output import faint, output_options, strong
-from skillwire.errors import UsageError
-from skillwire.resolver.reference import reference_to
+from skillwire.cli.output import bold, dim, output_options
+from skillwire.errors import SkillwireError, UsageError
+from skillwire.resolver.references import reference_to
+from skillwire.resolver.sources.lan import describe_lan_skill, ref_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from skillwire.cli.output import Output
+    from skillwire.model.lan import LanSkill
     from skillwire.model.ref import SkillRef
 
-_ROOM: Final = 24  # columns that a description needs to say anything
+
+_NAME_COLUMN: Final = 24  # columns that a description needs to say anything
 
 
 @click.command()
@@ -67,7 +74,6 @@ def command(
         if origins or capability_type is not None or token is not None:
             fix = "Leave them out: skills of the local network are of many places."
             raise UsageError("USAGE", "--lan excludes --from, --type and --token", fix=fix)
-        from skillwire.cli.find_lan import find_lan  # noqa: PLC0415  # few searches are of the local network
 
         find_lan(output, words, limit, offline=offline, refresh=refresh)
         return
@@ -88,34 +94,34 @@ def command(
             "hits": [{**ref_object(skill.ref), "score": round(score, 3)} for skill, score in shown],
         },
     )
-    _print(output, [skill.ref for skill, _ in shown])
+    _print_hits(output, [skill.ref for skill, _ in shown])
     if len(hits) > limit:
-        output.note(faint(f"{len(hits) - limit} more; see them with --limit {len(hits)}"))
+        output.note(dim(f"{len(hits) - limit} more; see them with --limit {len(hits)}"))
     if shown:
         output.hint("look at one:", f"skillwire show {reference_to(shown[0][0].ref)}")
     else:
         output.note(f"no skill matches {words!r}" if words else "no skills are published there")
 
 
-def _print(output: Output, refs: Sequence[SkillRef]) -> None:
+def _print_hits(output: Output, refs: Sequence[SkillRef]) -> None:
     """Print a table; where it would leave no room for a description, a line for that below each name."""
     facts = [[ref.version or "-"] for ref in refs]
     if any(ref.shared or ref.rpc for ref in refs):
-        facts = [[version, _told(ref)] for (version,), ref in zip(facts, refs, strict=True)]
+        facts = [[version, _hit_object(ref)] for (version,), ref in zip(facts, refs, strict=True)]
     rows = [[ref.name, *cells] for ref, cells in zip(refs, facts, strict=True)]
     room = terminal_width() - sum(max(map(len, column)) + 2 for column in zip(*rows, strict=True))
-    if room >= _ROOM:
+    if room >= _NAME_COLUMN:
         output.table(
-            [strong(name), *map(faint, cells), shortened(ref.description, room)]
+            [bold(name), *map(dim, cells), shortened(ref.description, room)]
             for ref, (name, *cells) in zip(refs, rows, strict=True)
         )
         return
     for ref, cells in zip(refs, facts, strict=True):
-        output.line(strong(ref.name), faint("".join(f"  {cell}" for cell in cells if cell != "-")))
+        output.line(bold(ref.name), dim("".join(f"  {cell}" for cell in cells if cell != "-")))
         output.line("  ", shortened(ref.description, terminal_width() - 2))
 
 
-def _told(ref: SkillRef) -> str:
+def _hit_object(ref: SkillRef) -> str:
     """Return what Skill Sharing, or an endpoint, says of a skill in a word or two."""
     if ref.rpc is not None:
         return ref.rpc.kind or "-"
@@ -123,3 +129,61 @@ def _told(ref: SkillRef) -> str:
         return "-"
     access = "" if ref.shared.access == "public" else f" {ref.shared.access}"
     return ref.shared.capability_type + access
+
+
+_LAN_ROOM = 24  # columns that a list of capabilities needs to say anything
+
+
+def find_lan(output: Output, words: str, limit: int, *, offline: bool | None, refresh: bool) -> None:
+    """Ask the local network, and print what it offers."""
+    progress = open_progress(output)
+    with (
+        open_client(output, offline=offline, refresh=refresh, progress=progress) as client,
+        progress.waiting("asking the local network"),
+    ):
+        found = client.lan.discover(words, refresh=refresh)
+        may_use = client.lan.settings.use_unverified
+    referred = {skill: reference for skill in found if (reference := _reference(output, skill))}
+    found = list(referred)
+    shown = found[:limit]
+    hits = [{**ref_object(ref_of(skill)), "score": 0.0, "lan": lan_object(skill)} for skill in shown]
+    output.document("find/1", {"query": words, "total": len(found), "hits": hits})
+    _print_lan_hits(output, shown)
+    if len(found) > limit:
+        output.note(dim(f"{len(found) - limit} more; see them with --limit {len(found)}"))
+    if not found:
+        output.note(f"no skill on the local network matches {words!r}" if words else "nobody offers skills here now")
+        output.hint("who is there:", "skillwire lan")
+        return
+    output.hint("look at one:", f"skillwire show {referred[shown[0]]}")
+    able = next((skill for skill in shown if skill.capabilities and skill.is_usable), None)
+    if able is not None:
+        flag = "" if able.is_verified or may_use else " --unverified"
+        output.hint("call one:   ", f"skillwire call lan:{able.capabilities[0]}{flag}")
+
+
+def _reference(output: Output, skill: LanSkill) -> str:
+    """Return what a user types to mean a skill; empty for one whose address nobody can type, of which it is said."""
+    try:
+        return reference_to(ref_of(skill))
+    except SkillwireError as error:
+        output.note(dim("left out "), f"{skill.skill_id} {skill.publisher_label}: {error.message}")
+        return ""
+
+
+def _print_lan_hits(output: Output, skills: Sequence[LanSkill]) -> None:
+    """Print a row each: name, version, how it is, who vouches, where it is, what it can do."""
+    rows = [
+        [
+            bold(skill.skill_id),
+            dim(skill.version),
+            status_text(skill),
+            trust_text(skill),
+            source_text(skill),
+            dim(skill.endpoint),
+        ]
+        for skill in skills
+    ]
+    widths = [max(len(cell.text) for cell in column) + 2 for column in zip(*rows, strict=True)]
+    room = max(terminal_width() - sum(widths), _LAN_ROOM)
+    output.table([*row, shortened(describe_lan_skill(skill), room)] for row, skill in zip(rows, skills, strict=True))

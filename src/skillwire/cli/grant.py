@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
-from skillwire.cli.client_options import confirm
-from skillwire.cli.output import doubtful, faint, good, output_options, strong, whole
-from skillwire.errors import NotFoundError, Place, TrustError, UsageError, ValidationError
+from skillwire.cli.options import confirm
+from skillwire.cli.output import bold, dim, doubtful, good, nowrap, output_options
+from skillwire.errors import NotFoundError, SourceLocation, TrustError, UsageError, ValidationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from skillwire.cli.output import Output, Part
-    from skillwire.folder.publish import Prepared
-    from skillwire.invocation.grants import GrantChanges
-    from skillwire.model.action import Action, HealthCheck
+    from skillwire.executions.grants import GrantChanges
+    from skillwire.folder.publish import PreparedSkill
+    from skillwire.model.skill import Action, HealthCheck
 
 #: What the rules say of what scripts do, and of what is hidden in them: all of it matters to who lets them run.
 _TOLD: Final = frozenset({"PIPE_TO_SHELL", "NETWORK_UNDECLARED", "HIDDEN_CHARACTERS", "HIDDEN_IN_FILE"})
@@ -37,7 +37,7 @@ _NAMED: Final = 8
 class _Request(NamedTuple):
     """A skill that somebody is asked about, what is new in it, and whether exactly this was granted before."""
 
-    prepared: Prepared
+    prepared: PreparedSkill
     action: Action
     changes: GrantChanges | None
     is_granted: bool
@@ -62,7 +62,7 @@ def command(*, output: Output, folders: tuple[Path, ...], take_all: bool, yes: b
     requests = list(_requests(list(_skill_folders(folders, take_all=take_all)), take_all=take_all))
     for request in requests:
         if dry_run or not request.is_granted:
-            _tell(output, request, output.line if dry_run else output.note)
+            _print_grants(output, request, output.line if dry_run else output.note)
     if not requests:
         output.note("nothing there is run here, so nothing needs a grant")
     pending = [request for request in requests if not request.is_granted]
@@ -79,19 +79,21 @@ def command(*, output: Output, folders: tuple[Path, ...], take_all: bool, yes: b
     for request in requests:
         if request not in declined:
             verb = good("granted ") if request in agreed else "granted before "
-            output.line(verb, strong(request.name), f" {request.prepared.skill.version}")
+            output.line(verb, bold(request.name), f" {request.prepared.skill.version}")
     if declined:
         raise _refusal(declined, "nobody has agreed")
 
 
 def _skill_folders(folders: Sequence[Path], *, take_all: bool) -> Iterator[Path]:
     """Yield the folder of each skill that is meant."""
-    from skillwire.folder.find import find_folders  # noqa: PLC0415  # --help does without
+    from skillwire.folder.files import find_folders  # noqa: PLC0415  # --help does without
 
     for folder in dict.fromkeys(path.parent if path.name == "SKILL.md" else path for path in folders):
         found = find_folders(folder)
         if not found:
-            raise NotFoundError("SKILL_NOT_FOUND", "there is no SKILL.md, here or below", place=Place(str(folder)))
+            raise NotFoundError(
+                "SKILL_NOT_FOUND", "there is no SKILL.md, here or below", place=SourceLocation(str(folder))
+            )
         if found != [folder] and not take_all:
             fix = f"Name one, such as {found[0]}, or give --all."
             raise UsageError("USAGE", f"{folder} holds {len(found)} skills and is none itself", fix=fix)
@@ -106,16 +108,16 @@ def _requests(folders: Sequence[Path], *, take_all: bool) -> Iterator[_Request]:
     """
     from skillwire.adapters.files.loading import JUDGES  # noqa: PLC0415  # --help does without
     from skillwire.adapters.sqlite.open import has_database, open_grants  # noqa: PLC0415  # same
-    from skillwire.folder.publish import Refused, prepare  # noqa: PLC0415  # same
-    from skillwire.invocation.grants import granted_action, needs_grant  # noqa: PLC0415  # same
+    from skillwire.executions.grants import granted_action, needs_grant  # noqa: PLC0415  # same
+    from skillwire.folder.publish import RefusedFolder, prepare  # noqa: PLC0415  # same
 
     grants = open_grants() if has_database() else None
     for folder in folders:
         prepared = prepare(folder.absolute(), "local", judges=JUDGES)
-        if isinstance(prepared, Refused):
+        if isinstance(prepared, RefusedFolder):
             none = f"None of the {len(folders)} was granted. " if len(folders) > 1 else ""
             fix = f"{none}See what is wrong: skillwire check {folder}."
-            raise ValidationError("SKILLS_BROKEN", "it cannot be published", place=Place(str(folder)), fix=fix)
+            raise ValidationError("SKILLS_BROKEN", "it cannot be published", place=SourceLocation(str(folder)), fix=fix)
         skill = prepared.skill
         if take_all and not needs_grant(skill):
             continue
@@ -140,7 +142,7 @@ def _agrees(request: _Request) -> bool:
 def _keep(agreed: Sequence[_Request]) -> None:
     if agreed:
         from skillwire.adapters.sqlite.open import open_grants  # noqa: PLC0415  # as above
-        from skillwire.cli.person import login_name  # noqa: PLC0415  # same
+        from skillwire.cli.options import login_name  # noqa: PLC0415  # same
 
         by = login_name()
         for request in agreed:
@@ -152,20 +154,20 @@ def _refusal(requests: Sequence[_Request], why: str) -> TrustError:
     return TrustError("GRANT_NOT_AGREED", f"{names}: {why}", details={"skills": [row.name for row in requests]})
 
 
-def _tell(output: Output, request: _Request, say: Callable[..., None]) -> None:
+def _print_grants(output: Output, request: _Request, say: Callable[..., None]) -> None:
     """Say what a skill asks for, what is new in it, and what its scripts seem to do."""
     skill, action, changes = request.prepared.skill, request.action, request.changes
-    say(strong(skill.name), f" {skill.version}", faint(f"  {skill.artifact.digest[:SHORT]}"))
+    say(bold(skill.name), f" {skill.version}", dim(f"  {skill.artifact.digest[:SHORT]}"))
     for label, parts in _rows(request):
-        say(faint(f"  {label:<9}"), *parts)
+        say(dim(f"  {label:<9}"), *parts)
     if unset := _unset(action):
-        say(faint(f"  {'needs':<9}"), doubtful(f"secrets {', '.join(unset)}: not set here"))
+        say(dim(f"  {'needs':<9}"), doubtful(f"secrets {', '.join(unset)}: not set here"))
     if not action.permissions.network and not action.permissions.secrets:
-        say(faint(f"  {'asks for':<9}"), "no network and no secrets")
+        say(dim(f"  {'asks for':<9}"), "no network and no secrets")
     if changes is not None and not request.is_granted:
         since = changes.since
-        who = whole(f"{since.by}, {_day(since.at)}")
-        say(faint(f"  {'since':<9}"), f"{since.version}, granted by ", who, ": ", *_news(changes))
+        who = nowrap(f"{since.by}, {_day(since.at)}")
+        say(dim(f"  {'since':<9}"), f"{since.version}, granted by ", who, ": ", *_news(changes))
     for finding in skill.findings:
         if finding.code in _TOLD:
             output.finding(finding)
@@ -173,7 +175,7 @@ def _tell(output: Output, request: _Request, say: Callable[..., None]) -> None:
 
 def _unset(action: Action) -> list[str]:
     """Return the secrets that the environment lacks; a server may have them, in its own or in a file."""
-    from skillwire.adapters.sandbox.secrets import Secrets  # noqa: PLC0415  # --help does without
+    from skillwire.adapters.executors.secrets import Secrets  # noqa: PLC0415  # --help does without
 
     return Secrets(os.environ).find(action.permissions.secrets)[1]
 

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from skillwire.cli.grant import SHORT
-from skillwire.cli.output import faint, good, output_options, strong
-from skillwire.cli.parts import PartsOrList
+from skillwire.cli.options import PartsOrList
+from skillwire.cli.output import bold, dim, good, output_options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from skillwire.cli.output import Output
-    from skillwire.model.grant import Grant
+    from skillwire.model.execution import Grant
 
 
 @click.group(cls=PartsOrList)
@@ -35,10 +35,10 @@ def list_(*, output: Output) -> None:
     _document(output, grants)
     output.table(
         [
-            strong(grant.skill),
+            bold(grant.skill),
             grant.version,
             grant.digest[:SHORT],
-            faint(f"{grant.by}, {_moment(grant.at)[:10]}")._replace(is_whole=True),
+            dim(f"{grant.by}, {_moment(grant.at)[:10]}")._replace(is_whole=True),
             _asked(grant),
         ]
         for grant in grants
@@ -67,7 +67,7 @@ def revoke(*, output: Output, which: tuple[str, ...], dry_run: bool) -> None:
     _document(output, taken, is_revoked=True, dry_run=dry_run)
     verb = good("would revoke " if dry_run else "revoked ")
     for grant in taken:
-        output.line(verb, strong(grant.skill), f" {grant.version}", faint(f"  {grant.digest[:SHORT]}"))
+        output.line(verb, bold(grant.skill), f" {grant.version}", dim(f"  {grant.digest[:SHORT]}"))
 
 
 def _document(output: Output, grants: Sequence[Grant], *, is_revoked: bool = False, dry_run: bool = False) -> None:

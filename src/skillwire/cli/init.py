@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from skillwire.cli.output import good, output_options, strong
-from skillwire.errors import ConflictError, Place
+from skillwire.cli.output import bold, good, output_options
+from skillwire.errors import ConflictError, SourceLocation
 
 if TYPE_CHECKING:
     from skillwire.cli.output import Output
@@ -40,13 +40,13 @@ def command(*, output: Output, name: str, parent: Path, script: bool, manifest: 
     files = scaffold(name, script=script, manifest=manifest)
     folder = parent / name
     if folder.is_symlink() or folder.exists():
-        raise ConflictError("FILE_EXISTS", f"{folder} is there already", place=Place(str(folder)))
+        raise ConflictError("FILE_EXISTS", f"{folder} is there already", place=SourceLocation(str(folder)))
     for file in () if dry_run else files:
         write_atomically(folder / file.path, bytes(file.content), mode=0o755 if file.executable else 0o644)
     names = [file.path for file in files]
     output.document("init/1", {"name": name, "path": str(folder), "files": names, "dry_run": dry_run})
     if dry_run:
-        output.line("would make ", strong(name), f"  {folder}: {', '.join(names)}")
+        output.line("would make ", bold(name), f"  {folder}: {', '.join(names)}")
         return
-    output.line(good("made "), strong(name), f"  {folder}")
+    output.line(good("made "), bold(name), f"  {folder}")
     output.hint(f"next: fill in {folder / 'SKILL.md'}, then:", f"skillwire check {folder}")

@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import click
 
-from skillwire.cli.duration import in_words
-from skillwire.cli.output import bad, doubtful, faint, good, output_options, strong
-from skillwire.cli.parts import Parts
+from skillwire.cli.options import Parts, in_words
+from skillwire.cli.output import bad, bold, dim, doubtful, good, output_options
 
 if TYPE_CHECKING:
-    from skillwire.adapters.files.lan_keys import LanKeys
+    from skillwire.adapters.files.keys import LanKeys
     from skillwire.cli.output import Output, Styled
-    from skillwire.protocols.skill_discovery.configuration import LanSettings
+    from skillwire.protocols.skill_discovery.settings import LanSettings
 
 _DRY_RUN: Final = click.option("--dry-run", is_flag=True, help="Say what would happen, change nothing.")
 _TAKEN_BACK: Final = {
@@ -62,22 +61,22 @@ def new(
 
     The request holds no secret. Give it to who has the authority: skillwire ca issue FOLDER --request FILE.
     """
-    from skillwire.adapters.files.lan_keys import LanKeys  # noqa: PLC0415  # --help does without
-    from skillwire.trust.certificate_requests import Names, make_request  # noqa: PLC0415  # same
+    from skillwire.adapters.files.keys import LanKeys  # noqa: PLC0415  # --help does without
+    from skillwire.trust.certificates import RequestedNames, encode_request  # noqa: PLC0415  # same
     from skillwire.trust.ecdsa import new_key  # noqa: PLC0415  # same
 
     keys = LanKeys()
     agent_id = agent or _settings().agent_id or keys.known_id() or ("agent" if dry_run else keys.agent_id())
-    names = Names((agent_id,), skills, hosts).check()
+    names = RequestedNames((agent_id,), skills, hosts).check()
     is_new = replace or not keys.key_file.exists()
     request = None
     if not dry_run:
         if replace:
             keys.keep_key(new_key())
-        request = make_request(names, keys.key()).decode("ascii")
+        request = encode_request(names, keys.key()).decode("ascii")
     output.document("key-request/1", {"dry_run": dry_run, **names._asdict(), "new": is_new, "request": request})
     made = ("would make a key" if dry_run else "made a key") if is_new else "the key stays as it is"
-    output.note(good(made), f" for {agent_id}", faint(f"  {keys.key_file}"))
+    output.note(good(made), f" for {agent_id}", dim(f"  {keys.key_file}"))
     if request is not None:
         output.text(request)
 
@@ -89,7 +88,7 @@ def show(*, output: Output) -> None:
 
     It is held against what was taken back, as far as this machine has learned it.
     """
-    from skillwire.adapters.files.lan_keys import LanKeys  # noqa: PLC0415  # --help does without
+    from skillwire.adapters.files.keys import LanKeys  # noqa: PLC0415  # --help does without
 
     keys, settings = LanKeys(), _settings()
     agent_id = settings.agent_id or keys.known_id()
@@ -102,13 +101,13 @@ def show(*, output: Output) -> None:
         "certificate": None if shown is None else _object(shown),
     }
     output.document("key/1", content)
-    rows: list[tuple[str, Any]] = [("agent", strong(agent_id or "it has no name yet"))]
+    rows: list[tuple[str, Any]] = [("agent", bold(agent_id or "it has no name yet"))]
     if content["fingerprint"] is not None:
         rows.append(("key", f"{content['fingerprint']}"))
     rows.append(("certificate", _state(shown)))
     if shown is not None and any(shown.names):
         rows.append(("for", ", ".join(name for names in shown.names for name in names)))
-    output.table([faint(label), what] for label, what in rows)
+    output.table([dim(label), what] for label, what in rows)
     if shown is not None and shown.taken_back is not None:
         is_key = shown.taken_back == "certificate"
         why = "make another key, and have it certified:" if is_key else "have it certified anew, for the same key:"
@@ -126,11 +125,15 @@ def install(*, output: Output, source: Path, replace: bool, dry_run: bool) -> No
     An agent that runs takes it by itself within seconds when the key is the same, or the key that it has was taken
     back; else start it anew.
     """
-    from skillwire.adapters.files.agent_certificates import agents_of, belongs  # noqa: PLC0415  # --help does without
-    from skillwire.adapters.files.lan_keys import LanKeys  # noqa: PLC0415  # --help does without
-    from skillwire.adapters.files.trust_files import read_certificates, read_private_key  # noqa: PLC0415  # same
-    from skillwire.adapters.lan.renewal import INSTALLED  # noqa: PLC0415  # same
-    from skillwire.errors import ConflictError, Place, ValidationError  # noqa: PLC0415  # same
+    from skillwire.adapters.files.keys import (  # noqa: PLC0415  # --help does without  # noqa: PLC0415  # same
+        LanKeys,  # --help does without
+        agents_of,
+        belongs,
+        read_certificates,
+        read_private_key,
+    )
+    from skillwire.adapters.lan.certificates import INSTALLED  # noqa: PLC0415  # same
+    from skillwire.errors import ConflictError, SourceLocation, ValidationError  # noqa: PLC0415  # same
 
     keys = LanKeys()
     folder = source if source.is_dir() else source.parent
@@ -145,9 +148,11 @@ def install(*, output: Output, source: Path, replace: bool, dry_run: bool) -> No
     key = brought or (keys.key() if keys.key_file.exists() else None)
     if key is None or not belongs(certificate, key):
         fix = "Have it issued for this key: skillwire key new, and skillwire ca issue --request."
-        raise ValidationError("LAN_TRUST", "the certificate is for another key", place=Place(str(file)), fix=fix)
+        raise ValidationError(
+            "LAN_TRUST", "the certificate is for another key", place=SourceLocation(str(file)), fix=fix
+        )
     if brought is not None and keys.key_file.exists() and not replace and not belongs(certificate, keys.key()):
-        raise ConflictError("KEY_EXISTS", "this agent has another key", place=Place(str(keys.key_file)))
+        raise ConflictError("KEY_EXISTS", "this agent has another key", place=SourceLocation(str(keys.key_file)))
     if not dry_run:
         if brought is not None:
             keys.keep_key(brought)
@@ -157,7 +162,7 @@ def install(*, output: Output, source: Path, replace: bool, dry_run: bool) -> No
     shown = _held_against(_shown(certificate), certificate, _settings(), output)
     output.document("key-install/1", {"dry_run": dry_run, "key": brought is not None, "certificate": _object(shown)})
     verb = good("would install " if dry_run else "installed ")
-    output.line(verb, strong(", ".join(name for names in shown.names for name in names)), faint(f"  {keys.folder}"))
+    output.line(verb, bold(", ".join(name for names in shown.names for name in names)), dim(f"  {keys.folder}"))
     if shown.taken_back is not None:
         output.note(bad(_TAKEN_BACK[shown.taken_back]))
     if not dry_run:
@@ -176,26 +181,24 @@ def _settings() -> LanSettings:
 
 def _held_against(shown: _Shown, certificate: bytes, settings: LanSettings, output: Output) -> _Shown:
     """Return what is said of a certificate, with whether it was taken back."""
-    from skillwire.adapters.files.lan_trust import taken_back  # noqa: PLC0415  # --help does without
+    from skillwire.adapters.files.lan_trust import revoked_part  # noqa: PLC0415  # --help does without
     from skillwire.errors import SkillwireError  # noqa: PLC0415  # same
 
     try:
-        return shown._replace(taken_back=taken_back(settings, certificate))
+        return shown._replace(taken_back=revoked_part(settings, certificate))
     except SkillwireError as error:
         output.note(doubtful(f"whether it was taken back is not known: {error}"))
         return shown
 
 
 def _shown(certificate: bytes) -> _Shown:
-    from skillwire.adapters.files.agent_certificates import (  # noqa: PLC0415  # same
-        is_own,
-        life_of,
-        serial_of,  # --help does without
+    from skillwire.adapters.files.keys import is_own, life_of, serial_of
+    from skillwire.trust.certificates import (
+        RequestedNames,  # same
+        names_of,  # same
     )
-    from skillwire.trust.certificate_requests import Names  # noqa: PLC0415  # same
-    from skillwire.trust.certificates import names_of  # noqa: PLC0415  # same
 
-    names = Names(*(tuple(sorted(one)) for one in names_of(certificate)))
+    names = RequestedNames(*(tuple(sorted(one)) for one in names_of(certificate)))
     return _Shown(names, is_own(certificate), life_of(certificate)[1], serial_of(certificate))
 
 

@@ -1,4 +1,7 @@
-"""``skillwire lan``: who is on the local network, live."""
+"""``skillwire lan``: who is on the local network, live.
+
+What ``lan --json`` prints: one JSON object a line, written out at once.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +10,13 @@ import signal
 import sys
 from collections import deque
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import click
 
-from skillwire.cli.lan_events import change_document, print_event, snapshot_document
-from skillwire.cli.lan_picture import counted, live_picture, picture, scene_lines, table
-from skillwire.cli.output import faint, output_options, tell_end, terminal_columns
+from skillwire.cli.lan_view import Screen, counted, lan_object, live_picture, picture, scene_lines, scene_object, table
+from skillwire.cli.output import dim, encode_document, output_options, print_end, terminal_columns
 from skillwire.cli.progress import Progress
-from skillwire.cli.screen import Screen
 from skillwire.model.lan import FoundVia
 
 if TYPE_CHECKING:
@@ -25,7 +26,41 @@ if TYPE_CHECKING:
 
     from skillwire.cli.output import Output
     from skillwire.model.lan import LanChange, LanSkill, LanSnapshot
-    from skillwire.protocols.skill_discovery.configuration import LanSettings
+    from skillwire.protocols.skill_discovery.settings import LanSettings
+
+
+_SCHEMA: Final = "skillwire/lan/1"
+
+
+def snapshot_document(snapshot: LanSnapshot) -> dict[str, Any]:
+    """Return all that is known."""
+    return {
+        "schema": _SCHEMA,
+        "event": "snapshot",
+        "at": snapshot.at,
+        "agent_id": snapshot.agent_id,
+        "network_suspected": snapshot.is_suspected,
+        "skills": [{**lan_object(skill), "version": skill.version} for skill in snapshot.skills],
+        "scenes": [scene_object(scene) for scene in snapshot.scenes],
+    }
+
+
+def change_document(change: LanChange) -> dict[str, Any]:
+    """Return one change."""
+    document: dict[str, Any] = {"schema": _SCHEMA, "event": change.kind, "at": change.at}
+    if change.skill is not None:
+        document["skill"] = {**lan_object(change.skill), "version": change.skill.version}
+    if change.reason:
+        document["reason"] = change.reason
+    if change.scene is not None:
+        document["scene"] = scene_object(change.scene)
+    return document
+
+
+def print_event(document: dict[str, Any]) -> None:
+    """Print a document in one line, and let it be seen at once."""
+    click.echo(encode_document(document, indent=None))
+
 
 _TICK: Final = 1.0
 #: Seconds between two drawings, however much happens.
@@ -89,7 +124,7 @@ def command(
     settings = read_lan(None, lan=True, interfaces=interfaces, discovery=discovery)
     assert settings is not None  # noqa: S101  # only without a network it is
     for note in settings.notes:
-        output.note(faint("note: "), note)
+        output.note(dim("note: "), note)
     view = _View(output, make_agent(settings), settings, seconds)
     if output.as_json:
         run = view.stream(is_once=once)
@@ -100,7 +135,7 @@ def command(
     with suppress(KeyboardInterrupt):  # pressed before the loop could take it
         ended_by = asyncio.run(_until_told(run, view.told))
         if ended_by not in {None, signal.SIGINT}:
-            tell_end("ended by a signal")
+            print_end("ended by a signal")
             raise click.exceptions.Exit(_SIGNAL + int(ended_by or 0))
 
 
@@ -221,7 +256,7 @@ class _View:
     def _tell_notes(self, agent: Agent) -> None:
         """Tell what the agent has noticed by now, such as somebody with its name."""
         for note in (one for one in agent.notes if one not in self._told_notes):
-            self._output.note(faint("note: "), note)
+            self._output.note(dim("note: "), note)
 
     async def _hear(self, agent: Agent, happened: deque[LanChange], woken: asyncio.Event) -> None:
         async for change in agent.listen():

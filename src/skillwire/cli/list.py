@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from skillwire.cli.client_options import locked_object, open_client, scope_option
-from skillwire.cli.output import faint, output_options, strong
+from skillwire.cli.options import locked_object, open_client, scope_option
+from skillwire.cli.output import bold, dim, output_options
 
 if TYPE_CHECKING:
     from skillwire.cli.output import Output
@@ -23,10 +23,10 @@ def command(*, output: Output, for_user: bool) -> None:
     output.document("list/1", {"root": str(client.root), "skills": [locked_object(locked) for locked in installed]})
     output.table(
         [
-            strong(locked.name),
+            bold(locked.name),
             locked.version or "-",
             locked.origin,
-            faint(", ".join([*locked.placement.folders, *locked.placement.links])),
+            dim(", ".join([*locked.placement.folders, *locked.placement.links])),
         ]
         for locked in installed
     )

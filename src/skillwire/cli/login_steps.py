@@ -19,16 +19,17 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import click
 
 from skillwire import limits
-from skillwire.adapters.files.credential_store import open_store
-from skillwire.adapters.files.credentials import bearer
+from skillwire.adapters.files.credentials import bearer, open_store
 from skillwire.adapters.files.settings_file import load_settings
 from skillwire.adapters.http.sync import SyncDriver
-from skillwire.cli.client_options import confirm
 from skillwire.cli.logins import KIND_NAMES, login_object, origin_of, until
-from skillwire.cli.output import faint, good, one_line, strong
+from skillwire.cli.options import confirm
+from skillwire.cli.output import bold, dim, good, one_line
 from skillwire.client.login import (
+    AuthRequirements,
     choose_flow,
     choose_scope,
+    discover_auth,
     find_server,
     hosts_of,
     identify,
@@ -36,12 +37,17 @@ from skillwire.client.login import (
     new_token,
     try_out,
 )
-from skillwire.errors import Place, TrustError, UsageError
+from skillwire.errors import SourceLocation, TrustError, UsageError
 from skillwire.model.url import parse_url
-from skillwire.protocols.oauth.authorization import ask_for_code, read_answer
-from skillwire.protocols.oauth.client import await_device, begin_device, redeem_code, use_client_credentials
-from skillwire.resolver.document import noted
-from skillwire.resolver.wanted import Wanted, find_wanted
+from skillwire.protocols.oauth.client import (
+    ask_for_code,
+    await_device,
+    begin_device,
+    read_answer,
+    redeem_code,
+    use_client_credentials,
+)
+from skillwire.resolver.documents import as_finding
 from skillwire.trust.address import AddressPolicy
 
 if TYPE_CHECKING:
@@ -91,18 +97,18 @@ def log_in(text: str, options: LoginOptions, output: Output) -> None:
     if options.issuer is not None:
         addresses = addresses.naming(parse_url(options.issuer))
     with SyncDriver(addresses) as driver:
-        wanted = driver.run(find_wanted(origin, addresses))
+        wanted = driver.run(discover_auth(origin, addresses))
         for doubt in wanted.doubts:
-            output.finding(noted(doubt))
+            output.finding(as_finding(doubt))
         login = _Login(origin, wanted, options, driver, output)
         if options.dry_run:
-            _tell_plan(login.plan(), settings.credential_store, output)
+            _print_plan(login.plan(), settings.credential_store, output)
             return
         credential = login.run()
     in_keyring = settings.credential_store == "keyring"
     open_store().keep(credential, in_keyring=in_keyring)
     output.document("login/1", login_object(credential, in_keyring=in_keyring))
-    output.line(good("logged in to "), strong(origin), faint(f"  {KIND_NAMES[credential.kind]}{until(credential)}"))
+    output.line(good("logged in to "), bold(origin), dim(f"  {KIND_NAMES[credential.kind]}{until(credential)}"))
 
 
 def _check_options(options: LoginOptions) -> None:
@@ -115,7 +121,9 @@ def _check_options(options: LoginOptions) -> None:
 class _Login:
     """One login."""
 
-    def __init__(self, origin: str, wanted: Wanted, options: LoginOptions, driver: SyncDriver, output: Output) -> None:
+    def __init__(
+        self, origin: str, wanted: AuthRequirements, options: LoginOptions, driver: SyncDriver, output: Output
+    ) -> None:
         self._origin = origin
         self._options = options
         self._driver = driver
@@ -146,7 +154,7 @@ class _Login:
         """Return which kind of credential is wanted, and say what the origin says."""
         wanted, options = self._wanted, self._options
         if wanted.advice:
-            self._output.note(faint(f"{self._origin} says: "), wanted.advice)
+            self._output.note(dim(f"{self._origin} says: "), wanted.advice)
         if wanted.kind == "custom" or options.key_id is not None:
             return "custom"
         if options.has_key or wanted.kind == "api_key":
@@ -221,7 +229,9 @@ class _Login:
         if self._options.yes:
             self._output.note(about)
         elif not confirm(f"Log in at {host}?", about=about):
-            raise TrustError("LOGIN_NOT_AGREED", f"{about}; nobody has agreed", place=Place(self._wanted.said_by))
+            raise TrustError(
+                "LOGIN_NOT_AGREED", f"{about}; nobody has agreed", place=SourceLocation(self._wanted.said_by)
+            )
         self._agreed.add(host)
 
     def _in_browser(self, server: ServerMetadata, client: ClientIdentity, scope: str) -> Tokens:
@@ -263,17 +273,17 @@ class _Login:
         return secret
 
 
-def _tell_plan(plan: dict[str, Any], store: str, output: Output) -> None:
+def _print_plan(plan: dict[str, Any], store: str, output: Output) -> None:
     output.document("login-plan/1", {**plan, "stored_in": store})
     carried = f"  sent as {plan['header']}" if plan["header"] else ""
-    output.line("would log in to ", strong(plan["origin"]), faint(f"  {KIND_NAMES[plan['kind']]}{carried}"))
+    output.line("would log in to ", bold(plan["origin"]), dim(f"  {KIND_NAMES[plan['kind']]}{carried}"))
     for host in plan["hosts"]:
         scopes = ", ".join(plan["scopes"]) or "no scope"
-        output.line("would contact ", strong(host), faint(f"  for {scopes}"))
+        output.line("would contact ", bold(host), dim(f"  for {scopes}"))
     output.line(f"would store it in the {store}")
 
 
-def _asked_at(issuer: str, wanted: Wanted) -> Wanted:
+def _asked_at(issuer: str, wanted: AuthRequirements) -> AuthRequirements:
     """Return what is wanted when the user names the authorization server: its metadata alone is believed."""
     return replace(wanted, kind="oauth2", issuer=issuer, authorization_url=None, token_url=None)
 

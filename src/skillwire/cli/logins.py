@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from skillwire.adapters.files.credential_store import open_store
-from skillwire.cli.output import faint, strong
+from skillwire.adapters.files.credentials import open_store
+from skillwire.cli.output import bold, dim
 from skillwire.model.url import parse_url
-from skillwire.resolver.reference import source_location
+from skillwire.resolver.references import source_location
 
 if TYPE_CHECKING:
     from skillwire.cli.output import Output
@@ -29,9 +29,9 @@ def list_logins(output: Output) -> None:
     output.document("logins/1", {"logins": objects})
     output.table(
         [
-            strong(login.credential.origin),
+            bold(login.credential.origin),
             KIND_NAMES[login.credential.kind],
-            faint(until(login.credential).removeprefix(", ") + (", in the keyring" if login.in_keyring else "")),
+            dim(until(login.credential).removeprefix(", ") + (", in the keyring" if login.in_keyring else "")),
         ]
         for login in logins
     )

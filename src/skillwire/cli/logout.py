@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from skillwire.cli.output import doubtful, faint, good, output_options, strong
+from skillwire.cli.output import bold, dim, doubtful, good, output_options
 from skillwire.errors import NotFoundError, SkillwireError, UsageError
 
 if TYPE_CHECKING:
@@ -28,9 +28,9 @@ def command(*, output: Output, origin: str | None, everywhere: bool, dry_run: bo
 
     What cannot be revoked, because the server does not answer, is forgotten all the same, and said.
     """
-    from skillwire.adapters.files.credential_store import open_store  # noqa: PLC0415  # --help does without
-    from skillwire.adapters.files.directories import cache_directory  # noqa: PLC0415  # as above
-    from skillwire.adapters.files.response_cache import FileResponseCache  # noqa: PLC0415  # as above
+    from skillwire.adapters.files.atomic import cache_directory  # noqa: PLC0415  # as above
+    from skillwire.adapters.files.client_cache import FileResponseCache  # noqa: PLC0415  # as above
+    from skillwire.adapters.files.credentials import open_store  # noqa: PLC0415  # --help does without
     from skillwire.cli.logins import origin_of  # noqa: PLC0415  # as above
 
     if (origin is None) != everywhere:
@@ -51,8 +51,8 @@ def command(*, output: Output, origin: str | None, everywhere: bool, dry_run: bo
         done.append({"origin": place, "revoked": revoked})
     output.document("logout/1", {"dry_run": dry_run, "logouts": done})
     for row in done:
-        how = faint("  revoked") if row["revoked"] else ""
-        output.line(good("would log out of " if dry_run else "logged out of "), strong(row["origin"]), how)
+        how = dim("  revoked") if row["revoked"] else ""
+        output.line(good("would log out of " if dry_run else "logged out of "), bold(row["origin"]), how)
     if not done:
         output.note("you are logged in nowhere")
 

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from skillwire.cli.output import Output, help_width, tell_end
-from skillwire.errors import Place, SkillwireError, StorageError
+from skillwire.cli.output import Output, help_width, print_end
+from skillwire.errors import SkillwireError, SourceLocation, StorageError
 from skillwire.version import VERSION
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Return the command that is called; for one that does not exist, say which was probably meant."""
         if args[0] not in self.list_commands(ctx) and not args[0].startswith("-") and not ctx.resilient_parsing:
-            from skillwire.cli.suggest import unknown_command  # noqa: PLC0415  # only an error needs it
+            from skillwire.cli.advice import unknown_command  # noqa: PLC0415  # only an error needs it
 
             raise unknown_command(args[0], self.list_commands(ctx))
         return super().resolve_command(ctx, args)
@@ -124,7 +124,7 @@ def cli(context: click.Context, debug: bool) -> None:  # noqa: ARG001  # read by
         context.with_resource(_ended_by_signals())
 
 
-class _Ended(BaseException):
+class _EndedBySignal(BaseException):
     """A signal asks the process to end: what was begun is undone on the way out, as after Ctrl-C."""
 
 
@@ -133,7 +133,7 @@ def _ended_by_signals() -> Iterator[None]:
     """Let SIGTERM and SIGHUP unwind the command, where they would end the process at once."""
 
     def end(number: int, _: FrameType | None) -> None:
-        raise _Ended(number)
+        raise _EndedBySignal(number)
 
     # A signal that is ignored (nohup) stays ignored; only the main thread may set handlers.
     is_main = threading.current_thread() is threading.main_thread()
@@ -165,7 +165,7 @@ def run(arguments: list[str]) -> int:
     """Run the command line; return the exit code. What it printed has left this process then."""
     code = _invoke(arguments)
     lost = _write_out()
-    return code if lost is None else _tell_lost(lost)
+    return code if lost is None else _print_lost_output(lost)
 
 
 def _invoke(arguments: list[str]) -> int:
@@ -176,16 +176,16 @@ def _invoke(arguments: list[str]) -> int:
     except click.exceptions.Exit as stop:
         return stop.exit_code
     except (KeyboardInterrupt, click.Abort):
-        tell_end("interrupted")
+        print_end("interrupted")
         return EXIT_INTERRUPTED
-    except _Ended as ended:
-        tell_end("ended by a signal")
+    except _EndedBySignal as ended:
+        print_end("ended by a signal")
         return EXIT_SIGNAL + int(ended.args[0])
     except Exception as error:  # noqa: BLE001  # whatever it is, it is told, and decides the exit code
         if context is not None and context.params.get("debug"):
             _print_stack(error)
         output = Output(as_json="--json" in arguments) if context is None else _output(context, arguments)
-        return _tell(error, output, arguments)
+        return _print_error(error, output, arguments)
     return 0
 
 
@@ -212,22 +212,22 @@ def _write_out() -> OSError | None:
     return None
 
 
-def _tell_lost(error: OSError) -> int:
+def _print_lost_output(error: OSError) -> int:
     """Say that the result could not be written; that its reader has gone is no error."""
     if isinstance(error, BrokenPipeError):
         return 0
     message = f"the result cannot be written: {error.strerror or error}"
-    told = StorageError("STORAGE", message, place=Place("standard output"))
+    told = StorageError("STORAGE", message, place=SourceLocation("standard output"))
     Output().error(told.diagnostics())  # never as JSON: nothing more is written there
     return told.exit_code
 
 
-def _tell(error: Exception, output: Output, arguments: list[str]) -> int:
+def _print_error(error: Exception, output: Output, arguments: list[str]) -> int:
     if isinstance(error, OSError):
         # Where Python buffers nothing, only the number tells that it was our output: files say their own errors.
         lost = _write_out() or (error if isinstance(error, BrokenPipeError) or error.errno in _FULL else None)
         if lost is not None:
-            return _tell_lost(lost)
+            return _print_lost_output(lost)
     if isinstance(error, SkillwireError):
         from skillwire.cli.advice import advised  # noqa: PLC0415  # only an error needs it
 
@@ -237,7 +237,7 @@ def _tell(error: Exception, output: Output, arguments: list[str]) -> int:
         error.show()
         return error.exit_code
     if isinstance(error, click.ClickException):
-        from skillwire.cli.suggest import usage_error  # noqa: PLC0415  # only an error needs it
+        from skillwire.cli.advice import usage_error  # noqa: PLC0415  # only an error needs it
 
         output.error(usage_error(error).diagnostics())
         return error.exit_code

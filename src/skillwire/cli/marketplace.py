@@ -8,21 +8,25 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from skillwire.cli.output import error_object, faint, finding_object, good, output_options, strong
-from skillwire.cli.parts import Parts
-from skillwire.errors import ConflictError, NotFoundError, Place, SkillwireError, UsageError, ValidationError
+from skillwire.cli.options import Parts
+from skillwire.cli.output import bold, dim, error_object, finding_object, good, output_options
+from skillwire.errors import ConflictError, NotFoundError, SkillwireError, SourceLocation, UsageError, ValidationError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from skillwire.adapters.files.skill_folders import Written
-    from skillwire.bridges.marketplace.export import Listed
-    from skillwire.bridges.marketplace.gather import Gathered
+    from skillwire.adapters.files.skill_folders import FolderOutcome
+    from skillwire.bridges.marketplace.documents import ListedSkill
+    from skillwire.bridges.marketplace.gather import GatheredSkills
     from skillwire.cli.output import Output
-    from skillwire.model.finding import Finding
+    from skillwire.model.skill import Finding
 
-_VERBS: Final[dict[Written, str]] = {"new": "imported", "replaced": "replaced", "unchanged": "unchanged"}
-_DRY_VERBS: Final[dict[Written, str]] = {"new": "would import", "replaced": "would replace", "unchanged": "unchanged"}
+_VERBS: Final[dict[FolderOutcome, str]] = {"new": "imported", "replaced": "replaced", "unchanged": "unchanged"}
+_DRY_VERBS: Final[dict[FolderOutcome, str]] = {
+    "new": "would import",
+    "replaced": "would replace",
+    "unchanged": "unchanged",
+}
 _FORCE: Final = "Give --force to replace it, or write it elsewhere with --output."
 
 
@@ -55,7 +59,9 @@ def import_command(*, output: Output, source: str, target: str, overwrite: bool,
         output.finding(finding)
     if not gathered.skills:
         message = "the marketplace has no skill that could be taken"
-        raise NotFoundError("SKILL_NOT_FOUND", message, place=Place(source), fix=_without_skills(gathered, source))
+        raise NotFoundError(
+            "SKILL_NOT_FOUND", message, place=SourceLocation(source), fix=_without_skills(gathered, source)
+        )
     rows: list[dict[str, Any]] = []
     failed: dict[str, SkillwireError] = {}
     for skill in sorted(gathered.skills.values()):
@@ -67,15 +73,15 @@ def import_command(*, output: Output, source: str, target: str, overwrite: bool,
             continue
         rows.append({"name": skill.name, "state": written, "plugin": skill.plugin, "from": skill.place})
         verb = (_DRY_VERBS if dry_run else _VERBS)[written]
-        output.line(good(f"{verb} "), strong(skill.name), faint(f"  {folder}, from {skill.plugin}"))
-    _tell_import(output, gathered, rows, failed, dry_run=dry_run)
+        output.line(good(f"{verb} "), bold(skill.name), dim(f"  {folder}, from {skill.plugin}"))
+    _print_import(output, gathered, rows, failed, dry_run=dry_run)
     if failed:
         raise click.exceptions.Exit(max(error.exit_code for error in failed.values()))
     if not dry_run:
         output.hint("next:", f"skillwire check {target}")
 
 
-def _without_skills(gathered: Gathered, source: str) -> str:
+def _without_skills(gathered: GatheredSkills, source: str) -> str:
     """Return what to do about a marketplace that gave nothing, by what was said of its plugins."""
     codes = {finding.code for finding in gathered.findings}
     if "PLUGIN_ELSEWHERE" in codes:
@@ -87,8 +93,8 @@ def _without_skills(gathered: Gathered, source: str) -> str:
     return "Nothing: its plugins hold commands, agents, hooks or servers, which are no skills. Or name another folder."
 
 
-def _gather(source: str) -> Gathered:
-    from skillwire.bridges.marketplace.document import MARKETPLACE_PATH  # noqa: PLC0415  # --help does without
+def _gather(source: str) -> GatheredSkills:
+    from skillwire.bridges.marketplace.documents import MARKETPLACE_PATH  # noqa: PLC0415  # --help does without
 
     if source.startswith(("https://", "http://")):
         return _fetch(source)
@@ -101,14 +107,14 @@ def _gather(source: str) -> Gathered:
             raise UsageError("USAGE", f"{source} does not lie in a folder .claude-plugin", fix=fix)
         path = path.parent.parent
     if not path.is_dir():
-        raise UsageError("FOLDER_MISSING", "there is no such folder", place=Place(str(path)))
+        raise UsageError("FOLDER_MISSING", "there is no such folder", place=SourceLocation(str(path)))
     return gather(path)
 
 
-def _fetch(url: str) -> Gathered:
+def _fetch(url: str) -> GatheredSkills:
     from skillwire.adapters.files.settings_file import load_settings  # noqa: PLC0415  # a folder needs no network
     from skillwire.adapters.http.sync import SyncDriver  # noqa: PLC0415  # same
-    from skillwire.bridges.marketplace.fetch import fetch_skills, marketplace_url  # noqa: PLC0415  # same
+    from skillwire.bridges.marketplace.gather import fetch_skills, marketplace_url  # noqa: PLC0415  # same
     from skillwire.model.url import parse_url  # noqa: PLC0415  # same
     from skillwire.trust.address import AddressPolicy  # noqa: PLC0415  # same
 
@@ -118,9 +124,9 @@ def _fetch(url: str) -> Gathered:
         return driver.run(fetch_skills(document))
 
 
-def _tell_import(
+def _print_import(
     output: Output,
-    gathered: Gathered,
+    gathered: GatheredSkills,
     rows: Sequence[dict[str, Any]],
     failed: dict[str, SkillwireError],
     *,
@@ -170,8 +176,11 @@ def export_command(
     ROOT is what others add: a git repository, or a folder. Only skills that everybody may see are listed, though who
     has the repository has them all. What an earlier export wrote is replaced, unless somebody has changed it.
     """
-    from skillwire.bridges.marketplace.document import MARKETPLACE_PATH  # noqa: PLC0415  # --help does without
-    from skillwire.bridges.marketplace.export import check_marketplace_name, encode_marketplace  # noqa: PLC0415  # same
+    from skillwire.bridges.marketplace.documents import (  # noqa: PLC0415  # same
+        MARKETPLACE_PATH,  # --help does without
+        check_marketplace_name,
+        encode_marketplace,
+    )
 
     root = Path(os.path.abspath(target))  # noqa: PTH100  # without its dots, and links kept
     called = check_marketplace_name(name or root.name)
@@ -189,31 +198,31 @@ def export_command(
     number = "1 skill" if len(names) == 1 else f"{len(names)} skills"
     kept = f"; {left_out} not listed: not public" if left_out else ""
     if not dry_run:
-        output.line(good("wrote "), strong(str(path)), f": {number}{kept}")
+        output.line(good("wrote "), bold(str(path)), f": {number}{kept}")
         output.hint("in Claude Code:", f"/plugin marketplace add {target}")
 
 
-def _listed(output: Output, folders: Sequence[str], root: Path, *, skip_broken: bool) -> tuple[list[Listed], int]:
+def _listed(output: Output, folders: Sequence[str], root: Path, *, skip_broken: bool) -> tuple[list[ListedSkill], int]:
     """Return the public skills with their places below ``root``, and how many others there are."""
-    from skillwire.adapters.files.loading import Job, load_folders, published_roots  # noqa: PLC0415  # takes a while
-    from skillwire.adapters.files.skill_rows import unpack_skill  # noqa: PLC0415  # same
-    from skillwire.bridges.marketplace.export import Listed  # noqa: PLC0415  # same
-    from skillwire.folder.find import find_folder_names  # noqa: PLC0415  # same
+    from skillwire.adapters.files.loading import LoadJob, load_folders, published_roots  # noqa: PLC0415  # takes a while
+    from skillwire.adapters.files.skill_store import unpack_skill  # noqa: PLC0415  # same
+    from skillwire.bridges.marketplace.documents import ListedSkill  # noqa: PLC0415  # same
+    from skillwire.folder.files import find_folder_names  # noqa: PLC0415  # same
     from skillwire.model.access import Access  # noqa: PLC0415  # same
 
     names = sorted({folder for one in published_roots(folders) for folder in find_folder_names(one)})
     if not names:
-        raise NotFoundError("SKILL_NOT_FOUND", "there is no SKILL.md to list", place=Place(folders[0]))
-    listed: list[Listed] = []
+        raise NotFoundError("SKILL_NOT_FOUND", "there is no SKILL.md to list", place=SourceLocation(folders[0]))
+    listed: list[ListedSkill] = []
     findings: list[Finding] = []
     others = 0
-    for loaded in load_folders(Job("local", "nothing", ()), names):
+    for loaded in load_folders(LoadJob("local", "nothing", ()), names):
         findings += loaded.findings
         if loaded.packed is None:
             continue
         skill = unpack_skill(loaded.packed)
         if skill.access is Access.PUBLIC:
-            listed.append(Listed(skill, _below(root, loaded.folder)))
+            listed.append(ListedSkill(skill, _below(root, loaded.folder)))
         else:
             others += 1
     errors = [finding for finding in findings if finding.level == "error"]
@@ -238,12 +247,12 @@ def _below(root: Path, folder: str) -> str:
 
 def _write(path: Path, document: bytes, *, force: bool) -> None:
     from skillwire.adapters.files.atomic import storage_errors, write_atomically  # noqa: PLC0415  # see above
-    from skillwire.bridges.marketplace.export import is_untouched  # noqa: PLC0415  # same
+    from skillwire.bridges.marketplace.documents import is_untouched  # noqa: PLC0415  # same
 
     with storage_errors(path):
         found = path.read_bytes() if path.is_file() else None
     if found == document:
         return
     if os.path.lexists(path) and not force and not (found is not None and is_untouched(found)):
-        raise ConflictError("FILE_EXISTS", f"{path} is there already", place=Place(str(path)), fix=_FORCE)
+        raise ConflictError("FILE_EXISTS", f"{path} is there already", place=SourceLocation(str(path)), fix=_FORCE)
     write_atomically(path, document)

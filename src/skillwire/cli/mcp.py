@@ -8,7 +8,7 @@ from typing import Final
 import click
 from click.core import ParameterSource
 
-from skillwire.cli.client_options import token_option
+from skillwire.cli.options import token_option
 from skillwire.errors import UsageError
 
 #: What is said about folders that are served here.
@@ -52,21 +52,21 @@ def command(
 
         run_relay(endpoint_of(server), token)
         return
-    from skillwire.server.mcp.door import require_sdk  # noqa: PLC0415  # takes a while to import
+    from skillwire.server.routes.mcp import require_sdk  # noqa: PLC0415  # takes a while to import
 
     require_sdk()
     from skillwire.cli.execution_options import read_server_configuration  # noqa: PLC0415  # same
-    from skillwire.server.compose import make_parts  # noqa: PLC0415  # same
+    from skillwire.server.compose import make_components  # noqa: PLC0415  # same
     from skillwire.server.log import configure_logging  # noqa: PLC0415  # same
-    from skillwire.server.mcp.pins import check_pins  # noqa: PLC0415  # same
-    from skillwire.server.mcp.stdio import run_stdio  # noqa: PLC0415  # same
+    from skillwire.server.mcp_backend import check_pins  # noqa: PLC0415  # same
+    from skillwire.server.mcp_stdio import run_stdio  # noqa: PLC0415  # same
 
     configure_logging(log_format)
     configuration = read_server_configuration(config, grant_all=grant_all, workers=None)
     if execute:
         configuration = replace(configuration, runs=replace(configuration.runs, execute_skill=True))
     named = check_pins([*configuration.mcp.pins, *pins])
-    parts = make_parts(folders, publisher=publisher, access_log=False, configuration=configuration, is_local=True)
+    parts = make_components(folders, publisher=publisher, access_log=False, configuration=configuration, is_local=True)
     run_stdio(parts, named)
 
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from skillwire.cli.client_options import open_client
-from skillwire.cli.output import faint, good, output_options, strong
+from skillwire.cli.options import open_client
+from skillwire.cli.output import bold, dim, good, output_options
 
 if TYPE_CHECKING:
     from skillwire.cli.output import Output
@@ -33,8 +33,8 @@ def command(*, output: Output, forget: tuple[str, ...], dry_run: bool) -> None:
     ]
     output.document("origins/1", {"dry_run": dry_run, "origins": rows})
     for base in forgotten:
-        output.line(good("would forget " if dry_run else "forgot "), strong(base))
+        output.line(good("would forget " if dry_run else "forgot "), bold(base))
     if not forget:
-        output.table([strong(base), faint(f"known since {row.first_seen}")] for base, row in accepted.items())
+        output.table([bold(base), dim(f"known since {row.first_seen}")] for base, row in accepted.items())
         if not accepted:
             output.note("you have agreed to no origin yet")

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from skillwire.cli.client_options import network_options, open_client, open_progress, scope_option
-from skillwire.cli.output import bad, doubtful, faint, good, output_options, strong
+from skillwire.cli.options import network_options, open_client, open_progress, scope_option
+from skillwire.cli.output import bad, bold, dim, doubtful, good, output_options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from skillwire.cli.output import Output, Part
-    from skillwire.resolver.compare import Comparison
+    from skillwire.resolver.plan import UpdateComparison
 
 _LISTED: Final = 5  # more skills than this that cannot be compared for one reason are counted, not named
 
@@ -43,21 +43,21 @@ def command(
     ):
         comparisons = client.compare(*names)
     output.document("outdated/1", {"skills": [comparison_object(comparison) for comparison in comparisons]})
-    tell_comparisons(output, [row for row in comparisons if row.state != "current"])
+    print_comparisons(output, [row for row in comparisons if row.state != "current"])
     if all(row.state == "current" for row in comparisons):
         output.note(good("all are current") if comparisons else "no skills are installed here")
     elif code := max(exit_code(row) for row in comparisons):
         raise click.exceptions.Exit(code)
 
 
-def exit_code(comparison: Comparison) -> int:
+def exit_code(comparison: UpdateComparison) -> int:
     """Return what a comparison makes a command exit with."""
     if comparison.state == "unreachable" and comparison.error is not None:
         return comparison.error.exit_code
     return 1 if comparison.state in {"changed", "gone"} else 0
 
 
-def comparison_object(comparison: Comparison) -> dict[str, Any]:
+def comparison_object(comparison: UpdateComparison) -> dict[str, Any]:
     """Return a comparison for ``--json``."""
     latest = comparison.latest.ref if comparison.latest else None
     return {
@@ -69,20 +69,20 @@ def comparison_object(comparison: Comparison) -> dict[str, Any]:
     }
 
 
-def tell_comparisons(output: Output, comparisons: Sequence[Comparison]) -> None:
+def print_comparisons(output: Output, comparisons: Sequence[UpdateComparison]) -> None:
     """Print a line for each; one for all that cannot be read for the same reason."""
-    unreadable: dict[str, list[Comparison]] = {}
+    unreadable: dict[str, list[UpdateComparison]] = {}
     for row in comparisons:
         if row.state == "unreachable":
             unreadable.setdefault(str(row.error), []).append(row)
     for error, rows in unreadable.items():
         names = [row.locked.name for row in rows]
         more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
-        output.line(bad("unreachable"), "  ", strong(", ".join(names[:_LISTED]) + more), "  ", faint(error))
+        output.line(bad("unreachable"), "  ", bold(", ".join(names[:_LISTED]) + more), "  ", dim(error))
         if rows[0].error is not None:
             told = rows[0].error.diagnostics()
-            output.line(faint("  cause: "), told.cause, indent=9)
-            output.line(faint("  fix: "), told.fix, indent=7)
+            output.line(dim("  cause: "), told.cause, indent=9)
+            output.line(dim("  fix: "), told.fix, indent=7)
     for row in comparisons:
         if row.state == "unreachable":
             continue
@@ -91,10 +91,10 @@ def tell_comparisons(output: Output, comparisons: Sequence[Comparison]) -> None:
             "unverifiable": doubtful("no digests"),
             "gone": bad("gone"),
         }
-        output.line(strong(row.locked.name), "  ", marks[row.state], "  ", faint(_detail(row)))
+        output.line(bold(row.locked.name), "  ", marks[row.state], "  ", dim(_detail(row)))
 
 
-def _detail(row: Comparison) -> str:
+def _detail(row: UpdateComparison) -> str:
     if row.error is not None:
         return str(row.error)
     if row.latest is None:

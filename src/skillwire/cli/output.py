@@ -2,9 +2,16 @@
 
 Text that came from outside is made harmless on its way: each part of a line passes :func:`one_line`
 before a style is put around it, so a description cannot move the cursor, hide words or fake our own lines.
-On a terminal long lines are broken between words (:mod:`skillwire.cli.layout`); in a pipe each stays one line.
+On a terminal long lines are broken between words (:mod:`skillwire.cli.output`); in a pipe each stays one line.
 With ``--json`` standard output holds exactly one JSON document in ASCII that names its schema and holds every
 finding, also when the command fails.
+
+Lines laid out for a terminal: broken between words, with an indent, and tables that become lines where it is narrow.
+
+A word is never cut. One that is longer than a line, such as an address, is left for the terminal to break, so that it
+stays one piece to copy. Widths are columns of the terminal, not characters.
+
+Only what is written to a terminal needs this module: in a pipe a line is as long as it is.
 """
 
 from __future__ import annotations
@@ -20,12 +27,13 @@ import click
 
 from skillwire.codes import CODES
 from skillwire.trust.hidden_text import neutralise
+from skillwire.trust.text import display_width
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from skillwire.errors import Diagnostics, Place
-    from skillwire.model.finding import Finding
+    from skillwire.errors import Diagnostics, SourceLocation
+    from skillwire.model.skill import Finding
 
 
 SHOWN: Final = 20  # more warnings and notes than this are counted, not told one by one; errors all are told
@@ -43,12 +51,12 @@ class Styled(NamedTuple):
     is_whole: bool = False
 
 
-def strong(text: object) -> Styled:
+def bold(text: object) -> Styled:
     """Return ``text`` in bold."""
     return Styled(str(text), {"bold": True})
 
 
-def faint(text: object) -> Styled:
+def dim(text: object) -> Styled:
     """Return ``text`` dimmed."""
     return Styled(str(text), {"dim": True})
 
@@ -68,7 +76,7 @@ def doubtful(text: object) -> Styled:
     return Styled(str(text), {"fg": "yellow"})
 
 
-def whole(text: object) -> Styled:
+def nowrap(text: object) -> Styled:
     """Return ``text`` so that no line is broken within it, where it fits a line at all; such as a command to copy."""
     return Styled(str(text), {}, is_whole=True)
 
@@ -117,14 +125,13 @@ class Output:
 
     def hint(self, why: str, command: str) -> None:
         """Note a command that helps next; it stays in one piece, to be copied."""
-        self.note(faint(f"{why} "), faint(command)._replace(is_whole=True))
+        self.note(dim(f"{why} "), dim(command)._replace(is_whole=True))
 
     def table(self, rows: Iterable[Sequence[Part]]) -> None:
         """Print rows as aligned columns, the last as long as it is; on a terminal too narrow for that, as lines."""
         cells = [_pieces(row) for row in rows]
         if not cells or self.as_json:
             return
-        from skillwire.cli.layout import column_widths, is_too_narrow, padding  # noqa: PLC0415  # --help does without
 
         widths = column_widths(cells)
         columns = terminal_columns(sys.stdout)
@@ -158,7 +165,7 @@ class Output:
             if self._advice > SHOWN:
                 self._counted.append(finding)
                 return
-        mark = {"error": bad, "warning": doubtful, "note": faint}[finding.level]
+        mark = {"error": bad, "warning": doubtful, "note": dim}[finding.level]
         _print([mark(f"{finding.level}[{finding.code}]"), f": {finding.message}"], err=True)
         _print_rows([("-->", str(finding.place)), ("fix:", finding.fix)])
 
@@ -203,7 +210,7 @@ def finding_object(finding: Finding) -> dict[str, Any]:
     return {**finding._asdict(), "place": _place_object(finding.place)}
 
 
-def _place_object(place: Place | None) -> dict[str, Any] | None:
+def _place_object(place: SourceLocation | None) -> dict[str, Any] | None:
     return place._asdict() if place is not None else None
 
 
@@ -243,7 +250,7 @@ def one_line(text: str) -> str:
     return neutralise(_BREAKS.sub(" ", text))
 
 
-def tell_end(message: str) -> None:
+def print_end(message: str) -> None:
     """Say on standard error that the command was ended; on a terminal in place of the ``^C`` that it shows."""
     in_place = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
     click.echo(f"\r\x1b[K{message}" if in_place else message, err=True, color=True)
@@ -281,7 +288,7 @@ def _print_rows(rows: Iterable[tuple[str, str]]) -> None:
     """Print what there is to say below an error or a finding, each behind its label."""
     for label, text in rows:
         if text:
-            _print([faint(f"  {label} "), text], err=True, indent=len(label) + 3)
+            _print([dim(f"  {label} "), text], err=True, indent=len(label) + 3)
 
 
 def _lines(pieces: list[Styled], stream: TextIO, indent: int | None = None) -> Iterable[list[Styled]]:
@@ -293,7 +300,6 @@ def _lines(pieces: list[Styled], stream: TextIO, indent: int | None = None) -> I
     columns = terminal_columns(stream)
     if columns is None or not pieces:
         return [pieces]
-    from skillwire.cli.layout import wrap  # noqa: PLC0415  # a pipe does without
 
     return wrap(pieces, columns, indent)
 
@@ -352,3 +358,73 @@ def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
     # Options added below this decorator are kept by click on the function; hand them on.
     with_output.__click_params__ += getattr(command, "__click_params__", [])  # type: ignore[attr-defined]  # click's own
     return with_output
+
+
+_WORD: Final = re.compile(" *[^ ]+")
+_KEPT: Final = "\0"  # stands for a space at which no line is broken; what is printed holds none
+_ROOM: Final = 20  # columns that a broken line needs beside its indent
+_ROOM_OF_CELL: Final = 24  # columns that the last cell of a table needs to say anything
+_STEP: Final = 2  # columns
+
+
+def wrap(pieces: Sequence[Styled], columns: int, indent: int | None = None) -> Iterator[list[Styled]]:
+    """Yield the lines of ``columns`` columns that ``pieces`` fill.
+
+    Args:
+        pieces: one line, harmless by now.
+        columns: of the terminal.
+        indent: of the second line and those after it; two more than that of the first when None.
+    """
+    text = "".join(piece.text for piece in pieces)
+    if indent is None or columns - indent < _ROOM:
+        indent = len(text) - len(text.lstrip(" ")) + _STEP
+    text = "".join(_join_nowrap(piece, columns - indent) for piece in pieces)
+    for number, (start, end) in enumerate(_spans(text, columns, indent)):
+        margin = [pieces[0]._replace(text=" " * indent, style={})] if number else []
+        yield [*margin, *_between(pieces, start, end)]
+
+
+def _join_nowrap(piece: Styled, room: int) -> str:
+    """Return the text of a piece, with spaces at which no line is broken where it is to stay whole and can."""
+    is_kept = piece.is_whole and display_width(piece.text) <= room
+    return piece.text.replace(" ", _KEPT) if is_kept else piece.text
+
+
+def _spans(text: str, columns: int, indent: int) -> Iterator[tuple[int, int]]:
+    """Yield where each line begins and ends in ``text``."""
+    start = end = used = 0
+    for found in _WORD.finditer(text):
+        word = found[0].lstrip(" ")
+        filled = used + display_width(found[0])
+        if used and filled > columns and indent + display_width(word) <= columns:
+            yield start, end
+            start = found.end() - len(word)
+            filled = indent + display_width(word)
+        end, used = found.end(), (filled - 1) % columns + 1
+    yield start, end
+
+
+def _between(pieces: Sequence[Styled], start: int, end: int) -> Iterator[Styled]:
+    position = 0
+    for piece in pieces:
+        text = piece.text[max(start - position, 0) : max(end - position, 0)]
+        position += len(piece.text)
+        if text:
+            yield piece._replace(text=text)
+
+
+def column_widths(rows: Sequence[Sequence[Styled]]) -> list[int]:
+    """Return the width of each column but the last one, which is as long as it is."""
+    return [max(display_width(row[column].text) for row in rows) for column in range(len(rows[0]) - 1)]
+
+
+def is_too_narrow(rows: Sequence[Sequence[Styled]], widths: Sequence[int], columns: int) -> bool:
+    """Whether a table leaves its last column too little room to be read."""
+    before = sum(widths) + _STEP * len(widths)
+    longest = max(display_width(row[-1].text) for row in rows)
+    return before + min(longest, _ROOM_OF_CELL) > columns
+
+
+def padding(cell: Styled, width: int) -> str:
+    """Return what stands between ``cell`` in a column of ``width`` and the next column."""
+    return " " * (width - display_width(cell.text) + _STEP)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from skillwire.cli.client_options import confirm, locked_object, open_client, scope_option
-from skillwire.cli.output import doubtful, faint, good, output_options, strong
+from skillwire.cli.options import confirm, locked_object, open_client, scope_option
+from skillwire.cli.output import bold, dim, doubtful, good, output_options
 from skillwire.errors import ConflictError
 
 if TYPE_CHECKING:
@@ -40,6 +40,6 @@ def command(*, output: Output, names: tuple[str, ...], overwrite: bool, dry_run:
     for locked in skills:
         places = ", ".join([*locked.placement.folders, *locked.placement.links])
         if dry_run and locked.name in changed and not overwrite:
-            output.line(doubtful("would ask about "), strong(locked.name), faint("  its files were changed here"))
+            output.line(doubtful("would ask about "), bold(locked.name), dim("  its files were changed here"))
         else:
-            output.line(good("would remove " if dry_run else "removed "), strong(locked.name), faint(f"  {places}"))
+            output.line(good("would remove " if dry_run else "removed "), bold(locked.name), dim(f"  {places}"))

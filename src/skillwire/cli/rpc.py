@@ -31,15 +31,17 @@ def command(
     standard error. It ends with its input. The same is answered over HTTP at /rpc of skillwire serve.
     """
     from skillwire.cli.execution_options import read_server_configuration  # noqa: PLC0415  # takes a while to import
-    from skillwire.server.compose import make_parts  # noqa: PLC0415  # same
-    from skillwire.server.local import run_local  # noqa: PLC0415  # same
+    from skillwire.server.compose import make_components  # noqa: PLC0415  # same
     from skillwire.server.log import configure_logging  # noqa: PLC0415  # same
-    from skillwire.server.rpc.stdio import serve_stdio  # noqa: PLC0415  # same
+    from skillwire.server.stdio import (
+        run_local,  # same
+        serve_stdio,  # same
+    )
 
     configure_logging(log_format)
     configuration = read_server_configuration(config, grant_all=grant_all, workers=None)
     runs = configuration.runs
     runs = replace(runs, execute_skill=execute or runs.execute_skill, run_code=run_code or runs.run_code)
     configuration = replace(configuration, runs=runs)
-    parts = make_parts(folders, publisher=publisher, access_log=False, configuration=configuration, is_local=True)
+    parts = make_components(folders, publisher=publisher, access_log=False, configuration=configuration, is_local=True)
     run_local(serve_stdio(parts))

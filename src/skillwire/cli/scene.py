@@ -1,4 +1,11 @@
-"""``skillwire scene``: ask the local network for what is to be done, rather than for who does it.
+"""How a scene that was joined is told: its provider, its group, and what changes there.
+
+A scene that nobody on the network provides: found elsewhere, chosen by the user, installed, and provided.
+
+Each step is told before it is done, and none is skipped: what is installed is checked and locked as with ``add``, and
+what is offered to the network is served as with ``serve --lan``. Spec: SDP §4.2.
+
+``skillwire scene``: ask the local network for what is to be done, rather than for who does it.
 
 A scene is provided by whoever takes part in it. What nobody provides is looked for elsewhere, installed when the user
 says so, and offered to the network, which creates the group. Spec: SDP §4.
@@ -6,20 +13,318 @@ says so, and offered to the network, which creates the group. Spec: SDP §4.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import sys
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from skillwire.cli.client_options import open_client, open_progress, scope_option
-from skillwire.cli.lan_parts import check_names, scene_object, unverified_option
-from skillwire.cli.output import faint, output_options, strong
-from skillwire.cli.parts import Parts
+from skillwire.cli.add import carry_out
+from skillwire.cli.lan_view import check_names, lan_object, members_object, scene_object, unverified_option
+from skillwire.cli.options import Parts, confirm, open_client, open_progress, scope_option, shortened, terminal_width
+from skillwire.cli.output import (
+    bad,
+    bold,
+    dim,
+    doubtful,
+    encode_document,
+    finding_object,
+    folded,
+    good,
+    output_options,
+    print_end,
+)
+from skillwire.errors import NotFoundError, SkillwireError, UsageError
+from skillwire.model.lan import SECRET_KEYS
+from skillwire.resolver.references import reference_to
+from skillwire.resolver.sources.lan import no_answer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
+    from collections.abc import Callable, Sequence
 
-    from skillwire.cli.output import Output
+    from skillwire.cli.output import Output, Part
+    from skillwire.cli.progress import Progress
+    from skillwire.client.synchronous import Client, RemoteSkill
+    from skillwire.model.lan import LanChange, LanNotice, SceneResult
+    from skillwire.protocols.skill_discovery.settings import LanSettings
+
+
+#: Why there is no key, told also to who has not asked for one: it does not work as its provider says.
+_FAULTS: Final = frozenset({"DISC_005"})
+
+
+def not_there(result: SceneResult, capabilities: Sequence[str], settings: LanSettings) -> SkillwireError:
+    """Return why a scene was not joined: nobody has it with these capabilities, or nobody is there."""
+    if result.is_missing:
+        what = "capability" if len(capabilities) == 1 else "capabilities"
+        able = f" with the {what} {' and '.join(capabilities)}" if capabilities else ""
+        return NotFoundError("DISC_007", f"nobody on the local network provides the scene {result.scene}{able}")
+    return no_answer(settings, result.scene)
+
+
+class Joined:
+    """Tells of a scene that was joined.
+
+    Args:
+        output: of the command.
+        client: that joined.
+        result: what it was told.
+        words: of the command that joins it again: the scene, capabilities, and what was agreed to.
+        show_secrets: whether keys are printed.
+    """
+
+    def __init__(
+        self, output: Output, client: Client, result: SceneResult, *, words: Sequence[str], show_secrets: bool
+    ) -> None:
+        self._output, self._client, self._result = output, client, result
+        self._words = words
+        self._show_secrets = show_secrets
+
+    def tell(self, *, follow: bool) -> None:
+        """Print how the provider is reached, and, to ``follow``, what changes until Ctrl-C."""
+        result = self._result
+        document = {
+            "scene": result.scene,
+            "group_id": result.group_id,
+            "skill_id": result.skill_id,
+            "version": result.version,
+            "capabilities": list(result.capabilities),
+            "connection_info": dict(result.connection_info),
+            "members": members_object(result.members),
+            "no_key": None if result.no_key is None else finding_object(result.no_key),
+        }
+        if follow and self._output.as_json:
+            _print_event({"event": "joined", **document})
+        else:
+            self._output.document("scene/1", document)
+            self._print()
+        if follow:
+            self._follow()
+
+    def _print(self) -> None:
+        output, result = self._output, self._result
+        output.line(good("joined "), bold(result.scene), dim(f"  {result.group_id}"))
+        output.table([member.role, member.skill_id, dim(member.agent_id)] for member in result.members)
+        output.line()
+        rows = [("provider", f"{result.skill_id} {result.version}"), ("can do", ", ".join(result.capabilities))]
+        rows += [(key, self._shown(key, value)) for key, value in result.connection_info.items() if value != ""]
+        output.table([dim(label), value] for label, value in rows if value)
+        if not SECRET_KEYS.isdisjoint(result.connection_info):
+            if not self._show_secrets:
+                output.hint("with its key:", f"skillwire scene join {' '.join(self._words)} --show-secrets")
+        elif result.no_key is not None and (self._show_secrets or result.no_key.code in _FAULTS):
+            output.finding(result.no_key)
+        elif self._show_secrets:
+            output.note(doubtful("no key: "), "the provider hands out none")
+
+    def _shown(self, key: str, value: str | int) -> str:
+        return "..." if key in SECRET_KEYS and not self._show_secrets else str(value)
+
+    def _follow(self) -> None:
+        self._output.note(dim("following what changes; Ctrl-C leaves the group"))
+        try:
+            for change in self._client.lan.listen():
+                if self._is_ours(change):
+                    self._tell_change(change)
+        except BaseException as end:
+            if isinstance(end, Exception):
+                raise
+            print_end(f"left {self._result.scene}")
+            if not isinstance(end, KeyboardInterrupt):  # another signal ends the command, which says so
+                raise
+
+    def _is_ours(self, change: LanChange) -> bool:
+        if change.kind == "missed":
+            return True
+        scene = self._result.scene
+        if change.notice is not None:
+            return change.notice.scene == scene
+        of_skill = change.skill is not None and scene in change.skill.scenes
+        return of_skill or (change.scene is not None and change.scene.name == scene)
+
+    def _tell_change(self, change: LanChange) -> None:
+        output, skill, scene = self._output, change.skill, change.scene
+        at = dim(f"{datetime.fromtimestamp(change.at).astimezone():%H:%M:%S}  ")
+        if output.as_json:
+            _print_event(
+                {
+                    "event": change.kind,
+                    "at": change.at,
+                    "reason": change.reason,
+                    "skill": None if skill is None else lan_object(skill),
+                    "scene": None if scene is None else scene_object(scene),
+                    "notice": None if change.notice is None else change.notice._asdict(),
+                }
+            )
+        elif change.notice is not None:
+            output.line(at, doubtful("others say: "), *_told(change.notice), dim("; it does not look so from here"))
+        elif scene is not None:
+            first = next((member for member in scene.members if member.role == "PRIMARY"), None)
+            backups = sum(member.role == "BACKUP" for member in scene.members)
+            if first is None:
+                output.line(at, bad("nobody provides it now"))
+            else:
+                output.line(at, bold("PRIMARY "), first.skill_id, dim(f" of {first.agent_id}; {backups} BACKUP"))
+        elif skill is not None:
+            style = good if skill.status == "HEALTHY" else doubtful
+            where = dim(f"  {skill.agent_id} at {skill.endpoint}")
+            why = dim(f"  {change.reason}" if change.reason else "")
+            output.line(at, f"{change.kind} ", bold(skill.skill_id), " ", style(skill.status), where, why)
+        else:
+            output.line(at, doubtful("some changes were missed"))
+
+
+def _told(notice: LanNotice) -> tuple[Part, ...]:
+    """Return what others tell of a member, as the rest of a sentence."""
+    states = {"MEMBER_JOINED": "has joined", "MEMBER_LEFT": "has left", "PRIMARY_CHANGED": "is PRIMARY"}
+    return bold(notice.skill_id), f" of {notice.agent_id} ", states.get(notice.event, f"is {notice.status}")
+
+
+def _print_event(fields: dict[str, Any]) -> None:
+    """Print one JSON object as a line, at once."""
+    click.echo(encode_document({"schema": "skillwire/scene-event/1", **fields}, indent=None))
+
+
+_OFFERED: Final = 9  # skills to choose from
+_MARGIN: Final = 4
+
+
+class Elsewhere:
+    """The steps, for one scene and the capabilities that its provider has to have."""
+
+    def __init__(
+        self, output: Output, progress: Progress, client: Client, scene: str, capabilities: tuple[str, ...]
+    ) -> None:
+        self._output, self._progress, self._client = output, progress, client
+        self._scene, self._capabilities = scene, capabilities
+
+    def find(self, origins: Sequence[str], missing: SkillwireError) -> list[RemoteSkill]:
+        """Return skills of the sources that may do it.
+
+        Those that say that they take part in the scene come first, the most able before the others; then those that the
+        words of scene and capabilities find.
+
+        Raises:
+            SkillwireError: ``missing``, when there is no place to look, or nothing there.
+        """
+        self._output.note(dim("looking elsewhere for "), " ".join((self._scene, *self._capabilities)))
+        try:
+            with self._progress.during("reading"):
+                of_scene = [skill for skill, _ in self._client.find("", origins) if self._says_so(skill)]
+                words = " ".join((self._scene, *self._capabilities))
+                by_words = [skill for skill, _ in self._client.find(words, origins)]
+        except UsageError as error:
+            if error.code != "NO_SOURCES":
+                raise
+            missing.fix = "Name a place to look in with --from ORIGIN, or set sources; or start who provides it."
+            raise missing from None
+        of_scene.sort(key=lambda skill: -sum(able in skill.ref.capabilities for able in self._capabilities))
+        said = {reference_to(skill.ref) for skill in of_scene}
+        others = [skill for skill in by_words if reference_to(skill.ref) not in said]
+        found = [skill for skill in (*of_scene, *others) if not skill.ref.has_no_artifact]
+        if not found:
+            missing.fix = (
+                "No source has a skill that could be installed for it either. Look in another with --from ORIGIN."
+            )
+            raise missing
+        return found
+
+    def _says_so(self, skill: RemoteSkill) -> bool:
+        """Whether the index or the folder of a skill says that it takes part in the scene."""
+        return self._scene in skill.ref.scenes
+
+    def why(self, skill: RemoteSkill) -> str:
+        """Return why a skill may provide the scene, in a few words."""
+        if not self._says_so(skill):
+            return "by its words alone; it does not say that it takes part in the scene"
+        lacking = [able for able in self._capabilities if able not in skill.ref.capabilities]
+        return f"takes part in {self._scene}" + (f", without {', '.join(lacking)}" if lacking else "")
+
+    def choose(self, found: Sequence[RemoteSkill], wanted: str | None, *, agreed: bool) -> RemoteSkill:
+        """Return the skill that the user wants.
+
+        Raises:
+            NotFoundError: ``SKILL_NOT_FOUND``, none is of the name that was given.
+            UsageError: ``USAGE``, nobody can be asked; or nothing was chosen.
+        """
+        if wanted is not None:
+            for skill in found:
+                if wanted in {skill.name, reference_to(skill.ref)}:
+                    return skill
+            names = ", ".join(skill.name for skill in found[:_OFFERED])
+            message = f"{wanted} is none of the skills that were found"
+            raise NotFoundError("SKILL_NOT_FOUND", message, fix=f"Name one of {names}.")
+        if agreed:
+            return found[0]
+        offered = found[:_OFFERED]
+        if not (sys.stdin.isatty() and sys.stderr.isatty()):
+            names = ", ".join(skill.name for skill in offered)
+            message = f"which skill is to provide {self._scene} is yours to say"
+            raise UsageError("USAGE", message, fix=f"Give --skill with one of {names}; or --yes for the first.")
+        room = terminal_width() - _MARGIN
+        for number, skill in enumerate(offered, 1):
+            click.echo(folded(f"{number:>2}  {reference_to(skill.ref)}"), err=True)
+            click.echo(folded(f"    {shortened(skill.description, room)}"), err=True)
+            click.echo(folded(f"    {self.why(skill)}"), err=True)
+        chosen = click.prompt(
+            "Which one shall be installed? 0 for none", type=click.IntRange(0, len(offered)), default=0, err=True
+        )
+        if chosen == 0:
+            raise UsageError("USAGE", "nothing was chosen", fix="Run it again when you have looked at them.")
+        return offered[chosen - 1]
+
+    def install(self, skill: RemoteSkill, *, agreed: bool, will_provide: bool) -> Path:
+        """Install a skill as ``add`` does; return its folder."""
+        reference = reference_to(skill.ref)
+        self._output.note(dim("installing "), bold(reference), dim(f": {self.why(skill)}"))
+        with self._progress.during("reading"):
+            plan = self._client.plan(reference)
+        found_by = "scene" if self._says_so(skill) else "words"
+        more = {"scene": self._scene, "skill": skill.name, "found_by": found_by, "provided": will_provide}
+        code = carry_out(
+            self._client,
+            self._output,
+            self._progress,
+            plan,
+            consent=agreed,
+            overwrite=False,
+            document=("scene-request/1", more),
+        )
+        if code:
+            raise click.exceptions.Exit(code)
+        installed = next(row for row in self._client.installed() if row.name == skill.name)
+        return Path(self._client.root) / installed.placement.folders[0] / installed.name
+
+    def provide(self, folder: Path, wanted: bool | None, port: int) -> None:
+        """Serve the installed skill in the scene, which creates the group; ask first unless that is said."""
+        question = f"Provide {self._scene} to the local network with it, until Ctrl-C?"
+        if wanted is None and not confirm(question):
+            command = f"skillwire serve {folder} --lan --scene {self._scene}"
+            self._output.hint("create the group:", command)
+            return
+        if wanted is False:
+            return
+        self._check_able(folder)
+        self._output.note(dim("creating the group of "), bold(self._scene))
+        from skillwire.cli.serve import command as serve  # noqa: PLC0415  # takes a while to import
+
+        # Beside a JSON document of what was installed nothing else stands on standard output.
+        quiet = self._output.quiet or self._output.as_json
+        click.get_current_context().invoke(
+            serve, folders=(str(folder),), lan=True, scenes=(self._scene,), port=port, quiet=quiet
+        )
+
+    def _check_able(self, folder: Path) -> None:
+        """Tell which of the capabilities that were asked for the skill does not say that it has."""
+        from skillwire.folder.manifest import parse_manifest  # noqa: PLC0415  # only to provide
+
+        manifest = folder / "skill.toml"
+        able = parse_manifest(manifest.read_bytes(), source=str(manifest)).capabilities if manifest.is_file() else ()
+        lacking = [capability for capability in self._capabilities if capability not in able]
+        if lacking:
+            told = f"{folder.name} does not say that it can do {', '.join(lacking)}"
+            self._output.note(doubtful("who asks for that is not answered: "), told)
 
 
 def _joining_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -62,13 +367,13 @@ def list_scenes(*, output: Output) -> None:
     found = scenes_of(skills)
     output.document("scene-list/1", {"scenes": [scene_object(scene) for scene in found]})
     output.table(
-        [strong(scene.name), member.role, member.skill_id, faint(member.agent_id)]
+        [bold(scene.name), member.role, member.skill_id, dim(member.agent_id)]
         for scene in found
         for member in scene.members
     )
     for scene in found:
         if not scene.members:
-            output.line(strong(scene.name), faint("  nobody provides it now"))
+            output.line(bold(scene.name), dim("  nobody provides it now"))
     if provided := [scene for scene in found if scene.members]:
         name = provided[0].name
         is_certified = any(skill.is_verified and skill.is_usable and name in skill.scenes for skill in skills)
@@ -100,8 +405,6 @@ def join(
     whose place. Keys are shown as ... unless --show-secrets is given; the JSON document has them. A key that could not
     be fetched is noted (DISC_005): the scene is joined, and what is public there can be used without.
     """
-    from skillwire.cli.scene_parts import Joined, not_there  # noqa: PLC0415  # --help does without
-
     progress = open_progress(output)
     with open_client(output, progress=progress) as client:
         with progress.waiting("joining"):
@@ -142,12 +445,9 @@ def request(
     installed is yours to say: on a terminal you are asked, elsewhere give --skill or --yes. Then the skill is served
     on the local network (--provide), which creates the group, until Ctrl-C.
     """
-    from skillwire.cli.scene_parts import Joined, not_there  # noqa: PLC0415  # --help does without
-    from skillwire.cli.scene_request import Elsewhere  # noqa: PLC0415  # same
-
     progress = open_progress(output)
     with open_client(output, references=origins, for_user=for_user, progress=progress) as client:
-        output.note(faint("asking the local network for "), strong(name))
+        output.note(dim("asking the local network for "), bold(name))
         with progress.waiting("requesting"):
             result = client.lan.request_scene(name, capabilities, use_unverified=use_unverified)
         if result.is_joined:
@@ -155,7 +455,7 @@ def request(
             Joined(output, client, result, words=words, show_secrets=show_secrets).tell(follow=follow)
             return
         missing = not_there(result, capabilities, client.lan.settings)
-        output.note(faint("not there: "), missing.message)
+        output.note(dim("not there: "), missing.message)
         elsewhere = Elsewhere(output, progress, client, name, capabilities)
         chosen = elsewhere.choose(elsewhere.find(origins, missing), wanted, agreed=yes)
         folder = elsewhere.install(chosen, agreed=yes, will_provide=provide is True)

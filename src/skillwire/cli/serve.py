@@ -1,22 +1,93 @@
-"""``skillwire serve``: folders of skills over HTTP, live."""
+"""What ``serve --json`` prints: one JSON object a line, written out at once.
+
+Events come from the event loop and from the thread that publishes. ``listening`` is always the first line, so what
+comes before it is held back. Requests are not told: a reader who stops reading would then hold up the server.
+
+``skillwire serve``: folders of skills over HTTP, live.
+"""
 
 from __future__ import annotations
 
+import threading
 from contextlib import ExitStack
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from skillwire.cli.event_stream import EventStream
-from skillwire.cli.output import doubtful, output_options, strong, tell_end, whole
+from skillwire.cli.output import bold, doubtful, encode_document, nowrap, output_options, print_end
 from skillwire.cli.serve_lan import announced_at, lan_options, listen_for, read_goodbye_reason, read_lan
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from skillwire.cli.output import Output
     from skillwire.server.revision import Revision
+
+
+class EventStream:
+    """Prints events as lines; silent unless ``shown``."""
+
+    def __init__(self, *, shown: bool) -> None:
+        self._shown = shown
+        self._lock = threading.Lock()
+        self._held: list[dict[str, Any]] | None = []
+
+    def begin(self, fields: Mapping[str, Any]) -> None:
+        """Tell that requests are answered, and then what was held back."""
+        with self._lock:
+            held, self._held = self._held or [], None
+            for event in [{"event": "listening", **fields}, *held]:
+                self._print(event)
+
+    def end(self) -> None:
+        """Tell that the server has ended, if it ever began."""
+        with self._lock:
+            if self._held is None:
+                self._print({"event": "stopped"})
+
+    def hear(self, logged: Mapping[str, Any]) -> None:
+        """Take an event of the server's log; tell it if it is one of ours."""
+        event = _event(logged) if self._shown else None
+        if event is None:
+            return
+        with self._lock:
+            if self._held is None:
+                self._print(event)
+            else:
+                self._held.append(event)
+
+    def _print(self, event: dict[str, Any]) -> None:
+        if not self._shown:
+            return
+        try:
+            click.echo(encode_document({"schema": "skillwire/serve/1", **event}, indent=None))
+        except OSError:  # the reader has gone; that is no reason to stop serving
+            self._shown = False
+
+
+def _event(logged: Mapping[str, Any]) -> dict[str, Any] | None:
+    if logged["event"] == "published":
+        counts = {kind: _count(logged.get(kind, 0)) for kind in ("added", "changed", "removed")}
+        return {"event": "published", "revision": logged["revision"], "skills": logged["skills"], **counts}
+    if logged["event"] == "skill broken":
+        return {
+            "event": "broken",
+            "skill": logged["skill"],
+            "serving": logged["serving"].startswith("its last good version"),
+            "code": logged["code"],
+            "message": logged["reason"],
+            "place": logged["place"],
+            "fix": logged["fix"],
+        }
+    if logged["event"] in {"on the LAN", "not on the LAN"}:
+        return {"event": "lan", "agent": logged.get("agent"), "reason": logged.get("reason")}
+    return None
+
+
+def _count(told: int | str) -> int:
+    """Return how many names the log tells: a few are written out, many are counted."""
+    return told if isinstance(told, int) else len(told.split(", "))
 
 
 @click.command()
@@ -101,7 +172,7 @@ def command(
         run(application, *listeners, on_ready=announce)
     events.end()
     if not (output.as_json or output.quiet):
-        tell_end("stopped")
+        print_end("stopped")
 
 
 def _announce(
@@ -126,13 +197,13 @@ def _announce(
         hint = "there is none yet; make one with skillwire init"
     number = "1 skill" if every == 1 else f"{every} skills"
     opened = "" if revision.skills == every else f", {revision.skills or 'none'} of them open to everybody,"
-    output.line("serving ", strong(number), f"{opened} at ", strong(address), "; add one: ", whole(hint))
+    output.line("serving ", bold(number), f"{opened} at ", bold(address), "; add one: ", nowrap(hint))
     if is_open:
         output.note(doubtful("open to the network: "), "at every address of this machine; --host names one")
     if announced:
-        output.note("announced at ", whole(", ".join(announced)))
+        output.note("announced at ", nowrap(", ".join(announced)))
     if no_workers and any(skill.action is not None for skill in revision.everything.skills.values()):
-        output.note(doubtful("nothing is run here: "), "calls are accepted, and wait for ", whole("skillwire work"))
+        output.note(doubtful("nothing is run here: "), "calls are accepted, and wait for ", nowrap("skillwire work"))
     events.begin(
         {
             "address": address,

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from skillwire.cli.lan_parts import check_names
+from skillwire.cli.lan_view import check_names
 from skillwire.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from socket import socket
 
-    from skillwire.protocols.skill_discovery.configuration import LanSettings
     from skillwire.protocols.skill_discovery.messages import Reason
+    from skillwire.protocols.skill_discovery.settings import LanSettings
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -89,7 +89,7 @@ def read_goodbye_reason(config: str | None, discovery: str | None) -> Reason:
     Raises:
         SkillwireError: a file cannot be used any more.
     """
-    from skillwire.server.auth.files import load_configuration  # noqa: PLC0415  # takes a while to import
+    from skillwire.server.configuration import load_configuration  # noqa: PLC0415  # takes a while to import
 
     return _settings(load_configuration(Path(config)).discovery if config else None, discovery).goodbye_reason
 
@@ -116,13 +116,13 @@ def announced_at(lan: LanSettings | None, listeners: Sequence[socket]) -> list[s
     """
     if lan is None:
         return []
-    from skillwire.adapters.lan import interfaces  # noqa: PLC0415  # with --lan
+    from skillwire.adapters.lan import sockets  # noqa: PLC0415  # with --lan
     from skillwire.model.lan import host_and_port  # noqa: PLC0415  # same
-    from skillwire.server.lan.reach import reach_of  # noqa: PLC0415  # same
+    from skillwire.server.lan.service import advertised_address  # noqa: PLC0415  # same
 
-    reach = reach_of(lan, [one.getsockname()[:2] for one in listeners])
+    reach = advertised_address(lan, [one.getsockname()[:2] for one in listeners])
     try:
-        links = interfaces.links(interfaces.present(), reach.settings.interfaces, has_ipv6=bool(reach.settings.group6))
+        links = sockets.links(sockets.present(), reach.settings.interfaces, has_ipv6=bool(reach.settings.group6))
     except (OSError, UsageError):  # the log says why the server is not on the network
         return []
     hosts = dict.fromkeys([reach.host] if reach.host and links else [one.host for one in links])
@@ -131,12 +131,12 @@ def announced_at(lan: LanSettings | None, listeners: Sequence[socket]) -> list[s
 
 def _settings(configured: LanSettings | None, discovery: str | None) -> LanSettings:
     from skillwire.adapters.files.settings_file import load_settings, read_discovery_file  # noqa: PLC0415  # with --lan
-    from skillwire.errors import Place  # noqa: PLC0415  # same
+    from skillwire.errors import SourceLocation  # noqa: PLC0415  # same
     from skillwire.resolver.lan_settings import join_discovery  # noqa: PLC0415  # same
     from skillwire.resolver.settings import DiscoverySource  # noqa: PLC0415  # same
 
     if discovery is not None:
-        named = DiscoverySource(discovery, Place(discovery), is_project=False)
+        named = DiscoverySource(discovery, SourceLocation(discovery), is_project=False)
         return join_discovery((named,), read_discovery_file)
     if configured is not None:
         return configured

@@ -1,7 +1,18 @@
-"""``skillwire show``: look at a skill, one level of loading at a time."""
+"""``skillwire show``: look at a skill, one level of loading at a time.
+
+How ``show`` prints a Skill Descriptor: what a caller has to know, and what has to be done before.
+
+A descriptor is a stranger's text; each part of a line is made harmless on its way out, and a long list is cut.
+
+How ``show`` prints the manifest of a skill at an endpoint, and what to type for its inputs.
+
+A manifest is a stranger's JSON of any shape. What is printed of it is what a caller needs; each part of a line is made
+harmless on its way out, and a long list is cut.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 from itertools import islice
@@ -9,18 +20,125 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from skillwire.cli.client_options import network_options, open_client, open_progress, ref_object, refresh_option
-from skillwire.cli.descriptor import descriptor_object, print_descriptor
-from skillwire.cli.output import faint, output_options, strong
+from skillwire.cli.options import network_options, open_client, open_progress, ref_object, refresh_option, shortened
+from skillwire.cli.output import bold, dim, doubtful, output_options
 from skillwire.model.url import parse_url
-from skillwire.resolver.reference import reference_to
+from skillwire.resolver.references import reference_to
 
 if TYPE_CHECKING:
-    from skillwire.cli.output import Output
-    from skillwire.client.synchronous import RemoteSkill
-    from skillwire.protocols.skill_sharing.messages import SkillDescriptor
+    from collections.abc import Iterator, Mapping
 
-_SHOWN: Final = 8  # inputs in a command; more are read from a file
+    from skillwire.cli.output import Output, Part
+    from skillwire.client.synchronous import RemoteSkill
+    from skillwire.protocols.skill_sharing.messages import (
+        AuthConfig,
+        InvocationEndpoint,
+        ParameterDefinition,
+        SkillDescriptor,
+    )
+
+
+_MAX_FIELDS: Final = 40  # inputs or scopes; a descriptor may hold thousands
+_LONG: Final = 100  # columns for a value
+_WIDTH: Final = 500
+
+
+def descriptor_object(descriptor: SkillDescriptor) -> dict[str, Any]:
+    """Return a descriptor for ``--json``, as the protocol writes it."""
+    from skillwire.protocols.skill_sharing.validation import serialize  # noqa: PLC0415  # most skills have no descriptor
+
+    document: dict[str, Any] = json.loads(serialize(descriptor))
+    return document
+
+
+def print_descriptor(output: Output, descriptor: SkillDescriptor) -> None:
+    """Print what the skill is, how it is called and by whom, what it takes and gives."""
+    output.line()
+    output.table([dim(label), value] for label, value in _descriptor_facts(descriptor))
+    output.line()
+    output.line(bold("inputs"), "" if descriptor.inputs else "  none")
+    output.table(
+        [
+            f"  {one.name}",
+            dim(one.type),
+            dim("required" if one.required else _field_default(one.default)),
+            shortened(one.description, _WIDTH),
+        ]
+        for one in descriptor.inputs[:_MAX_FIELDS]
+    )
+    if len(descriptor.inputs) > _MAX_FIELDS:
+        output.line(dim(f"  and {len(descriptor.inputs) - _MAX_FIELDS} more; --json has them all"))
+    output.line()
+    output.line(bold("output"), f"  {descriptor.output.content_type}")
+    if descriptor.output.description:
+        output.line(f"  {shortened(descriptor.output.description, _WIDTH)}")
+    if descriptor.output.schema:
+        output.line(f"  {shortened(json.dumps(descriptor.output.schema), _WIDTH)}")
+
+
+def _descriptor_facts(descriptor: SkillDescriptor) -> Iterator[tuple[str, Part]]:
+    provider = descriptor.provider
+    yield "id", descriptor.id
+    yield "title", descriptor.name
+    yield "capability", str(descriptor.capability_type)
+    yield "access", str(descriptor.access)
+    yield "provider", "  ".join(str(part) for part in (provider.name, provider.url, provider.contact) if part)
+    yield "protocol", f"Skill Sharing {descriptor.protocol.version}"
+    if descriptor.tags:
+        yield "tags", ", ".join(descriptor.tags[:_MAX_FIELDS])
+    if descriptor.documentation_url:
+        yield "read more", descriptor.documentation_url
+    yield from _endpoint(descriptor.endpoint)
+    yield from _auth(descriptor.auth, descriptor.endpoint.url)
+
+
+def _endpoint(endpoint: InvocationEndpoint) -> Iterator[tuple[str, Part]]:
+    yield "endpoint", f"{endpoint.method} {endpoint.url}"
+    if endpoint.content_type:
+        yield "takes", endpoint.content_type
+    if endpoint.status_url:
+        yield "status", endpoint.status_url
+    if endpoint.result_url:
+        yield "result", endpoint.result_url
+    if endpoint.timeout_ms:
+        yield "time limit", f"{endpoint.timeout_ms / 1000:g} s"
+    if endpoint.retry:
+        yield "retry", f"{endpoint.retry.max_attempts} times, {endpoint.retry.backoff_ms / 1000:g} s apart at first"
+
+
+def _auth(auth: AuthConfig, url: str) -> Iterator[tuple[str, Part]]:
+    if auth.type == "none":
+        yield "auth", "none"
+        return
+    what = {"api_key": "an API key", "oauth2": "OAuth 2.0", "custom": "a way of its own"}[str(auth.type)]
+    header = f" in {auth.header}" if auth.header else ""
+    yield "auth", doubtful(f"{what}{header}")
+    if auth.description:
+        yield "", shortened(auth.description, _WIDTH)
+    if auth.oauth2:
+        yield "", f"tokens from {auth.oauth2.token_url}, authorized at {auth.oauth2.authorization_url}"
+        for scope, meaning in list(auth.oauth2.scopes.items())[:_MAX_FIELDS]:
+            yield "scope", f"{scope}  {shortened(meaning, _LONG)}"
+    if auth.custom:
+        yield "", shortened(auth.custom.instructions, _WIDTH)
+        for parameter in auth.custom.parameters[:_MAX_FIELDS]:
+            yield "needs", f"{parameter.name}  {shortened(parameter.description, _LONG)}"
+        return
+    yield "log in", f"skillwire login {_origin(url)}"
+
+
+def _origin(url: str) -> str:
+
+    return parse_url(url).origin
+
+
+def _field_default(value: object) -> str:
+    from msgspec import UNSET  # noqa: PLC0415  # a descriptor was read, so it is loaded
+
+    return "" if value is UNSET else f"default {shortened(json.dumps(value), _LONG)}"
+
+
+_MAX_FILES: Final = 8  # inputs in a command; more are read from a file
 _UNVERIFIED: Final = "none: what is downloaded cannot be verified"
 
 
@@ -73,12 +191,10 @@ def command(
                 {"path": file.path, "size": len(file.content), "executable": file.executable} for file in skill.files()
             ]
         output.document("show/1", content)
-        _print(output, skill, body=body, files=files)
+        _print_skill(output, skill, body=body, files=files)
         if described is not None:
             print_descriptor(output, described)
         if at_endpoint is not None and not body:
-            from skillwire.cli.manifest import print_manifest  # noqa: PLC0415  # few skills are at an endpoint
-
             print_manifest(output, at_endpoint.manifest, skill.url)
         if not body and not files:
             if _is_closed(skill, token):
@@ -86,7 +202,7 @@ def command(
             _print_next_steps(output, skill, described)
 
 
-def _print(output: Output, skill: RemoteSkill, *, body: bool, files: bool) -> None:
+def _print_skill(output: Output, skill: RemoteSkill, *, body: bool, files: bool) -> None:
     if body:
         output.text(skill.body())
     if files:
@@ -99,7 +215,7 @@ def _print(output: Output, skill: RemoteSkill, *, body: bool, files: bool) -> No
 
 
 def _print_entry(output: Output, skill: RemoteSkill) -> None:
-    output.line(strong(skill.name), f" {skill.version}" if skill.version else "")
+    output.line(bold(skill.name), f" {skill.version}" if skill.version else "")
     output.line(skill.description, indent=0)
     output.line()
     rows = [
@@ -109,7 +225,7 @@ def _print_entry(output: Output, skill: RemoteSkill) -> None:
         ("digest", skill.digest or _without_digest(skill)),
         ("found via", skill.ref.found_via),
     ]
-    output.table([faint(label), value] for label, value in rows)
+    output.table([dim(label), value] for label, value in rows)
 
 
 def _is_closed(skill: RemoteSkill, token: str | None) -> bool:
@@ -130,8 +246,6 @@ def _without_digest(skill: RemoteSkill) -> str:
 def _print_next_steps(output: Output, skill: RemoteSkill, described: SkillDescriptor | None) -> None:
     reference = reference_to(skill.ref)
     if skill.rpc is not None and skill.rpc.kind != "instruction":
-        from skillwire.cli.manifest import inputs_of  # noqa: PLC0415  # few skills are at an endpoint
-
         output.hint("call it:", f"skillwire call {reference}{inputs_of(skill.described().manifest, skill.url)}")
     if described is not None and str(described.endpoint.method) != "GET":
         output.hint("call it:", f"skillwire call {reference}{_inputs_of(described)}")
@@ -149,4 +263,88 @@ def _print_next_steps(output: Output, skill: RemoteSkill, described: SkillDescri
 def _inputs_of(described: SkillDescriptor) -> str:
     """Return what to type for the inputs that have to be given; their names are a stranger's, and are quoted."""
     required = (one.name for one in described.inputs if one.required)
-    return "".join(f" {shlex.quote(name)}=..." for name in islice(required, _SHOWN))
+    return "".join(f" {shlex.quote(name)}=..." for name in islice(required, _MAX_FILES))
+
+
+_MAX_PARAMETERS: Final = 40  # inputs, hosts or tags; a manifest may hold thousands
+_TYPED: Final = 8  # inputs in a command; more are read from a file
+
+
+def print_manifest(output: Output, manifest: Mapping[str, Any], source: str) -> None:
+    """Print what the skill is, what it asks for, and what it takes; ``source`` is the URL of the endpoint."""
+    output.line()
+    output.table([dim(label), value] for label, value in _manifest_facts(manifest))
+    output.line()
+    parameters = _parameters(manifest, source)
+    if parameters is None:
+        output.line(bold("inputs"), "  it does not say")
+        return
+    output.line(bold("inputs"), "" if parameters else "  none")
+    output.table(
+        [
+            f"  {shortened(one.name, _LONG)}",
+            dim(one.type),
+            dim("required" if one.required else _parameter_default(one.default)),
+            shortened(one.description, _WIDTH),
+        ]
+        for one in parameters[:_MAX_PARAMETERS]
+    )
+    if len(parameters) > _MAX_PARAMETERS:
+        output.line(dim(f"  and {len(parameters) - _MAX_PARAMETERS} more; --json has them all"))
+
+
+def inputs_of(manifest: Mapping[str, Any], source: str) -> str:
+    """Return what to type for the inputs of a skill; their names are a stranger's, and are quoted.
+
+    Where nothing says which of them have to be given, as the protocol has it, all of them are named.
+    """
+    from msgspec import UNSET  # noqa: PLC0415  # an answer was read, so it is loaded
+
+    parameters = _parameters(manifest, source) or []
+    required = [one for one in parameters if one.required] or [one for one in parameters if one.default is UNSET]
+    return "".join(f" {shlex.quote(one.name)}={'@FILE' if one.type == 'blob' else '...'}" for one in required[:_TYPED])
+
+
+def _parameters(manifest: Mapping[str, Any], source: str) -> list[ParameterDefinition] | None:
+    from skillwire.client.endpoint_calls import parameters_of  # noqa: PLC0415  # --help does without
+
+    return parameters_of(manifest, source)
+
+
+def _manifest_facts(manifest: Mapping[str, Any]) -> Iterator[tuple[str, Part]]:
+    for label in ("kind", "namespace", "license", "access"):
+        if value := _told(manifest.get(label)):
+            yield label, value
+    if tags := _listed(manifest.get("tags")):
+        yield "tags", tags
+    runtime = _table(manifest.get("runtime"))
+    if runtime:
+        told = (_told(runtime.get(key)) for key in ("language", "entrypoint", "export"))
+        yield "runs", " ".join(part for part in told if part)
+    if health := _table(manifest.get("health")):
+        told = (_told(health.get(key)) for key in ("url", "entrypoint", "export"))
+        yield "health", " ".join(part for part in told if part) or "by a function"
+    permissions = _table(manifest.get("permissions"))
+    if network := _listed(permissions.get("network")):
+        yield "network", doubtful(network)
+    if secrets := _listed(permissions.get("secrets")):
+        yield "secrets", doubtful(secrets)
+
+
+def _table(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _told(value: object) -> str:
+    return shortened(value, _LONG) if isinstance(value, str) else ""
+
+
+def _listed(value: object) -> str:
+    values = [told for one in value[:_MAX_PARAMETERS] if (told := _told(one))] if isinstance(value, list) else []
+    return ", ".join(values)
+
+
+def _parameter_default(value: object) -> str:
+    from msgspec import UNSET  # noqa: PLC0415  # an answer was read, so it is loaded
+
+    return "" if value is UNSET else f"default {shortened(json.dumps(value), _LONG)}"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from skillwire.cli.client_options import open_client, open_progress
+from skillwire.cli.options import open_client, open_progress
 from skillwire.cli.output import output_options
 
 if TYPE_CHECKING:

@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from skillwire.cli.duration import Duration, in_words
-from skillwire.cli.output import bad, doubtful, faint, good, output_options, strong
-from skillwire.cli.parts import Parts
+from skillwire.cli.options import Duration, Parts, in_words
+from skillwire.cli.output import bad, bold, dim, doubtful, good, output_options
 from skillwire.model.access import EVERY_SKILL
 
 if TYPE_CHECKING:
     from skillwire.cli.output import Output, Styled
-    from skillwire.model.token import Token
+    from skillwire.model.access import Token
     from skillwire.registry.tokens import Tokens
 
 
@@ -60,7 +59,7 @@ def create(
 ) -> None:
     """Make a token, and print its secret: now, and never again. NAME says whose it is."""
     from skillwire.adapters.sqlite.open import open_tokens  # noqa: PLC0415  # --help does without
-    from skillwire.model.token import Token  # noqa: PLC0415  # as above
+    from skillwire.model.access import Token  # noqa: PLC0415  # as above
     from skillwire.registry.tokens import check_form, read_scopes  # noqa: PLC0415  # as above
 
     kind: Any = "signing_key" if signing else "api_key"
@@ -70,12 +69,12 @@ def create(
     if dry_run:
         now = time.time()
         ends = None if expires is None else now + expires
-        _tell_new(output, Token("", name, kind, frozenset(skills), frozenset(scopes), now, ends), None)
+        _print_new(output, Token("", name, kind, frozenset(skills), frozenset(scopes), now, ends), None)
         return
     if set(skills) - {EVERY_SKILL}:
-        output.note(faint("a skill need not be published yet: the token opens it as soon as it is"))
+        output.note(dim("a skill need not be published yet: the token opens it as soon as it is"))
     issued = open_tokens().issue(name, skills=skills, scopes=scopes, expires_in=expires, kind=kind)
-    _tell_new(output, issued.token, issued.secret)
+    _print_new(output, issued.token, issued.secret)
 
 
 @command.command(name="list")
@@ -88,8 +87,7 @@ def list_(*, output: Output) -> None:
     now = time.time()
     output.document("tokens/1", {"tokens": [_object(token, now) for token in tokens]})
     output.table(
-        [strong(token.token_id), token.name, _state(token, now), faint(_kind(token)), _rights(token)]
-        for token in tokens
+        [bold(token.token_id), token.name, _state(token, now), dim(_kind(token)), _rights(token)] for token in tokens
     )
     if not tokens:
         output.note("there is no token yet; make one: skillwire token create NAME --skill SKILL")
@@ -104,7 +102,7 @@ def revoke(*, output: Output, token_id: str, dry_run: bool) -> None:
     tokens = _tokens_with(token_id)
     token = tokens.look_up(token_id) if dry_run else tokens.revoke(token_id)
     _document(output, token, dry_run=dry_run)
-    output.line(good("would revoke " if dry_run else "revoked "), strong(token_id), f"  {token.name}")
+    output.line(good("would revoke " if dry_run else "revoked "), bold(token_id), f"  {token.name}")
 
 
 @command.command()
@@ -124,10 +122,10 @@ def rotate(*, output: Output, token_id: str, overlap: float, dry_run: bool) -> N
     tokens = _tokens_with(token_id)
     if dry_run:
         old = tokens.look_up_good(token_id)
-        _tell_new(output, replace(old, token_id=""), None, replaced=old)
+        _print_new(output, replace(old, token_id=""), None, replaced=old)
         return
     issued = tokens.rotate(token_id, overlap=overlap)
-    _tell_new(output, issued.token, issued.secret, replaced=tokens.look_up(token_id))
+    _print_new(output, issued.token, issued.secret, replaced=tokens.look_up(token_id))
 
 
 def _tokens_with(token_id: str) -> Tokens:
@@ -140,19 +138,19 @@ def _tokens_with(token_id: str) -> Tokens:
     return open_tokens()
 
 
-def _tell_new(output: Output, token: Token, secret: str | None, *, replaced: Token | None = None) -> None:
+def _print_new(output: Output, token: Token, secret: str | None, *, replaced: Token | None = None) -> None:
     """Print the secret, and say beside it what it is; without a secret, what would be made."""
     now = time.time()
     _document(output, token, secret=secret, replaced=replaced, dry_run=secret is None)
     made = (
-        [good("made "), strong(token.token_id)]
+        [good("made "), bold(token.token_id)]
         if secret
         else [good("would make "), f"{'a' if token.kind == 'signing_key' else 'an'} {_kind(token)}"]
     )
     output.note(*made, f" for {token.name}, ", _state(token, now), f": {_rights(token)}")
     if replaced is not None:
         ends = "" if secret is None else f", {_state(replaced, now).text}"
-        output.note(faint(f"in place of {replaced.token_id}{ends}"))
+        output.note(dim(f"in place of {replaced.token_id}{ends}"))
     if secret is not None:
         output.note(doubtful("its secret is shown now and never again:"))
         output.verbatim(secret)

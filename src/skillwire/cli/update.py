@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from skillwire.cli.add import carry_out, tell_plan
-from skillwire.cli.client_options import network_options, open_client, open_progress, scope_option
-from skillwire.cli.outdated import comparison_object, exit_code, tell_comparisons
+from skillwire.cli.add import carry_out, print_plan
+from skillwire.cli.options import network_options, open_client, open_progress, scope_option
+from skillwire.cli.outdated import comparison_object, exit_code, print_comparisons
 from skillwire.cli.output import good, output_options
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def command(
         lost = [row for row in comparisons if row.state in {"gone", "unreachable"}]
         compared = [comparison_object(row) for row in comparisons]
         if dry_run:
-            tell_plan(output, plan, consent=yes, overwrite=overwrite, more={"compared": compared})
+            print_plan(output, plan, consent=yes, overwrite=overwrite, more={"compared": compared})
         elif plan.skills or output.as_json:
             more = {"compared": compared}
             code = carry_out(
@@ -57,6 +57,6 @@ def command(
             )
     if not plan.skills and not lost:
         output.note(good("all are current") if comparisons else "no skills are installed here")
-    tell_comparisons(output, lost)
+    print_comparisons(output, lost)
     if code := max([code, *map(exit_code, lost)]):
         raise click.exceptions.Exit(code)

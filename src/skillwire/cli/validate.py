@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from skillwire.cli.client_options import network_options, open_client, shortened
-from skillwire.cli.output import bad, faint, good, output_options, strong
-from skillwire.errors import Place, StorageError
+from skillwire.cli.options import network_options, open_client, shortened
+from skillwire.cli.output import bad, bold, dim, good, output_options
+from skillwire.errors import SourceLocation, StorageError
 
 if TYPE_CHECKING:
     from skillwire.cli.output import Output
-    from skillwire.protocols.skill_sharing.judge import Fault, Judgement
+    from skillwire.protocols.skill_sharing.judge import DocumentFault, DocumentReport
 
 _STANDARD_INPUT: Final = "-"
 _SHOWN: Final = 300  # columns of a value
@@ -38,17 +38,18 @@ def command(
     Each error has its place as a JSON Pointer, and as a line where the text is at hand. A document of a newer major
     version of the protocol is not judged further. Exits with 1 when a document is not valid.
     """
-    from skillwire.protocols.skill_sharing.judge import judge  # noqa: PLC0415  # --help does without
+    from skillwire.protocols.skill_sharing.judge import validate_document  # noqa: PLC0415  # --help does without
 
     judgements = [
-        (source, judge(_read(source, output, token=token, offline=offline), source, kind)) for source in sources
+        (source, validate_document(_read(source, output, token=token, offline=offline), source, kind))
+        for source in sources
     ]
     output.document("validate/1", {"documents": [_document(*row) for row in judgements]})
     for source, judgement in judgements:
         _print(output, source, judgement)
     if any(judgement.faults for _, judgement in judgements):
         first = next(judgement.faults[0].code for _, judgement in judgements if judgement.faults)
-        output.note(faint(f"read more: skillwire explain {first}"))
+        output.note(dim(f"read more: skillwire explain {first}"))
         click.get_current_context().exit(1)
 
 
@@ -65,28 +66,28 @@ def _read(source: str, output: Output, *, token: str | None, offline: bool | Non
         with Path(source).open("rb") as file:
             return file.read(INDEX_BYTES + 1)
     except OSError as error:
-        raise StorageError("STORAGE", f"cannot be read: {error.strerror}", place=Place(source)) from error
+        raise StorageError("STORAGE", f"cannot be read: {error.strerror}", place=SourceLocation(source)) from error
 
 
-def _print(output: Output, source: str, judgement: Judgement) -> None:
+def _print(output: Output, source: str, judgement: DocumentReport) -> None:
     what = f"{judgement.kind or 'document'}"
     if not judgement.faults:
-        output.line(strong(source), "  ", good(f"valid {what}"))
+        output.line(bold(source), "  ", good(f"valid {what}"))
         return
     number = "1 error" if len(judgement.faults) == 1 else f"{len(judgement.faults)} errors"
-    output.line(strong(source), "  ", bad(f"{what} with {number}"))
+    output.line(bold(source), "  ", bad(f"{what} with {number}"))
     for fault in judgement.faults:
         _print_fault(output, fault)
 
 
-def _print_fault(output: Output, fault: Fault) -> None:
+def _print_fault(output: Output, fault: DocumentFault) -> None:
     wrong = fault.violation
     output.line()
     output.line(bad(f"error[{fault.code}]"), f": {wrong.path or '/'} {wrong.message}")
-    output.line(faint("  --> "), str(fault.place))
+    output.line(dim("  --> "), str(fault.place))
     if wrong.expected is not None:
-        output.line(faint("  expected: "), _value(wrong.expected))
-        output.line(faint("  actual:   "), "nothing" if wrong.actual is None else _value(wrong.actual))
+        output.line(dim("  expected: "), _value(wrong.expected))
+        output.line(dim("  actual:   "), "nothing" if wrong.actual is None else _value(wrong.actual))
 
 
 def _value(value: object) -> str:
@@ -95,7 +96,7 @@ def _value(value: object) -> str:
     return shortened(value if isinstance(value, str) else json.dumps(value), _SHOWN)
 
 
-def _document(source: str, judgement: Judgement) -> dict[str, Any]:
+def _document(source: str, judgement: DocumentReport) -> dict[str, Any]:
     return {
         "source": source,
         "type": judgement.kind,

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from skillwire.cli.client_options import open_client, open_progress, scope_option
-from skillwire.cli.output import bad, faint, good, output_options, strong
+from skillwire.cli.options import open_client, open_progress, scope_option
+from skillwire.cli.output import bad, bold, dim, good, output_options
 from skillwire.errors import TrustError
 
 if TYPE_CHECKING:
@@ -32,11 +32,11 @@ def command(*, output: Output, names: tuple[str, ...], for_user: bool) -> None:
         if locked.name not in broken:
             output.line(
                 good("ok "),
-                strong(locked.name),
-                faint("  1 file" if len(locked.files) == 1 else f"  {len(locked.files)} files"),
+                bold(locked.name),
+                dim("  1 file" if len(locked.files) == 1 else f"  {len(locked.files)} files"),
             )
     for row in deviations:
-        output.line(bad(f"{row.problem} "), strong(row.name), f"  {row.path}")
+        output.line(bad(f"{row.problem} "), bold(row.name), f"  {row.path}")
     if deviations:
         details = {"deviations": [row._asdict() for row in deviations]}
         files = "1 file" if len(deviations) == 1 else f"{len(deviations)} files"

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from skillwire.cli.client_options import network_options, open_client, ref_object, refresh_option, scope_option
-from skillwire.cli.output import bad, doubtful, error_object, faint, good, output_options, strong
-from skillwire.resolver.reference import SKILLS_RPC
+from skillwire.cli.options import network_options, open_client, ref_object, refresh_option, scope_option
+from skillwire.cli.output import bad, bold, dim, doubtful, error_object, good, output_options
+from skillwire.resolver.references import SKILLS_RPC
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from skillwire.cli.output import Output, Part
-    from skillwire.resolver.locate import Attempt, LocatedSkill
-    from skillwire.resolver.which import InstalledHere, Resolution, Standing, Step
+    from skillwire.resolver.resolve import Attempt, ResolvedSkill
+    from skillwire.resolver.which import InstalledHere, OriginTrust, Resolution, Step
 
 _MINUTE = 60
 _HOUR = 3600
@@ -53,15 +53,15 @@ def command(
     if explain or resolution.error is None:  # else the error is the whole answer
         output.document("which/1", _document(resolution, token))
         for skill in resolution.found:
-            output.line(strong(skill.ref.name), f" {skill.ref.version or ''}".rstrip(), "  ", skill.entry.url)
-            output.line(faint(f"  {_assurance(skill)}"))
+            output.line(bold(skill.ref.name), f" {skill.ref.version or ''}".rstrip(), "  ", skill.entry.url)
+            output.line(dim(f"  {_assurance(skill)}"))
     if explain:
         _explain(output, resolution, token)
     if resolution.error is not None:
         raise resolution.error
 
 
-def _assurance(skill: LocatedSkill) -> str:
+def _assurance(skill: ResolvedSkill) -> str:
     if skill.ref.is_only_described:
         return "described by Skill Sharing, which gives no digest: it is called, not installed"
     if skill.ref.rpc is not None:
@@ -72,14 +72,14 @@ def _assurance(skill: LocatedSkill) -> str:
 def _explain(output: Output, resolution: Resolution, token: str | None) -> None:
     if resolution.steps:
         output.line()
-        output.line(strong("looked up"), faint("  in this order"))
+        output.line(bold("looked up"), dim("  in this order"))
         _print_steps(output, resolution.steps, token)
     if resolution.why:
         output.line()
-        output.line(strong("why this one"), f"  {resolution.why}")
+        output.line(bold("why this one"), f"  {resolution.why}")
     if resolution.beyond:
         output.line()
-        output.line(strong("who else"), faint("  sources after the one that won"))
+        output.line(bold("who else"), dim("  sources after the one that won"))
         _print_steps(output, resolution.beyond, token)
         for skill in resolution.others:
             output.line(
@@ -87,11 +87,11 @@ def _explain(output: Output, resolution: Resolution, token: str | None) -> None:
             )
     if resolution.standing is not None:
         output.line()
-        output.line(strong("trust"), f"  {resolution.standing.origin}")
+        output.line(bold("trust"), f"  {resolution.standing.origin}")
         output.table([f"  {label}", value] for label, value in _standing_rows(resolution.standing))
     if resolution.found:
         output.line()
-        output.line(strong("installed"), "" if resolution.installed else "  not here")
+        output.line(bold("installed"), "" if resolution.installed else "  not here")
         output.table([f"  {row.locked.name}", *_installed_cells(row)] for row in resolution.installed)
 
 
@@ -107,17 +107,17 @@ def _told(step: Step, token: str | None) -> Iterator[Part]:
     attempt = step.attempt
     yield _outcome(attempt)
     if attempt.answered_by is not None:
-        yield faint(_freshness(attempt))
+        yield dim(_freshness(attempt))
     if attempt.has_credential:
-        yield faint(f"with the credential of {_credential_place(attempt.url, token)}")
-    yield faint("the address policy allows it") if step.refused is None else bad(step.refused.message)
+        yield dim(f"with the credential of {_credential_place(attempt.url, token)}")
+    yield dim("the address policy allows it") if step.refused is None else bad(step.refused.message)
 
 
 def _outcome(attempt: Attempt) -> Part:
     if attempt.error is not None:
         return bad(f"{attempt.error.message} [{attempt.error.code}]")
     if attempt.answered_by is None:
-        return faint("no index there")
+        return dim("no index there")
     skills = "1 skill" if attempt.entries == 1 else f"{attempt.entries} skills"
     what = "endpoint of the Skills Protocol" if attempt.generation == SKILLS_RPC else f"index {attempt.generation}"
     return good(f"{what}, {skills}")
@@ -140,7 +140,7 @@ def _credential_place(url: str, token: str | None) -> str:
     return "--token" if token is not None else credential_place(parse_url(url), os.environ) or "the client"
 
 
-def _standing_rows(standing: Standing) -> list[tuple[str, Part]]:
+def _standing_rows(standing: OriginTrust) -> list[tuple[str, Part]]:
     decisions = {"allow": good("installs without a question"), "ask": doubtful("asks before installing"),
                  "refuse": bad("refused by only_trusted")}  # fmt: skip
     reasons = "it is in trusted_origins" if standing.is_listed else "it is not in trusted_origins"
@@ -157,7 +157,7 @@ def _installed_cells(row: InstalledHere) -> list[Part]:
     if not row.is_same_origin:
         state: Part = doubtful(f"from elsewhere: {row.locked.origin}")
     elif row.is_current is None:
-        state = faint("no digest to compare with")
+        state = dim("no digest to compare with")
     else:
         state = good("what the origin has now") if row.is_current else doubtful("the origin has other bytes now")
     return [row.locked.version or "", state, "" if row.is_intact else bad("its files differ from the lock")]
@@ -202,7 +202,7 @@ def _document(resolution: Resolution, token: str | None) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _skill_object(skill: LocatedSkill) -> dict[str, Any]:
+def _skill_object(skill: ResolvedSkill) -> dict[str, Any]:
     return {**ref_object(skill.ref), "url": skill.entry.url, "index": skill.index_url}
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from skillwire.cli.output import output_options, tell_end
+from skillwire.cli.output import output_options, print_end
 
 if TYPE_CHECKING:
     from skillwire.cli.output import Output
@@ -29,8 +29,8 @@ def command(*, output: Output, config: str | None, workers: int | None, grant_al
     alone.
     """
     from skillwire.cli.execution_options import read_server_configuration  # noqa: PLC0415  # takes a while to import
-    from skillwire.server.invocation.work import make_work, run_work  # noqa: PLC0415  # same
     from skillwire.server.log import configure_logging  # noqa: PLC0415  # same
+    from skillwire.server.run_worker import make_worker, run_worker  # noqa: PLC0415  # same
 
     configure_logging(log_format)
     configuration = read_server_configuration(config, grant_all=grant_all, workers=workers)
@@ -40,6 +40,6 @@ def command(*, output: Output, config: str | None, workers: int | None, grant_al
         output.document("work/1", {"workers": number, "grant_all": configuration.executions.grant_all})
         output.line(f"working, at most {number} executions at once; Ctrl-C ends it")
 
-    run_work(make_work(configuration), on_ready=ready)
+    run_worker(make_worker(configuration), on_ready=ready)
     if not (output.as_json or output.quiet):
-        tell_end("stopped")
+        print_end("stopped")

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
-from skillwire.client.remote import IndexedSkill, body_of, read_body, read_file
-from skillwire.client.steps import AwaitedSteps
-from skillwire.client.workplace import Workplace
+from skillwire.client.runner import AsyncRunner
+from skillwire.client.session import ClientSession, IndexedSkill, body_of, read_body, read_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -17,20 +16,17 @@ if TYPE_CHECKING:
     from skillwire.client.lan import Names
     from skillwire.client.lan_asynchronous import AsyncLan
     from skillwire.client.rpc_asynchronous import AsyncRpcSkills
-    from skillwire.client.steps import AwaitedDriver
-    from skillwire.model.finding import Finding
-    from skillwire.model.install import LockedSkill
+    from skillwire.client.runner import AwaitedDriver
+    from skillwire.model.execution import RemoteExecution
+    from skillwire.model.install import LockedSkill, OriginRecord
     from skillwire.model.lan import LanSkill, SceneResult
-    from skillwire.model.origin_record import OriginRecord
-    from skillwire.model.remote_execution import RemoteExecution
+    from skillwire.model.skill import Finding
     from skillwire.protocols.skill_sharing.messages import SkillDescriptor
     from skillwire.protocols.skills_rpc.messages import DescribedSkill
-    from skillwire.resolver.apply import Report
-    from skillwire.resolver.compare import Comparison
-    from skillwire.resolver.install import Plan
-    from skillwire.resolver.installed import Verification
-    from skillwire.resolver.locate import Files, LocatedSkill
-    from skillwire.resolver.policy import InstallPolicy
+    from skillwire.resolver.apply import InstallReport
+    from skillwire.resolver.lockfile import Verification
+    from skillwire.resolver.plan import InstallPlan, InstallPolicy, UpdateComparison
+    from skillwire.resolver.resolve import Files, ResolvedSkill
     from skillwire.resolver.settings import Settings
     from skillwire.resolver.which import Resolution
 
@@ -64,7 +60,7 @@ class AsyncClient:
         report: Callable[[Finding], object] = lambda _: None,
         on_traffic: Callable[[str, int], object] = lambda *_: None,
     ) -> None:
-        self._workplace = Workplace(
+        self._workplace = ClientSession(
             project,
             for_user=for_user,
             tokens=tokens or {},
@@ -75,7 +71,7 @@ class AsyncClient:
             report=report,
             on_traffic=on_traffic,
         )
-        self._steps = AwaitedSteps(self._workplace)
+        self._steps = AsyncRunner(self._workplace)
         self._lan: AsyncLan | None = None
 
     async def __aenter__(self) -> Self:
@@ -187,7 +183,7 @@ class AsyncClient:
         """
         return await self._steps.run(self._workplace.sharing_document(url))
 
-    async def plan(self, *references: str, agents: Sequence[str] = (), copy: bool | None = None) -> Plan:
+    async def plan(self, *references: str, agents: Sequence[str] = (), copy: bool | None = None) -> InstallPlan:
         """Decide what :meth:`add` would do, and change nothing.
 
         Args:
@@ -202,7 +198,7 @@ class AsyncClient:
         """
         return await self._steps.run(self._workplace.plan(references, agents, copy=copy))
 
-    async def plan_frozen(self, *names: str) -> Plan:
+    async def plan_frozen(self, *names: str) -> InstallPlan:
         """Plan to install exactly what ``skills.lock`` says: these skills, or all. No index is asked.
 
         Raises:
@@ -210,18 +206,18 @@ class AsyncClient:
         """
         return await self._steps.run(self._workplace.plan_frozen(names))
 
-    async def plan_update(self, comparisons: Sequence[Comparison]) -> Plan:
+    async def plan_update(self, comparisons: Sequence[UpdateComparison]) -> InstallPlan:
         """Plan to install what has changed, by the answer of :meth:`compare`, where it stands now."""
         return await self._steps.run(self._workplace.plan_update(comparisons))
 
     async def apply(
         self,
-        plan: Plan,
+        plan: InstallPlan,
         *,
         consent: bool = False,
         overwrite: bool = False,
         on_done: Callable[[], object] = lambda: None,
-    ) -> Report:
+    ) -> InstallReport:
         """Do what a plan says: everything, or nothing.
 
         Args:
@@ -245,7 +241,7 @@ class AsyncClient:
         consent: bool = False,
         overwrite: bool = False,
         copy: bool | None = None,
-    ) -> Report:
+    ) -> InstallReport:
         """Install skills: verified, all or nothing, recorded in ``skills.lock``.
 
         Arguments and errors are those of :meth:`plan` and :meth:`apply`, one after the other.
@@ -273,7 +269,7 @@ class AsyncClient:
         """
         return await self._steps.run(self._workplace.remove(names))
 
-    async def compare(self, *names: str) -> list[Comparison]:
+    async def compare(self, *names: str) -> list[UpdateComparison]:
         """Compare installed skills, these or all, with what their origins have now. Each index is asked once.
 
         An origin that cannot be read is a state of its skills, ``unreachable``, and no error.
@@ -283,11 +279,11 @@ class AsyncClient:
         """
         return await self._steps.run(self._workplace.compare(names))
 
-    async def outdated(self, *names: str) -> list[Comparison]:
+    async def outdated(self, *names: str) -> list[UpdateComparison]:
         """Return those comparisons that are not ``current``; otherwise as :meth:`compare`."""
         return [row for row in await self.compare(*names) if row.state != "current"]
 
-    async def update(self, *names: str, consent: bool = False, overwrite: bool = False) -> Report:
+    async def update(self, *names: str, consent: bool = False, overwrite: bool = False) -> InstallReport:
         """Bring installed skills, these or all, up to date with their origins.
 
         What is gone or cannot be reached stays as it is; :meth:`outdated` says which. Arguments and errors are those
@@ -367,7 +363,7 @@ class AsyncClient:
             "on_change": on_change,
         }
         if reference.startswith("lan:"):
-            from skillwire.resolver.lan import lan_capability  # noqa: PLC0415  # few calls are of the local network
+            from skillwire.resolver.sources.lan import lan_capability  # noqa: PLC0415  # few calls are of the local network
 
             if (capability := lan_capability(reference)) is not None:
                 return await self.lan.call(capability, inputs, use_unverified=use_unverified, **options)
@@ -438,11 +434,11 @@ class AsyncClient:
             UsageError: ``REFERENCE`` for what is no URL.
         """
         from skillwire.client.rpc_asynchronous import AsyncRpcSkills  # noqa: PLC0415  # installing does without
-        from skillwire.resolver.reference import endpoint_url  # noqa: PLC0415  # same
+        from skillwire.resolver.references import endpoint_url  # noqa: PLC0415  # same
 
         return AsyncRpcSkills(endpoint_url(endpoint), self._workplace, self._steps)
 
-    def _remote(self, skills: Sequence[LocatedSkill]) -> list[AsyncRemoteSkill]:
+    def _remote(self, skills: Sequence[ResolvedSkill]) -> list[AsyncRemoteSkill]:
         return [AsyncRemoteSkill(skill, self._workplace, self._steps) for skill in skills]
 
 
@@ -452,7 +448,7 @@ class AsyncRemoteSkill(IndexedSkill):
     Spec: ASD Progressive Disclosure.
     """
 
-    def __init__(self, located: LocatedSkill, workplace: Workplace, steps: AwaitedSteps) -> None:
+    def __init__(self, located: ResolvedSkill, workplace: ClientSession, steps: AsyncRunner) -> None:
         super().__init__(located)
         self._workplace, self._steps = workplace, steps
         self._files: Files | None = None

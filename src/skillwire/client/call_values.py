@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 from skillwire import limits
 from skillwire.errors import UsageError
-from skillwire.model.execution import Priority
-from skillwire.model.remote_execution import RemoteExecution
+from skillwire.model.execution import Priority, RemoteExecution
 from skillwire.model.url import is_ipv4
 
 if TYPE_CHECKING:

@@ -21,28 +21,25 @@ from msgspec import UNSET
 from skillwire import limits
 from skillwire.client.call_values import CallOptions, PreparedCall, seconds_of
 from skillwire.client.rpc_values import run_seconds
-from skillwire.errors import FetchError, Place, UsageError, ValidationError
+from skillwire.errors import FetchError, SourceLocation, UsageError, ValidationError
+from skillwire.executions.inputs import InputRules
 from skillwire.folder.manifest import INPUT_TYPES
-from skillwire.invocation.inputs import InputRules
-from skillwire.model.execution import ExecutionStatus
-from skillwire.model.remote_execution import RemoteBlob, RemoteExecution, RemoteFailure
+from skillwire.model.execution import ExecutionStatus, RemoteBlob, RemoteExecution, RemoteFailure
 from skillwire.protocols.skill_sharing.messages import ParameterDefinition
-from skillwire.protocols.skills_rpc.json_rpc import encode_request
+from skillwire.protocols.skills_rpc.codec import decode_run, encode_request
 from skillwire.protocols.skills_rpc.messages import ExecuteSkill
-from skillwire.protocols.skills_rpc.results import decode_run
-from skillwire.resolver.endpoint import ask, describe
-from skillwire.resolver.endpoint_files import BLOB, create_blob
-from skillwire.resolver.flow import work
-from skillwire.resolver.reference import reference_to
+from skillwire.resolver.references import reference_to
+from skillwire.resolver.sources.skills_rpc import BLOB, ask, create_blob, describe
 from skillwire.trust.hidden_text import neutralise
+from skillwire.wire.exchange import work
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from skillwire.client.call_values import CallArguments
-    from skillwire.protocols.skills_rpc.messages import Run
-    from skillwire.resolver.flow import Flow
-    from skillwire.resolver.locate import LocatedSkill, Session
+    from skillwire.protocols.skills_rpc.messages import RunResult
+    from skillwire.resolver.resolve import ResolveContext, ResolvedSkill
+    from skillwire.wire.exchange import Flow
 
 _MOST_INPUTS: Final = 1_000
 _BLOB_SCHEMA: Final = {"type": "string", "pattern": f"^{BLOB}."}
@@ -57,7 +54,7 @@ class _Plan(NamedTuple):
     """A call that was checked: its inputs with defaults, and the content of those that blobs are made of."""
 
     endpoint: str
-    skill: LocatedSkill
+    skill: ResolvedSkill
     inputs: Mapping[str, Any]
     files: Mapping[str, tuple[bytes, str]]
     blobs: tuple[str, ...]
@@ -74,12 +71,12 @@ def parameters_of(manifest: Mapping[str, Any], source: str) -> list[ParameterDef
     if not isinstance(table, dict):
         return None
     if len(table) > _MOST_INPUTS:
-        raise ValidationError("RPC_ANSWER", f"a manifest with {len(table):,} inputs came", place=Place(source))
+        raise ValidationError("RPC_ANSWER", f"a manifest with {len(table):,} inputs came", place=SourceLocation(source))
     return [_parameter(name, one if isinstance(one, dict) else {}) for name, one in table.items()]
 
 
 def prepare(
-    skill: LocatedSkill, inputs: Mapping[str, Any], session: Session, arguments: CallArguments
+    skill: ResolvedSkill, inputs: Mapping[str, Any], session: ResolveContext, arguments: CallArguments
 ) -> Flow[PreparedCall]:
     """Check a call and return the request that would be sent; a blob that would be made is told by its digest."""
     plan = yield from _plan(skill, inputs, session, CallOptions(**arguments))
@@ -93,7 +90,7 @@ def prepare(
 
 
 def call(
-    skill: LocatedSkill, inputs: Mapping[str, Any], session: Session, arguments: CallArguments
+    skill: ResolvedSkill, inputs: Mapping[str, Any], session: ResolveContext, arguments: CallArguments
 ) -> Flow[RemoteExecution]:
     """Call a skill; return its run as an execution, which has ended."""
     options = CallOptions(**arguments)
@@ -111,7 +108,7 @@ def call(
     return execution_of(run, plan.skill)
 
 
-def execution_of(run: Run, skill: LocatedSkill) -> RemoteExecution:
+def execution_of(run: RunResult, skill: ResolvedSkill) -> RemoteExecution:
     """Return a run as an execution: of other protocols, too, whoever called is told the same."""
     error = None
     status = ExecutionStatus.COMPLETED
@@ -132,7 +129,9 @@ def execution_of(run: Run, skill: LocatedSkill) -> RemoteExecution:
     )
 
 
-def _plan(skill: LocatedSkill, inputs: Mapping[str, Any], session: Session, options: CallOptions) -> Flow[_Plan]:
+def _plan(
+    skill: ResolvedSkill, inputs: Mapping[str, Any], session: ResolveContext, options: CallOptions
+) -> Flow[_Plan]:
     _refuse_what_there_is_not(options)
     timeout = seconds_of(options.timeout)
     described = yield from describe(skill, session)
@@ -200,10 +199,10 @@ def _content(name: str, value: bytes | Path) -> tuple[bytes, str]:
             content = file.read(limits.CALL_INPUT_BYTES + 1)
     except OSError as error:
         message = f"the input {name} cannot be read: {error.strerror or error}"
-        raise UsageError("USAGE", message, place=Place(str(value)), fix="Name a file behind the @.") from error
+        raise UsageError("USAGE", message, place=SourceLocation(str(value)), fix="Name a file behind the @.") from error
     if len(content) > limits.CALL_INPUT_BYTES:
         message = f"the input {name} is larger than {limits.CALL_INPUT_BYTES:,} bytes"
-        raise UsageError("USAGE", message, place=Place(str(value)))
+        raise UsageError("USAGE", message, place=SourceLocation(str(value)))
     return content, mimetypes.guess_type(value.name)[0] or _BYTES
 
 

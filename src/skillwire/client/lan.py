@@ -3,40 +3,139 @@
 The network is asked first, and what was found before is used only where nobody answers. A skill that was found opens
 the address of its server, that port alone, and only once the user uses it: a datagram is a stranger's, and no leave to
 connect anywhere.
+
+What was found on the local network before, in ``lan.json`` of the cache folder. Spec: SDP §11.
+
+The file is read when it is first needed, and written whenever something was found, and at the end. Of two processes
+that write it the later one wins: what is lost by that is asked for again.
 """
 
 from __future__ import annotations
 
 import asyncio
+import threading
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
+from skillwire.adapters.files.atomic import cache_directory, storage_error, write_atomically
 from skillwire.adapters.files.lan_trust import trust_digest
 from skillwire.adapters.files.settings_file import read_discovery_file
-from skillwire.client.lan_memory import LanMemory
-from skillwire.errors import FetchError, Place, SkillwireError, StorageError, UsageError
-from skillwire.model.finding import Finding
+from skillwire.errors import FetchError, SkillwireError, SourceLocation, StorageError, UsageError
+from skillwire.limits import LAN_CACHE_BYTES
 from skillwire.model.lan import FoundVia, LanScene, members_of
-from skillwire.resolver.document import noted
-from skillwire.resolver.flow import work
-from skillwire.resolver.lan import Providers, http_url, in_order, matching, silence, unverified
+from skillwire.model.skill import Finding
+from skillwire.resolver.documents import as_finding
 from skillwire.resolver.lan_settings import join_discovery
+from skillwire.resolver.merge import read_origin
 from skillwire.resolver.rank import rank
-from skillwire.resolver.reference import source_location
-from skillwire.resolver.together import read_place
+from skillwire.resolver.references import source_location
+from skillwire.resolver.sources.lan import Providers, http_url, in_call_order, matching, no_answer, unverified
+from skillwire.resolver.sources.lan_cache import LanCache
+from skillwire.wire.exchange import work
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Sequence
+    from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 
     from skillwire.adapters.lan.agent import LanAgent
-    from skillwire.client.leave import Leave
+    from skillwire.client.credentials import OriginAccess
     from skillwire.model.lan import LanChange, LanSkill, LanSnapshot, SceneResult
-    from skillwire.protocols.skill_discovery.configuration import LanSettings
-    from skillwire.protocols.skill_discovery.enough import Enough
-    from skillwire.resolver.flow import Flow
-    from skillwire.resolver.locate import LocatedSkill, Session
+    from skillwire.protocols.skill_discovery.search import StopCondition
+    from skillwire.protocols.skill_discovery.settings import CacheSettings, LanSettings
+    from skillwire.resolver.resolve import ResolveContext, ResolvedSkill
     from skillwire.resolver.settings import Settings
+    from skillwire.wire.exchange import Flow
+
+
+_NAME: Final = "lan.json"
+
+
+class LanCacheFile:
+    """One cache and its file. Changes come from the thread of the agent, questions from others.
+
+    Args:
+        settings: how much is kept, and how long.
+        clock: seconds since the epoch.
+        trust: returns a digest of whom we trust now.
+    """
+
+    def __init__(self, settings: CacheSettings, clock: Callable[[], float], trust: Callable[[], str]) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._trust = trust
+        self._path = cache_directory() / _NAME
+        self._lock = threading.Lock()
+        self._cache: LanCache | None = None
+
+    def skills(self) -> list[LanSkill]:
+        """Return what is good now.
+
+        Raises:
+            StorageError: the file cannot be read.
+        """
+        with self._lock:
+            cache = self._opened()
+            cache.trust(self._trust())
+            return cache.skills(self._clock())
+
+    def put(self, skills: Iterable[LanSkill]) -> None:
+        """Keep what was found, and write it down.
+
+        Raises:
+            StorageError: the file cannot be read or written.
+        """
+        with self._lock:
+            cache = self._opened()
+            cache.trust(self._trust())
+            cache.put(skills, self._clock())
+            self._write()
+
+    def forget(self, skills: Iterable[LanSkill]) -> None:
+        """Forget skills of which nobody knows any more."""
+        with self._lock:
+            for skill in skills:
+                self._opened().forget(skill.skill_id)
+            self._write()
+
+    def forget_all(self) -> None:
+        """Forget everything: somebody wants to see what is there now."""
+        with self._lock:
+            self._opened().forget()
+
+    def hear(self, change: LanChange) -> None:
+        """Take what has happened on the network."""
+        with self._lock:
+            self._opened().hear(change)
+
+    def wants_refresh(self) -> bool:
+        """Whether something ends soon, and is to be asked for again."""
+        with self._lock:
+            return bool(self._opened().to_refresh(self._clock()))
+
+    def write(self) -> None:
+        """Write down what has changed."""
+        with self._lock:
+            self._write()
+
+    def _opened(self) -> LanCache:
+        if self._cache is None:
+            self._cache = self._read()
+        return self._cache
+
+    def _read(self) -> LanCache:
+        try:
+            with self._path.open("rb") as file:
+                data = file.read(LAN_CACHE_BYTES + 1)
+        except FileNotFoundError:
+            return LanCache(self._settings)
+        except OSError as error:
+            raise storage_error(error, self._path) from error
+        # What is no cache is an empty one, and is written anew: nothing is lost that cannot be asked for.
+        return LanCache.read(data, self._settings, self._clock(), str(self._path))
+
+    def _write(self) -> None:
+        if self._cache is not None and self._cache.is_changed and self._settings.enabled:
+            write_atomically(self._path, self._cache.write(), mode=0o600)
 
 
 _UNUSED_FIX: Final = "Nothing has to be done: the settings count as soon as there is something that uses them."
@@ -83,7 +182,7 @@ class Filters(NamedTuple):
     refresh: bool = False
 
 
-class Heard(NamedTuple):
+class LanAnswers(NamedTuple):
     """What the network has answered, and whether anybody has, who may offer something else."""
 
     skills: tuple[LanSkill, ...]
@@ -99,13 +198,13 @@ class LanAccess:
         leave: what the user has named.
     """
 
-    def __init__(self, settings: Settings, session: Session, leave: Leave) -> None:
+    def __init__(self, settings: Settings, session: ResolveContext, leave: OriginAccess) -> None:
         self.settings: LanSettings = join_discovery(settings.discovery, read_discovery_file)
         self._session = session
         self._leave = leave
-        self.memory = LanMemory(self.settings.cache, session.clock, partial(trust_digest, self.settings))
+        self.memory = LanCacheFile(self.settings.cache, session.clock, partial(trust_digest, self.settings))
         for note in self.settings.notes:
-            session.report(Finding("DISCOVERY_CONFIGURATION", "note", note, Place("discovery"), _UNUSED_FIX))
+            session.report(Finding("DISCOVERY_CONFIGURATION", "note", note, SourceLocation("discovery"), _UNUSED_FIX))
 
     @property
     def is_offline(self) -> bool:
@@ -142,23 +241,27 @@ class LanAccess:
                 if self.memory.wants_refresh():
                     self.memory.put(await agent.discover())
 
-    async def ask(self, agent: LanAgent, filters: Filters, patience: float | None, quiet: float | None = None) -> Heard:
+    async def ask(
+        self, agent: LanAgent, filters: Filters, patience: float | None, quiet: float | None = None
+    ) -> LanAnswers:
         """Ask the network for all that it has; where nothing is found, whether there is anybody."""
-        from skillwire.protocols.skill_discovery.enough import all_there_are  # noqa: PLC0415  # only the network needs it
+        from skillwire.protocols.skill_discovery.search import every_provider  # noqa: PLC0415  # only the network needs it
 
-        enough = all_there_are(self.settings.figures)
+        enough = every_provider(self.settings.figures)
         if quiet is not None:
             enough = enough._replace(quiet=quiet)
         return await self._ask(agent, filters, patience, enough)
 
-    async def ask_for_one(self, agent: LanAgent, filters: Filters, *, use_unverified: bool | None) -> Heard:
+    async def ask_for_one(self, agent: LanAgent, filters: Filters, *, use_unverified: bool | None) -> LanAnswers:
         """Ask the network for somebody to call."""
-        from skillwire.protocols.skill_discovery.enough import one_provider  # noqa: PLC0415  # same
+        from skillwire.protocols.skill_discovery.search import one_provider  # noqa: PLC0415  # same
 
         may_be = self.uses_unverified(wanted=use_unverified)
         return await self._ask(agent, filters, None, one_provider(self.settings.figures, use_unverified=may_be))
 
-    async def _ask(self, agent: LanAgent, filters: Filters, patience: float | None, enough: Enough) -> Heard:
+    async def _ask(
+        self, agent: LanAgent, filters: Filters, patience: float | None, enough: StopCondition
+    ) -> LanAnswers:
         """Ask what is wanted, and, while nobody has answered that, whether there is anybody; patience is for both."""
         patience = self.settings.figures.patience if patience is None else patience
         wanted = {"capabilities": filters.capabilities, "scenes": filters.scenes, "types": filters.types}
@@ -173,14 +276,14 @@ class LanAccess:
                     others = asyncio.ensure_future(agent.discover(patience=patience - alone, enough=anybody))
                     await asyncio.wait({asking, others}, return_when=asyncio.FIRST_COMPLETED)
             found = await asking
-            return Heard(found, bool(found or (others is not None and await others)))
+            return LanAnswers(found, bool(found or (others is not None and await others)))
         finally:
             tasks = [asking] if others is None else [asking, others]
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    def answer(self, query: str, filters: Filters, heard: Heard) -> Flow[list[LanSkill]]:
+    def answer(self, query: str, filters: Filters, heard: LanAnswers) -> Flow[list[LanSkill]]:
         """Return what the network has answered, the best first, and keep it; or, where it is silent, what was kept."""
         if filters.refresh:
             yield from work(self.memory.forget_all)
@@ -197,7 +300,7 @@ class LanAccess:
         try:
             yield from work(partial(self.memory.put, skills))
         except StorageError as error:  # it was found all the same
-            self._session.report(noted(error))
+            self._session.report(as_finding(error))
 
     def failed(self, query: str, filters: Filters, error: SkillwireError) -> Flow[list[LanSkill]]:
         """Return what was kept, where the network cannot be asked.
@@ -208,7 +311,7 @@ class LanAccess:
         found = [] if filters.refresh else (yield from self.kept(query, filters))
         if not found:
             raise error
-        self._session.report(noted(error))
+        self._session.report(as_finding(error))
         return found
 
     def kept(self, query: str, filters: Filters) -> Flow[list[LanSkill]]:
@@ -220,15 +323,15 @@ class LanAccess:
 
     def silence(self) -> FetchError:
         """Return that nobody has answered."""
-        return silence(self.settings)
+        return no_answer(self.settings)
 
-    def locate(self, skill: LanSkill, *, use_unverified: bool | None) -> Flow[LocatedSkill]:
+    def locate(self, skill: LanSkill, *, use_unverified: bool | None) -> Flow[ResolvedSkill]:
         """Find a skill at its server, which is the only address that is opened by it."""
         if not skill.is_verified and not self.uses_unverified(wanted=use_unverified):
             raise unverified(skill)
         url = http_url(skill)
         yield from work(partial(self._leave.open, url, with_credential=skill.is_verified))
-        found = yield from read_place(source_location(url), self._session._replace(refresh=True))
+        found = yield from read_origin(source_location(url), self._session._replace(refresh=True))
         return matching(skill, found)
 
     def providers(self, capability: str, found: Sequence[LanSkill], *, use_unverified: bool | None) -> Providers:
@@ -238,7 +341,7 @@ class LanAccess:
     def tell(self, providers: Providers) -> None:
         """Report who was passed over, and why."""
         for passed in providers.passed:
-            place = Place(http_url(passed.skill))
+            place = SourceLocation(http_url(passed.skill))
             fix = passed.error.diagnostics().fix
             self._session.report(Finding(passed.error.code, "note", passed.told, place, fix))
 
@@ -279,12 +382,12 @@ class LanAccess:
         try:
             yield from work(self.memory.write)
         except StorageError as error:
-            self._session.report(noted(error))
+            self._session.report(as_finding(error))
 
 
 def ranked(query: str, skills: Sequence[LanSkill]) -> list[LanSkill]:
     """Return skills that match all words of ``query``, the best first; those that match alike, as they are tried."""
-    ordered = in_order(skills)
+    ordered = in_call_order(skills)
     found = rank(query, ordered, lambda one: (one.skill_id, " ".join((*one.capabilities, *one.scenes))), needs_all=True)
     return [skill for skill, _ in found]
 

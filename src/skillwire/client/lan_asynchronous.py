@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Unpack
 
 from skillwire.client.lan import Filters, listed, scenes_of
-from skillwire.client.lan_thread import AwaitedLanThread
+from skillwire.client.lan_thread import AsyncLanThread
 from skillwire.errors import FetchError, SkillwireError
 
 if TYPE_CHECKING:
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from skillwire.adapters.lan.agent import LanAgent
     from skillwire.client.asynchronous import AsyncRemoteSkill
     from skillwire.client.call_values import CallArguments
-    from skillwire.client.lan import Heard, Names
-    from skillwire.client.steps import AwaitedSteps
-    from skillwire.client.workplace import Workplace
+    from skillwire.client.lan import LanAnswers, Names
+    from skillwire.client.runner import AsyncRunner
+    from skillwire.client.session import ClientSession
+    from skillwire.model.execution import RemoteExecution
     from skillwire.model.lan import LanChange, LanScene, LanSkill, LanSnapshot, SceneResult
-    from skillwire.model.remote_execution import RemoteExecution
-    from skillwire.protocols.skill_discovery.configuration import LanSettings
-    from skillwire.resolver.lan import Providers, Stage
+    from skillwire.protocols.skill_discovery.settings import LanSettings
+    from skillwire.resolver.sources.lan import Providers, Stage
 
 
 class AsyncLan:
@@ -32,11 +32,11 @@ class AsyncLan:
     :meth:`request_scene` returns. Spec: SDP §3, §4, §11, §12.
     """
 
-    def __init__(self, workplace: Workplace, steps: AwaitedSteps, thread: AwaitedLanThread | None = None) -> None:
+    def __init__(self, workplace: ClientSession, steps: AsyncRunner, thread: AsyncLanThread | None = None) -> None:
         self._workplace, self._steps = workplace, steps
         self._access = workplace.lan
         self._is_silent = False
-        self._thread = thread or AwaitedLanThread(self._access.make_agent, self._access.live)
+        self._thread = thread or AsyncLanThread(self._access.make_agent, self._access.live)
 
     @property
     def settings(self) -> LanSettings:
@@ -77,7 +77,7 @@ class AsyncLan:
         return await self._discover(query, filters, lambda agent: self._access.ask(agent, filters, patience, quiet))
 
     async def _discover(
-        self, query: str, filters: Filters, ask: Callable[[LanAgent], Coroutine[Any, Any, Heard]]
+        self, query: str, filters: Filters, ask: Callable[[LanAgent], Coroutine[Any, Any, LanAnswers]]
     ) -> list[LanSkill]:
         if self._access.is_offline:
             return await self._steps.run(self._access.kept(query, filters))

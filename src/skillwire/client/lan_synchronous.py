@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Unpack
 
 from skillwire.client.lan import Filters, listed, scenes_of
-from skillwire.client.lan_thread import BlockingLanThread
+from skillwire.client.lan_thread import AsyncLanThread
 from skillwire.errors import FetchError, SkillwireError
 
 if TYPE_CHECKING:
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
     from skillwire.adapters.lan.agent import LanAgent
     from skillwire.client.call_values import CallArguments
-    from skillwire.client.lan import Heard, Names
-    from skillwire.client.steps import BlockingSteps
+    from skillwire.client.lan import LanAnswers, Names
+    from skillwire.client.runner import AsyncRunner
+    from skillwire.client.session import ClientSession
     from skillwire.client.synchronous import RemoteSkill
-    from skillwire.client.workplace import Workplace
+    from skillwire.model.execution import RemoteExecution
     from skillwire.model.lan import LanChange, LanScene, LanSkill, LanSnapshot, SceneResult
-    from skillwire.model.remote_execution import RemoteExecution
-    from skillwire.protocols.skill_discovery.configuration import LanSettings
-    from skillwire.resolver.lan import Providers, Stage
+    from skillwire.protocols.skill_discovery.settings import LanSettings
+    from skillwire.resolver.sources.lan import Providers, Stage
 
 
 class Lan:
@@ -35,11 +35,11 @@ class Lan:
     :meth:`request_scene` returns. Spec: SDP §3, §4, §11, §12.
     """
 
-    def __init__(self, workplace: Workplace, steps: BlockingSteps, thread: BlockingLanThread | None = None) -> None:
+    def __init__(self, workplace: ClientSession, steps: AsyncRunner, thread: AsyncLanThread | None = None) -> None:
         self._workplace, self._steps = workplace, steps
         self._access = workplace.lan
         self._is_silent = False
-        self._thread = thread or BlockingLanThread(self._access.make_agent, self._access.live)
+        self._thread = thread or AsyncLanThread(self._access.make_agent, self._access.live)
 
     @property
     def settings(self) -> LanSettings:
@@ -80,7 +80,7 @@ class Lan:
         return self._discover(query, filters, lambda agent: self._access.ask(agent, filters, patience, quiet))
 
     def _discover(
-        self, query: str, filters: Filters, ask: Callable[[LanAgent], Coroutine[Any, Any, Heard]]
+        self, query: str, filters: Filters, ask: Callable[[LanAgent], Coroutine[Any, Any, LanAnswers]]
     ) -> list[LanSkill]:
         if self._access.is_offline:
             return self._steps.run(self._access.kept(query, filters))

@@ -150,7 +150,7 @@ class LanThread:
         return self._life
 
 
-class BlockingLanThread(LanThread):
+class SyncLanThread(LanThread):
     """Waits in place, also in a thread that has a running loop of its own."""
 
     def run(self, use: Callable[[LanAgent], Coroutine[Any, Any, T]]) -> T:
@@ -168,7 +168,7 @@ class BlockingLanThread(LanThread):
         self.end()
 
 
-class AwaitedLanThread(LanThread):
+class AsyncLanThread(LanThread):
     """Waits on the loop that asks."""
 
     async def run(self, use: Callable[[LanAgent], Coroutine[Any, Any, T]]) -> T:

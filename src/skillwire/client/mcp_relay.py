@@ -17,16 +17,15 @@ from skillwire.bridges.mcp.relay import Relay, cancelled_id, error_line, id_of, 
 from skillwire.client.asynchronous import AsyncClient
 from skillwire.errors import SkillwireError
 from skillwire.model.url import parse_url
-from skillwire.resolver.flow import fetch
+from skillwire.wire.exchange import fetch
 from skillwire.wire.fetch import fetch as follow
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from skillwire.bridges.mcp.relay import Message
-    from skillwire.resolver.flow import Flow
-    from skillwire.resolver.locate import Session
-    from skillwire.wire.exchange import HttpResponse
+    from skillwire.resolver.resolve import ResolveContext
+    from skillwire.wire.exchange import Flow, HttpResponse
 
 #: Messages that are under way at once.
 _AT_ONCE: Final = 32
@@ -62,7 +61,7 @@ class RelayClient(AsyncClient):
                     task.add_done_callback(partial(_forget, tasks, key))
 
     async def _relay_one(self, relay: Relay, message: Message, tell: Callable[[bytes], object]) -> None:
-        def ask(session: Session) -> Flow[HttpResponse]:
+        def ask(session: ResolveContext) -> Flow[HttpResponse]:
             request = relay.request(message, session.credential_for(relay.endpoint))
             return (yield from fetch(follow(request)))
 

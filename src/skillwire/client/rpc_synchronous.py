@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from skillwire import limits
 from skillwire.client.rpc_values import BlobPart, part_of, run_milliseconds, run_seconds
+from skillwire.protocols.skills_rpc.codec import decode_described, decode_file, decode_page, decode_run
 from skillwire.protocols.skills_rpc.messages import (
     DescribeSkill,
     ExecuteSkill,
@@ -20,20 +21,21 @@ from skillwire.protocols.skills_rpc.messages import (
     RunCode,
     RunLimits,
 )
-from skillwire.protocols.skills_rpc.results import (
-    decode_described,
-    decode_file,
-    decode_page,
-    decode_run,
+from skillwire.resolver.sources.skills_rpc import (
+    Pages,
+    ask,
+    ask_any,
+    bytes_of,
+    create_blob,
+    read_blob,
+    read_text_or_bytes,
 )
-from skillwire.resolver.endpoint import Pages, ask, ask_any
-from skillwire.resolver.endpoint_files import bytes_of, create_blob, read_blob, read_text_or_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from skillwire.client.steps import BlockingSteps
-    from skillwire.client.workplace import Workplace
+    from skillwire.client.runner import AsyncRunner
+    from skillwire.client.session import ClientSession
     from skillwire.protocols.skills_rpc.messages import (
         BlobMode,
         CreatedBlob,
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
         ListDetail,
         ListedSkill,
         Params,
-        Run,
+        RunResult,
         SkillDetail,
         SkillPage,
     )
@@ -60,7 +62,7 @@ class RpcSkills:
     an answer that is malformed. Spec: SKP; specs §4.
     """
 
-    def __init__(self, endpoint: str, workplace: Workplace, steps: BlockingSteps) -> None:
+    def __init__(self, endpoint: str, workplace: ClientSession, steps: AsyncRunner) -> None:
         self._endpoint, self._workplace, self._steps = endpoint, workplace, steps
 
     @property
@@ -113,7 +115,7 @@ class RpcSkills:
         version: str | None = None,
         input_blobs: Sequence[str] = (),
         timeout: float | None = None,
-    ) -> Run:
+    ) -> RunResult:
         """Execute a skill and wait; return its run, which may have failed.
 
         Args:
@@ -144,7 +146,7 @@ class RpcSkills:
         mount_skills: Sequence[str] = (),
         input_blobs: Sequence[str] = (),
         timeout: float | None = None,
-    ) -> Run:
+    ) -> RunResult:
         """Run Python in the endpoint's sandbox and wait; return its run, which may have failed.
 
         Args:

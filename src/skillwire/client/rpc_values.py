@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire import limits
 from skillwire.client.call_values import seconds_of
-from skillwire.resolver.endpoint_files import bytes_of
+from skillwire.resolver.sources.skills_rpc import bytes_of
 
 if TYPE_CHECKING:
     from skillwire.protocols.skills_rpc.messages import BlobContent

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
-from skillwire.client.remote import IndexedSkill, body_of, read_body, read_file
-from skillwire.client.steps import BlockingSteps
-from skillwire.client.workplace import Workplace
+from skillwire.client.runner import AsyncRunner
+from skillwire.client.session import ClientSession, IndexedSkill, body_of, read_body, read_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -20,20 +19,17 @@ if TYPE_CHECKING:
     from skillwire.client.lan import Names
     from skillwire.client.lan_synchronous import Lan
     from skillwire.client.rpc_synchronous import RpcSkills
-    from skillwire.client.steps import BlockingDriver
-    from skillwire.model.finding import Finding
-    from skillwire.model.install import LockedSkill
+    from skillwire.client.runner import BlockingDriver
+    from skillwire.model.execution import RemoteExecution
+    from skillwire.model.install import LockedSkill, OriginRecord
     from skillwire.model.lan import LanSkill, SceneResult
-    from skillwire.model.origin_record import OriginRecord
-    from skillwire.model.remote_execution import RemoteExecution
+    from skillwire.model.skill import Finding
     from skillwire.protocols.skill_sharing.messages import SkillDescriptor
     from skillwire.protocols.skills_rpc.messages import DescribedSkill
-    from skillwire.resolver.apply import Report
-    from skillwire.resolver.compare import Comparison
-    from skillwire.resolver.install import Plan
-    from skillwire.resolver.installed import Verification
-    from skillwire.resolver.locate import Files, LocatedSkill
-    from skillwire.resolver.policy import InstallPolicy
+    from skillwire.resolver.apply import InstallReport
+    from skillwire.resolver.lockfile import Verification
+    from skillwire.resolver.plan import InstallPlan, InstallPolicy, UpdateComparison
+    from skillwire.resolver.resolve import Files, ResolvedSkill
     from skillwire.resolver.settings import Settings
     from skillwire.resolver.which import Resolution
 
@@ -67,7 +63,7 @@ class Client:
         report: Callable[[Finding], object] = lambda _: None,
         on_traffic: Callable[[str, int], object] = lambda *_: None,
     ) -> None:
-        self._workplace = Workplace(
+        self._workplace = ClientSession(
             project,
             for_user=for_user,
             tokens=tokens or {},
@@ -78,7 +74,7 @@ class Client:
             report=report,
             on_traffic=on_traffic,
         )
-        self._steps = BlockingSteps(self._workplace)
+        self._steps = AsyncRunner(self._workplace)
         self._lan: Lan | None = None
 
     def __enter__(self) -> Self:
@@ -190,7 +186,7 @@ class Client:
         """
         return self._steps.run(self._workplace.sharing_document(url))
 
-    def plan(self, *references: str, agents: Sequence[str] = (), copy: bool | None = None) -> Plan:
+    def plan(self, *references: str, agents: Sequence[str] = (), copy: bool | None = None) -> InstallPlan:
         """Decide what :meth:`add` would do, and change nothing.
 
         Args:
@@ -205,7 +201,7 @@ class Client:
         """
         return self._steps.run(self._workplace.plan(references, agents, copy=copy))
 
-    def plan_frozen(self, *names: str) -> Plan:
+    def plan_frozen(self, *names: str) -> InstallPlan:
         """Plan to install exactly what ``skills.lock`` says: these skills, or all. No index is asked.
 
         Raises:
@@ -213,18 +209,18 @@ class Client:
         """
         return self._steps.run(self._workplace.plan_frozen(names))
 
-    def plan_update(self, comparisons: Sequence[Comparison]) -> Plan:
+    def plan_update(self, comparisons: Sequence[UpdateComparison]) -> InstallPlan:
         """Plan to install what has changed, by the answer of :meth:`compare`, where it stands now."""
         return self._steps.run(self._workplace.plan_update(comparisons))
 
     def apply(
         self,
-        plan: Plan,
+        plan: InstallPlan,
         *,
         consent: bool = False,
         overwrite: bool = False,
         on_done: Callable[[], object] = lambda: None,
-    ) -> Report:
+    ) -> InstallReport:
         """Do what a plan says: everything, or nothing.
 
         Args:
@@ -248,7 +244,7 @@ class Client:
         consent: bool = False,
         overwrite: bool = False,
         copy: bool | None = None,
-    ) -> Report:
+    ) -> InstallReport:
         """Install skills: verified, all or nothing, recorded in ``skills.lock``.
 
         Arguments and errors are those of :meth:`plan` and :meth:`apply`, one after the other.
@@ -276,7 +272,7 @@ class Client:
         """
         return self._steps.run(self._workplace.remove(names))
 
-    def compare(self, *names: str) -> list[Comparison]:
+    def compare(self, *names: str) -> list[UpdateComparison]:
         """Compare installed skills, these or all, with what their origins have now. Each index is asked once.
 
         An origin that cannot be read is a state of its skills, ``unreachable``, and no error.
@@ -286,11 +282,11 @@ class Client:
         """
         return self._steps.run(self._workplace.compare(names))
 
-    def outdated(self, *names: str) -> list[Comparison]:
+    def outdated(self, *names: str) -> list[UpdateComparison]:
         """Return those comparisons that are not ``current``; otherwise as :meth:`compare`."""
         return [row for row in self.compare(*names) if row.state != "current"]
 
-    def update(self, *names: str, consent: bool = False, overwrite: bool = False) -> Report:
+    def update(self, *names: str, consent: bool = False, overwrite: bool = False) -> InstallReport:
         """Bring installed skills, these or all, up to date with their origins.
 
         What is gone or cannot be reached stays as it is; :meth:`outdated` says which. Arguments and errors are those
@@ -370,7 +366,7 @@ class Client:
             "on_change": on_change,
         }
         if reference.startswith("lan:"):
-            from skillwire.resolver.lan import lan_capability  # noqa: PLC0415  # few calls are of the local network
+            from skillwire.resolver.sources.lan import lan_capability  # noqa: PLC0415  # few calls are of the local network
 
             if (capability := lan_capability(reference)) is not None:
                 return self.lan.call(capability, inputs, use_unverified=use_unverified, **options)
@@ -439,11 +435,11 @@ class Client:
             UsageError: ``REFERENCE`` for what is no URL.
         """
         from skillwire.client.rpc_synchronous import RpcSkills  # noqa: PLC0415  # installing does without
-        from skillwire.resolver.reference import endpoint_url  # noqa: PLC0415  # same
+        from skillwire.resolver.references import endpoint_url  # noqa: PLC0415  # same
 
         return RpcSkills(endpoint_url(endpoint), self._workplace, self._steps)
 
-    def _remote(self, skills: Sequence[LocatedSkill]) -> list[RemoteSkill]:
+    def _remote(self, skills: Sequence[ResolvedSkill]) -> list[RemoteSkill]:
         return [RemoteSkill(skill, self._workplace, self._steps) for skill in skills]
 
 
@@ -453,7 +449,7 @@ class RemoteSkill(IndexedSkill):
     Spec: ASD Progressive Disclosure.
     """
 
-    def __init__(self, located: LocatedSkill, workplace: Workplace, steps: BlockingSteps) -> None:
+    def __init__(self, located: ResolvedSkill, workplace: ClientSession, steps: AsyncRunner) -> None:
         super().__init__(located)
         self._workplace, self._steps = workplace, steps
         self._files: Files | None = None

@@ -6,6 +6,11 @@ wants the skill or one error. A folder is loaded when no finding is an error, at
 *strict* before publishing, *lenient* before importing.
 
 Spec: specs §0, §1.
+
+One skill, many names: the identifier of a skill in each protocol, and two skills that would share one.
+
+Each identifier is what the folder says, or has a documented default (specs §0). They are held side by side and
+never derived back from each other.
 """
 
 from __future__ import annotations
@@ -16,31 +21,26 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from skillwire import limits
-from skillwire.errors import NotFoundError, Place, SkillwireError, ValidationError
-from skillwire.folder.content import FolderContent, text_files
+from skillwire.errors import NotFoundError, SkillwireError, SourceLocation, ValidationError
 from skillwire.folder.files import SKILL_MD, read_files
-from skillwire.folder.findings import Findings
 from skillwire.folder.frontmatter import SkillMd, parse_skill_md
-from skillwire.folder.lint_entrypoint import lint_entrypoint
-from skillwire.folder.lint_hidden import lint_hidden
-from skillwire.folder.lint_links import lint_links
-from skillwire.folder.lint_manifest import lint_descriptor, lint_manifest
-from skillwire.folder.lint_scripts import lint_scripts
-from skillwire.folder.lint_secrets import lint_secrets
-from skillwire.folder.lint_skill_md import lint_skill_md
+from skillwire.folder.lint.code import lint_entrypoint, lint_scripts, lint_secrets
+from skillwire.folder.lint.content import FolderContent, text_files
+from skillwire.folder.lint.documents import lint_descriptor, lint_manifest, lint_skill_md
+from skillwire.folder.lint.text import lint_hidden, lint_links
 from skillwire.folder.manifest import Manifest, read_manifest
-from skillwire.model.name import is_skill_name
-from skillwire.model.semver import is_version
+from skillwire.folder.rules import Findings
+from skillwire.model.skill import Identifiers, is_skill_name, is_version
 from skillwire.trust.guarded_json import load_json
 from skillwire.trust.hidden_text import neutralise
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from skillwire.folder.rules import CheckLevel
-    from skillwire.model.finding import Finding
-    from skillwire.model.skill import FileContent
+    from skillwire.model.skill import FileContent, Finding
+
 
 SKILL_TOML: Final = "skill.toml"
 DESCRIPTOR: Final = "descriptor.json"
@@ -82,7 +82,7 @@ class LoadedFolder:
         return self.skill_md.description
 
 
-class Examination(NamedTuple):
+class CheckedFolder(NamedTuple):
     """What :func:`examine` found: the skill, unless a finding is an error, and every finding."""
 
     path: Path
@@ -97,12 +97,12 @@ def load_folder(path: Path, *, level: CheckLevel = "strict") -> LoadedFolder:
         NotFoundError: ``SKILL_NOT_FOUND`` when the folder, or its ``SKILL.md``, is not there.
         ValidationError: ``SKILL_INVALID`` with the first error and, in ``details``, all of them.
     """
-    examination = examine(path, level=level)
+    examination = check_folder(path, level=level)
     if examination.folder is not None:
         return examination.folder
     errors = [finding for finding in examination.findings if finding.level == "error"]
     if any(error.code == "NO_SKILL_MD" for error in errors):
-        raise NotFoundError("SKILL_NOT_FOUND", "there is no SKILL.md", place=Place(str(path)))
+        raise NotFoundError("SKILL_NOT_FOUND", "there is no SKILL.md", place=SourceLocation(str(path)))
     more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
     raise ValidationError(
         "SKILL_INVALID",
@@ -113,7 +113,7 @@ def load_folder(path: Path, *, level: CheckLevel = "strict") -> LoadedFolder:
     )
 
 
-def examine(path: Path, *, level: CheckLevel = "strict", judges: Sequence[Judge] = ()) -> Examination:
+def check_folder(path: Path, *, level: CheckLevel = "strict", judges: Sequence[Judge] = ()) -> CheckedFolder:
     """Read the folder ``path`` and judge it by every rule, and by ``judges``: what a protocol adds to the rules.
 
     Trust: the folder may be a stranger's; reading is bounded, links are resolved within it.
@@ -122,14 +122,14 @@ def examine(path: Path, *, level: CheckLevel = "strict", judges: Sequence[Judge]
     return _judge(path, read_files(str(path), findings), findings, judges)
 
 
-def examine_files(
+def check_files(
     path: Path, files: tuple[FileContent, ...], *, level: CheckLevel = "strict", judges: Sequence[Judge] = ()
-) -> Examination:
+) -> CheckedFolder:
     """Judge ``files`` as if they stood in the folder ``path``; ``SKILL.md`` is the first."""
     return _judge(path, files, Findings(level), judges)
 
 
-def _judge(path: Path, files: tuple[FileContent, ...], findings: Findings, judges: Sequence[Judge]) -> Examination:
+def _judge(path: Path, files: tuple[FileContent, ...], findings: Findings, judges: Sequence[Judge]) -> CheckedFolder:
     root = str(path)
     files = _rename_skill_md(files, root, findings)
     documents = {file.path: bytes(file.content) for file in files if file.path in {SKILL_MD, SKILL_TOML, DESCRIPTOR}}
@@ -148,16 +148,16 @@ def _judge(path: Path, files: tuple[FileContent, ...], findings: Findings, judge
     _lint_size(content, findings)
     _lint_nested(content, findings)
     findings.redact()
-    return Examination(path, _loaded(path, content, findings), tuple(findings))
+    return CheckedFolder(path, _loaded(path, content, findings), tuple(findings))
 
 
 def _lint_size(content: FolderContent, findings: Findings) -> None:
     """Judge the files together, by what other installers take. Spec: specs §1, "Archives we write"."""
     size = sum(len(file.content) for file in content.files)
     if len(content.files) > limits.PUBLISH_FILES:
-        findings.add("FILES_MANY", f"the skill has {len(content.files)} files", Place(content.root))
+        findings.add("FILES_MANY", f"the skill has {len(content.files)} files", SourceLocation(content.root))
     if size > limits.PUBLISH_TOTAL_BYTES:
-        findings.add("FILES_LARGE", f"the skill has {size} bytes", Place(content.root))
+        findings.add("FILES_LARGE", f"the skill has {size} bytes", SourceLocation(content.root))
     for file in content.files:
         if _ODD_PATH.search(file.path):
             message = f"clients of 0.1.0 do not take {neutralise(file.path)!r}"
@@ -165,7 +165,7 @@ def _lint_size(content: FolderContent, findings: Findings) -> None:
 
 
 def _lint_nested(content: FolderContent, findings: Findings) -> None:
-    """Judge whether another skill is hidden here; :func:`skillwire.folder.find.find_folders` looks into no skill."""
+    """Judge whether another skill is hidden here; :func:`skillwire.folder.files.find_folders` looks into no skill."""
     for file in content.files:
         if file.path.lower().endswith(f"/{SKILL_MD.lower()}"):
             findings.add("SKILL_WITHIN_SKILL", "this is no skill of its own here", content.place(file.path))
@@ -177,7 +177,7 @@ def _rename_skill_md(files: tuple[FileContent, ...], root: str, findings: Findin
         return files
     for file in files:
         if file.path.lower() == SKILL_MD.lower():
-            findings.add("SKILL_MD_CASE", f"the file is called {file.path}", Place(f"{root}/{file.path}"))
+            findings.add("SKILL_MD_CASE", f"the file is called {file.path}", SourceLocation(f"{root}/{file.path}"))
             return (file._replace(path=SKILL_MD), *(other for other in files if other is not file))
     return files
 
@@ -185,7 +185,7 @@ def _rename_skill_md(files: tuple[FileContent, ...], root: str, findings: Findin
 def _read_skill_md(data: bytes | None, root: str, findings: Findings) -> SkillMd | None:
     if data is None:
         fix = "Write a SKILL.md with a frontmatter that has a name and a description; skillwire init makes one."
-        error = NotFoundError("NO_SKILL_MD", "the folder has no SKILL.md", place=Place(root), fix=fix)
+        error = NotFoundError("NO_SKILL_MD", "the folder has no SKILL.md", place=SourceLocation(root), fix=fix)
         findings.add_error(error)
         return None
     try:
@@ -218,7 +218,7 @@ def _read_descriptor(data: bytes | None, root: str, findings: Findings) -> Mappi
         findings.add_error(error)
         return None
     if not isinstance(document, dict):
-        findings.add("DESCRIPTOR_FORM", "the document is not an object", Place(source, 1))
+        findings.add("DESCRIPTOR_FORM", "the document is not an object", SourceLocation(source, 1))
         return None
     return document
 
@@ -249,3 +249,51 @@ def version_of(skill_md: SkillMd, manifest: Manifest) -> str:
     """Return the version that ``skill.toml`` gives, else that of the frontmatter, else 0.1.0. Spec: specs §0."""
     version = manifest.version or skill_md.metadata.get("version", "")
     return version if is_version(version) else DEFAULT_VERSION
+
+
+_PROTOCOLS: Final = {
+    "name": "Agent Skills Discovery",
+    "skill_sharing": "Skill Sharing",
+    "skill_discovery": "Skill Discovery",
+    "skills_rpc": "Skills Protocol",
+}
+
+
+class IdentifiedSkill(NamedTuple):
+    """A skill with its names, for comparing: the folder it comes from, its name and the other identifiers."""
+
+    path: Path
+    name: str
+    identifiers: Identifiers
+
+
+def identify(folder: LoadedFolder, publisher: str) -> Identifiers:
+    """Return the identifiers that ``publisher``'s skill in ``folder`` has. Spec: specs §0."""
+    manifest = folder.manifest
+    descriptor_id = (folder.descriptor or {}).get("id")
+    namespace = manifest.namespace or publisher.lower().replace("-", ".")
+    dotted = manifest.name or f"{namespace}.{folder.name.replace('-', '.')}"
+    return Identifiers(
+        skill_sharing=manifest.sharing_id or descriptor_id or f"{publisher}/{folder.name}",
+        skill_discovery=manifest.discovery_id or folder.name,
+        skills_rpc=dotted,
+        namespace=namespace if dotted.startswith(f"{namespace}.") else "",
+    )
+
+
+def find_collisions(skills: Iterable[IdentifiedSkill]) -> list[Finding]:
+    """Return a finding for each identifier that two skills share; each names both files.
+
+    Two skills of one name collide in every protocol, which is said once.
+    """
+    findings = Findings("strict")
+    taken: dict[tuple[str, str], IdentifiedSkill] = {}
+    for skill in skills:
+        identifiers = {field: getattr(skill.identifiers, field, skill.name) for field in _PROTOCOLS}
+        for field, identifier in identifiers.items():
+            first = taken.setdefault((field, identifier), skill)
+            if first is not skill:
+                message = f"{_PROTOCOLS[field]} has one {identifier!r}: {first.path} and {skill.path}"
+                findings.add("IDENTIFIER_COLLISION", message, SourceLocation(f"{skill.path}/SKILL.md"))
+                break
+    return findings

@@ -7,7 +7,7 @@ A broken manifest has no lenient reading: what it grants must be clear or it is 
 Unknown fields are named, and judged by the lint rules.
 
 ``[executor]``, ``[auth]``, ``[output]`` and ``[endpoint]`` are kept as read. An executor of kind ``http`` is checked
-in full here (:mod:`skillwire.folder.upstream`), and so is ``[health]`` (:mod:`skillwire.folder.health`); of the others
+in full here, and so is ``[health]`` (both in :mod:`skillwire.folder.executors`); of the others
 the kinds are, their inside belongs to Skill Sharing's schema.
 """
 
@@ -18,28 +18,27 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from skillwire import limits
 from skillwire.errors import ValidationError
-from skillwire.folder.fields import Fields
-from skillwire.folder.health import check_health, read_health
-from skillwire.folder.permissions import check_entrypoint, check_export, check_network, check_secret
-from skillwire.folder.upstream import (
+from skillwire.folder.executors import (
     BODIES,
     METHODS,
     SCALARS,
     check_header_name,
     check_header_value,
+    check_health,
     check_result,
     check_upstream_url,
     placeholders,
+    read_health,
     secret_names,
 )
+from skillwire.folder.fields import Fields, check_entrypoint, check_export, check_network, check_secret
 from skillwire.model.access import Access
 from skillwire.trust.guarded_toml import load_toml
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from skillwire.model.action import HealthCheck
-    from skillwire.model.skill import Kind
+    from skillwire.model.skill import HealthCheck, Kind
 
 ACCESS: Final = tuple(access.value for access in Access)
 KINDS: Final = ("instruction", "action")

@@ -22,8 +22,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire import limits
 from skillwire.errors import TrustError
-from skillwire.trust.archive.entries import plausible_size
-from skillwire.trust.archive.plan import plan_files
+from skillwire.trust.archive.plan import plan_files, plausible_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -1,4 +1,14 @@
-"""From a folder to what is published: the skill as a value, its files, and the artifact that clients download.
+"""Who may see a skill, as its folder says it, also where the rest of the folder cannot be read.
+
+A skill that is being closed must be closed even if the same edit breaks it. So of a folder that is not published, its
+access is read apart from everything else, and doubt closes: what is mistyped or cannot be decoded is *private*, and
+where the files differ the narrowest counts. A folder that says nothing of it is for everybody.
+
+What a folder says for Skill Sharing: a ``descriptor.json`` as it is, else ``skill.toml``, else defaults.
+
+Spec: specs §0: an instruction alone is ``knowledge``, an action is an ``api``, unless the folder says otherwise.
+
+From a folder to what is published: the skill as a value, its files, and the artifact that clients download.
 
 :func:`prepare` applies the strict rules. It gives :class:`Prepared`, or :class:`Refused` with every finding, so
 that one broken skill is said and the others are published. A skill that is ``SKILL.md`` alone is its own
@@ -7,35 +17,178 @@ artifact; every other is packed. Spec: ASD Distribution Guidance; specs §1.
 
 from __future__ import annotations
 
+import os
+import stat
+from contextlib import closing
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from skillwire.errors import Place, SkillwireError
-from skillwire.folder.action import action_of
+from skillwire import limits
+from skillwire.errors import SkillwireError, SourceLocation
+from skillwire.folder.executors import load_action
 from skillwire.folder.files import SKILL_MD
-from skillwire.folder.findings import Findings
-from skillwire.folder.identify import identify
-from skillwire.folder.load import examine, examine_files
+from skillwire.folder.load import check_files, check_folder, identify
 from skillwire.folder.pack import pack
-from skillwire.folder.share import access_of, share
-from skillwire.folder.stated_access import read_access
+from skillwire.folder.rules import Findings
 from skillwire.model.access import Access
 from skillwire.model.digest import Digest
-from skillwire.model.skill import Artifact, Skill, SkillFile
+from skillwire.model.execution import PATTERN
+from skillwire.model.skill import Artifact, SharedInput, Sharing, Skill, SkillFile
+from skillwire.trust.guarded_json import load_json
+from skillwire.trust.guarded_toml import load_toml
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from skillwire.folder.load import Examination, Judge, LoadedFolder
-    from skillwire.model.finding import Finding
-    from skillwire.model.skill import FileContent, Kind
+    from skillwire.folder.load import CheckedFolder, Judge, LoadedFolder
+    from skillwire.folder.manifest import Input
+    from skillwire.model.skill import FileContent, Finding, Kind
+
+
+_FIELD: Final = "access"
+#: How alike a key must be to be taken for a mistyped ``access``, on the scale of :mod:`difflib`: "acess" is.
+_ALIKE: Final = 0.8
+#: From the widest to the narrowest.
+_ORDER: Final = (Access.PUBLIC, Access.RESTRICTED, Access.PRIVATE)
+_OPEN: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
+
+
+def narrowest_access(*accesses: Access) -> Access:
+    """Return the one of ``accesses`` that lets in the fewest; public when there is none."""
+    return max(accesses, key=_ORDER.index, default=Access.PUBLIC)
+
+
+def decode_access(value: object) -> Access:
+    """Return the access that ``value`` spells; private when it spells none."""
+    return Access(value) if isinstance(value, str) and value in set(Access) else Access.PRIVATE
+
+
+def read_access(path: Path) -> Access:
+    """Return who may see the skill in the folder ``path``, as far as ``skill.toml`` and ``descriptor.json`` tell.
+
+    Trust: both may hold anything; reading is bounded, and nothing that they hold raises.
+    """
+    return narrowest_access(*_in_manifest(path / "skill.toml"), *_in_descriptor(path / "descriptor.json"))
+
+
+def _in_manifest(file: Path) -> Iterator[Access]:
+    try:
+        data = _content(file, limits.TOML_BYTES)
+        document = {} if data is None else load_toml(data)
+    except (OSError, SkillwireError):  # who may see it cannot be told, and somebody else says why
+        yield Access.PRIVATE
+        return
+    if _FIELD in document:
+        yield decode_access(document[_FIELD])
+    elif any(_is_misplaced(key, value) for key, value in _values(document)):
+        yield Access.PRIVATE
+
+
+def _in_descriptor(file: Path) -> Iterator[Access]:
+    try:
+        data = _content(file, limits.DESCRIPTOR_BYTES)
+        document = {} if data is None else load_json(data, max_bytes=limits.DESCRIPTOR_BYTES)
+    except (OSError, SkillwireError):  # as above
+        document = None
+    if not isinstance(document, dict):
+        yield Access.PRIVATE
+    elif _FIELD in document:
+        yield decode_access(document[_FIELD])
+    elif any(_is_misplaced(key, value) for key, value in document.items()):
+        yield Access.PRIVATE
+
+
+def _values(table: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
+    """Yield the keys of ``table`` and of the tables in it: what is added below a table's head belongs to that."""
+    for key, value in table.items():
+        yield key, value
+        if isinstance(value, dict):
+            yield from _values(value)
+
+
+def _is_misplaced(key: str, value: object) -> bool:
+    return isinstance(value, str) and bool(get_close_matches(key.lower(), (_FIELD,), cutoff=_ALIKE))
+
+
+def _content(file: Path, most: int) -> bytes | None:
+    """Return what ``file`` holds, at most one byte more than ``most``; None when there is none.
+
+    Raises:
+        OSError: it cannot be read, or is no file.
+    """
+    if not os.path.lexists(file):
+        return None
+    with closing(open(file, "rb", buffering=0, opener=_open)) as stream:
+        if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+            raise OSError(f"{file} is no file")
+        return stream.read(most + 1)
+
+
+def _open(name: str, _: int) -> int:
+    return os.open(name, _OPEN)
+
+
+_DESCRIPTOR: Final = "descriptor.json"
+_CAPABILITY: Final = {"instruction": "knowledge", "action": "api"}
+_BLOB: Final = "blob"
+
+
+def sharing_of(folder: LoadedFolder, kind: str) -> Sharing:
+    """Return what ``folder`` says; ``kind`` is ``instruction`` or ``action``."""
+    manifest, written = folder.manifest, folder.descriptor or {}
+    return Sharing(
+        name=_text(written, "name") or _title(folder),
+        description=_text(written, "description") or folder.description,
+        version=_text(written, "version") or folder.version,
+        capability_type=_text(written, "capability_type") or manifest.capability_type or _CAPABILITY[kind],
+        tags=_tags(folder),
+        inputs=tuple(_input(name, value) for name, value in manifest.inputs.items()),
+        auth=manifest.auth,
+        output=manifest.output,
+        endpoint=manifest.endpoint,
+        descriptor=next((Digest.of(bytes(file.content)) for file in folder.files if file.path == _DESCRIPTOR), None),
+    )
+
+
+def access_of(folder: LoadedFolder) -> Access:
+    """Return who may see the skill: what ``skill.toml`` says, else ``descriptor.json``, else everybody."""
+    if "access" in folder.manifest.document:
+        return folder.manifest.access
+    written = folder.descriptor or {}
+    return decode_access(written["access"]) if "access" in written else Access.PUBLIC
+
+
+def _text(document: Any, field: str) -> str | None:
+    value = document.get(field)
+    return value if isinstance(value, str) else None
+
+
+def _title(folder: LoadedFolder) -> str:
+    return folder.skill_md.metadata.get("title") or folder.name.replace("-", " ").title()
+
+
+def _tags(folder: LoadedFolder) -> tuple[str, ...]:
+    written = (folder.descriptor or {}).get("tags")
+    if isinstance(written, list):
+        return tuple(tag for tag in written if isinstance(tag, str))
+    return folder.manifest.tags
+
+
+def _input(name: str, value: Input) -> SharedInput:
+    """Return an input as Skill Sharing has it: a blob is handed over as a text, its id."""
+    if value.input_type != _BLOB:
+        return SharedInput(name, value.input_type, value.description, value.required, value.default, value.schema)
+    schema = {**(value.schema or {}), "pattern": PATTERN}
+    return SharedInput(name, "string", value.description, value.required, value.default, schema)
+
 
 _MARKDOWN: Final = "text/markdown"
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class PreparedSkill:
     """A skill ready to be published.
 
     ``skill.files`` and ``files`` are in the same order, ``SKILL.md`` first. ``artifact`` is the bytes that
@@ -55,7 +208,7 @@ class Prepared:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class RefusedFolder:
     """A folder that is not published, and everything that was found; at least one finding is an error.
 
     ``access`` is who may see the skill, as far as the folder tells: whoever goes on publishing an earlier version of
@@ -67,41 +220,41 @@ class Refused:
     access: Access
 
 
-def prepare(path: Path, publisher: str, *, judges: Sequence[Judge] = ()) -> Prepared | Refused:
+def prepare(path: Path, publisher: str, *, judges: Sequence[Judge] = ()) -> PreparedSkill | RefusedFolder:
     """Return the skill in the folder ``path``, ready to be published by ``publisher``, or why it is not.
 
     Args:
-        path: a folder with a ``SKILL.md``; see :func:`skillwire.folder.find.find_folders`.
+        path: a folder with a ``SKILL.md``; see :func:`skillwire.folder.files.find_folders`.
         publisher: the provider's part of identifiers, such as ``example-corp``.
-        judges: see :func:`skillwire.folder.load.examine`.
+        judges: see :func:`skillwire.folder.load.check_folder`.
 
     Trust: the folder may hold anything; nothing that it holds raises.
     """
-    prepared = _prepare(examine(path, level="strict", judges=judges), publisher)
-    return replace(prepared, access=read_access(path)) if isinstance(prepared, Refused) else prepared
+    prepared = _prepare(check_folder(path, level="strict", judges=judges), publisher)
+    return replace(prepared, access=read_access(path)) if isinstance(prepared, RefusedFolder) else prepared
 
 
 def prepare_files(
     name: str, files: tuple[FileContent, ...], publisher: str, *, judges: Sequence[Judge] = ()
-) -> Prepared | Refused:
+) -> PreparedSkill | RefusedFolder:
     """Return the skill ``name`` that ``files`` are, which stand in no folder; as :func:`prepare` does."""
-    return _prepare(examine_files(Path(name), files, judges=judges), publisher)
+    return _prepare(check_files(Path(name), files, judges=judges), publisher)
 
 
-def _prepare(examination: Examination, publisher: str) -> Prepared | Refused:
+def _prepare(examination: CheckedFolder, publisher: str) -> PreparedSkill | RefusedFolder:
     path, folder = examination.path, examination.folder
     if folder is None:
-        return Refused(path, examination.findings, Access.PRIVATE)
+        return RefusedFolder(path, examination.findings, Access.PRIVATE)
     try:
         return _prepared(folder, publisher)
     except SkillwireError as error:
         findings = Findings("strict")
         findings.extend(examination.findings)
-        findings.add_error(error, Place(str(path)))
-        return Refused(path, tuple(findings), Access.PRIVATE)
+        findings.add_error(error, SourceLocation(str(path)))
+        return RefusedFolder(path, tuple(findings), Access.PRIVATE)
 
 
-def _prepared(folder: LoadedFolder, publisher: str) -> Prepared:
+def _prepared(folder: LoadedFolder, publisher: str) -> PreparedSkill:
     files = tuple(
         SkillFile(file.path, len(file.content), Digest.of(bytes(file.content)), file.executable)
         for file in folder.files
@@ -125,12 +278,12 @@ def _prepared(folder: LoadedFolder, publisher: str) -> Prepared:
         scenes=manifest.scenes,
         capabilities=manifest.capabilities,
         identifiers=identify(folder, publisher),
-        sharing=share(folder, kind),
-        action=action_of(manifest) if kind == "action" else None,
+        sharing=sharing_of(folder, kind),
+        action=load_action(manifest) if kind == "action" else None,
         findings=folder.findings,
         skill_type=manifest.skill_type,
     )
-    return Prepared(folder.path, skill, folder.files, content, folder)
+    return PreparedSkill(folder.path, skill, folder.files, content, folder)
 
 
 def _artifact(folder: LoadedFolder, files: tuple[SkillFile, ...]) -> tuple[Artifact, bytes]:

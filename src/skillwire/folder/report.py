@@ -14,27 +14,27 @@ from urllib.parse import quote
 
 from skillwire.codes import CODES
 from skillwire.folder.rules import RULES
-from skillwire.trust.display_width import display_width
 from skillwire.trust.hidden_text import neutralise
+from skillwire.trust.text import display_width
 from skillwire.version import VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from skillwire.errors import Place
-    from skillwire.model.finding import Finding
+    from skillwire.errors import SourceLocation
+    from skillwire.model.skill import Finding
 
-Role = Literal["error", "warning", "note", "strong", "faint", ""]
+TextRole = Literal["error", "warning", "note", "strong", "faint", ""]
 SARIF_SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
 _GUTTER: Final = 4  # columns left of a line of a file, beside its number
 _ORDER: Final = {"error": 0, "warning": 1, "note": 2}
 
 
-class Part(NamedTuple):
+class StyledText(NamedTuple):
     """A piece of a line of text, and the role that it plays."""
 
     text: str
-    role: Role = ""
+    role: TextRole = ""
 
 
 class Counts(NamedTuple):
@@ -64,21 +64,24 @@ def cause(code: str) -> str:
     return RULES[code].cause if code in RULES else CODES[code].cause
 
 
-def text_lines(finding: Finding, columns: int | None = None) -> Iterator[Sequence[Part]]:
+def text_lines(finding: Finding, columns: int | None = None) -> Iterator[Sequence[StyledText]]:
     """Yield the lines that tell one finding, the line of the file cut to ``columns``; the last one is empty."""
     place = finding.place
     number = str(place.line or "")
     margin = " " * len(number)
-    yield [Part(f"{finding.level}[{finding.code}]", finding.level), Part(f": {neutralise(finding.message)}", "strong")]
-    yield [Part(f"{margin} --> ", "faint"), Part(neutralise(str(place)))]
+    yield [
+        StyledText(f"{finding.level}[{finding.code}]", finding.level),
+        StyledText(f": {neutralise(finding.message)}", "strong"),
+    ]
+    yield [StyledText(f"{margin} --> ", "faint"), StyledText(neutralise(str(place)))]
     if place.excerpt is not None:
         before, marked, after = _fitted(_cut(place), None if columns is None else columns - len(margin) - _GUTTER)
-        yield [Part(f"{margin}  |", "faint")]
-        yield [Part(f" {number} | ", "faint"), Part(before + marked + after)]
+        yield [StyledText(f"{margin}  |", "faint")]
+        yield [StyledText(f" {number} | ", "faint"), StyledText(before + marked + after)]
         marks = " " * display_width(before) + "^" * max(1, display_width(marked))
-        yield [Part(f"{margin}  | ", "faint"), Part(marks, finding.level)]
-    yield [Part(f"{margin}  = cause: ", "faint"), Part(cause(finding.code))]
-    yield [Part(f"{margin}  = fix: ", "faint"), Part(neutralise(finding.fix))]
+        yield [StyledText(f"{margin}  | ", "faint"), StyledText(marks, finding.level)]
+    yield [StyledText(f"{margin}  = cause: ", "faint"), StyledText(cause(finding.code))]
+    yield [StyledText(f"{margin}  = fix: ", "faint"), StyledText(neutralise(finding.fix))]
     yield []
 
 
@@ -108,7 +111,7 @@ def sarif_document(findings: Sequence[Finding]) -> dict[str, Any]:
     return {"$schema": SARIF_SCHEMA, "version": "2.1.0", "runs": [run]}
 
 
-def _cut(place: Place) -> tuple[str, str, str]:
+def _cut(place: SourceLocation) -> tuple[str, str, str]:
     """Return the line before the marked piece, the piece, and the rest, all made visible."""
     line = place.excerpt or ""
     start = (place.column or 1) - 1

@@ -6,8 +6,7 @@ from typing import Final
 
 from skillwire.errors import ValidationError
 from skillwire.folder.files import SKILL_MD
-from skillwire.model.name import is_skill_name
-from skillwire.model.skill import FileContent
+from skillwire.model.skill import FileContent, is_skill_name
 
 #: What templates say where an author is to say something: ours, and those of the installers that most people use.
 PLACEHOLDERS: Final = (

@@ -42,20 +42,20 @@ class Catalog:
 
     def only(self, names: Iterable[str]) -> Catalog:
         """Return the skills of these names."""
-        return Catalog(self.revision, SomeSkills(self.skills, sorted(names)))
+        return Catalog(self.revision, SkillSubset(self.skills, sorted(names)))
 
     def without(self, other: Catalog) -> Catalog:
         """Return the skills whose names ``other`` does not have."""
         return Catalog(
-            self.revision, SomeSkills(self.skills, [name for name in self.skills if name not in other.skills])
+            self.revision, SkillSubset(self.skills, [name for name in self.skills if name not in other.skills])
         )
 
     def _part(self, belongs: Callable[[Skill], bool]) -> Catalog:
         names = [name for name, skill in self.skills.items() if belongs(skill)]
-        return self if len(names) == len(self.skills) else Catalog(self.revision, SomeSkills(self.skills, names))
+        return self if len(names) == len(self.skills) else Catalog(self.revision, SkillSubset(self.skills, names))
 
 
-class SomeSkills(Mapping[str, Skill]):
+class SkillSubset(Mapping[str, Skill]):
     """Some skills of a mapping, by name; each is looked up there when it is asked for."""
 
     __slots__ = ("_names", "_skills")

@@ -9,7 +9,7 @@ CredentialKind = Literal["api_key", "oauth2", "custom"]
 
 
 @dataclass(frozen=True, slots=True)
-class Grant:
+class TokenRenewal:
     """How an OAuth 2.0 access token is renewed and revoked.
 
     Args:
@@ -53,7 +53,7 @@ class Credential:
     header: str = "Authorization"
     expires_at: float | None = None
     key_id: str | None = None
-    grant: Grant | None = None
+    grant: TokenRenewal | None = None
 
     @property
     def field_value(self) -> str:

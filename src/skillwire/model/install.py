@@ -1,4 +1,9 @@
-"""Values of installing: where skills go and what the lock says of them."""
+"""What is remembered of a publisher's place between two runs.
+
+An answer that is kept for a later request, which may ask whether it still holds.
+
+Values of installing: where skills go and what the lock says of them.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +13,41 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from skillwire.model.skill import FileContent
+
+
+class OriginRecord(NamedTuple):
+    """What is remembered of a publisher's place.
+
+    Args:
+        first_seen: RFC 3339 in UTC.
+        accepted: whether the user has agreed to install from there.
+        generation: the highest index generation that it has given, such as ``0.2.0``.
+    """
+
+    first_seen: str
+    accepted: bool = False
+    generation: str | None = None
+
+
+class CachedResponse(NamedTuple):
+    """An answer kept from an earlier request.
+
+    Args:
+        url: that was asked.
+        fetched_at: seconds since the epoch.
+        answered_by: the URL that answered, where redirects led elsewhere.
+    """
+
+    url: str
+    body: bytes
+    headers: Mapping[str, str]
+    fetched_at: float
+    answered_by: str = ""
+
+    @property
+    def base_url(self) -> str:
+        """What relative URLs in the body are resolved against. Spec: RFC 3986 §5.1.3."""
+        return self.answered_by or self.url
 
 
 class Placement(NamedTuple):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
-    from skillwire.model.finding import Finding
+    from skillwire.model.skill import Finding
 
 _RANKS: Final = {"HEALTHY": 0, "DEGRADED": 1, "UNKNOWN": 2}
 #: A skill with one of these may be called.
@@ -80,7 +80,7 @@ class LanSkill(NamedTuple):
         return self.skill_id, self.host, self.port
 
     @property
-    def whose(self) -> str:
+    def publisher_label(self) -> str:
         """``of AGENT at HOST:PORT``, for a sentence; without the agent where none has said that it is its own."""
         return f"of {self.agent_id} at {self.endpoint}" if self.agent_id else f"at {self.endpoint}"
 
@@ -99,7 +99,7 @@ class LanSkill(NamedTuple):
         return "unverified" if self.is_trust_known else "not known"
 
     @property
-    def told_trust(self) -> str:
+    def trust_label(self) -> str:
         """The same where nothing around it says that it is about trust."""
         return self.trust if self.is_trust_known else f"trust {self.trust}"
 

@@ -16,14 +16,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire.errors import NotFoundError, UsageError
-from skillwire.model.access import EVERY_SKILL, SCOPES
-from skillwire.model.name import is_skill_name
-from skillwire.model.token import Token
+from skillwire.model.access import EVERY_SKILL, SCOPES, Token
+from skillwire.model.skill import is_skill_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-    from skillwire.model.token import TokenKind
+    from skillwire.model.access import TokenKind
     from skillwire.ports import TokenStore
 
 PREFIX: Final = "sw"

@@ -2,6 +2,12 @@
 
 Everything is fetched, verified, unpacked and staged before the first folder is put in place, and the lock is written
 last, so that a failure or an interruption at any point leaves what was there before.
+
+From located skills to their files: out of the blob store, or fetched, verified, unpacked in memory.
+
+Only what was chosen is fetched. An artifact whose digest is known is looked up first, so a skill that was
+seen once is never downloaded again, and ``offline`` works for it. A large artifact goes into the store as it comes,
+and what breaks off is continued the next time.
 """
 
 from __future__ import annotations
@@ -9,36 +15,192 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from skillwire.errors import ConflictError, Place, SkillwireError, TrustError
+from skillwire import limits
+from skillwire.errors import ConflictError, FetchError, SkillwireError, SourceLocation, StorageError, TrustError
 from skillwire.folder.frontmatter import parse_skill_md
-from skillwire.model.finding import Finding
-from skillwire.model.install import LockedSkill, Placement, StagedSkill
-from skillwire.model.origin_record import OriginRecord
-from skillwire.resolver.content import fetch_contents, open_content
-from skillwire.resolver.document import noted
-from skillwire.resolver.flow import work
-from skillwire.resolver.install import compare_with_folder, hash_files
-from skillwire.resolver.locate import timestamp
-from skillwire.resolver.reference import reference_to
+from skillwire.model.digest import Digest
+from skillwire.model.install import LockedSkill, OriginRecord, Placement, StagedSkill
+from skillwire.model.skill import FileContent, Finding
+from skillwire.model.url import parse_url
+from skillwire.protocols.agent_skills.client import fetch_artifact, fetch_files
+from skillwire.resolver.documents import as_finding
+from skillwire.resolver.plan import compare_with_folder, hash_files
+from skillwire.resolver.references import reference_to
+from skillwire.resolver.resolve import timestamp
+from skillwire.trust.archive import plan_files, read_archive
 from skillwire.trust.hidden_text import find_hidden
+from skillwire.wire.exchange import fetch_all, work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from skillwire.model.ref import SkillRef
-    from skillwire.ports import SkillsFolder, SkillsFolderChange
-    from skillwire.resolver.content import Fetched
-    from skillwire.resolver.flow import Flow
-    from skillwire.resolver.install import Plan, PlannedSkill
-    from skillwire.resolver.locate import Files, Session
+    from skillwire.ports import Download, SkillsFolder, SkillsFolderChange
+    from skillwire.protocols.agent_skills.messages import IndexEntry
+    from skillwire.resolver.plan import InstallPlan, PlannedSkill
+    from skillwire.resolver.resolve import Files, ResolveContext, ResolvedSkill
+    from skillwire.trust.archive import ArchiveFormat
+    from skillwire.wire.exchange import Exchange, Flow
 
+
+#: What came for a skill: an artifact's verified bytes, the digest of a large one that lies in the blob store, single
+#: files, or why it cannot be had.
+Fetched = bytes | Digest | list[FileContent] | SkillwireError
 _SKILL_MD: Final = "SKILL.md"
+
+
+def fetch_contents(
+    skills: Sequence[ResolvedSkill], session: ResolveContext, on_done: Callable[[], object] = lambda: None
+) -> Flow[list[Fetched]]:
+    """Return what was fetched for each skill, or why it cannot be had, in order; nothing is opened yet.
+
+    ``on_done`` is called for each.
+    """
+    known: list[Fetched | None] = yield from work(lambda: [_look_up(skill, session, on_done) for skill in skills])
+    missing = [skill for skill, content in zip(skills, known, strict=True) if content is None]
+    fetched = iter((yield from _fetch_missing(missing, session, on_done)) if missing else ())
+    return [content if content is not None else next(fetched) for content in known]
+
+
+def _look_up(skill: ResolvedSkill, session: ResolveContext, on_done: Callable[[], object]) -> Fetched | None:
+    content: Fetched | None = list(skill.files) if skill.files is not None else None
+    if skill.ref.has_no_artifact:
+        content = no_digest(skill.ref, is_logged_in=session.credential_for(skill.ref.origin) is not None)
+    if content is None and skill.entry.digest is not None:
+        content = session.blobs.read(skill.entry.digest)
+        if content is not None and len(content) > limits.DOWNLOAD_PIECE_BYTES:
+            content = skill.entry.digest  # read again when its turn comes, so that several are not in memory at once
+    if content is None and session.offline:
+        content = FetchError("OFFLINE", f"{skill.ref.name} is not in the cache", place=SourceLocation(skill.entry.url))
+    if content is not None:
+        on_done()
+    return content
+
+
+def no_digest(ref: SkillRef, *, is_logged_in: bool) -> TrustError:
+    """Return the error that says why a skill that has no artifact cannot be had, and what to do.
+
+    ``is_logged_in`` says whether its origin was asked with a credential.
+    """
+    if ref.rpc is not None:
+        message = f"{ref.name} is a skill of an endpoint, which gives no digest that files could be verified by"
+        fix = f"It is read and called there: skillwire show {reference_to(ref)}. Or add it where an index lists it."
+        return TrustError("NO_DIGEST", message, place=SourceLocation(ref.rpc.endpoint), fix=fix)
+    called = f"It is called, not installed: skillwire show {reference_to(ref)} says how."
+    message = f"only Skill Sharing lists {ref.name}, and gives no digest that files could be verified by"
+    if ref.shared is None:
+        return TrustError("NO_DIGEST", message, place=SourceLocation(ref.origin), fix=called)
+    place, is_knowledge = SourceLocation(ref.shared.descriptor_url), ref.shared.capability_type == "knowledge"
+    if ref.shared.access != "public" and not is_logged_in:
+        # Its files may well be published there, for those who may see them.
+        message = f"{ref.name} is {ref.shared.access}, and nobody is logged in there"
+        login = f"Run skillwire login {parse_url(ref.origin).origin}."
+        return TrustError("NO_DIGEST", message, place=place, fix=login if is_knowledge else f"{login} Or: {called}")
+    asking = "Ask the provider to publish it by Agent Skills Discovery, too, as skillwire serve and build do."
+    return TrustError("NO_DIGEST", message, place=place, fix=asking if is_knowledge else called)
+
+
+def _fetch_missing(
+    skills: Sequence[ResolvedSkill], session: ResolveContext, on_done: Callable[[], object]
+) -> Flow[list[Fetched]]:
+    downloads: list[Download | None] = yield from work(lambda: [_download(skill, session) for skill in skills])
+    try:
+        exchanges = [_exchange(*row, session) for row in zip(skills, downloads, strict=True)]
+        fetched = yield from fetch_all(exchanges, on_done)
+        rows = list(zip(skills, downloads, fetched, strict=True))
+        if None in fetched:
+            return (yield from work(lambda: [_keep(*row) for row in rows]))
+        return [_keep(*row) for row in rows]
+    finally:
+        for download in downloads:
+            if download is not None:
+                download.close()
+
+
+def _download(skill: ResolvedSkill, session: ResolveContext) -> Download | None:
+    digest = skill.entry.digest
+    return None if digest is None or skill.entry.artifact_type != "archive" else session.blobs.download(digest)
+
+
+def _exchange(
+    skill: ResolvedSkill, download: Download | None, session: ResolveContext
+) -> Exchange[bytes | None] | Exchange[list[FileContent]]:
+    authorization = session.credential_for(skill.entry.url)
+    if skill.entry.artifact_type == "files":
+        return fetch_files(skill.entry, authorization=authorization)
+    return fetch_artifact(skill.entry, authorization=authorization, sink=download)
+
+
+def _keep(
+    skill: ResolvedSkill, download: Download | None, fetched: bytes | list[FileContent] | SkillwireError | None
+) -> Fetched:
+    """Return what was fetched; what went into ``download`` is made a blob."""
+    if fetched is not None:
+        return fetched
+    assert download is not None  # noqa: S101  # an exchange without one ends with bytes
+    assert skill.entry.digest is not None  # noqa: S101  # same
+    try:
+        download.keep()
+    except StorageError as error:
+        return error
+    return skill.entry.digest
+
+
+def open_content(skill: ResolvedSkill, fetched: Fetched, session: ResolveContext) -> Files:
+    """Return the files that were fetched, and keep an artifact for the next time.
+
+    Raises:
+        SkillwireError: what ``fetched`` is instead of content; from the archive reader.
+        StorageError: ``STORAGE`` when the blob store has lost what it was given.
+    """
+    if isinstance(fetched, SkillwireError):
+        raise fetched
+    if isinstance(fetched, Digest):
+        content = session.blobs.read(fetched)
+        if content is None:
+            raise StorageError(
+                "STORAGE", "the artifact is not in the cache any more", place=SourceLocation(skill.entry.url)
+            )
+        return open_artifact(skill.entry, content)
+    if not isinstance(fetched, bytes):
+        return plan_files(fetched).files
+    files = open_artifact(skill.entry, fetched)
+    try:
+        session.blobs.put(fetched)
+    except StorageError as error:
+        session.report(as_finding(error))
+    return files
+
+
+def open_artifact(entry: IndexEntry, content: bytes) -> Files:
+    """Return the files that verified artifact bytes hold.
+
+    Raises:
+        TrustError, DecodeError: from the archive reader, with the artifact's URL as place.
+    """
+    if entry.artifact_type == "skill-md":
+        return (FileContent(_SKILL_MD, content),)
+    try:
+        return read_archive(content, expected_format=_stated_format(entry.url)).files
+    except SkillwireError as error:
+        error.place = error.place or SourceLocation(entry.url)
+        raise
+
+
+def _stated_format(url: str) -> ArchiveFormat | None:
+    """Return the format that the extension in a URL states, if any."""
+    path = parse_url(url).target.partition("?")[0].lower()
+    if path.endswith(".zip"):
+        return "zip"
+    return "tar.gz" if path.endswith((".tar.gz", ".tgz")) else None
+
+
 _SKILL_TOML: Final = "skill.toml"
 _TOLD: Final = 6  # hosts and secrets that one line names
 _AT_ONCE: Final = 8  # skills fetched before they are staged: bounds memory to as many artifacts
 
 
-class Report(NamedTuple):
+class InstallReport(NamedTuple):
     """What was done: what was put in place, which of it took the place of an earlier one, and what failed."""
 
     installed: tuple[LockedSkill, ...] = ()
@@ -48,13 +210,13 @@ class Report(NamedTuple):
 
 
 def apply_install(
-    plan: Plan,
-    session: Session,
+    plan: InstallPlan,
+    session: ResolveContext,
     folder: SkillsFolder,
     *,
     overwrite: bool = False,
     on_done: Callable[[], object] = lambda: None,
-) -> Flow[Report]:
+) -> Flow[InstallReport]:
     """Do what ``plan`` says. The caller has the consent that ``plan.unknown_origins`` asks for.
 
     Skills are fetched a few at a time and staged, so that memory stays bounded; when all are staged they are put in
@@ -68,7 +230,7 @@ def apply_install(
         raise _conflict(plan.conflicts[0])
     unchanged = tuple(planned.skill.ref.name for planned in plan.skills if planned.state == "unchanged")
     if not plan.pending:
-        return Report((), (), unchanged, {})
+        return InstallReport((), (), unchanged, {})
     change = yield from work(folder.change)
     try:
         staged = yield from work(lambda: _Staged(plan, session, folder, change, overwrite=overwrite))
@@ -94,7 +256,13 @@ class _Staged:
     """The skills that are ready to be put in place, and those that could not be had."""
 
     def __init__(
-        self, plan: Plan, session: Session, folder: SkillsFolder, change: SkillsFolderChange, *, overwrite: bool
+        self,
+        plan: InstallPlan,
+        session: ResolveContext,
+        folder: SkillsFolder,
+        change: SkillsFolderChange,
+        *,
+        overwrite: bool,
     ) -> None:
         self._plan, self._session, self._change = plan, session, change
         self._lock = folder.read_lock()
@@ -117,7 +285,7 @@ class _Staged:
             try:
                 self._add(planned, content)
             except SkillwireError as error:
-                if planned.skill.was_named:
+                if planned.skill.requested_by_name:
                     raise
                 self._failed[planned.skill.ref.name] = error
 
@@ -127,7 +295,7 @@ class _Staged:
         check_loadable(name, files, self._session.report)
         _tell_code(planned.skill.ref, files, self._session.report)
         if planned.frozen is not None and hash_files(files) != planned.frozen.files:
-            place = Place(planned.skill.entry.url)
+            place = SourceLocation(planned.skill.entry.url)
             raise TrustError("LOCK_MISMATCH", f"{name}: the files are not those of the lock", place=place)
         self._change.stage(StagedSkill(name, files, planned.target.placement))
         before = self._lock.skills.get(name)
@@ -141,14 +309,16 @@ class _Staged:
         elif self._failed:
             raise next(iter(self._failed.values()))
 
-    def report(self, unchanged: tuple[str, ...]) -> Report:
+    def report(self, unchanged: tuple[str, ...]) -> InstallReport:
         """Return what was done."""
         names = {locked.name for locked in self._installed}
         updated = [row.skill.ref.name for row in self._plan.skills if row.state == "update"]
-        return Report(tuple(self._installed), tuple(name for name in updated if name in names), unchanged, self._failed)
+        return InstallReport(
+            tuple(self._installed), tuple(name for name in updated if name in names), unchanged, self._failed
+        )
 
 
-def _locked(planned: PlannedSkill, content: Files, before: LockedSkill | None, session: Session) -> LockedSkill:
+def _locked(planned: PlannedSkill, content: Files, before: LockedSkill | None, session: ResolveContext) -> LockedSkill:
     ref, entry, files = planned.skill.ref, planned.skill.entry, hash_files(content)
     known = planned.frozen or before
     same = known is not None and known.files == files and known.origin == ref.origin
@@ -197,7 +367,7 @@ def check_loadable(name: str, files: Files, report: Callable[[Finding], object])
     if hidden := find_hidden(bytes(content).decode()):
         message = f"SKILL.md holds {sum(run.length for run in hidden)} hidden characters, such as a {hidden[0].name}"
         fix = f"Read it with skillwire cat before an agent does; they are shown there as escapes: {name}"
-        report(Finding("HIDDEN_TEXT", "warning", message, Place(source), fix))
+        report(Finding("HIDDEN_TEXT", "warning", message, SourceLocation(source), fix))
 
 
 def _tell_code(ref: SkillRef, files: Files, report: Callable[[Finding], object]) -> None:
@@ -211,7 +381,7 @@ def _tell_code(ref: SkillRef, files: Files, report: Callable[[Finding], object])
     try:
         manifest, _ = read_manifest(bytes(content), source=f"{name}/{_SKILL_TOML}")
     except SkillwireError as error:
-        report(noted(error))
+        report(as_finding(error))
         return
     if manifest.runtime is None:
         return
@@ -219,9 +389,9 @@ def _tell_code(ref: SkillRef, files: Files, report: Callable[[Finding], object])
     asks = f", and asks for {', '.join(wanted[:_TOLD])}{' and more' if len(wanted) > _TOLD else ''}" if wanted else ""
     message = f"{name} is an action: its code would run when something calls it{asks}"
     fix = f"Nothing was run. Read it first: skillwire cat {reference_to(ref)} {manifest.runtime.entrypoint}"
-    report(Finding("CODE_INSTALLED", "note", message, Place(f"{name}/{_SKILL_TOML}"), fix))
+    report(Finding("CODE_INSTALLED", "note", message, SourceLocation(f"{name}/{_SKILL_TOML}"), fix))
 
 
-def _accept(base: str, session: Session) -> None:
+def _accept(base: str, session: ResolveContext) -> None:
     record = session.origins.look_up(base) or OriginRecord(first_seen=timestamp(session.clock()))
     session.origins.record(base, record._replace(accepted=True))

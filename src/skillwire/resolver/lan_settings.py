@@ -15,12 +15,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from skillwire.errors import UsageError
-from skillwire.protocols.skill_discovery.configuration import LanSettings, read_discovery, read_discovery_yaml
+from skillwire.protocols.skill_discovery.settings import LanSettings, read_discovery, read_discovery_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from skillwire.errors import Place
+    from skillwire.errors import SourceLocation
     from skillwire.resolver.settings import DiscoverySource
 
 #: What a project cannot set.
@@ -62,8 +62,10 @@ def _read_file(path: str, read_file: Callable[[str], bytes]) -> LanSettings:
     data, folder = read_file(path), os.path.dirname(path)  # noqa: PTH120  # a text, no access
     if path.lower().endswith(_YAML):
         return read_discovery_yaml(data, path, folder=folder)
-    from skillwire.folder.toml_places import toml_place  # noqa: PLC0415  # few settings are in a file of their own
-    from skillwire.trust.guarded_toml import load_toml  # noqa: PLC0415  # same
+    from skillwire.trust.guarded_toml import (
+        load_toml,  # same
+        toml_place,  # few settings are in a file of their own
+    )
 
     document = load_toml(data, source=path)
     return read_discovery(
@@ -71,7 +73,7 @@ def _read_file(path: str, read_file: Callable[[str], bytes]) -> LanSettings:
     )
 
 
-def _place(sources: Sequence[DiscoverySource], path: tuple[str, ...]) -> Place:
+def _place(sources: Sequence[DiscoverySource], path: tuple[str, ...]) -> SourceLocation:
     """Return where a key of the joined table stands: in the first source that has it, or in the one that is joined."""
     found = next((source.places[path] for source in sources if path in source.places), None)
     return sources[0].place if found is None else found

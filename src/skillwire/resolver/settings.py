@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from skillwire.errors import Place, UsageError
+from skillwire.errors import SourceLocation, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -101,9 +101,9 @@ class DiscoverySource(NamedTuple):
     """
 
     value: object
-    place: Place
+    place: SourceLocation
     is_project: bool
-    places: Mapping[tuple[str, ...], Place] = {}
+    places: Mapping[tuple[str, ...], SourceLocation] = {}
 
 
 class Settings(NamedTuple):
@@ -135,19 +135,19 @@ class SettingsLayer(NamedTuple):
     source: str
     values: Mapping[str, object]
     is_project: bool = False
-    places: Mapping[str, Place] = {}
-    discovery_places: Mapping[tuple[str, ...], Place] = {}
+    places: Mapping[str, SourceLocation] = {}
+    discovery_places: Mapping[tuple[str, ...], SourceLocation] = {}
 
-    def place_of(self, key: str) -> Place:
+    def place_of(self, key: str) -> SourceLocation:
         """Return where ``key`` is set."""
-        return self.places.get(key, Place(self.source))
+        return self.places.get(key, SourceLocation(self.source))
 
 
 class SettingValue(NamedTuple):
     """What one place sets; ``place`` is None for the default."""
 
     value: object
-    place: Place | None
+    place: SourceLocation | None
 
 
 class TracedSetting(NamedTuple):
@@ -155,7 +155,7 @@ class TracedSetting(NamedTuple):
 
     key: str
     value: object
-    place: Place | None
+    place: SourceLocation | None
     hidden: tuple[SettingValue, ...]
 
 
@@ -163,7 +163,9 @@ def environment_layer(environment: Mapping[str, str]) -> SettingsLayer:
     """Return what the environment sets."""
     rows = {key: row.environment for key, row in SETTINGS.items() if row.environment in environment}
     values = {key: environment[variable] for key, variable in rows.items()}
-    return SettingsLayer("environment", values, places={key: Place(variable) for key, variable in rows.items()})
+    return SettingsLayer(
+        "environment", values, places={key: SourceLocation(variable) for key, variable in rows.items()}
+    )
 
 
 def merge_settings(*layers: SettingsLayer) -> Settings:

@@ -1,6 +1,6 @@
 """Which skill a reference means, and why: the resolver's own steps, written down while it takes them.
 
-Nothing is resolved a second time or in a second way. :func:`skillwire.resolver.locate.locate` runs with a session
+Nothing is resolved a second time or in a second way. :func:`skillwire.resolver.resolve.resolve` runs with a session
 whose ``trace`` is kept; what is added is what the user would ask next: who else has a skill of this name, whether
 its origin is trusted and since when it is known, and what of it is installed here.
 """
@@ -14,22 +14,21 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from skillwire.errors import SkillwireError, TrustError
 from skillwire.model.url import parse_url
-from skillwire.resolver.flow import work
-from skillwire.resolver.local import locate_folders
-from skillwire.resolver.locate import locate, read_index
-from skillwire.resolver.reference import SKILLS_RPC, source_location
+from skillwire.resolver.references import SKILLS_RPC, source_location
+from skillwire.resolver.resolve import read_index, resolve
+from skillwire.resolver.sources.folder import locate_folders
+from skillwire.wire.exchange import work
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from skillwire.model.install import LockedSkill
-    from skillwire.model.origin_record import OriginRecord
+    from skillwire.model.install import LockedSkill, OriginRecord
     from skillwire.ports import SkillsFolder
-    from skillwire.resolver.flow import Flow
-    from skillwire.resolver.locate import Attempt, LocatedSkill, Session
-    from skillwire.resolver.policy import Decision, InstallPolicy
-    from skillwire.resolver.reference import Reference
+    from skillwire.resolver.plan import Decision, InstallPolicy
+    from skillwire.resolver.references import Reference
+    from skillwire.resolver.resolve import Attempt, ResolveContext, ResolvedSkill
     from skillwire.trust.address import AddressPolicy
+    from skillwire.wire.exchange import Flow
 
 
 class Step(NamedTuple):
@@ -39,7 +38,7 @@ class Step(NamedTuple):
     refused: TrustError | None
 
 
-class Standing(NamedTuple):
+class OriginTrust(NamedTuple):
     """What is decided and remembered of an origin. ``is_listed``: it stands in ``trusted_origins``."""
 
     origin: str
@@ -72,19 +71,19 @@ class Resolution:
     """
 
     reference: str
-    found: tuple[LocatedSkill, ...] = ()
+    found: tuple[ResolvedSkill, ...] = ()
     why: str = ""
     steps: tuple[Step, ...] = ()
-    others: tuple[LocatedSkill, ...] = ()
+    others: tuple[ResolvedSkill, ...] = ()
     beyond: tuple[Step, ...] = ()
-    standing: Standing | None = None
+    standing: OriginTrust | None = None
     installed: tuple[InstalledHere, ...] = ()
     error: SkillwireError | None = None
 
 
 def which(
     reference: Reference,
-    session: Session,
+    session: ResolveContext,
     *,
     policy: InstallPolicy,
     addresses: AddressPolicy,
@@ -99,7 +98,7 @@ def which(
     traced = session._replace(trace=attempts.append)
     path = Path(reference.path).expanduser() if reference.path is not None else None
     try:
-        found = yield from (locate(reference, traced) if path is None else locate_folders(path, folder.root))
+        found = yield from (resolve(reference, traced) if path is None else locate_folders(path, folder.root))
         if explain:
             found = yield from _ask_both(found, traced)
     except SkillwireError as error:
@@ -120,8 +119,8 @@ def which(
     )
 
 
-def _ask_both(found: Sequence[LocatedSkill], session: Session) -> Flow[list[LocatedSkill]]:
-    from skillwire.resolver.together import add_facts  # noqa: PLC0415  # only --explain asks
+def _ask_both(found: Sequence[ResolvedSkill], session: ResolveContext) -> Flow[list[ResolvedSkill]]:
+    from skillwire.resolver.merge import add_facts  # noqa: PLC0415  # only --explain asks
 
     return (yield from add_facts(found, session))
 
@@ -139,11 +138,11 @@ def _refusal(url: str, addresses: AddressPolicy) -> TrustError | None:
 
 
 def _look_beyond(
-    reference: Reference, won: LocatedSkill, session: Session
-) -> Flow[tuple[list[LocatedSkill], list[Attempt]]]:
+    reference: Reference, won: ResolvedSkill, session: ResolveContext
+) -> Flow[tuple[list[ResolvedSkill], list[Attempt]]]:
     """Look a bare name up in the sources after the one that has it, too."""
     attempts: list[Attempt] = []
-    others: list[LocatedSkill] = []
+    others: list[ResolvedSkill] = []
     if reference.name is None:
         return others, attempts
     locations = [source_location(source) for source in session.sources]
@@ -162,12 +161,12 @@ def _look_beyond(
     return others, attempts
 
 
-def _standing(origin: str, policy: InstallPolicy, session: Session) -> Standing:
+def _standing(origin: str, policy: InstallPolicy, session: ResolveContext) -> OriginTrust:
     record = session.origins.look_up(origin)
-    return Standing(origin, policy.decide(origin, record), policy.decide(origin, None) == "allow", record)
+    return OriginTrust(origin, policy.decide(origin, record), policy.decide(origin, None) == "allow", record)
 
 
-def _installed(found: Sequence[LocatedSkill], folder: SkillsFolder) -> Flow[tuple[InstalledHere, ...]]:
+def _installed(found: Sequence[ResolvedSkill], folder: SkillsFolder) -> Flow[tuple[InstalledHere, ...]]:
     lock = yield from work(folder.read_lock)
     here = []
     for skill in found:
@@ -185,15 +184,17 @@ def _is_intact(locked: LockedSkill, folder: SkillsFolder) -> bool:
     return standing == locked.files and not folder.missing_places(locked.placement, locked.name)
 
 
-def _why(reference: Reference, found: Sequence[LocatedSkill], session: Session) -> str:
+def _why(reference: Reference, found: Sequence[ResolvedSkill], session: ResolveContext) -> str:
     if reference.path is not None:
         return "the reference is a folder of this machine"
     if reference.name is None:
         if found[0].ref.rpc is not None:
-            return "its endpoint describes it" if found[0].was_named else "the endpoint lists it with all others"
+            return (
+                "its endpoint describes it" if found[0].requested_by_name else "the endpoint lists it with all others"
+            )
         return (
             "its index lists it"
-            if found[0].was_named
+            if found[0].requested_by_name
             else "the address is that of a whole index, so every skill in it is meant"
         )
     if len(session.sources) == 1:

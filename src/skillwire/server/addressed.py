@@ -12,18 +12,18 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from skillwire.protocols.agent_skills.media import JSON
+from skillwire.protocols.agent_skills.messages import JSON
 from skillwire.server.auth.rate_limit import RateLimit, RateLimiter
+from skillwire.server.http import site_of
 from skillwire.server.problems import too_many
-from skillwire.server.site import site_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from starlette.types import Scope, Send
 
-    from skillwire.protocols.agent_skills.server import Cache
-    from skillwire.server.audience import Audience
+    from skillwire.protocols.agent_skills.server import CachePolicy
+    from skillwire.server.access import AccessView
 
 #: So many skills make a list that takes a while.
 _MANY: Final = 200
@@ -31,16 +31,16 @@ _NEW_ADDRESSES: Final = RateLimit(30, 30)
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class SiteUrlBody:
     """An answer that is made of ``skills`` when it is wanted, and kept as the indexes of sites are."""
 
     skills: Collection[str]
     encode: Callable[[], bytes]
-    cache: Cache
+    cache: CachePolicy
     media_type: str = JSON
 
 
-class Addressed:
+class SiteUrlCache:
     """Sends documents that carry the address of the site.
 
     Args:
@@ -51,7 +51,7 @@ class Addressed:
         self._base_url = base_url
         self._new_addresses = RateLimiter(_NEW_ADDRESSES)
 
-    async def send(self, path: str, made: Made, audience: Audience, scope: Scope, send: Send) -> None:
+    async def send(self, path: str, made: SiteUrlBody, audience: AccessView, scope: Scope, send: Send) -> None:
         """Answer a GET or HEAD; ``path`` tells this document from others of the same address."""
         key = f"{path} {site_of(scope, self._base_url)}"
         if not self._base_url and len(made.skills) >= _MANY and not audience.listings.has(key):

@@ -1,7 +1,7 @@
 """The ASGI application: what :func:`skillwire.server.app` returns.
 
 A request takes at most two steps (and under our own server not even the first: see
-:mod:`skillwire.server.connection`). The *fast path* is one lookup of its path among the answers that are prepared.
+:mod:`skillwire.server.fastpath`). The *fast path* is one lookup of its path among the answers that are prepared.
 All else is led to a door (:mod:`skillwire.server.doors`) by one table, of :meth:`Application._make_doors`. It names
 every part of the server, in the order in which they are asked.
 
@@ -19,40 +19,40 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import structlog
 
-from skillwire.invocation.log_ids import without_ids
-from skillwire.server.audience import Audiences
+from skillwire.executions.view import without_ids
+from skillwire.server.access import AccessViews
+from skillwire.server.auth.authentication import has_credentials
 from skillwire.server.auth.resource import RESOURCE_PATH
-from skillwire.server.authentication import says_who
-from skillwire.server.console import Console
+from skillwire.server.blob_responses import BlobSender
+from skillwire.server.context import Reception, RequestContext, ResponseRecorder, path_of
 from skillwire.server.doors import Doors, door
-from skillwire.server.executions_console.console import ExecutionsConsole
-from skillwire.server.invocation.door import ExecutionsDoor
-from skillwire.server.lan.doors import LanDoors
-from skillwire.server.methods import READ
+from skillwire.server.executions import ExecutionRoutes
+from skillwire.server.fastpath import FastAnswer, FastPathCache
 from skillwire.server.metrics import Metrics
-from skillwire.server.remembered import Remembered, RememberedHeads
-from skillwire.server.search_answers import SEARCH_PATH
-from skillwire.server.services import SERVICES, make_services
-from skillwire.server.sharing_route import SharingRoute
-from skillwire.server.site_door import SiteDoor
-from skillwire.server.stored import StoredContent
-from skillwire.server.visit import Reception, Seen, Visit, path_of
+from skillwire.server.problems import READ
+from skillwire.server.routes.console import ExecutionsConsole
+from skillwire.server.routes.discovery import DiscoveryRoutes
+from skillwire.server.routes.lan import LanRoutes
+from skillwire.server.routes.pages import SkillPages
+from skillwire.server.routes.sharing import SharingRoutes
+from skillwire.server.routes.system import SYSTEM_PATHS, make_system_routes
+from skillwire.server.search import SEARCH_PATH
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from starlette.types import Receive, Scope, Send
 
-    from skillwire.server.authentication import Authentication
-    from skillwire.server.doors import Annex
-    from skillwire.server.headers import Fields
-    from skillwire.server.invocation.figures import Figures
-    from skillwire.server.invocation.known_calls import Address
-    from skillwire.server.invocation.service import Executions
+    from skillwire.server.auth.authentication import Authentication
+    from skillwire.server.catalog_service import CatalogService
+    from skillwire.server.doors import Plugin
+    from skillwire.server.execution_stats import ExecutionStats
+    from skillwire.server.executions import Executions
+    from skillwire.server.fastpath import Address
+    from skillwire.server.http import Fields
     from skillwire.server.lan.service import LanService
     from skillwire.server.metrics import Route
-    from skillwire.server.prepared import Ready
-    from skillwire.server.publication import Publication
+    from skillwire.server.responses import WireResponse
 
 _SEARCH: Final = f"{SEARCH_PATH}?".encode("ascii")
 
@@ -82,15 +82,15 @@ class Application:
 
     def __init__(
         self,
-        publication: Publication,
+        publication: CatalogService,
         authentication: Authentication,
         executions: Executions,
         *,
         publisher: str,
         access_log: bool = True,
         base_url: str = "",
-        figures: Figures | None = None,
-        annexes: Sequence[Annex] = (),
+        figures: ExecutionStats | None = None,
+        annexes: Sequence[Plugin] = (),
         lan: LanService | None = None,
     ) -> None:
         self.publication = publication
@@ -98,24 +98,24 @@ class Application:
         self._access_log = access_log
         self._log = structlog.get_logger("skillwire.access")
         self._metrics = Metrics(lambda: publication.current, lambda: publication.watch, figures, lan)
-        self._heads: RememberedHeads[Remembered] = RememberedHeads()
+        self._heads: FastPathCache[FastAnswer] = FastPathCache()
         self._authentication = authentication
         self._executions = executions
-        self._reception = Reception(publication, authentication, Audiences(base_url))
+        self._reception = Reception(publication, authentication, AccessViews(base_url))
         first = self._reception.first_revision
-        console = Console(lambda: publication.current, first, publication.blobs, base_url)
+        console = SkillPages(lambda: publication.current, first, publication.blobs, base_url)
         self._executions_console = ExecutionsConsole(
             executions.desk, authentication, base_url=base_url, has_skill=self._is_public, lan=lan
         )
-        own = () if lan is None else (LanDoors(lan, self._executions_console.is_operator).annex(),)
+        own = () if lan is None else (LanRoutes(lan, self._executions_console.is_operator).annex(),)
         self._annexes = (*annexes, *own)
-        self._services = make_services(lambda: publication.current, first, self._metrics, console.absent)
-        stored = StoredContent(publication.blobs, publication.look_again)
-        sharing = SharingRoute(stored, publisher, base_url, authentication.offer)
-        self._doors = self._make_doors(console, SiteDoor(stored, sharing, authentication))
+        self._services = make_system_routes(lambda: publication.current, first, self._metrics, console.absent)
+        stored = BlobSender(publication.blobs, publication.look_again)
+        sharing = SharingRoutes(stored, publisher, base_url, authentication.offer)
+        self._doors = self._make_doors(console, DiscoveryRoutes(stored, sharing, authentication))
 
-    def _make_doors(self, console: Console, site: SiteDoor) -> Doors:
-        operated, executions = self._executions_console, ExecutionsDoor(self._executions)
+    def _make_doors(self, console: SkillPages, site: DiscoveryRoutes) -> Doors:
+        operated, executions = self._executions_console, ExecutionRoutes(self._executions)
         resource, services = self._authentication.resource, self._services
         service = door("service", lambda visit: services(visit.scope, visit.receive, visit.send))
         look = partial(door, "page", lambda visit: console.answer(visit.path, visit.scope, visit.send))
@@ -123,7 +123,7 @@ class Application:
             door, "page", lambda visit: operated.answer(visit.path, visit.scope, visit.receive, visit.send)
         )
         at = {RESOURCE_PATH: door("service", lambda visit: resource.answer(visit.scope, visit.send))}
-        at |= dict.fromkeys(SERVICES, service)
+        at |= dict.fromkeys(SYSTEM_PATHS, service)
         for annex in self._annexes:
             at |= annex.doors
         chain = (
@@ -196,8 +196,8 @@ class Application:
             route = "index"
             status, sent = await prepared.send(scope, send)
         else:
-            seen = Seen(send)
-            route = await self._doors.answer(Visit(path, scope, receive, seen, self._reception))
+            seen = ResponseRecorder(send)
+            route = await self._doors.answer(RequestContext(path, scope, receive, seen, self._reception))
             status, sent = seen.status, 0 if scope["method"] == "HEAD" else seen.sent
         seconds = time.perf_counter() - started
         self._metrics.count(route, status, sent, seconds)
@@ -206,7 +206,7 @@ class Application:
 
     def answer_at_once(
         self, url: bytes, method: bytes, fields: Fields, client: tuple[str, int] | None, head: bytes | None = None
-    ) -> Ready | None:
+    ) -> WireResponse | None:
         """Return the answer to a request, if it is prepared or quickly found, and count the request as answered.
 
         Args:
@@ -216,7 +216,7 @@ class Application:
             client: address and port.
             head: the request as it came, if nothing else came with it; its answer is remembered.
         """
-        if self._authentication.counts_strangers:
+        if self._authentication.limits_anonymous:
             return None
         started = time.perf_counter()
         revision = self.publication.current
@@ -224,7 +224,7 @@ class Application:
         prepared = revision.prepared.get(path) if revision else None
         ready = prepared.ready(method, fields) if prepared else None
         if revision and ready and head:
-            self._heads.keep(head, revision.number, Remembered(ready, method.decode("ascii"), path))
+            self._heads.keep(head, revision.number, FastAnswer(ready, method.decode("ascii"), path))
         if revision and url.startswith(_SEARCH):
             ready = revision.answers.ready_at_once(url, method, fields)
         if ready is not None:
@@ -234,7 +234,7 @@ class Application:
                 self._log_request(method.decode("ascii"), path.partition("?")[0], outcome, client)
         return ready
 
-    def answer_again(self, head: bytes, client: tuple[str, int] | None) -> Ready | None:
+    def answer_again(self, head: bytes, client: tuple[str, int] | None) -> WireResponse | None:
         """Return the answer to a request that :meth:`answer_at_once` answered before, byte for byte, and count it.
 
         An annex may know more such requests, and what to answer to them.
@@ -262,7 +262,7 @@ class Application:
         request: bytes,
         client: tuple[str, int] | None,
         server: Address | None,
-        answered: Callable[[Ready | None], object],
+        answered: Callable[[WireResponse | None], object],
     ) -> bool:
         """Accept a call whose head led to one before, if nothing is in the way; return whether that was begun.
 
@@ -276,11 +276,11 @@ class Application:
         revision = self.publication.current
         known = self._executions.known
         found = known.find(request, revision.number, server) if revision else None
-        if found is None or self._authentication.counts_strangers:
+        if found is None or self._authentication.limits_anonymous:
             return False
         call, body = found
 
-        def told(ready: Ready | None) -> None:
+        def told(ready: WireResponse | None) -> None:
             if ready is not None:
                 outcome = Outcome(ready.status, len(ready.body), time.perf_counter() - started)
                 self._metrics.count("execution", *outcome)
@@ -303,7 +303,7 @@ class Application:
 
     def _is_plain(self, scope: Scope) -> bool:
         """Whether nobody has to be recognised or counted."""
-        return not self._authentication.counts_strangers and not says_who(scope["headers"])
+        return not self._authentication.limits_anonymous and not has_credentials(scope["headers"])
 
     def _is_public(self, skill: str) -> bool:
         revision = self.publication.current

@@ -7,40 +7,39 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from skillwire.adapters.files.atomic import state_directory
 from skillwire.adapters.files.blobs import FileBlobs
-from skillwire.adapters.files.directories import state_directory
 from skillwire.adapters.files.loading import check_publisher, published_roots
-from skillwire.adapters.sqlite.ledger_figures import SqliteFigures
+from skillwire.adapters.sqlite.ledger_search import SqliteExecutionStats
 from skillwire.adapters.sqlite.open import has_database, open_database, open_run_blobs, open_tokens
-from skillwire.invocation.settings import RunSettings
+from skillwire.executions.accept import RunSettings
 from skillwire.protocols.agent_skills.server import check_base_url
 from skillwire.server.application import Application
-from skillwire.server.auth.configuration import ServerConfiguration
-from skillwire.server.auth.files import load_configuration, load_credentials
-from skillwire.server.authentication import Authentication
+from skillwire.server.auth.authentication import Authentication
+from skillwire.server.callable_skills import PublishWarnings
+from skillwire.server.catalog_service import CatalogService
+from skillwire.server.configuration import ServerConfiguration, load_configuration, load_credentials
+from skillwire.server.execution_stats import ExecutionStats
+from skillwire.server.executions import make_executions, needed_blobs
 from skillwire.server.folders import PublishedFolders
-from skillwire.server.invocation.compose import make_executions, needed_blobs
-from skillwire.server.invocation.figures import Figures
-from skillwire.server.invocation.readiness import Readiness
 from skillwire.server.lan.compose import make_authority, make_lan
-from skillwire.server.local import as_local
-from skillwire.server.mcp.door import make_annexes as make_mcp
-from skillwire.server.neighbours.doors import make_neighbours
-from skillwire.server.publication import Publication
-from skillwire.server.rpc.compose import make_rpc
-from skillwire.server.rpc.skills import AudienceSkills
+from skillwire.server.routes.interop import make_interop
+from skillwire.server.routes.mcp import make_mcp
+from skillwire.server.routes.rpc import make_rpc
+from skillwire.server.rpc_methods import SkillListCache
+from skillwire.server.stdio import use_local_defaults
 from skillwire.trust.address import AddressPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from skillwire.adapters.sandbox.secrets import Secrets
-    from skillwire.invocation.settings import ExecutionSettings
-    from skillwire.model.action import ExecutorKind
+    from skillwire.adapters.executors.secrets import Secrets
+    from skillwire.executions.accept import ExecutionSettings
+    from skillwire.model.skill import ExecutorKind
     from skillwire.ports import BlobStore, Executor
-    from skillwire.protocols.skill_discovery.configuration import LanSettings
-    from skillwire.server.doors import Annex
-    from skillwire.server.invocation.service import Executions
+    from skillwire.protocols.skill_discovery.settings import LanSettings
+    from skillwire.server.doors import Plugin
+    from skillwire.server.executions import Executions
     from skillwire.server.publisher import PublishedFunction
 
 
@@ -80,7 +79,7 @@ def app(
         ValidationError: ``URL`` when ``base_url`` is none.
         NotFoundError: ``CA_FOLDER`` when ``lan`` names an authority that is not there.
     """
-    parts = make_parts(
+    parts = make_components(
         folders,
         base_url=base_url,
         publisher=publisher,
@@ -97,27 +96,27 @@ def app(
         publisher=parts.publisher,
         access_log=access_log,
         base_url=parts.base_url,
-        figures=Figures(SqliteFigures(open_database()), has_database),
-        annexes=[*make_annexes(parts), *(() if lan is None else make_authority(lan))],
+        figures=ExecutionStats(SqliteExecutionStats(open_database()), has_database),
+        annexes=[*make_plugins(parts), *(() if lan is None else make_authority(lan))],
         lan=None
         if lan is None
         else make_lan(lan, parts, functions, secrets=partial(_secrets, parts.configuration.executions)),
     )
 
 
-class Parts(NamedTuple):
+class Components(NamedTuple):
     """What every way to serve skills is made of: the application, and what speaks over standard input and output."""
 
-    publication: Publication
+    publication: CatalogService
     authentication: Authentication
     executions: Executions
     configuration: ServerConfiguration
     publisher: str
     base_url: str
-    skills: AudienceSkills
+    skills: SkillListCache
 
 
-def make_parts(
+def make_components(
     folders: Iterable[str | os.PathLike[str]],
     *,
     base_url: str | None = None,
@@ -128,7 +127,7 @@ def make_parts(
     configuration: ServerConfiguration | str | os.PathLike[str] | None = None,
     functions: Sequence[PublishedFunction] = (),
     is_local: bool = False,
-) -> Parts:
+) -> Components:
     """Return the parts of a server of ``folders``; arguments and errors as of :func:`app`.
 
     ``is_local`` for one that serves the program which started it, and nobody else: what is run for that is no work of
@@ -141,7 +140,7 @@ def make_parts(
     published = PublishedFolders(roots, name, store, [one.prepared for one in functions])
     configured = _configured(configuration)
     if is_local:
-        configured = as_local(configured)
+        configured = use_local_defaults(configured)
     settings, runs = configured.executions, configured.runs
     check_secrets(settings)
     authentication = make_authentication(configured, base)
@@ -155,7 +154,7 @@ def make_parts(
         access_log=access_log,
         functions=[one.digest for one in functions],
     )
-    publication = Publication(
+    publication = CatalogService(
         published,
         store,
         base_url=base,
@@ -164,14 +163,14 @@ def make_parts(
         tell=_readiness(settings).tell if runs.execute_skill or not is_local else lambda _: None,
         tells_all=is_local,
     )
-    skills = AudienceSkills(store)
+    skills = SkillListCache(store)
     publication.prepares.append(skills.prepare)
-    return Parts(publication, authentication, executions, configured, name, base, skills)
+    return Components(publication, authentication, executions, configured, name, base, skills)
 
 
-def make_annexes(parts: Parts) -> list[Annex]:
+def make_plugins(parts: Components) -> list[Plugin]:
     """Return the doors beside those of every server, each made by the part that it belongs to."""
-    return [make_rpc(parts), *make_mcp(parts), *make_neighbours(parts)]
+    return [make_rpc(parts), *make_mcp(parts), *make_interop(parts)]
 
 
 def _configured(configuration: ServerConfiguration | str | os.PathLike[str] | None) -> ServerConfiguration:
@@ -180,8 +179,8 @@ def _configured(configuration: ServerConfiguration | str | os.PathLike[str] | No
     return ServerConfiguration() if configuration is None else load_configuration(Path(configuration))
 
 
-def _readiness(settings: ExecutionSettings) -> Readiness:
-    return Readiness(grant_all=settings.grant_all, unset=_unset(settings) if settings.concurrency else None)
+def _readiness(settings: ExecutionSettings) -> PublishWarnings:
+    return PublishWarnings(grant_all=settings.grant_all, unset=_unset(settings) if settings.concurrency else None)
 
 
 def _unset(settings: ExecutionSettings) -> Callable[[Iterable[str]], list[str]]:
@@ -190,7 +189,7 @@ def _unset(settings: ExecutionSettings) -> Callable[[Iterable[str]], list[str]]:
 
 
 def _secrets(settings: ExecutionSettings) -> Secrets:
-    from skillwire.adapters.sandbox.secrets import Secrets  # noqa: PLC0415  # most servers only publish
+    from skillwire.adapters.executors.secrets import Secrets  # noqa: PLC0415  # most servers only publish
 
     return Secrets(os.environ, Path(settings.secrets_file) if settings.secrets_file else None)
 

@@ -4,8 +4,9 @@ Every request whose answer is not prepared comes here. First its path is looked 
 is shown to the doors of the *chain* in turn, and the first that takes it answers. :mod:`skillwire.server.application`
 writes both down in one place, where the order can be read.
 
-To add a door, add its :class:`Annex` to the list in :func:`skillwire.server.compose.make_annexes`. A door is an
-async function of a :class:`~skillwire.server.visit.Visit`, which answers and returns what the request is counted as::
+To add a door, add its :class:`Annex` to the list in :func:`skillwire.server.compose.make_plugins`. A door is an
+async function of a :class:`~skillwire.server.context.RequestContext`, which answers and returns what the
+request is counted as::
 
     async def tell_card(visit: Visit) -> Route:
         await visit.identify()              # who asks, counted; 401 and 429 are answered for you
@@ -16,7 +17,7 @@ async function of a :class:`~skillwire.server.visit.Visit`, which answers and re
     Annex({"/.well-known/agent-card.json": tell_card})
 
 A row whose path ends in ``/`` is for every path of one more part below it: ``/blobs/`` takes ``/blobs/ID``. What
-:class:`~skillwire.server.addressed.Addressed` sends is made once for each audience, with its tag and compressed.
+:class:`~skillwire.server.addressed.SiteUrlCache` sends is made once for each audience, with its tag and compressed.
 """
 
 from __future__ import annotations
@@ -27,29 +28,29 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import structlog
 
-from skillwire.server.authentication import Refusal
+from skillwire.server.auth.authentication import ProblemError
+from skillwire.server.context import RequestContext
 from skillwire.server.metrics import Route
 from skillwire.server.problems import INTERNAL
-from skillwire.server.visit import Visit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from skillwire.server.remembered import Remembered
+    from skillwire.server.fastpath import FastAnswer
 
 #: Answers a request and says what it is counted as; or leaves it untouched to the next door, with None.
-Door = Callable[[Visit], Awaitable[Route | None]]
+Door = Callable[[RequestContext], Awaitable[Route | None]]
 
 
 async def _nothing() -> None:
     pass
 
 
-def _unknown(_request: bytes, _revision: int) -> Remembered | None:
+def _unknown(_request: bytes, _revision: int) -> FastAnswer | None:
     return None
 
 
-class Annex(NamedTuple):
+class Plugin(NamedTuple):
     """Doors that belong together: ``doors`` by their paths.
 
     ``hang_up`` is called when the server stops, to end what is sent for as long as somebody listens; ``close`` when
@@ -60,7 +61,7 @@ class Annex(NamedTuple):
     doors: Mapping[str, Door]
     hang_up: Callable[[], object] = lambda: None
     close: Callable[[], Awaitable[object]] = _nothing
-    again: Callable[[bytes, int], Remembered | None] = _unknown
+    again: Callable[[bytes, int], FastAnswer | None] = _unknown
 
 
 class Doors:
@@ -75,12 +76,12 @@ class Doors:
         self._at = at
         self._chain = chain
 
-    async def answer(self, visit: Visit) -> Route:
+    async def answer(self, visit: RequestContext) -> Route:
         """Answer a request, whatever happens; return what it is counted as."""
         try:
             visit.check_length()
             route = await self._lead(visit)
-        except Refusal as refusal:
+        except ProblemError as refusal:
             await refusal.problem.send(visit.send, head=visit.method == "HEAD")
             return "none"
         except Exception:
@@ -91,7 +92,7 @@ class Doors:
             return "none"
         return "none" if visit.send.status == HTTPStatus.NOT_FOUND else route
 
-    async def _lead(self, visit: Visit) -> Route:
+    async def _lead(self, visit: RequestContext) -> Route:
         own = self._own(visit.path)
         for lead in (own, *self._chain) if own else self._chain:
             if (route := await lead(visit)) is not None:
@@ -104,11 +105,13 @@ class Doors:
 
 
 def door(
-    route: Route, answer: Callable[[Visit], Awaitable[object]], takes: Callable[[Visit], bool] = lambda _: True
+    route: Route,
+    answer: Callable[[RequestContext], Awaitable[object]],
+    takes: Callable[[RequestContext], bool] = lambda _: True,
 ) -> Door:
     """Return the door that recognises who asks, and then lets ``answer`` answer what it ``takes``."""
 
-    async def lead(visit: Visit) -> Route | None:
+    async def lead(visit: RequestContext) -> Route | None:
         if not takes(visit):
             return None
         await visit.identify()

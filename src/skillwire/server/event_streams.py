@@ -1,23 +1,33 @@
 """Streams of server-sent events that are open in a server: how many, for how long, and what ends them.
 
 A stream ends when whoever reads it goes, when what writes it returns, and when the server is told to stop.
+
+Pages that stay live: a stream of server-sent events that carries a part of the page anew whenever it may differ.
+
+A stream ends when its page is closed, its session ends, the server is told to stop, or after
+:data:`~skillwire.limits.CONSOLE_STREAM_SECONDS`; the page begins another where that makes sense. However much happens,
+a page gets a few events a second at most.
 """
 
 from __future__ import annotations
 
 import asyncio
+import re
+import time
 from contextlib import suppress
+from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
 from skillwire import limits
-from skillwire.server.headers import encode_fields
-from skillwire.server.invocation.events import until_gone
+from skillwire.server.execution_responses import until_disconnected
+from skillwire.server.http import encode_fields
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Awaitable, Callable, Coroutine
 
     from starlette.types import Receive, Send
+
 
 #: Seconds until a line shows that a quiet stream lives.
 HEARTBEAT: Final = 15.0
@@ -55,7 +65,7 @@ class OpenStreams:
         """Send the head of a stream, then what ``write`` sends for as long as its reader stays, then its end."""
         await send({"type": "http.response.start", "status": HTTPStatus.OK, "headers": encode_fields(_FIELDS)})
         writing = asyncio.create_task(write(send))
-        leaving = asyncio.create_task(until_gone(receive))
+        leaving = asyncio.create_task(until_disconnected(receive))
         self._open.add(writing)
         try:
             await asyncio.wait((writing, leaving), return_when=asyncio.FIRST_COMPLETED)
@@ -71,3 +81,57 @@ class OpenStreams:
 def part(data: bytes) -> dict[str, object]:
     """Return the message that carries a piece of a stream."""
     return {"type": "http.response.body", "body": data, "more_body": True}
+
+
+#: Between two events.
+_PAUSE: Final = 0.4
+_LINE_ENDS: Final = re.compile(r"\r\n|\r|\n")
+_FULL: Final = {"Content-Length": "0", "Cache-Control": "no-store", "Retry-After": "30"}
+
+
+class PageStreams(OpenStreams):
+    """The live pages that are open.
+
+    Args:
+        changed: waits for a change, see :meth:`skillwire.server.execution_service.ExecutionService.changed`.
+    """
+
+    def __init__(self, changed: Callable[[int, float], Awaitable[int]]) -> None:
+        super().__init__()
+        self._changed = changed
+
+    async def serve(
+        self, make: Callable[[], Awaitable[str]], is_good: Callable[[], Awaitable[bool]], receive: Receive, send: Send
+    ) -> None:
+        """Send what ``make`` returns whenever something changed, for as long as ``is_good``."""
+        if self.is_full:
+            fields = encode_fields(_FULL)
+            await send({"type": "http.response.start", "status": HTTPStatus.SERVICE_UNAVAILABLE, "headers": fields})
+            await send({"type": "http.response.body", "body": b""})
+            return
+        await self.keep(partial(self._write, make, is_good), receive, send)
+
+    async def _write(
+        self, make: Callable[[], Awaitable[str]], is_good: Callable[[], Awaitable[bool]], send: Send
+    ) -> None:
+        number, last = -1, ""
+        end = time.monotonic() + limits.CONSOLE_STREAM_SECONDS
+        await send(part(b"retry: 2000\n\n"))
+        while time.monotonic() < end:
+            now = await self._changed(number, HEARTBEAT)
+            if not await is_good():
+                await send(part(_event("ended", "")))
+                return
+            if now == number:
+                await send(part(STILL_HERE))
+                continue
+            number, html = now, await make()
+            if html != last:
+                await send(part(_event("part", html)))
+                last = html
+            await asyncio.sleep(_PAUSE)
+
+
+def _event(name: str, html: str) -> bytes:
+    lines = "".join(f"data: {line}\n" for line in _LINE_ENDS.split(html))
+    return f"event: {name}\n{lines}\n".encode("utf-8", "replace")

@@ -15,17 +15,19 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
-from skillwire.adapters.files.build_record import BuildRecord, FolderRecord
-from skillwire.adapters.files.keeping import KeepBlobs
-from skillwire.adapters.files.loading import Job, Loaded, load_folders
-from skillwire.adapters.files.packed_skills import PackedSkills
-from skillwire.adapters.files.row_file import RowFile
-from skillwire.adapters.files.signature import sign_folder
-from skillwire.adapters.files.skill_rows import pack_skill, unpack_skill
-from skillwire.adapters.files.skill_summaries import read_summary
-from skillwire.folder.find import find_folder_names
-from skillwire.folder.identify import Named, find_collisions
-from skillwire.folder.stated_access import narrowest
+from skillwire.adapters.files.loading import (
+    BlobWriter,
+    BuildRecord,
+    FolderRecord,
+    LoadJob,
+    LoadResult,
+    load_folders,
+    sign_folder,
+)
+from skillwire.adapters.files.skill_store import PackedSkills, RowFile, pack_skill, read_summary, unpack_skill
+from skillwire.folder.files import find_folder_names
+from skillwire.folder.load import IdentifiedSkill, find_collisions
+from skillwire.folder.publish import narrowest_access
 from skillwire.model.access import ANONYMOUS, Access
 from skillwire.model.catalog import Catalog
 
@@ -33,10 +35,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from skillwire.adapters.files.blobs import FileBlobs
-    from skillwire.folder.publish import Prepared
+    from skillwire.folder.publish import PreparedSkill
     from skillwire.model.digest import Digest
-    from skillwire.model.finding import Finding
-    from skillwire.model.skill import Identifiers, Skill
+    from skillwire.model.skill import Finding, Identifiers, Skill
 
 #: So many rows may lie in the file that no folder has any more, beside as many as folders have.
 _DEAD_ROWS: Final = 1_000
@@ -44,7 +45,7 @@ _DEAD_ROWS: Final = 1_000
 _IN_NO_FOLDER: Final = "(no folder) "
 
 
-class Broken(NamedTuple):
+class InvalidFolder(NamedTuple):
     """A folder that cannot be published as it is; ``serving`` when its last good version still is.
 
     ``is_public`` when that version is for everybody; of any other folder not even the name is for strangers.
@@ -100,12 +101,12 @@ class PublishedFolders:
     """
 
     def __init__(
-        self, roots: Sequence[str], publisher: str, blobs: FileBlobs, prepared: Iterable[Prepared] = ()
+        self, roots: Sequence[str], publisher: str, blobs: FileBlobs, prepared: Iterable[PreparedSkill] = ()
     ) -> None:
         self.roots = roots
         self._blobs = blobs
         self._prepared = {_IN_NO_FOLDER + one.skill.name: one for one in prepared}
-        self._job = Job(publisher, "blobs", (str(blobs.directory),))
+        self._job = LoadJob(publisher, "blobs", (str(blobs.directory),))
         self._record = BuildRecord(blobs.directory, publisher, *roots)
         self._states: dict[str, _State] = {}
         self._changed = False  # something was taken that is not yet chosen from
@@ -168,18 +169,18 @@ class PublishedFolders:
         whole = len(names) == len(self._published)
         return PackedSkills(self._published if whole else {name: self._published[name] for name in names}, self._rows)
 
-    def broken(self) -> Iterator[Broken]:
+    def broken(self) -> Iterator[InvalidFolder]:
         """Yield the folders that cannot be published as they are."""
         public = frozenset(self._public)
         for folder, state in sorted(self._states.items()):
             if folder in self._collisions:
                 findings = (self._collisions[folder], *state.errors)
-                yield Broken(folder, serving=False, findings=findings, access=state.now)
+                yield InvalidFolder(folder, serving=False, findings=findings, access=state.now)
             elif state.errors:
                 serving = state.row is not None
                 is_public = serving and state.name in public
                 closed = serving and state.now is not state.access
-                yield Broken(folder, serving, state.errors, is_public, state.now, closed)
+                yield InvalidFolder(folder, serving, state.errors, is_public, state.now, closed)
 
     def used_blobs(self) -> set[Digest]:
         """Return the digests of all bytes that are needed to serve the skills."""
@@ -200,12 +201,12 @@ class PublishedFolders:
             }
         )
 
-    def _load_prepared(self) -> Iterator[Loaded]:
+    def _load_prepared(self) -> Iterator[LoadResult]:
         """Yield the skills that stand in no folder and are not held yet, or whose bytes are lost."""
         for key, one in self._prepared.items():
             if key not in self._states or not self._states[key].signature:
-                KeepBlobs(str(self._blobs.directory))(one)
-                yield Loaded(key, one.skill.artifact.digest, pack_skill(one.skill), one.findings, one.skill.access)
+                BlobWriter(str(self._blobs.directory))(one)
+                yield LoadResult(key, one.skill.artifact.digest, pack_skill(one.skill), one.findings, one.skill.access)
 
     def _holding(self, touched: Iterable[str]) -> set[str]:
         """Return the known folders that hold any of ``touched``."""
@@ -220,7 +221,7 @@ class PublishedFolders:
         state = self._states.get(folder)
         return state is None or not state.signature or sign_folder(folder).value != state.signature
 
-    def _take(self, loaded: Loaded) -> bool:
+    def _take(self, loaded: LoadResult) -> bool:
         """Note what loading gave; return whether it makes a difference."""
         before = self._states.get(loaded.folder)
         if loaded.packed is not None:
@@ -238,10 +239,10 @@ class PublishedFolders:
         access = Access(summary.access)
         return _State(signature, self._rows.add(packed), summary.name, access, (), access)
 
-    def _broken(self, loaded: Loaded, before: _State) -> _State:
+    def _broken(self, loaded: LoadResult, before: _State) -> _State:
         """Return ``before`` with the errors of now, and open no further than the folder now says."""
         errors = tuple(finding for finding in loaded.findings if finding.level == "error")
-        now = narrowest(before.access, loaded.access)
+        now = narrowest_access(before.access, loaded.access)
         row = before.row
         if row is not None and now is not before.now:
             row = self._rows.add(pack_skill(unpack_skill(self._rows[row])._replace(access=now)))
@@ -260,14 +261,14 @@ class PublishedFolders:
     def _choose(self) -> None:
         """Decide which folder gives each name, which ones collide with those, and what everyone may see."""
         self._move_rows()
-        named: list[Named] = []
+        named: list[IdentifiedSkill] = []
         choices: dict[str, _Choice] = {}
         for folder in sorted(self._states, key=lambda folder: (folder not in self._chosen, folder)):
             state = self._states[folder]
             if (row := state.row) is not None:
                 skill = unpack_skill(self._rows[row])
                 identifiers = cast("Identifiers", skill.identifiers)  # what is loaded to be published has them
-                named.append(Named(Path(folder), skill.name, identifiers))
+                named.append(IdentifiedSkill(Path(folder), skill.name, identifiers))
                 one = Catalog.of([skill])
                 known, usable = bool(one.visible_to(ANONYMOUS).skills), bool(one.usable_by(ANONYMOUS).skills)
                 choices[folder] = _Choice(state.name, row, known, usable)

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
+from skillwire.executions.view import without_ids
 from skillwire.folder.rules import RULES
-from skillwire.invocation.log_ids import without_ids
 from skillwire.trust.hidden_text import neutralise
 
 if TYPE_CHECKING:
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from structlog.typing import FilteringBoundLogger, WrappedLogger
 
-    from skillwire.adapters.files.packed_skills import SkillChanges
-    from skillwire.server.folders import Broken
+    from skillwire.adapters.files.skill_store import SkillChanges
+    from skillwire.server.folders import InvalidFolder
 
 _NAMED: Final = 5
 #: What an operator does about skills that nobody granted.
@@ -106,7 +106,7 @@ def _few(names: Sequence[str]) -> str:
     return ", ".join(names[:_NAMED]) + (f" and {more:,} more" if more > 0 else "")
 
 
-def log_broken(log: FilteringBoundLogger, broken: Iterable[Broken]) -> None:
+def log_broken(log: FilteringBoundLogger, broken: Iterable[InvalidFolder]) -> None:
     """Say which folders cannot be published, and why; as an error where that closes a skill that was open."""
     for one in broken:
         serving = "its last good version" if one.serving else "nothing of it"

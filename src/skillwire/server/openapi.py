@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from skillwire.protocols.agent_skills.media import JSON
-from skillwire.protocols.agent_skills.server import Cache
-from skillwire.server.methods import READ, answer_other_method
-from skillwire.server.prepared import Prepared
+from skillwire.protocols.agent_skills.messages import JSON
+from skillwire.protocols.agent_skills.server import CachePolicy
+from skillwire.server.problems import READ, answer_other_method
+from skillwire.server.responses import CachedResponse
 from skillwire.version import VERSION
 
 if TYPE_CHECKING:
@@ -44,8 +44,8 @@ class OpenApiRoute:
 
 
 @cache
-def _prepared() -> Prepared:
-    return Prepared(msgspec.json.encode(document()), JSON, Cache.BRIEF)
+def _prepared() -> CachedResponse:
+    return CachedResponse(msgspec.json.encode(document()), JSON, CachePolicy.BRIEF)
 
 
 def document() -> dict[str, Any]:

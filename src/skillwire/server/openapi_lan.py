@@ -11,9 +11,9 @@ from skillwire import limits
 from skillwire.model.lan import FoundVia, Trust
 from skillwire.protocols.skill_discovery.dnssd import PATH
 from skillwire.protocols.skill_discovery.messages import HealthStatus, Reason
-from skillwire.server.lan.doors import EVENTS_PATH, SNAPSHOT_PATH
 from skillwire.server.openapi_operations import describe, describe_answer, every_answer, posted
 from skillwire.server.openapi_parts import JSON, closed, listed, problem, reference
+from skillwire.server.routes.lan import EVENTS_PATH, SNAPSHOT_PATH
 
 if TYPE_CHECKING:
     from skillwire.server.openapi_operations import Answers

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final
 from skillwire import limits
 from skillwire.bridges.agent_card import CARD_PATH
 from skillwire.bridges.ai_catalog import CATALOG_PATH, CATALOG_TYPE, SEARCH_PATH
-from skillwire.server.mcp.door import PATH as MCP_PATH
 from skillwire.server.openapi_operations import describe, describe_answer, every_answer, posted
 from skillwire.server.openapi_parts import JSON, closed, listed, problem, reference
+from skillwire.server.routes.mcp import MCP_PATH
 
 if TYPE_CHECKING:
     from skillwire.server.openapi_operations import Answers

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from skillwire import limits
-from skillwire.registry.facets import FACETS
-from skillwire.server.auth.offer import API_KEY_HEADER
+from skillwire.registry.search import FACETS
+from skillwire.server.auth.challenges import API_KEY_HEADER
 
 Node = dict[str, Any]
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from skillwire.registry.facets import FACETS
+from skillwire.registry.search import FACETS
 from skillwire.server.auth.resource import RESOURCE_PATH
 from skillwire.server.openapi_executions import executions
 from skillwire.server.openapi_lan import lan

@@ -15,8 +15,8 @@ from skillwire.protocols.skills_rpc.errors import ERRORS
 from skillwire.protocols.skills_rpc.messages import METHODS
 from skillwire.server.openapi_operations import describe, describe_answer, every_answer, posted
 from skillwire.server.openapi_parts import JSON, closed, listed, problem, reference
-from skillwire.server.rpc.blobs import BLOBS_PATH
-from skillwire.server.rpc.route import RPC_PATH
+from skillwire.server.routes.blobs import BLOBS_PATH
+from skillwire.server.routes.rpc import RPC_PATH
 
 if TYPE_CHECKING:
     from skillwire.server.openapi_operations import Answers

@@ -9,8 +9,8 @@ import json
 from typing import Final
 
 from skillwire.protocols.agent_skills.messages import SCHEMA_URI
-from skillwire.protocols.skill_sharing.schema import json_schema
-from skillwire.registry.facets import FACETS
+from skillwire.protocols.skill_sharing.schemas import json_schema
+from skillwire.registry.search import FACETS
 from skillwire.server.openapi_parts import NAME, Node, closed, listed
 
 _TEXT: Final = {"type": "string"}

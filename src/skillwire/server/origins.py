@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from skillwire.errors import ValidationError
 from skillwire.model.url import parse_url
-from skillwire.server.headers import read_fields
+from skillwire.server.http import read_fields
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -4,6 +4,8 @@ Where waiting helps, ``retry`` says how long, as in the unified form of Skill Sh
 
 ``code`` is a row of :data:`skillwire.codes.CODES`, so what a client is told can be looked up with
 ``skillwire explain`` and in the documentation. Nothing of a failure inside is told to the client; the log has it.
+
+What may be done with what is published: read it, from any page; and call it.
 """
 
 from __future__ import annotations
@@ -12,8 +14,8 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from skillwire.protocols.agent_skills.fields import OPEN_FIELDS
-from skillwire.server.headers import encode_fields
+from skillwire.protocols.agent_skills.messages import IDENTITY_FIELDS, OPEN_FIELDS
+from skillwire.server.http import encode_fields
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from starlette.types import Send
 
     from skillwire.server.auth.rate_limit import Allowance
+
 
 _ATTEMPTS: Final = 3
 
@@ -78,3 +81,33 @@ def unsatisfiable(size: int) -> Problem:
     """Return the answer to a range that lies wholly behind the end. Spec: RFC 9110 §15.5.17."""
     fields = {"Content-Range": f"bytes */{size}"}
     return Problem(416, "RANGE_UNSATISFIABLE", f"there are only {size} bytes", {"size": size}, fields)
+
+
+READ: Final = ("GET", "HEAD")
+_ALLOWED: Final = "GET, HEAD, OPTIONS"
+#: What a page of another site may send. The star stands for everything but Authorization (Fetch standard), and for
+#: nothing in browsers that do not know it.
+_FIELDS: Final = f"*, {IDENTITY_FIELDS}, Content-Type, Range, If-Range, If-None-Match"
+
+
+async def answer_other_method(method: str, send: Send) -> None:
+    """Answer a request that does not read: what may be done, or that this may not."""
+    if method == "OPTIONS":
+        await answer_preflight(_ALLOWED, send)
+    else:
+        await method_not_allowed(method, _ALLOWED).send(send)
+
+
+async def answer_preflight(allowed: str, send: Send, *fields: str) -> None:
+    """Answer a preflight, and whoever else asks what may be done: the methods ``allowed``.
+
+    ``fields`` are named in the answer beside those that may be sent anywhere.
+    """
+    own = {
+        "Allow": allowed,
+        "Access-Control-Allow-Methods": allowed,
+        "Access-Control-Allow-Headers": ", ".join((_FIELDS, *fields)),
+        "Access-Control-Max-Age": "86400",
+    }
+    await send({"type": "http.response.start", "status": 204, "headers": encode_fields(own, OPEN_FIELDS)})
+    await send({"type": "http.response.body", "body": b""})

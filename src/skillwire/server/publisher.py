@@ -12,20 +12,19 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, overload
 from skillwire import limits
 from skillwire.adapters.files.loading import PROTOCOL_JUDGES, check_publisher
 from skillwire.errors import UsageError
-from skillwire.folder.function_skill import FunctionFacts, function_files
-from skillwire.folder.publish import Refused, prepare_files
-from skillwire.folder.typed_function import read_function, refusal
+from skillwire.folder.functions import FunctionFacts, function_files, read_function, refusal
+from skillwire.folder.publish import RefusedFolder, prepare_files
 from skillwire.model.access import Access
-from skillwire.model.name import is_skill_name
-from skillwire.protocols.skill_discovery.configuration import LanSettings
+from skillwire.model.skill import is_skill_name
+from skillwire.protocols.skill_discovery.settings import LanSettings
 from skillwire.trust.hidden_text import neutralise
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterable, Sequence
 
-    from skillwire.folder.publish import Prepared
-    from skillwire.folder.typed_function import TypedFunction
+    from skillwire.folder.functions import TypedFunction
+    from skillwire.folder.publish import PreparedSkill
     from skillwire.server.application import Application
 
 F = TypeVar("F", bound="Callable[..., Any]")
@@ -37,7 +36,7 @@ _MOST_ATTEMPTS: Final = 20
 class PublishedFunction(NamedTuple):
     """A function as it is published, and as it is called; and what says how it is, where something does."""
 
-    prepared: Prepared
+    prepared: PreparedSkill
     typed: TypedFunction
     health: Callable[[], object] | None = None
 
@@ -198,7 +197,7 @@ class Publisher:
         except ValueError as error:
             raise refusal(function, str(error)) from error
         prepared = prepare_files(facts.name, files, self.name, judges=PROTOCOL_JUDGES)
-        if isinstance(prepared, Refused):
+        if isinstance(prepared, RefusedFolder):
             first = next(finding for finding in prepared.findings if finding.level == "error")
             raise refusal(function, f"{first.code}: {first.message}")
         return PublishedFunction(prepared, typed, health)

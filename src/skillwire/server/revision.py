@@ -9,9 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from skillwire.protocols.agent_skills.server import INDEX_PATH, OLD_INDEX_PATH, Listing, Site
-from skillwire.server.audience import Audience
-from skillwire.server.listings import prepare
+from skillwire.protocols.agent_skills.server import INDEX_PATH, OLD_INDEX_PATH, IndexResponse, Site
+from skillwire.server.access import AccessView, prepare
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -19,9 +18,9 @@ if TYPE_CHECKING:
     from skillwire.model.catalog import Catalog
     from skillwire.model.skill import Artifact
     from skillwire.ports import SkillSearch
-    from skillwire.server.folders import Broken
-    from skillwire.server.prepared import Prepared
-    from skillwire.server.search_answers import SearchAnswers
+    from skillwire.server.folders import InvalidFolder
+    from skillwire.server.responses import CachedResponse
+    from skillwire.server.search import SearchAnswers
 
 #: What every client of every skill asks for.
 _PREPARED: Final = (INDEX_PATH, OLD_INDEX_PATH)
@@ -38,12 +37,12 @@ class Revision:
 
     number: int
     skills: int
-    prepared: Mapping[str, Prepared]
+    prepared: Mapping[str, CachedResponse]
     answers: SearchAnswers
     everything: Catalog
     guarded: Catalog
-    everybody: Audience
-    broken: tuple[Broken, ...] = ()
+    everybody: AccessView
+    broken: tuple[InvalidFolder, ...] = ()
 
     @property
     def site(self) -> Site:
@@ -74,7 +73,7 @@ def make_revision(
     answers: SearchAnswers,
     base_url: str,
     superseded: Iterable[Artifact] = (),
-    broken: Iterable[Broken] = (),
+    broken: Iterable[InvalidFolder] = (),
 ) -> Revision:
     """Return the revision that serves ``catalogs``. Takes 0.5 s at 10,000 skills.
 
@@ -88,11 +87,11 @@ def make_revision(
     catalog = catalogs.public
     site = Site(catalog, base_url, superseded)
     locked = Site(catalogs.known.without(catalog))
-    everybody = Audience(catalogs.known, catalog, site, locked, is_everybody=True)
+    everybody = AccessView(catalogs.known, catalog, site, locked, is_everybody=True)
     prepared = {}
     for path in _PREPARED:
         listing = site.lookup(path)
-        if isinstance(listing, Listing):
+        if isinstance(listing, IndexResponse):
             prepared[path] = prepare(listing)
     return Revision(
         catalogs.everything.revision,

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final, cast
 import uvicorn
 
 from skillwire import limits
-from skillwire.errors import ConflictError, Place, UsageError
-from skillwire.server.connection import Connection
-from skillwire.server.memory import keep_what_is_loaded, use_one_heap
+from skillwire.errors import ConflictError, SourceLocation, UsageError
+from skillwire.server.catalog_service import keep_what_is_loaded, use_one_heap
+from skillwire.server.fastpath import Connection
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -36,7 +36,7 @@ def listen(host: str, port: int) -> socket.socket:
         UsageError: ``HOST_UNUSABLE`` when this machine cannot listen there.
         ConflictError: ``PORT_IN_USE``.
     """
-    place = Place(f"{host}:{port}")
+    place = SourceLocation(f"{host}:{port}")
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE

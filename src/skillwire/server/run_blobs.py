@@ -1,4 +1,7 @@
-"""Blobs on the event loop: what callers hand in and fetch, in pieces, so that none lies in memory. Spec: specs §4."""
+"""For whom runs are on: the operator's word, before anything else is looked at.
+
+Blobs on the event loop: what callers hand in and fetch, in pieces, so that none lies in memory. Spec: specs §4.
+"""
 
 from __future__ import annotations
 
@@ -12,19 +15,48 @@ from typing import TYPE_CHECKING, Final, Self
 
 from skillwire import limits
 from skillwire.adapters.files.atomic import storage_errors
-from skillwire.errors import ConflictError, DecodeError, ValidationError
-from skillwire.model.run_blob import check_kind, digest_of, no_blob
+from skillwire.errors import ConflictError, DecodeError, TrustError, ValidationError
+from skillwire.model.execution import blob_not_found, check_kind, digest_of
 from skillwire.protocols.skills_rpc.messages import BlobContent, CreatedBlob
-from skillwire.server.invocation.places import Places
-from skillwire.server.run_policy import check_open
+from skillwire.server.quotas import ConcurrencyLimit
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator
+    from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Mapping
 
-    from skillwire.invocation.settings import RunSettings
-    from skillwire.model.run_blob import RunBlob
+    from skillwire.executions.accept import AllowedCallers, RunSettings
+    from skillwire.model.execution import RunBlob
     from skillwire.ports import RunBlobs
     from skillwire.protocols.skills_rpc.messages import CreateBlob, ReadBlob
+
+
+#: Setting → the option of a command that serves over standard input.
+_OPTIONS: Final = {"execute_skill": "--execute", "run_code": "--run-code"}
+
+
+def check_allowed(owner: str, openings: Mapping[str, AllowedCallers], what: str, *, is_local: bool = False) -> None:
+    """Look whether one of the settings, by their names in ``[rpc]``, opens ``what`` to ``owner``.
+
+    Where it ``is_local``, whoever asks started this process, and is told what to start it with.
+
+    Raises:
+        TrustError: ``PERMISSION_DENIED`` when all of it is off; ``AUTH_REQUIRED`` when it is on for those who say who
+            they are.
+    """
+    if not any(openings.values()):
+        fix = _local_fix(openings) if is_local else _fix(openings)
+        raise TrustError("PERMISSION_DENIED", f"this server does not {what}", fix=fix)
+    if True not in openings.values() and owner.startswith("address "):
+        raise TrustError("AUTH_REQUIRED", f"this server does {what}, for those who say who they are")
+
+
+def _fix(names: Iterable[str]) -> str:
+    written = " or ".join(f"{name} = true" for name in names)
+    return f"Whoever runs the server: write {written} below [rpc] in its configuration."
+
+
+def _local_fix(names: Iterable[str]) -> str:
+    return f"Start this command with {' or '.join(_OPTIONS[name] for name in names)}."
+
 
 _PIECE: Final = 256 * 1024
 #: The bytes in UTF-8 that begin no character, and how many of them a cut leaves at most.
@@ -64,7 +96,7 @@ class OpenBlob:
             yield piece
 
 
-class BlobDesk:
+class BlobUploads:
     """What callers do with their blobs.
 
     Args:
@@ -77,7 +109,7 @@ class BlobDesk:
         self._blobs = blobs
         self._settings = settings
         self._clock = clock
-        self._places = Places(lambda: (limits.BLOB_UPLOADS, limits.BLOB_UPLOADS_OWNER))
+        self._places = ConcurrencyLimit(lambda: (limits.BLOB_UPLOADS, limits.BLOB_UPLOADS_OWNER))
 
     async def create(self, owner: str, params: CreateBlob) -> CreatedBlob:
         """Keep what a request holds."""
@@ -97,7 +129,7 @@ class BlobDesk:
             StorageError: ``STORAGE``, ``DATABASE``.
         """
         readers = {"execute_skill": self._settings.execute_skill, "run_code": self._settings.run_code}
-        check_open(owner, readers, "keep blobs", is_local=self._settings.is_local)
+        check_allowed(owner, readers, "keep blobs", is_local=self._settings.is_local)
         check_kind(kind)
         pieces = _in_pieces(content)
         first = await anext(pieces, b"")  # whoever sends little, or nothing more, has no place before that is known
@@ -133,7 +165,7 @@ class BlobDesk:
             blob = self._blobs.find(owner, digest, self._clock())
             path = self._blobs.path(digest) if blob is not None else None
             if blob is None or path is None:
-                raise no_blob(blob_id)
+                raise blob_not_found(blob_id)
             with storage_errors(path):
                 return OpenBlob(blob, os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW))
 

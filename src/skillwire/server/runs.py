@@ -1,4 +1,8 @@
-"""Runs: skills, and code that callers bring, executed for whoever asks for them by name. Spec: SKP; specs §4.
+"""What a run is given beside its arguments: blobs, and skills whose files it is shown. Spec: SKP; specs §4.
+
+What came of an execution, as a run tells it. Spec: specs §4, "run".
+
+Runs: skills, and code that callers bring, executed for whoever asks for them by name. Spec: SKP; specs §4.
 
 A run is an execution like every other: a row of the ledger, run by any worker of this machine, and followed here to its
 end. What is its own are its attachments. Blobs of the caller, and skills that it may use, are shown to the code as
@@ -23,35 +27,114 @@ from msgspec import UNSET
 
 from skillwire import limits
 from skillwire.errors import DecodeError, NotFoundError, PendingError, TrustError, ValidationError
-from skillwire.invocation.accept import Invocation
-from skillwire.invocation.code import code_offer, code_skill
-from skillwire.model.execution import Attachments
-from skillwire.model.run_blob import PREFIX, digest_of
+from skillwire.executions.accept import Invocation
+from skillwire.executions.callable_skill import callable_code, code_skill
+from skillwire.model.execution import PREFIX, Attachments, ExecutionStatus, digest_of, is_blob_id
 from skillwire.protocols.skill_sharing.messages import Caller, InvocationContext, InvocationRequest
-from skillwire.protocols.skills_rpc.messages import ExecuteSkill
-from skillwire.server.invocation.room import too_many
+from skillwire.protocols.skills_rpc.messages import ExecuteSkill, OutputBlob, RunError, RunResult
+from skillwire.protocols.skills_rpc.server import GUIDE, load_guide
 from skillwire.server.log import GRANT
-from skillwire.server.run_blobs import BlobDesk
-from skillwire.server.run_inputs import blobs_of, check_number, mountable
-from skillwire.server.run_policy import check_open
-from skillwire.server.run_results import result_of
+from skillwire.server.quotas import queue_full_error
+from skillwire.server.run_blobs import BlobUploads, check_allowed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from skillwire.invocation.offer import Offer
-    from skillwire.invocation.settings import RunSettings
+    from skillwire.executions.accept import RunSettings
+    from skillwire.executions.callable_skill import CallableSkill
+    from skillwire.model.digest import Digest
     from skillwire.model.execution import Execution
     from skillwire.model.skill import Skill
     from skillwire.ports import RunBlobs
-    from skillwire.protocols.skills_rpc.messages import (
-        Run,
-        RunCode,
-    )
+    from skillwire.protocols.skills_rpc.messages import RunCode
     from skillwire.protocols.skills_rpc.server import SkillsRpc
-    from skillwire.server.invocation.desk import Desk
-    from skillwire.server.invocation.granted import Granted
-    from skillwire.server.invocation.offers import Offers
+    from skillwire.server.callable_skills import CallableSkills, GrantCache
+    from skillwire.server.execution_service import ExecutionService
+
+
+def mountable(names: Iterable[str], skills: SkillsRpc) -> dict[str, Skill]:
+    """Return the skills of these names, which the caller may use, and whose files can be shown to code.
+
+    Raises:
+        as :meth:`SkillsRpc.usable`, and ValidationError: ``VALIDATION_ERROR`` for our guide, which no store has.
+    """
+    found = {name: skills.usable(name) for name in names}
+    if GUIDE in found and found[GUIDE] is load_guide().skill:
+        fix = "Read it with load_skills_protocol_guide."
+        raise ValidationError("VALIDATION_ERROR", f"{GUIDE} is part of this server, and is not mounted", fix=fix)
+    return found
+
+
+def blobs_of(named: Iterable[str], args: Mapping[str, Any], offer: CallableSkill) -> list[Digest]:
+    """Return the digests of the blobs of a run: those that it names, and those whose ids are arguments.
+
+    Raises:
+        ValidationError: ``VALIDATION_ERROR`` when there are too many, or nothing would read them.
+        NotFoundError: ``BLOB_NOT_FOUND`` for what can be no id.
+    """
+    given = list(dict.fromkeys(named))
+    if offer.action.executor != "python":
+        if given:
+            message = f"{offer.skill.name} is no code: blobs are files that only code could read"
+            raise ValidationError("VALIDATION_ERROR", message, fix="Call it without input_blobs.")
+        return []
+    wanted = list(dict.fromkeys([*given, *(value for value in args.values() if is_blob_id(value))]))
+    check_number("input_blobs", wanted, limits.RUN_INPUT_BLOBS)
+    return [digest_of(one) for one in wanted]
+
+
+def check_number(name: str, given: Sequence[str], most: int) -> None:
+    """Look how many entries a list of a request has.
+
+    Raises:
+        ValidationError: ``VALIDATION_ERROR``: more than ``most``.
+    """
+    if len(given) > most:
+        raise ValidationError("VALIDATION_ERROR", f"{name} has {len(given)} entries, {most} at most")
+
+
+#: Reason of ours → what a run calls it, where that differs.
+_TYPES: Final = {"deadline": "timeout"}
+#: Seconds in the queue that are worth a word.
+_STILL_RUNNING: Final = 1.0
+
+
+async def result_of(desk: ExecutionService, execution: Execution, called: str) -> RunResult:
+    """Return the run that an execution was, which has ended.
+
+    Args:
+        desk: has its output.
+        execution: as it is now.
+        called: what sentences call that which was run.
+    """
+    blobs = tuple(
+        OutputBlob(PREFIX + one.digest.removeprefix("sha256:"), one.kind, one.size, one.name) for one in execution.blobs
+    )
+    run_id, failure = execution.execution_id, execution.failure
+    if execution.status is not ExecutionStatus.COMPLETED:
+        reason = failure.reason if failure else "exception"
+        message = failure.message if failure else "it failed"
+        error = RunError(_TYPES.get(reason, reason), message)
+        return RunResult("failed", run_id, f"{called} failed: {message}", None, blobs, _preview(execution), error)
+    output = await desk.output_of(execution)
+    value = None if output is None else msgspec.json.decode(output)
+    return RunResult("completed", run_id, _summary(called, execution), value, blobs, execution.log)
+
+
+def _preview(execution: Execution) -> str:
+    """Return the end of what a run printed that failed, and where it raised, as Python prints that."""
+    trace = execution.failure.details.get("traceback") if execution.failure else None
+    return execution.log + (trace if isinstance(trace, str) else "")
+
+
+def _summary(called: str, execution: Execution) -> str:
+    begun = next((event.at for event in execution.timeline if event.what == "claim"), execution.created)
+    ran, waited = (execution.completed or execution.updated) - begun, begun - execution.created
+    number = len(execution.blobs)
+    left = f" and handed out {number} {'file' if number == 1 else 'files'}" if number else ""
+    before = f" after waiting {waited:.2f} s for its turn" if waited > _STILL_RUNNING else ""
+    return f"{called} completed in {ran:.2f} s{before}{left}"
+
 
 _MS: Final = 1000
 #: Seconds beyond its deadline that a blob is held for a run: a clock may be set meanwhile.
@@ -64,10 +147,10 @@ _KIND: Final = "agent"
 _encode: Final = msgspec.json.encode
 
 
-class _Wanted(NamedTuple):
+class _RunRequest(NamedTuple):
     """What a run is to be: of which offer, with what, and what has to be kept beside it."""
 
-    offer: Offer
+    offer: CallableSkill
     args: Mapping[str, Any]
     attachments: Attachments
     timeout_ms: int | None
@@ -88,16 +171,24 @@ class Runs:
     of every method is whom an execution or a blob belongs to: see :func:`skillwire.server.auth.rate_limit.caller_of`.
     """
 
-    def __init__(self, desk: Desk, offers: Offers, granted: Granted, blobs: RunBlobs, *, settings: RunSettings) -> None:
+    def __init__(
+        self,
+        desk: ExecutionService,
+        offers: CallableSkills,
+        granted: GrantCache,
+        blobs: RunBlobs,
+        *,
+        settings: RunSettings,
+    ) -> None:
         self.on_accept: Callable[[], object] = lambda: None
         self._desk = desk
         self._offers = offers
         self._granted = granted
         self._run_blobs = blobs
         self._settings = settings
-        self.blobs = BlobDesk(blobs, settings, lambda: desk.clock().wall)
+        self.blobs = BlobUploads(blobs, settings, lambda: desk.clock().wall)
 
-    async def execute_skill(self, owner: str, skills: SkillsRpc, params: ExecuteSkill) -> Run:
+    async def execute_skill(self, owner: str, skills: SkillsRpc, params: ExecuteSkill) -> RunResult:
         """Execute a skill by its dotted name, and return what came of it.
 
         Raises:
@@ -124,7 +215,7 @@ class Runs:
         self._check_executing(owner)
         return await self._begin(owner, skill, ExecuteSkill(name=skill.name, args=dict(args)))
 
-    async def follow(self, owner: str, run_id: str, seconds: float) -> Run:
+    async def follow(self, owner: str, run_id: str, seconds: float) -> RunResult:
         """Return what came of a run of ``owner`` that ends within so many seconds.
 
         Raises:
@@ -155,7 +246,7 @@ class Runs:
 
     def _check_place(self, owner: str) -> None:
         if not self._desk.places.has_room(owner):
-            raise too_many("as many wait for their runs as may, or as many of yours")
+            raise queue_full_error("as many wait for their runs as may, or as many of yours")
 
     async def cancel(self, owner: str, run_id: str) -> None:
         """End a run of ``owner``, unless it has ended."""
@@ -164,7 +255,7 @@ class Runs:
             await self._desk.cancel(run_id, "its caller")
 
     def _check_executing(self, owner: str) -> None:
-        check_open(
+        check_allowed(
             owner, {"execute_skill": self._settings.execute_skill}, "execute skills", is_local=self._settings.is_local
         )
 
@@ -183,10 +274,10 @@ class Runs:
                 fix=f"Whoever runs the server: {GRANT}.",
             )
         blobs = blobs_of(params.input_blobs, params.args, offer)
-        wanted = _Wanted(offer, params.args, Attachments(tuple(map(str, blobs))), params.timeout_ms)
+        wanted = _RunRequest(offer, params.args, Attachments(tuple(map(str, blobs))), params.timeout_ms)
         return await self._accept(owner, wanted)
 
-    async def run_code(self, owner: str, skills: SkillsRpc, params: RunCode) -> Run:
+    async def run_code(self, owner: str, skills: SkillsRpc, params: RunCode) -> RunResult:
         """Run code that the caller brings, and return what came of it.
 
         Raises:
@@ -198,7 +289,7 @@ class Runs:
 
     async def _begin_code(self, owner: str, skills: SkillsRpc, params: RunCode) -> str:
         """Accept the execution of code; return its id."""
-        check_open(
+        check_allowed(
             owner,
             {"run_code": self._settings.run_code},
             "run code that callers bring",
@@ -212,14 +303,14 @@ class Runs:
             )
         check_number("mount_skills", params.mount_skills, limits.RUN_MOUNTS)
         mounted = await asyncio.to_thread(mountable, dict.fromkeys(params.mount_skills), skills)
-        offer = code_offer(code_skill(code, params.entrypoint))
+        offer = callable_code(code_skill(code, params.entrypoint))
         blobs = blobs_of(params.input_blobs, params.args, offer)
         mounts = tuple((name, str(skill.artifact.digest)) for name, skill in mounted.items())
         attachments = Attachments(tuple(map(str, blobs)), mounts, params.code)
-        wanted = _Wanted(offer, params.args, attachments, params.limits.timeout_ms, tuple(mounted.values()))
+        wanted = _RunRequest(offer, params.args, attachments, params.limits.timeout_ms, tuple(mounted.values()))
         return await self._accept(owner, wanted)
 
-    async def _accept(self, owner: str, wanted: _Wanted) -> str:
+    async def _accept(self, owner: str, wanted: _RunRequest) -> str:
         """Keep what is wanted, to be run; return its id, so that nobody who waits holds what went in."""
         if len(_encode(wanted.args)) > limits.EXECUTION_REQUEST_BYTES:
             fix = "Hand in what is large as a blob."
@@ -237,7 +328,7 @@ class Runs:
 
         return (await self._desk.accept(wanted.offer, invocation, also=keep)).execution.execution_id
 
-    def _request(self, owner: str, wanted: _Wanted) -> InvocationRequest:
+    def _request(self, owner: str, wanted: _RunRequest) -> InvocationRequest:
         """Return the request of a run. Whoever asks waits for the end, so a person has no longer than code has."""
         longest = round(self._desk.settings.longest * _MS)
         is_task = wanted.offer.action.executor == "human"

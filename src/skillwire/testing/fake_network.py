@@ -23,7 +23,7 @@ from skillwire.wire.node import Peer
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-    from skillwire.model.ledger import Moment
+    from skillwire.model.execution import Moment
     from skillwire.wire.node import Datagram, Node
 
 _PORT = 40_000

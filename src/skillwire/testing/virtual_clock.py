@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from skillwire.model.ledger import Moment
+from skillwire.model.execution import Moment
 
 #: When virtual time begins, in seconds since the epoch: the registration of SDP 2.1.
 EPOCH = 1_707_868_800.0

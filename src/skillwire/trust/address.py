@@ -1,4 +1,11 @@
-"""The address policy: where a connection may lead. One rule for every connection that this package opens.
+"""Where the packets to an IP address end: the table behind :mod:`skillwire.trust.address`.
+
+The table is our own, after the IANA special-purpose registries. ``ipaddress.is_global`` answers "is this routed",
+not "where does the packet end": it lets 64:ff9b::/96, 2002::/16 and multicast pass, and its answer changes between
+patch releases of Python. IPv6 addresses that carry an IPv4 address inside are never public here: what a gateway
+makes of them is not ours to see. Each family's rows cover every address, and the first row that matches wins.
+
+The address policy: where a connection may lead. One rule for every connection that this package opens.
 
 A skill index is a stranger's text, and it is full of URLs. Without a rule, ``https://127.0.0.1:9200/``, a
 redirect to a router's console, or a DNS name whose second answer is ``10.0.0.1`` would make this machine the
@@ -8,7 +15,7 @@ stranger's hand inside its own network. So the rule is an *allow* rule, and a dr
 - :meth:`AddressPolicy.check_address` with the very address that it is about to connect to. It connects to that
   address and no other, so it does not matter what the next lookup would say.
 
-Allowed is https to public addresses (:mod:`skillwire.trust.ranges`) on port 443. The rest the user must *name*: by
+Allowed is https to public addresses (:mod:`skillwire.trust.address`) on port 443. The rest the user must *name*: by
 typing or configuring an origin (:meth:`AddressPolicy.naming`), or by a row of the setting ``allow``:
 
 ==================================  ============================================================================
@@ -29,30 +36,150 @@ unspecified address never. Spec: ASD Security Considerations.
 
 from __future__ import annotations
 
+import functools
 import re
+from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from skillwire.errors import Place, TrustError, UsageError, ValidationError
+from skillwire.errors import SourceLocation, TrustError, UsageError, ValidationError
 from skillwire.model.url import DEFAULT_PORTS, is_ipv4, parse_url
-from skillwire.trust.ranges import Reach, classify, read_address, read_network
 
 if TYPE_CHECKING:
     from typing import Self
 
     from skillwire.model.url import Origin, Url
-    from skillwire.trust.ranges import Address, Network
+
+
+class AddressScope(StrEnum):
+    """What kind of place an address is."""
+
+    PUBLIC = "a public address"
+    LOOPBACK = "a loopback address (this machine)"
+    PRIVATE = "a private address (the local network)"
+    LINK_LOCAL = "a link-local address (the local network)"
+    METADATA = "the address of a cloud metadata service"
+    SPECIAL = "a special-purpose address"
+    NOWHERE = "not the address of a host"
+
+
+class Network(NamedTuple):
+    """A range of addresses of one IP version, as whole numbers, both ends included."""
+
+    version: int
+    first: int
+    last: int
+
+    def covers(self, address: Address) -> bool:
+        """Whether ``address`` lies in the range."""
+        return address.version == self.version and self.first <= address.number <= self.last
+
+
+class Address(NamedTuple):
+    """An IP address as a whole number."""
+
+    version: int
+    number: int
+
+
+_RANGES_V4: Final = (
+    ("169.254.169.254/32", AddressScope.METADATA),  # AWS, Azure, Google and most others
+    ("169.254.170.2/32", AddressScope.METADATA),  # AWS containers
+    ("100.100.100.200/32", AddressScope.METADATA),  # Alibaba
+    ("192.0.0.192/32", AddressScope.METADATA),  # Oracle
+    ("127.0.0.0/8", AddressScope.LOOPBACK),
+    ("10.0.0.0/8", AddressScope.PRIVATE),
+    ("172.16.0.0/12", AddressScope.PRIVATE),
+    ("192.168.0.0/16", AddressScope.PRIVATE),
+    ("100.64.0.0/10", AddressScope.PRIVATE),  # shared space: carriers and overlay networks
+    ("169.254.0.0/16", AddressScope.LINK_LOCAL),
+    ("0.0.0.0/32", AddressScope.NOWHERE),  # unspecified; Linux takes it for loopback
+    ("0.0.0.0/8", AddressScope.SPECIAL),  # "this network"
+    ("192.0.0.0/24", AddressScope.SPECIAL),  # protocol assignments
+    ("192.0.2.0/24", AddressScope.SPECIAL),  # documentation
+    ("192.88.99.0/24", AddressScope.SPECIAL),  # 6to4 relays
+    ("198.18.0.0/15", AddressScope.SPECIAL),  # benchmarks
+    ("198.51.100.0/24", AddressScope.SPECIAL),  # documentation
+    ("203.0.113.0/24", AddressScope.SPECIAL),  # documentation
+    ("224.0.0.0/4", AddressScope.NOWHERE),  # multicast
+    ("255.255.255.255/32", AddressScope.NOWHERE),  # broadcast
+    ("240.0.0.0/4", AddressScope.SPECIAL),  # reserved
+    ("0.0.0.0/0", AddressScope.PUBLIC),
+)
+
+_RANGES_V6: Final = (
+    ("fd00:ec2::254/128", AddressScope.METADATA),  # AWS
+    ("::1/128", AddressScope.LOOPBACK),
+    ("fc00::/7", AddressScope.PRIVATE),
+    ("fe80::/10", AddressScope.LINK_LOCAL),
+    ("2001::/23", AddressScope.SPECIAL),  # protocol assignments; Teredo carries an IPv4 address
+    ("2001:db8::/32", AddressScope.SPECIAL),  # documentation
+    ("2002::/16", AddressScope.SPECIAL),  # 6to4 carries an IPv4 address
+    ("3fff::/20", AddressScope.SPECIAL),  # documentation
+    ("2000::/3", AddressScope.PUBLIC),
+    ("::/128", AddressScope.NOWHERE),  # unspecified
+    ("ff00::/8", AddressScope.NOWHERE),  # multicast
+    ("::/0", AddressScope.SPECIAL),  # IPv4-mapped, translated (64:ff9b::/96), site-local, unassigned
+)
+
+_PREFIX: Final = re.compile(r"[0-9]{1,3}", re.ASCII)
+
+
+def read_address(text: str) -> Address:
+    """Return ``text`` as an address; the zone of a link-local one (``%eth0``) does not count.
+
+    Raises:
+        ValidationError: ``URL`` when ``text`` is not an address in its usual form.
+    """
+    if is_ipv4(text):
+        a, b, c, d = text.split(".")
+        return Address(4, (int(a) << 24) | (int(b) << 16) | (int(c) << 8) | int(d))
+    import ipaddress  # noqa: PLC0415 - costs milliseconds, which only IPv6 needs to pay
+
+    try:
+        return Address(6, int(ipaddress.IPv6Address(text)))
+    except ValueError:
+        raise ValidationError("URL", f"not an IP address: {text[:80]!r}") from None
+
+
+def read_network(text: str) -> Network:
+    """Return ``text``, a network such as ``10.0.0.0/8`` or a single address, as a range.
+
+    Raises:
+        ValidationError: ``URL`` when ``text`` is neither, or when bits are set behind the prefix.
+    """
+    base, slash, prefix = text.partition("/")
+    version, first = read_address(base)
+    width = 32 if version == 4 else 128  # noqa: PLR2004 - the IP version, and the bits of its addresses
+    if slash and not (_PREFIX.fullmatch(prefix) and int(prefix) <= width):
+        raise ValidationError("URL", f"not a network: {text[:80]!r}")
+    hosts = (1 << (width - int(prefix) if slash else 0)) - 1
+    if first & hosts:
+        raise ValidationError("URL", f"a network with bits set behind its prefix: {text[:80]!r}")
+    return Network(version, first, first | hosts)
+
+
+def classify(address: Address) -> AddressScope:
+    """Return where the packets to ``address`` end."""
+    return next(reach for network, reach in _table(address.version) if network.covers(address))
+
+
+@functools.cache
+def _table(version: int) -> tuple[tuple[Network, AddressScope], ...]:
+    rows = _RANGES_V4 if version == 4 else _RANGES_V6  # noqa: PLR2004 - the IP version
+    return tuple((read_network(text), reach) for text, reach in rows)
+
 
 _LOCALHOST: Final = re.compile(r"(?:.*\.)?localhost", re.ASCII)
 _LOCAL_NAME: Final = re.compile(
     r"[^.:]+|.*\.(?:localhost|local|localdomain|internal|intranet|private|corp|home|lan|test|home\.arpa)", re.ASCII
 )
 
-_TYPED_ADDRESS: Final = frozenset({Reach.LOOPBACK, Reach.PRIVATE, Reach.LINK_LOCAL})
-_LOCAL_HOST: Final = frozenset({Reach.LOOPBACK, Reach.PRIVATE})
+_TYPED_ADDRESS: Final = frozenset({AddressScope.LOOPBACK, AddressScope.PRIVATE, AddressScope.LINK_LOCAL})
+_LOCAL_HOST: Final = frozenset({AddressScope.LOOPBACK, AddressScope.PRIVATE})
 
 _FIXES: Final = {
-    Reach.METADATA: "Naming it is not enough: if you mean it, list its address in the setting allow.",
-    Reach.NOWHERE: "Nothing opens it. For this machine write 127.0.0.1 or localhost.",
+    AddressScope.METADATA: "Naming it is not enough: if you mean it, list its address in the setting allow.",
+    AddressScope.NOWHERE: "Nothing opens it. For this machine write 127.0.0.1 or localhost.",
 }
 
 
@@ -138,7 +265,7 @@ class AddressPolicy(_Rules):
             raise TrustError(
                 "PORT_REFUSED",
                 f"port {url.port} of {url.host} was not named by you",
-                place=Place(str(url)),
+                place=SourceLocation(str(url)),
                 details={"host": url.host, "port": url.port},
             )
 
@@ -150,10 +277,12 @@ class AddressPolicy(_Rules):
         """
         number = read_address(address)
         reach = classify(number)
-        if reach is Reach.PUBLIC:
+        if reach is AddressScope.PUBLIC:
             if url.scheme == "http":
                 raise _plain_http(url)
-        elif reach is Reach.NOWHERE or not (self.allowed.lists_address(number) or reach in self._opened(url, number)):
+        elif reach is AddressScope.NOWHERE or not (
+            self.allowed.lists_address(number) or reach in self._opened(url, number)
+        ):
             lead = "" if address == url.host else f"{url.host} leads to "
             raise _refusal(url, f"{lead}{address}, {reach.value}", self._fix(url.host, reach), address=address)
 
@@ -163,13 +292,13 @@ class AddressPolicy(_Rules):
     def _may_be_plain(self, name: str) -> bool:
         return self.allowed.lists_host(name) or (is_local_name(name) and name in self.hosts)
 
-    def _fix(self, host: str, reach: Reach) -> str | None:
+    def _fix(self, host: str, reach: AddressScope) -> str | None:
         if reach in _FIXES:
             return _FIXES[reach]
         named_in_vain = host in self.hosts and not _is_address(host)
         return f'If that is right, put allow = ["{host}"] in your settings.' if named_in_vain else None
 
-    def _opened(self, url: Url, address: Address) -> frozenset[Reach]:
+    def _opened(self, url: Url, address: Address) -> frozenset[AddressScope]:
         """Return what the user opened for the host of ``url`` beside public addresses."""
         host = url.host
         if not self._vouched(host):
@@ -177,7 +306,7 @@ class AddressPolicy(_Rules):
         if _is_address(host):
             return _TYPED_ADDRESS if read_address(host) == address else frozenset()
         if is_localhost(host):
-            return frozenset({Reach.LOOPBACK})
+            return frozenset({AddressScope.LOOPBACK})
         return _LOCAL_HOST if is_local_name(host) or self.allowed.lists_host(host) else frozenset()
 
 
@@ -186,14 +315,16 @@ def _is_address(host: str) -> bool:
 
 
 def _refusal(url: Url, what: str, fix: str | None = None, **details: str) -> TrustError:
-    return TrustError("ADDRESS_REFUSED", what, place=Place(str(url)), fix=fix, details={"host": url.host, **details})
+    return TrustError(
+        "ADDRESS_REFUSED", what, place=SourceLocation(str(url)), fix=fix, details={"host": url.host, **details}
+    )
 
 
 def _plain_http(url: Url) -> TrustError:
     return TrustError(
         "PLAIN_HTTP_REFUSED",
         f"{url.host} is not a local host that you named, so http is not used with it",
-        place=Place(str(url)),
+        place=SourceLocation(str(url)),
         details={"host": url.host},
     )
 

@@ -20,14 +20,14 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from skillwire import limits
-from skillwire.trust.certificate_requests import COMMON_NAME_LENGTH, alternatives_of, refusal, subject_of
-from skillwire.trust.taken_back import write_holder
+from skillwire.trust.certificates import COMMON_NAME_LENGTH, alternatives_of, request_error, subject_of
+from skillwire.trust.revocations import encode_holder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from skillwire.trust.certificate_requests import Names
-    from skillwire.trust.taken_back import TakenBack
+    from skillwire.trust.certificates import RequestedNames
+    from skillwire.trust.revocations import RevokedCertificate
 
 #: Days that certificates and lists are good for.
 ROOT_DAYS: Final = 3650
@@ -73,7 +73,9 @@ class CertificateAuthority:
         builder = self._builder(subject_of(name), key, now, days)
         return _sign(_as_authority(builder, key, 0), self._key)
 
-    def issue(self, names: Names, key: ec.EllipticCurvePublicKey, now: float, *, days: float = LEAF_DAYS) -> bytes:
+    def issue(
+        self, names: RequestedNames, key: ec.EllipticCurvePublicKey, now: float, *, days: float = LEAF_DAYS
+    ) -> bytes:
         """Return the certificate of an agent or a skill, DER.
 
         Args:
@@ -86,7 +88,7 @@ class CertificateAuthority:
             ValidationError: ``CERTIFICATE_REQUEST``, also when a datagram would not have room for it.
         """
         if not isinstance(key.curve, ec.SECP256R1):
-            raise refusal(f"its key is on {key.curve.name}, not on P-256")
+            raise request_error(f"its key is on {key.curve.name}, not on P-256")
         names = names.check()
         name = (names.agents or names.skills)[0][:COMMON_NAME_LENGTH]
         usages = [ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUTH]
@@ -97,12 +99,12 @@ class CertificateAuthority:
             .add_extension(x509.ExtendedKeyUsage(usages), critical=False),
             self._key,
         )
-        if len(leaf) > (most := _room(names)):
-            raise refusal(f"with these names it has {len(leaf)} bytes, and a datagram has room for {most}")
+        if len(leaf) > (most := _largest_leaf(names)):
+            raise request_error(f"with these names it has {len(leaf)} bytes, and a datagram has room for {most}")
         return leaf
 
     def revocations(
-        self, taken_back: Iterable[TakenBack], now: float, *, number: int, days: float = LIST_DAYS
+        self, taken_back: Iterable[RevokedCertificate], now: float, *, number: int, days: float = LIST_DAYS
     ) -> bytes:
         """Return the signed list of what this authority has taken back, PEM.
 
@@ -129,7 +131,7 @@ class CertificateAuthority:
                 .revocation_date(datetime.fromtimestamp(one.at, UTC))
             )
             if one.holder is not None:
-                entry = entry.add_extension(write_holder(one.holder), critical=False)
+                entry = entry.add_extension(encode_holder(one.holder), critical=False)
             builder = builder.add_revoked_certificate(entry.build())
         return builder.sign(self._key, hashes.SHA256()).public_bytes(Encoding.PEM)
 
@@ -139,14 +141,14 @@ class CertificateAuthority:
         ours = self._own
         at = datetime.fromtimestamp(now, UTC)
         if not ours.not_valid_before_utc <= at <= ours.not_valid_after_utc:
-            raise refusal(f"the authority itself is good until {ours.not_valid_after_utc:%Y-%m-%d}")
+            raise request_error(f"the authority itself is good until {ours.not_valid_after_utc:%Y-%m-%d}")
         if subject == ours.subject:  # it would look as if its own key had signed it
-            raise refusal("it has the name of the authority")
+            raise request_error("it has the name of the authority")
         ends = min(at + timedelta(days=days), ours.not_valid_after_utc)
         return _builder(subject, ours.subject, key, at, ends).add_extension(_issuer_of(self._key), critical=False)
 
 
-def _room(names: Names) -> int:
+def _largest_leaf(names: RequestedNames) -> int:
     """Return how many bytes a leaf may have, in base64, so that the answer to a challenge fits into a datagram."""
     longest = max(map(len, names.agents), default=limits.LAN_IDENTIFIER_LENGTH)
     return min(limits.LAN_CERTIFICATE_BYTES, (limits.DATAGRAM_BYTES - _PROOF_BYTES - longest) // 4 * 3)

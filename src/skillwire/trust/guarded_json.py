@@ -1,4 +1,11 @@
-"""JSON from strangers: the standard parser behind a scan that bounds what it may cost.
+"""Where something stands in a JSON text: line, column and the line itself, for messages.
+
+The standard parser tells the place of a syntax error and of nothing else. This module reads the text once
+more, token by token, for the refusals that the parser's hooks and the scan make, and for lint findings. It
+looks at the first MiB only, so a large refused document costs no second full reading; beyond, the place is
+the source alone. It decides nothing: what is refused was refused before.
+
+JSON from strangers: the standard parser behind a scan that bounds what it may cost.
 
 The standard library's parser is fast and follows the grammar, but it recurses, takes the last of two equal
 keys, reads ``NaN`` and turns ``1e999`` into infinity, and builds millions of values out of a few megabytes.
@@ -9,10 +16,15 @@ So :func:`load_json` works in three steps:
    document that lies about its quotes is read differently here than by the parser, but only from the place
    on where the parser refuses it.
 2. **Parse**, with hooks that refuse equal keys and numbers beyond any field's need.
-3. **On refusal only**, find the line and column (:mod:`skillwire.trust.json_places`).
+3. **On refusal only**, find the line and column (:mod:`skillwire.trust.guarded_json`).
 
 A leading byte order mark is skipped, as browsers do: RFC 8259 section 8.1 lets a reader do so, and sites
 made on Windows carry it. Every other departure from UTF-8, a lone surrogate included, is refused.
+
+Why a server refuses, in its own words, as the body of an answer may tell it.
+
+Servers of ours, Skill Sharing and JSON-RPC tell it as ``error.message``, problem details as ``detail``, OAuth as
+``error_description``. Spec: SSP §8.2; JSON-RPC §5.1; RFC 9457 §3.1.4; RFC 6749 §5.2.
 """
 
 from __future__ import annotations
@@ -24,11 +36,122 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from skillwire import limits
-from skillwire.errors import DecodeError, Place
-from skillwire.trust import json_places
+from skillwire.errors import DecodeError, SourceLocation
+from skillwire.trust.hidden_text import neutralise
+from skillwire.trust.text import excerpt
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Sequence
+
+
+_WINDOW: Final = 1024 * 1024
+_TOKEN: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"|[{}\[\]:,]|[^\s"{}\[\]:,]++|"', re.DOTALL)
+_WIDTH: Final = 160
+
+
+def place_at(before: str, text: str | None, source: str) -> SourceLocation:
+    """Return the place right behind ``before``; ``text``, when it is at hand, gives the whole line."""
+    line = before.count("\n") + 1
+    start = before.rfind("\n") + 1
+    shown = None
+    if text is not None:
+        end = text.find("\n", len(before))
+        shown = excerpt(text[start : end if end >= 0 else None])
+    return SourceLocation(source, line, len(before) - start + 1, None, shown)
+
+
+def place_of_literal(text: str, wanted: str, source: str) -> SourceLocation:
+    """Return the place of the first bare token that reads ``wanted``: a number, ``NaN`` or ``Infinity``."""
+    for token in _tokens(text):
+        if token.group() == wanted:
+            return _place(token, text, source)
+    return SourceLocation(source)
+
+
+def too_deep(text: str, depth: int, source: str) -> SourceLocation:
+    """Return the place of the first bracket that opens more than ``depth`` levels."""
+    level = 0
+    for token in _tokens(text):
+        level += {"[": 1, "{": 1, "]": -1, "}": -1}.get(token.group(), 0)
+        if level > depth:
+            return _place(token, text, source)
+    return SourceLocation(source)
+
+
+def duplicate_key(text: str, source: str) -> tuple[str, SourceLocation]:
+    """Return the first key that its object holds already, as written, and where it stands the second time."""
+    open_objects: list[set[str]] = []
+    last: re.Match[str] | None = None
+    for token in _tokens(text):
+        match token.group():
+            case "{" | "[":
+                open_objects.append(set())
+            case "}" | "]" if open_objects:
+                open_objects.pop()
+            case ":" if last is not None and open_objects:
+                key = json.loads(last.group())
+                if key in open_objects[-1]:
+                    return last.group(), _place(last, text, source)
+                open_objects[-1].add(key)
+        last = token
+    return "in question", SourceLocation(source)
+
+
+def member(text: str, path: Sequence[str | int], source: str) -> SourceLocation:
+    """Return the place of the value at ``path``, such as ``("skills", 3, "digest")``, in valid JSON.
+
+    Where the path leads nowhere, the place is that of the deepest value on the way.
+    """
+    tokens = _tokens(text)
+    found = next(tokens, None)
+    for step in path:
+        if found is None:
+            break
+        reached = _enter(tokens, found, step)
+        if reached is None:
+            break
+        found = reached
+    return _place(found, text, source) if found else SourceLocation(source)
+
+
+def _enter(tokens: Iterator[re.Match[str]], opening: re.Match[str], step: str | int) -> re.Match[str] | None:
+    """Return the first token of the member ``step`` of the array or object that ``opening`` opens."""
+    if opening.group() not in ("{", "["):
+        return None
+    level, index, last = 0, 0, opening
+    is_array = opening.group() == "["
+    if is_array and step == 0:
+        return next(tokens, None)
+    for token in tokens:
+        match token.group():
+            case "{" | "[":
+                level += 1
+            case "}" | "]":
+                level -= 1
+                if level < 0:
+                    return None
+            case "," if level == 0 and is_array:
+                index += 1
+                if index == step:
+                    return next(tokens, None)
+            case ":" if level == 0 and last.group() == json.dumps(step):
+                return next(tokens, None)
+        last = token
+    return None
+
+
+def _tokens(text: str) -> Iterator[re.Match[str]]:
+    for token in _TOKEN.finditer(text, 0, _WINDOW):
+        if token.group() == '"':
+            return  # a string that never ends, or that the window cuts: what follows is not tokens
+        yield token
+
+
+def _place(token: re.Match[str], text: str, source: str) -> SourceLocation:
+    place = place_at(text[: token.start()], text, source)
+    width = min(token.end() - token.start(), _WIDTH)
+    return place._replace(end_column=(place.column or 1) + width)
+
 
 _BOM: Final = b"\xef\xbb\xbf"
 _ESCAPE: Final = re.compile(rb"\\.", re.DOTALL)
@@ -54,7 +177,9 @@ def load_json(data: bytes, *, max_bytes: int, source: str = "JSON") -> object:
     Trust: time and memory grow with ``len(data)`` only; nothing else escapes.
     """
     if len(data) > max_bytes:
-        raise DecodeError("LIMIT_SIZE", f"{len(data)} bytes of JSON, at most {max_bytes} are read", place=Place(source))
+        raise DecodeError(
+            "LIMIT_SIZE", f"{len(data)} bytes of JSON, at most {max_bytes} are read", place=SourceLocation(source)
+        )
     data = data.removeprefix(_BOM)
     text = _decode(data, source)
     _bound(data, text, source)
@@ -65,14 +190,14 @@ def _decode(data: bytes, source: str) -> str:
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
-        place = json_places.place_at(data[: error.start].decode("utf-8", "replace"), None, source)
+        place = place_at(data[: error.start].decode("utf-8", "replace"), None, source)
         raise DecodeError("JSON_UNICODE", f"not UTF-8 at byte {error.start}", place=place) from None
     if _SURROGATE.search(data):
         # Spaces of the same length keep every offset, and keep two halves from meeting across what was between.
         single = data.replace(rb"\\", b"  ")
         single = _SURROGATE_PAIR.sub(lambda pair: b" " * len(pair.group()), single)
         if lone := _SURROGATE.search(single):
-            place = json_places.place_at(data[: lone.start()].decode("utf-8"), None, source)
+            place = place_at(data[: lone.start()].decode("utf-8"), None, source)
             raise DecodeError("JSON_UNICODE", "half of a surrogate pair stands alone", place=place)
     return text
 
@@ -84,14 +209,14 @@ def _bound(data: bytes, text: str, source: str) -> None:
     _bound_values(len(brackets), source)
     depth = max(accumulate(memoryview(brackets.translate(_STEPS)).cast("b")), default=0)
     if depth > limits.JSON_DEPTH:
-        place = json_places.too_deep(text, limits.JSON_DEPTH, source)
+        place = too_deep(text, limits.JSON_DEPTH, source)
         raise DecodeError("JSON_DEPTH", f"nests {depth} levels deep, at most {limits.JSON_DEPTH} are read", place=place)
 
 
 def _bound_values(count: int, source: str) -> None:
     if count > limits.JSON_VALUES:
         message = f"about {count} values and keys, at most {limits.JSON_VALUES} are read"
-        raise DecodeError("LIMIT_ENTRIES", message, place=Place(source))
+        raise DecodeError("LIMIT_ENTRIES", message, place=SourceLocation(source))
 
 
 def _parse(text: str, source: str) -> object:
@@ -104,7 +229,7 @@ def _parse(text: str, source: str) -> object:
             parse_constant=_no_constant(text, source),
         )
     except json.JSONDecodeError as error:
-        place = json_places.place_at(text[: error.pos], text, source)
+        place = place_at(text[: error.pos], text, source)
         raise DecodeError("JSON_SYNTAX", error.msg[:1].lower() + error.msg[1:], place=place) from None
 
 
@@ -112,7 +237,7 @@ def _unique_keys(text: str, source: str) -> Callable[[list[tuple[str, object]]],
     def collect(pairs: list[tuple[str, object]]) -> dict[str, object]:
         members = dict(pairs)
         if len(members) != len(pairs):
-            key, place = json_places.duplicate_key(text, source)
+            key, place = duplicate_key(text, source)
             raise DecodeError("JSON_DUPLICATE_KEY", f"the key {key} stands twice in one object", place=place)
         return members
 
@@ -140,12 +265,33 @@ def _finite(text: str, source: str) -> Callable[[str], float]:
 
 def _refuse_number(literal: str, text: str, source: str) -> NoReturn:
     shown = literal if len(literal) <= limits.JSON_INTEGER_DIGITS else f"{literal[:16]}... ({len(literal)} characters)"
-    place = json_places.literal(text, literal, source)
+    place = place_of_literal(text, literal, source)
     raise DecodeError("JSON_NUMBER", f"{shown} is beyond what a field can hold", place=place)
 
 
 def _no_constant(text: str, source: str) -> Callable[[str], NoReturn]:
     def refuse(literal: str) -> NoReturn:
-        raise DecodeError("JSON_SYNTAX", f"{literal} is not JSON", place=json_places.literal(text, literal, source))
+        raise DecodeError("JSON_SYNTAX", f"{literal} is not JSON", place=place_of_literal(text, literal, source))
 
     return refuse
+
+
+_BYTES: Final = 64 * limits.KIB
+_SHOWN: Final = 500
+_NAMES: Final = ("detail", "error_description")
+
+
+def server_message(body: bytes) -> str:
+    """Return the reason that ``body`` tells; empty when it tells none, as a proxy's page does not.
+
+    Trust: hostile. The text is bounded and without hidden characters; nothing in the body raises.
+    """
+    try:
+        document = load_json(body, max_bytes=_BYTES)
+    except DecodeError:
+        return ""
+    if not isinstance(document, dict):
+        return ""
+    error = document.get("error")
+    told = (error.get("message") if isinstance(error, dict) else None, *map(document.get, _NAMES))
+    return next((neutralise(text[:_SHOWN]) for text in told if isinstance(text, str) and text), "")

@@ -5,6 +5,11 @@ every dotted key once for each of its parts: 60 KB of ``a.a.a`` cost it 13 secon
 deletes comments and strings, which cannot nest, and looks at what is left: how many parts the longest dotted
 key has, and how deep the brackets go. It reads quotes exactly as the parser does, up to the place where the
 parser gives up; what follows that place costs nothing.
+
+Where a key stands in a TOML text, for messages: ``tomllib`` returns values without places.
+
+A line-by-line search that knows table headers, not a parser: a key inside an inline table, or one written
+with quotes, is told by the line of what holds it. It decides nothing.
 """
 
 from __future__ import annotations
@@ -13,11 +18,15 @@ import math
 import re
 import tomllib
 from itertools import accumulate
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from skillwire import limits
-from skillwire.errors import DecodeError, Place
-from skillwire.trust.excerpt import excerpt
+from skillwire.errors import DecodeError, SourceLocation
+from skillwire.trust.text import excerpt
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 
 # A string that never ends is taken whole: the parser gives up there, and looking for its end again from each
 # quote inside it would cost the square of its length.
@@ -50,12 +59,12 @@ def load_toml(data: bytes, *, source: str = "TOML") -> dict[str, Any]:
     """
     if len(data) > limits.TOML_BYTES:
         message = f"{len(data)} bytes of TOML, at most {limits.TOML_BYTES} are read"
-        raise DecodeError("LIMIT_SIZE", message, place=Place(source))
+        raise DecodeError("LIMIT_SIZE", message, place=SourceLocation(source))
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise DecodeError("ENCODING", f"not UTF-8 at byte {error.start}", place=Place(source, line)) from None
+        raise DecodeError("ENCODING", f"not UTF-8 at byte {error.start}", place=SourceLocation(source, line)) from None
     _bound(text, source)
     return _parse(text, source)
 
@@ -73,7 +82,7 @@ def _bound(text: str, source: str) -> None:
 
 
 def _refuse_depth(outline: str, offset: int, source: str) -> None:
-    place = Place(source, outline.count("\n", 0, offset) + 1)
+    place = SourceLocation(source, outline.count("\n", 0, offset) + 1)
     raise DecodeError("TOML_DEPTH", f"nests more than {limits.TOML_DEPTH} levels deep", place=place)
 
 
@@ -83,18 +92,18 @@ def _parse(text: str, source: str) -> dict[str, Any]:
     except tomllib.TOMLDecodeError as error:
         raise _syntax(str(error), text.split("\n"), source) from None
     except ValueError as error:  # an integer beyond Python's own bound, or a date that no calendar has
-        raise DecodeError("TOML_NUMBER", str(error), place=Place(source)) from None
+        raise DecodeError("TOML_NUMBER", str(error), place=SourceLocation(source)) from None
     _bound_numbers(document, source)
     return document
 
 
 def _syntax(message: str, lines: list[str], source: str) -> DecodeError:
-    place = Place(source, len(lines))
+    place = SourceLocation(source, len(lines))
     if found := _PLACE.fullmatch(message):
         message = found[1]
         if found[2]:
             line = int(found[2])
-            place = Place(source, line, int(found[3]), None, excerpt(lines[line - 1]))
+            place = SourceLocation(source, line, int(found[3]), None, excerpt(lines[line - 1]))
     return DecodeError("TOML_SYNTAX", message[:1].lower() + message[1:], place=place)
 
 
@@ -106,4 +115,38 @@ def _bound_numbers(value: object, source: str) -> None:
         for item in value:
             _bound_numbers(item, source)
     elif (isinstance(value, int) and value not in _INTEGERS) or (isinstance(value, float) and not math.isfinite(value)):
-        raise DecodeError("TOML_NUMBER", "a number is not finite, or needs more than 64 bits", place=Place(source))
+        raise DecodeError(
+            "TOML_NUMBER", "a number is not finite, or needs more than 64 bits", place=SourceLocation(source)
+        )
+
+
+_HEADER: Final = re.compile(r"\s*\[\[?\s*([^\]]+?)\s*\]")
+_KEY: Final = re.compile(r"\s*([A-Za-z0-9_.\-\"' ]+?)\s*=")
+
+
+def toml_place(text: str, path: Sequence[str], source: str) -> SourceLocation:
+    """Return the place of the key at ``path``, or of the innermost table around it that is found."""
+    best = SourceLocation(source)
+    depth = 0
+    table: tuple[str, ...] = ()
+    for number, line in enumerate(text.split("\n"), 1):
+        if header := _HEADER.match(line):
+            table = _parts(header[1])
+            found = table
+        elif key := _KEY.match(line):
+            found = (*table, *_parts(key[1]))
+        else:
+            continue
+        if len(found) > depth and tuple(path[: len(found)]) == found:
+            depth = len(found)
+            best = _place(line, number, header or key, source)
+    return best
+
+
+def _parts(dotted: str) -> tuple[str, ...]:
+    return tuple(part.strip(" \"'") for part in dotted.split("."))
+
+
+def _place(line: str, number: int, found: re.Match[str] | None, source: str) -> SourceLocation:
+    start, end = found.span(1) if found else (0, 0)
+    return SourceLocation(source, number, start + 1, end + 1, excerpt(line))

@@ -9,7 +9,7 @@ a loader would have thrown away.
 
 libyaml is a C parser that keeps its own stack, and is fed step by step, so reading stops at the first
 event beyond a bound. PyYAML is imported where it is used: installing a skill whose frontmatter is plain
-never needs it (:mod:`skillwire.folder.flat_frontmatter`).
+never needs it (:mod:`skillwire.folder.frontmatter`).
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
 from skillwire import limits
-from skillwire.errors import DecodeError, Place
-from skillwire.trust.excerpt import excerpt
+from skillwire.errors import DecodeError, SourceLocation
+from skillwire.trust.text import excerpt
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -36,8 +36,8 @@ class YamlMapping(NamedTuple):
     """
 
     values: dict[str, Any]
-    places: Mapping[tuple[str, ...], Place]
-    flows: tuple[Place, ...] = ()
+    places: Mapping[tuple[str, ...], SourceLocation]
+    flows: tuple[SourceLocation, ...] = ()
 
 
 def load_yaml_mapping(text: str, *, source: str = "YAML", first_line: int = 1) -> YamlMapping:
@@ -56,7 +56,7 @@ def load_yaml_mapping(text: str, *, source: str = "YAML", first_line: int = 1) -
     size = len(text.encode("utf-8", "replace"))
     if size > limits.FRONTMATTER_BYTES:
         message = f"{size} bytes of YAML, at most {limits.FRONTMATTER_BYTES} are read"
-        raise DecodeError("LIMIT_SIZE", message, place=Place(source, first_line))
+        raise DecodeError("LIMIT_SIZE", message, place=SourceLocation(source, first_line))
     return _Reader(text, source, first_line).mapping()
 
 
@@ -72,8 +72,8 @@ class _Reader:
         self._source = source
         self._nodes = 0
         self._depth = 0
-        self._places: dict[tuple[str, ...], Place] = {}
-        self._flows: list[Place] = []
+        self._places: dict[tuple[str, ...], SourceLocation] = {}
+        self._flows: list[SourceLocation] = []
         self._events = self._read(text)
 
     def mapping(self) -> YamlMapping:
@@ -161,15 +161,15 @@ class _Reader:
     def _syntax(self, error: Any) -> DecodeError:
         mark = getattr(error, "problem_mark", None)
         message = getattr(error, "problem", None) or getattr(error, "reason", None) or "not YAML"
-        place = self._place(mark) if mark else Place(self._source, self._numbers[0])
+        place = self._place(mark) if mark else SourceLocation(self._source, self._numbers[0])
         is_open = " flow " in (getattr(error, "context", None) or "")
         fix = "Close the list or mapping that [ or { begins, or put the value into quotes if it is a text."
         return DecodeError("YAML_SYNTAX", str(message), place=place, fix=fix if is_open else None)
 
-    def _place(self, start: Any, end: Any = None) -> Place:
+    def _place(self, start: Any, end: Any = None) -> SourceLocation:
         line = self._lines[start.line][0] if start.line < len(self._lines) else ""
         same_line = end is not None and end.line == start.line and end.column > start.column
-        return Place(
+        return SourceLocation(
             self._source,
             self._numbers[min(start.line, len(self._lines))],
             start.column + 1,

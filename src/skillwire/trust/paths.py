@@ -23,7 +23,7 @@ from typing import Final
 
 from skillwire import limits
 from skillwire.errors import TrustError
-from skillwire.model.name import DEVICE_NAMES
+from skillwire.model.skill import DEVICE_NAMES
 from skillwire.trust.hidden_text import find_hidden
 
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")

@@ -1,4 +1,16 @@
-"""What was taken back: signed lists of certificates, read and held against those that come.
+"""What an entry of a list of revoked certificates says: which certificate, and whose key and names went with it.
+
+RFC 5280 names a certificate by its number, and says nothing of its holder, who may come back with the same key in a
+certificate of its own making. So an entry of ours carries an extension **[ours]**, not critical::
+
+    RevokedHolder ::= SEQUENCE {
+      key    OCTET STRING (SIZE (32)),    -- SHA-256 of the SubjectPublicKeyInfo
+      agents SEQUENCE OF UTF8String }     -- identifiers that the certificate named
+
+Its identifier is made of a UUID (ITU-T X.667), which nobody has to register. Entries without it count by their number.
+Spec: SDP §10.2; docs/decisions/0036.
+
+What was taken back: signed lists of certificates, read and held against those that come.
 
 A list is an X.509 CRL (RFC 5280) that an authority of ours has signed, by ECDSA P-256 with SHA-256; a bundle in PEM
 holds one of each authority. An authority takes back what it has issued itself, and nothing of another's. Of two lists
@@ -9,7 +21,7 @@ A bundle may bring certificates of SkillCenter CAs, too. Those that a root of ou
 is known while agents run. Where the root takes one back, its lists count no more, and what it has issued is refused.
 
 With a certificate its key is taken back, and who was named in it is believed on its own word no more. The entries of
-our lists say both (:mod:`~skillwire.trust.taken_back`); of others it is known where the certificate was seen.
+our lists say both (:mod:`~skillwire.trust.revocations`); of others it is known where the certificate was seen.
 Spec: SDP §10.2; docs/decisions/0032, 0036.
 """
 
@@ -25,10 +37,101 @@ from cryptography.x509.oid import SignatureAlgorithmOID
 from skillwire import limits
 from skillwire.errors import TrustError
 from skillwire.trust.ecdsa import key_of
-from skillwire.trust.taken_back import Holder, Numbered, numbered, read_holder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+
+#: UUID 8e6a326c-2bb4-5e5b-8494-afc550cd3318.
+HOLDER: Final = x509.ObjectIdentifier("2.25.189301781559110387465539518268407886616")
+_SEQUENCE: Final = 0x30
+_OCTETS: Final = 0x04
+_UTF8: Final = 0x0C
+_DIGEST_BYTES: Final = 32
+_SHORT: Final = 0x80  # lengths below stand in one byte
+_LONG: Final = 0x82  # those from it on in two more
+
+
+class CertificateId(NamedTuple):
+    """What tells a certificate from all others: the name of its issuer, DER, and its number there."""
+
+    issuer: bytes
+    serial_number: int
+
+
+class CertificateHolder(NamedTuple):
+    """Whose a certificate is: SHA-256 of its key, as ``SubjectPublicKeyInfo``, and the agents that it names."""
+
+    key: bytes
+    agents: frozenset[str] = frozenset()
+
+
+class RevokedCertificate(NamedTuple):
+    """One certificate that was taken back, the moment in seconds since the epoch, and whose it was, if that is told."""
+
+    serial_number: int
+    at: float
+    holder: CertificateHolder | None = None
+
+
+def certificate_id(certificate: x509.Certificate) -> CertificateId:
+    """Return what tells a certificate from all others."""
+    return CertificateId(certificate.issuer.public_bytes(), certificate.serial_number)
+
+
+def encode_holder(holder: CertificateHolder) -> x509.UnrecognizedExtension:
+    """Return a holder as it stands in an entry."""
+    agents = b"".join(_encode_element(_UTF8, name.encode()) for name in sorted(holder.agents))
+    return x509.UnrecognizedExtension(
+        HOLDER, _encode_element(_SEQUENCE, _encode_element(_OCTETS, holder.key) + _encode_element(_SEQUENCE, agents))
+    )
+
+
+def decode_holder(entry: x509.RevokedCertificate) -> CertificateHolder | None:
+    """Return whose the certificate of an entry was; None when it is not told.
+
+    Raises:
+        ValueError: it is told in another form.
+    """
+    for extension in entry.extensions:
+        if extension.oid == HOLDER:
+            assert isinstance(extension.value, x509.UnrecognizedExtension)  # noqa: S101 - for the type checker
+            return _decode_holder(extension.value.value)
+    return None
+
+
+def _decode_holder(data: bytes) -> CertificateHolder:
+    content, rest = _decode_element(_SEQUENCE, data)
+    key, names = _decode_element(_OCTETS, content)
+    listed, more = _decode_element(_SEQUENCE, names)
+    if rest or more or len(key) != _DIGEST_BYTES:
+        raise ValueError("no RevokedHolder")
+    agents = set()
+    while listed:
+        name, listed = _decode_element(_UTF8, listed)
+        agents.add(name.decode())
+    return CertificateHolder(key, frozenset(agents))
+
+
+def _encode_element(tag: int, content: bytes) -> bytes:
+    if len(content) < _SHORT:
+        return bytes((tag, len(content))) + content
+    return bytes((tag, _LONG)) + len(content).to_bytes(2) + content
+
+
+def _decode_element(tag: int, data: bytes) -> tuple[bytes, bytes]:
+    """Return what stands in the first element, which has this tag, and what comes after it."""
+    if len(data) < 2 or data[0] != tag:  # noqa: PLR2004 - a tag and a length
+        raise ValueError("another tag")
+    begin, length = 2, data[1]
+    if length == _LONG:
+        begin, length = 4, int.from_bytes(data[2:4])
+    elif length >= _SHORT:
+        raise ValueError("another form of length")
+    if len(data) < begin + length:
+        raise ValueError("it ends too early")
+    return data[begin : begin + length], data[begin + length :]
+
 
 _SIGNED: Final = SignatureAlgorithmOID.ECDSA_WITH_SHA256
 _BEGIN: Final = b"-----BEGIN X509 CRL-----"
@@ -36,7 +139,7 @@ _CERTIFICATE: Final = b"-----BEGIN CERTIFICATE-----"
 _CLOCKS: Final = 300.0  # seconds that clocks may differ
 
 
-class _Held(NamedTuple):
+class _RevocationList(NamedTuple):
     """One list: whose it is, what it says, and what tells it from an older one."""
 
     issuer: bytes
@@ -44,7 +147,7 @@ class _Held(NamedTuple):
     number: int
     ends: float
     serials: frozenset[int]
-    holders: tuple[Holder, ...]
+    holders: tuple[CertificateHolder, ...]
     pem: bytes
 
 
@@ -61,8 +164,8 @@ class Revocations:
         self.authorities = list(dict.fromkeys(authorities))
         self._known = [x509.load_der_x509_certificate(one) for one in self.authorities]
         self._configured = len(self._known)
-        self._held: list[_Held] = []
-        self._seen: dict[Numbered, Holder] = {}
+        self._held: list[_RevocationList] = []
+        self._seen: dict[CertificateId, CertificateHolder] = {}
         self._index()
 
     @property
@@ -97,11 +200,11 @@ class Revocations:
         self._known += fresh
         self.authorities += [one.public_bytes(Encoding.DER) for one in fresh]
         for one in newer:
-            self._held = [*(held for held in self._held if not _are_of_one(held, one)), one]
+            self._held = [*(held for held in self._held if not _same_signer(held, one)), one]
         self._index()
         return bool(newer or fresh)
 
-    def is_revoked(self, certificate: Numbered) -> bool:
+    def is_revoked(self, certificate: CertificateId) -> bool:
         """Whether the issuer of a certificate has taken it back."""
         return certificate.serial_number in self._serials.get(certificate.issuer, ())
 
@@ -115,7 +218,7 @@ class Revocations:
         issuers = self._keys.get(key, ())
         return bool(issuers) if issuer is None else issuer in issuers
 
-    def denies(self, holder: Holder) -> bool:
+    def denies(self, holder: CertificateHolder) -> bool:
         """Whether somebody whom nobody vouches for is refused, by the key or by a name."""
         return bool(self._keys) and (holder.key in self._keys or not holder.agents.isdisjoint(self._agents))
 
@@ -123,7 +226,7 @@ class Revocations:
         """Whether a certificate with this name was taken back, so that nobody has it by its own word."""
         return agent_id in self._agents
 
-    def saw(self, certificate: Numbered, holder: Holder) -> None:
+    def saw(self, certificate: CertificateId, holder: CertificateHolder) -> None:
         """Take note whose a certificate was that is taken back: the list may not say it."""
         if certificate.issuer in self._keys.get(holder.key, ()) and holder.agents <= self._agents:
             return
@@ -170,11 +273,11 @@ class Revocations:
         self._agents = frozenset(name for _, holder in known for name in holder.agents)
 
     def _is_out(self, authority: x509.Certificate) -> bool:
-        return self.is_revoked(numbered(authority))
+        return self.is_revoked(certificate_id(authority))
 
-    def _is_new(self, one: _Held) -> bool:
+    def _is_new(self, one: _RevocationList) -> bool:
         return not self._is_out(one.signer) and not any(
-            _are_of_one(held, one) and held.number >= one.number for held in self._held
+            _same_signer(held, one) and held.number >= one.number for held in self._held
         )
 
     def _may_learn(self, one: x509.Certificate) -> bool:
@@ -188,7 +291,7 @@ class Revocations:
 
     def _judge(
         self, revoked: x509.CertificateRevocationList, now: float, authorities: Sequence[x509.Certificate]
-    ) -> _Held:
+    ) -> _RevocationList:
         named = [one for one in authorities if one.subject == revoked.issuer]
         signer = next((one for one in named if _has_signed(one, revoked)), None)
         if signer is None:
@@ -197,13 +300,13 @@ class Revocations:
             raise _refusal(f"it is of {revoked.last_update_utc:%Y-%m-%d %H:%M} UTC, which is yet to come")
         if revoked.next_update_utc is None:
             raise _refusal("it does not say when it ends")
-        return _Held(
+        return _RevocationList(
             revoked.issuer.public_bytes(),
             signer,
             revoked.extensions.get_extension_for_class(x509.CRLNumber).value.crl_number,
             revoked.next_update_utc.timestamp(),
             frozenset(one.serial_number for one in revoked),
-            tuple(holder for one in revoked if (holder := read_holder(one)) is not None),
+            tuple(holder for one in revoked if (holder := decode_holder(one)) is not None),
             revoked.public_bytes(Encoding.PEM),
         )
 
@@ -216,7 +319,7 @@ def signed_at(data: bytes) -> float:
         return 0.0
 
 
-def _are_of_one(held: _Held, other: _Held) -> bool:
+def _same_signer(held: _RevocationList, other: _RevocationList) -> bool:
     return held.issuer == other.issuer and held.signer.public_key() == other.signer.public_key()
 
 

@@ -1,13 +1,17 @@
 """The templates, prepared once: what is printed is escaped, and hidden characters in it are shown.
 
 Both happen to every expression of every template, so a template cannot forget them.
+
+Pages that say one thing: nothing is here, not yet, it failed, or it was not allowed.
+
+Signing in to the console with an API key, and signing out.
 """
 
 from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
@@ -19,11 +23,12 @@ from skillwire.web.assets import asset_urls
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+
 _TEMPLATES: Final = Path(__file__).parent / "templates"
 _THOUSAND: Final = 1024
 
 
-class Person(NamedTuple):
+class SignedInPerson(NamedTuple):
     """Who is signed in to the console: their name, what each form of theirs carries, and what they may see.
 
     ``sees_all`` executions, and not only their own; ``may_work`` the inbox; ``sees_lan``, where one is served.
@@ -41,7 +46,7 @@ class Frame(NamedTuple):
 
     address: str
     up: str
-    person: Person | None = None
+    person: SignedInPerson | None = None
 
 
 def render(template: str, frame: Frame, values: Mapping[str, Any]) -> str:
@@ -80,3 +85,28 @@ def _environment() -> Environment:
 
 def _show_hidden(value: Any) -> Any:
     return neutralise(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+#: The first three are everybody's, the others of the console: ``gone`` (no such execution), ``denied`` (no right to the
+#: inbox), ``foreign`` (a form that is not ours), ``unread`` (one that cannot be read), ``again`` (to be asked again),
+#: ``no-lan`` (the server is on no local network), ``denied-lan`` (no right to see it).
+Notice = Literal["absent", "loading", "failed", "gone", "denied", "foreign", "unread", "again", "no-lan", "denied-lan"]
+
+
+def notice_page(notice: Notice, frame: Frame) -> str:
+    """Return the page as HTML. An unknown skill and one that is not public get the same page."""
+    values: dict[str, Any] = {"notice": notice}
+    return render("notice.html", frame, values)
+
+
+def login_page(frame: Frame, *, following: str = "", problem: str = "", is_local: bool = False) -> str:
+    """Return the page as HTML; for somebody who is signed in it says so, and signs them out.
+
+    Args:
+        frame: see there.
+        following: where to go afterwards: a path of the console from the root of the site, and its query.
+        problem: why they were not signed in.
+        is_local: whether the browser runs on the server's machine, so that the page may say how to make a key.
+    """
+    values: dict[str, Any] = {"following": following, "problem": problem, "is_local": is_local}
+    return render("login.html", frame, values)

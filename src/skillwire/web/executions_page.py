@@ -1,23 +1,100 @@
-"""The list of executions for operators, and the part of it that is live."""
+"""The address of a list of executions, and what it asks for: ``?status=failed&skill=csv-profile&after=CURSOR``.
+
+The list of executions for operators, and the part of it that is live.
+
+One execution: how far it is, its timeline, what was asked, and what came of it.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast, get_args
+from urllib.parse import parse_qsl, urlencode
 
+from skillwire import limits
+from skillwire.executions.tasks import person_name
+from skillwire.model.execution import ExecutionQuery, ExecutionStatus
+from skillwire.model.skill import ExecutorKind
 from skillwire.web.environment import render
-from skillwire.web.labels import EXECUTORS, REASONS, STATUSES, status_label, status_look
-from skillwire.web.moments import Instant, duration_text, past
+from skillwire.web.labels import (
+    EXECUTORS,
+    REASONS,
+    STATUSES,
+    Instant,
+    ahead,
+    duration_text,
+    event_label,
+    json_text,
+    past,
+    status_label,
+    status_look,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
-    from skillwire.model.execution import Execution, ExecutionStatus
-    from skillwire.model.ledger import FoundExecutions
+    from skillwire.model.execution import Event, Execution, FoundExecutions
     from skillwire.web.environment import Frame
-    from skillwire.web.execution_query import Filters
 
 
-class Listed(NamedTuple):
+_STATUSES: Final = {status.value: status for status in ExecutionStatus}
+_EXECUTORS: Final = frozenset(get_args(ExecutorKind))
+_FIELDS: Final = 64
+_LENGTH: Final = 256
+
+
+class Filters(NamedTuple):
+    """What a person filters by, as typed; empty for everything."""
+
+    status: ExecutionStatus | None = None
+    skill: str = ""
+    caller: str = ""
+    executor: str = ""
+    trace: str = ""
+    after: str = ""
+
+    @property
+    def are_set(self) -> bool:
+        """Whether anything but the status is chosen."""
+        return bool(self.skill or self.caller or self.executor or self.trace)
+
+    def url(self, **changes: object) -> str:
+        """Return the query of the list with these changes, with its question mark; the first page of it."""
+        wanted = self._replace(after="")._replace(**changes)  # type: ignore[arg-type]  # names of fields
+        pairs = [(name, str(value)) for name, value in wanted._asdict().items() if value]
+        return f"?{urlencode(pairs)}" if pairs else "?"
+
+    def query(self, caller_of: Callable[[str], str]) -> ExecutionQuery:
+        """Return the search that this stands for; ``caller_of`` says who is meant by what was typed."""
+        return ExecutionQuery(
+            statuses=None if self.status is None else frozenset({self.status}),
+            skill=self.skill or None,
+            caller=caller_of(self.caller) if self.caller else None,
+            executor=cast("ExecutorKind", self.executor) if self.executor else None,
+            trace_id=self.trace or None,
+            limit=limits.CONSOLE_EXECUTIONS,
+            after=self.after or None,
+        )
+
+
+def read_filters(query_string: bytes) -> Filters:
+    """Return what the query of a URL asks for; what is not known or too long is passed over. Trust: a stranger's."""
+    try:
+        pairs = parse_qsl(query_string.decode("latin-1"), max_num_fields=_FIELDS)
+    except ValueError:  # too many fields: nobody's filter has so many
+        return Filters()
+    found = {name: value.strip() for name, value in pairs if len(value) <= _LENGTH}
+    executor = found.get("executor", "")
+    return Filters(
+        _STATUSES.get(found.get("status", "")),
+        found.get("skill", ""),
+        found.get("caller", ""),
+        executor if executor in _EXECUTORS else "",
+        found.get("trace", ""),
+        found.get("after", ""),
+    )
+
+
+class ListedExecutions(NamedTuple):
     """What the list shows: a page of executions, how many there are of each status, and who their callers are.
 
     ``counts`` is None where they were not counted, ``names`` holds a name for each ``caller``, ``problem`` says why
@@ -31,7 +108,7 @@ class Listed(NamedTuple):
     problem: str = ""
 
 
-class Row(NamedTuple):
+class ExecutionRow(NamedTuple):
     """A line of the list."""
 
     execution: Execution
@@ -56,7 +133,7 @@ class Choice(NamedTuple):
     is_chosen: bool
 
 
-def executions_page(listed: Listed, filters: Filters, frame: Frame, *, part: bool = False) -> str:
+def executions_page(listed: ListedExecutions, filters: Filters, frame: Frame, *, part: bool = False) -> str:
     """Return the list as HTML; with ``part`` only what changes while somebody looks."""
     values: dict[str, Any] = {
         "filters": filters,
@@ -78,7 +155,7 @@ def took(execution: Execution, now: float) -> str:
     return duration_text((execution.completed or now) - execution.created)
 
 
-def _choices(listed: Listed, filters: Filters) -> list[Choice]:
+def _choices(listed: ListedExecutions, filters: Filters) -> list[Choice]:
     every = Choice("All", "", sum(listed.counts.values()), filters.url(status=None), filters.status is None)
     return [
         every,
@@ -91,9 +168,9 @@ def _choices(listed: Listed, filters: Filters) -> list[Choice]:
     ]
 
 
-def _row(execution: Execution, listed: Listed) -> Row:
+def _row(execution: Execution, listed: ListedExecutions) -> ExecutionRow:
     failure = execution.failure
-    return Row(
+    return ExecutionRow(
         execution,
         f"{execution.status} {execution.attempt} {execution.worker} {execution.updated}",
         status_label(execution),
@@ -105,3 +182,134 @@ def _row(execution: Execution, listed: Listed) -> Row:
         None if execution.status.is_final else past(execution.created, listed.now),
         "" if failure is None else " ".join(failure.message.split())[:200] or REASONS[failure.reason],
     )
+
+
+#: A bar that is shorter, in hundredths of the whole, would not be seen.
+_SHORTEST: Final = 0.6
+_WHOLE: Final = 100.0
+#: What an event begins: a time in which it runs, or in which it waits. The others end it.
+_SPANS: Final[Mapping[str, str]] = {
+    "accept": "wait",
+    "claim": "run",
+    "retry": "wait",
+    "release": "wait",
+    "lose": "wait",
+}
+
+
+class ShownExecution(NamedTuple):
+    """What the page shows: the execution, its output as JSON if there is one, the caller's name, and what time it is.
+
+    ``told`` is a word for what was just done, ``has_skill`` whether the skill has a page.
+    """
+
+    execution: Execution
+    output: bytes | None
+    caller: str
+    now: float
+    may_cancel: bool = False
+    has_skill: bool = False
+    told: str = ""
+
+
+class Step(NamedTuple):
+    """A line of the timeline: what happened when, and the bar of the time that began with it.
+
+    ``since`` is the time from acceptance, ``kind`` that of the bar (``run``, ``wait``, nothing), its ``start`` and
+    ``width`` are hundredths of the whole, and ``lasts`` says how long it is; ``is_open`` while it goes on.
+    """
+
+    at: Instant
+    since: str
+    label: str
+    by: str
+    note: str
+    kind: str
+    start: str
+    width: str
+    lasts: str
+    is_open: bool
+    attempt: int
+
+
+def execution_page(shown: ShownExecution, frame: Frame, *, part: bool = False) -> str:
+    """Return the page as HTML; with ``part`` only what changes while somebody looks."""
+    execution = shown.execution
+    output = None if shown.output is None else json_text(shown.output)
+    values: dict[str, Any] = {
+        "execution": execution,
+        "shown": shown,
+        "status": status_label(execution),
+        "look": status_look(execution),
+        "is_final": execution.status.is_final,
+        "worker": person_name(execution.worker or ""),
+        "executor": EXECUTORS[execution.executor],
+        "accepted": past(execution.created, shown.now),
+        "deadline": ahead(execution.deadline, shown.now),
+        "next_attempt": ahead(execution.not_before, shown.now) if execution.not_before > shown.now else None,
+        "took": took(execution, shown.now),
+        "allowed": duration_text(execution.timeout),
+        "steps": steps(execution, shown.now),
+        "inputs": json_text(execution.inputs),
+        "output": output,
+        "is_completed": execution.status is ExecutionStatus.COMPLETED,
+        "reason": "" if execution.failure is None else REASONS[execution.failure.reason],
+        "details": _details(execution),
+        "now": shown.now,
+    }
+    return render("run.html" if part else "execution.html", frame, values)
+
+
+def steps(execution: Execution, now: float) -> list[Step]:
+    """Return the timeline, with a bar for each time in which the execution ran or waited."""
+    events = execution.timeline
+    if not events:
+        return []
+    begin = events[0].at
+    end = max(events[-1].at if execution.status.is_final else now, begin)
+    attempt, found = 0, []
+    for index, event in enumerate(events):
+        attempt += event.what == "claim"
+        until = events[index + 1].at if index + 1 < len(events) else end
+        is_open = index + 1 == len(events) and not execution.status.is_final
+        found.append(_step(event, _Scale(begin, end), until, now, attempt, is_open=is_open))
+    return found
+
+
+class _Scale(NamedTuple):
+    """The whole time of an execution, on which bars are drawn."""
+
+    begin: float
+    end: float
+
+    def place(self, at: float) -> float:
+        """Return where a time is, in hundredths."""
+        whole = self.end - self.begin
+        return 0.0 if whole <= 0 else min(max((at - self.begin) / whole, 0.0), 1.0) * _WHOLE
+
+
+def _step(event: Event, scale: _Scale, until: float, now: float, attempt: int, *, is_open: bool) -> Step:
+    kind = _SPANS.get(event.what, "")
+    start = min(scale.place(event.at), _WHOLE - _SHORTEST)
+    width = max(scale.place(until) - start, _SHORTEST)
+    return Step(
+        past(event.at, now),
+        f"+{duration_text(event.at - scale.begin)}",
+        event_label(event.what),
+        person_name(event.by),
+        event.note,
+        kind,
+        f"{start:.2f}%",
+        f"{width:.2f}%",
+        duration_text(until - event.at) if kind else "",
+        is_open,
+        attempt if event.what == "claim" else 0,
+    )
+
+
+def _details(execution: Execution) -> Sequence[tuple[str, str]]:
+    """Return the facts of a failure, those that the page does not show anyway left out."""
+    if execution.failure is None:
+        return ()
+    known = {"reason", "execution_id"}
+    return [(str(name), str(value)) for name, value in execution.failure.details.items() if name not in known]

@@ -1,20 +1,83 @@
-"""The map of a local network: which skills, agents and scenes are drawn, and what a drawing is made of.
+"""The address of the page of the local network, and what it asks for: ``?status=unhealthy&q=weather&page=2``.
 
-Where everything stands is decided in :mod:`skillwire.web.lan_drawing`.
+The map of a local network: which skills, agents and scenes are drawn, and what a drawing is made of.
+
+Where everything stands is decided in :mod:`skillwire.web.lan_map`.
+
+The map of a local network as geometry: agents with their skills beside them, and scenes that link those.
+
+An agent is a round node from which its skills fan out. Scenes stand in the middle, between the agents of the left and
+those of the right, so that no link crosses a word. A screen that is too narrow for that gets a form of its own: one
+agent below the other, the scenes at the right edge. All figures are units of the drawing, of which a screen that is as
+wide as the form shows each as one pixel.
 """
 
 from __future__ import annotations
 
 from itertools import groupby
 from typing import TYPE_CHECKING, Final, NamedTuple
+from urllib.parse import parse_qsl, urlencode
 
 from skillwire import limits
-from skillwire.web.lan_query import STATUSES
+from skillwire.model.lan import USABLE_STATUSES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from skillwire.model.lan import LanScene, LanSkill
+
+
+#: Statuses as the page calls them, in the order in which they are offered.
+STATUSES: Final = {
+    "HEALTHY": "Healthy",
+    "DEGRADED": "Degraded",
+    "UNHEALTHY": "Unhealthy",
+    "MAINTENANCE": "Maintenance",
+    "OFFLINE": "Offline",
+    "UNKNOWN": "Unknown",
+}
+_FIELDS: Final = 16
+_LENGTH: Final = 128
+_DIGITS: Final = 6
+
+
+class LanFilters(NamedTuple):
+    """What a person looks for: a status, words that a skill has to hold, and a page of the table, from 1."""
+
+    status: str = ""
+    words: str = ""
+    page: int = 1
+
+    def url(self, **changes: object) -> str:
+        """Return the query of the page with these changes, with its question mark; the first page of the table."""
+        wanted = self._replace(page=1)._replace(**changes)  # type: ignore[arg-type]  # names of fields
+        pairs = [("status", wanted.status.lower()), ("q", wanted.words), ("page", str(wanted.page))]
+        shown = [(name, value) for name, value in pairs if value and (name, value) != ("page", "1")]
+        return f"?{urlencode(shown)}" if shown else "?"
+
+    def matching(self, skills: Iterable[LanSkill]) -> list[LanSkill]:
+        """Return the skills that hold all the words, whatever their status, by agent and name."""
+        words = self.words.lower().split()
+        found = (skill for skill in skills if all(word in _text_of(skill) for word in words))
+        return sorted(found, key=lambda skill: (skill.agent_id, skill.skill_id))
+
+
+def read_lan_filters(query_string: bytes) -> LanFilters:
+    """Return what the query of a URL asks for; what is not known or too long is passed over. Trust: a stranger's."""
+    try:
+        pairs = parse_qsl(query_string.decode("latin-1"), max_num_fields=_FIELDS)
+    except ValueError:  # too many fields
+        return LanFilters()
+    found = {name: value.strip() for name, value in pairs if len(value) <= _LENGTH}
+    status, page = found.get("status", "").upper(), found.get("page", "")
+    is_page = page.isascii() and page.isdigit() and len(page) <= _DIGITS
+    return LanFilters(status if status in STATUSES else "", found.get("q", ""), max(1, int(page)) if is_page else 1)
+
+
+def _text_of(skill: LanSkill) -> str:
+    parts = (skill.skill_id, skill.agent_id, skill.endpoint, *skill.capabilities, *skill.scenes)
+    return "\n".join(parts).lower()
+
 
 #: Status → its sign, as a path around (0, 0): told apart by shape, and by colour where that is seen.
 SIGNS: Final = {
@@ -129,10 +192,10 @@ def choose(skills: Sequence[LanSkill], scenes: Sequence[LanScene], own: str = ""
     return Chosen(tuple(kept), tuple(shown[: limits.CONSOLE_LAN_SCENES]), own, len(agents), len(skills))
 
 
-def says_of(skill: LanSkill) -> str:
+def status_text(skill: LanSkill) -> str:
     """Return what a map says below a skill: its health, and what is to be known about it."""
     words = [STATUSES.get(skill.status, skill.status.capitalize())]
-    words += [] if skill.is_verified else [skill.told_trust]
+    words += [] if skill.is_verified else [skill.trust_label]
     words += ["stale"] if skill.is_stale else []
     return " · ".join(words)
 
@@ -151,3 +214,270 @@ def agents_of(skills: Iterable[LanSkill]) -> int:
 def _weight(skills: Sequence[LanSkill]) -> tuple[bool, bool, str]:
     is_fine = all(skill.status == "HEALTHY" for skill in skills)
     return is_fine, not any(skill.scenes for skill in skills), skills[0].agent_id
+
+
+_COLOURS: Final = 6
+_CARD: Final = 38
+_STEP: Final = 46
+_MORE: Final = 22
+_LETTER: Final = 7.3  # of the names of skills
+_SMALL: Final = 6.1  # of what is said below them
+_BOLD: Final = 6.9  # of what is said of those in trouble
+_BOLD_STATUSES: Final = frozenset({"DEGRADED", "UNHEALTHY"})
+_MARGIN: Final = 6
+_SPREAD: Final = 7.0  # between links at one side of a scene
+
+
+def draw(chosen: Chosen, *, is_wide: bool) -> Drawing:
+    """Return the map in the form for wide screens, or the one for narrow ones."""
+    form = _Wide(chosen) if is_wide else _Narrow(chosen)
+    return form.draw()
+
+
+class _Node(NamedTuple):
+    """Where an agent's node and words stand; ``room`` is in letters."""
+
+    x: float
+    y: float
+    radius: float
+    text: tuple[float, float]
+    anchor: str
+    room: int
+
+
+class _Tie(NamedTuple):
+    """A card that takes part in a scene, whether it stands at the left, and its role there."""
+
+    card: Card
+    is_left: bool
+    role: str
+
+
+class _Form:
+    """What both forms have in common: blocks of agents below each other, and links to scenes."""
+
+    def __init__(self, chosen: Chosen) -> None:
+        self.chosen = chosen
+        self.hubs: list[Hub] = []
+        self.cards: list[tuple[Card, bool]] = []  # and whether it stands at the left of the scenes
+        self.colours = {scene.name: number % _COLOURS for number, scene in enumerate(chosen.scenes)}
+
+    def shown(self, skills: Sequence[LanSkill]) -> list[LanSkill]:
+        """Return those of an agent's skills that are drawn: where there are many, those in trouble before others."""
+        first = sorted(skills, key=lambda skill: (skill.status == "HEALTHY", not skill.scenes, skill.skill_id))
+        return sorted(first[: self.chosen.drawn_of_each], key=lambda skill: skill.skill_id)
+
+    def card(self, skill: LanSkill, x: float, y: float, width: float) -> Card:
+        """Return a skill at a place."""
+        name = _short(skill.skill_id, int((width - 38) / _LETTER))
+        says = status_text(skill)
+        told = _short(says, int((width - 36) / (_BOLD if skill.status in _BOLD_STATUSES else _SMALL)))
+        return Card(x, y, width, skill, name, says, told, look_of(skill), skill.status)
+
+    def roles(self) -> Mapping[tuple[str, str, str], str]:
+        """Return scene, agent and skill → the role in the scene's group."""
+        return {
+            (scene.name, member.agent_id, member.skill_id): member.role
+            for scene in self.chosen.scenes
+            for member in scene.members
+        }
+
+    def ties(self) -> dict[str, list[_Tie]]:
+        """Return scene → the cards that take part in it, by height."""
+        roles = self.roles()
+        found: dict[str, list[_Tie]] = {scene.name: [] for scene in self.chosen.scenes}
+        for card, is_left in sorted(self.cards, key=lambda placed: placed[0].y):
+            skill = card.skill
+            for name, tied in found.items():
+                role = roles.get((name, skill.agent_id, skill.skill_id), "")
+                if role or name in skill.scenes:
+                    tied.append(_Tie(card, is_left, role))
+        return found
+
+    def stops(self, ties: Mapping[str, Sequence[_Tie]], step: float) -> dict[str, float]:
+        """Return scene → the height of its middle: near its skills, and no two within ``step``, in that order."""
+        wished = {name: sum(tie.card.y for tie in tied) / max(1, len(tied)) + _CARD / 2 for name, tied in ties.items()}
+        placed: dict[str, float] = {}
+        lowest = step / 2
+        for name in sorted(wished, key=lambda name: (wished[name], name)):
+            placed[name] = max(wished[name], lowest)
+            lowest = placed[name] + step
+        # What was pushed below the last skill goes up again, as far as there is room.
+        highest = max(self.height(), lowest - step / 2) - step / 2
+        for name in reversed(placed):
+            placed[name] = min(placed[name], highest)
+            highest = placed[name] - step
+        return placed
+
+    def height(self) -> float:
+        """Return how far down the agents reach."""
+        cards = [card.y + _CARD for card, _ in self.cards]
+        more = [hub.more[1] + _MARGIN for hub in self.hubs if hub.more]
+        below = [hub.text[1] + 34 for hub in self.hubs]
+        return max([*cards, *more, *below, 0.0]) + _MARGIN
+
+    def links(self, ties: Mapping[str, Sequence[_Tie]], stops: Mapping[str, Stop]) -> list[Link]:
+        """Return the lines between skills and scenes; several at one side of a scene are spread."""
+        found = []
+        for name, tied in ties.items():
+            stop = stops[name]
+            for is_left in (True, False):
+                side = [tie for tie in tied if tie.is_left is is_left]
+                gap = min(_SPREAD, (stop.height - 10) / max(1, len(side)))
+                for number, (card, _, role) in enumerate(side):
+                    y = stop.y + stop.height / 2 + (number - (len(side) - 1) / 2) * gap
+                    start = (card.x + card.width if is_left else card.x, card.y + _CARD / 2)
+                    end = (stop.x if is_left else stop.x + stop.width, y)
+                    what = f"{card.skill.skill_id}: {role or 'takes part'} in {name}"
+                    found.append(Link(_curve(*start, *end), stop.colour, role.lower() or "part", what))
+        return found
+
+
+class _Wide(_Form):
+    """Agents at the left and at the right, scenes between them."""
+
+    HUB, RADIUS, CARDS, WIDTH, SCENE, GAP = 62.0, 25.0, 142.0, 212.0, 168.0, 74.0
+
+    def draw(self) -> Drawing:
+        inner = 2 * self.GAP + self.SCENE if self.chosen.scenes else 70.0
+        beside = self.CARDS + self.WIDTH
+        is_alone = len(self.chosen.agents) == 1
+        width = beside + (self.GAP + self.SCENE + _MARGIN if is_alone else inner + beside)
+        depths = [float(_MARGIN), float(_MARGIN)]
+        for skills in self.chosen.agents:
+            side = 0 if is_alone or depths[0] <= depths[1] else 1
+            depths[side] = self._place(skills, depths[side], width, is_left=side == 0) + 24
+        ties = self.ties()
+        heights = self.stops(ties, 58)
+        x = beside + self.GAP
+        stops = {
+            scene.name: Stop(
+                x,
+                heights[scene.name] - 22,
+                self.SCENE,
+                44,
+                _short(scene.name, 20),
+                scene.name,
+                _short(_provider(scene), 25),
+                self.colours[scene.name],
+            )
+            for scene in self.chosen.scenes
+        }
+        height = max([self.height(), *(stop.y + stop.height + _MARGIN for stop in stops.values())])
+        form = "wide alone" if is_alone else "wide" if self.chosen.scenes else "wide bare"
+        cards = tuple(card for card, _ in self.cards)
+        return Drawing(
+            form, width, height, tuple(self.hubs), cards, tuple(stops.values()), tuple(self.links(ties, stops))
+        )
+
+    def _place(self, skills: Sequence[LanSkill], top: float, width: float, *, is_left: bool) -> float:
+        shown = self.shown(skills)
+        more = len(skills) - len(shown)
+        tall = len(shown) * _STEP - (_STEP - _CARD) + (_MORE if more else 0)
+        room = max(tall, 2 * self.RADIUS + 54)
+        first = top + (room - tall) / 2
+        middle = top + room / 2 - 25
+        x = self.CARDS if is_left else width - self.CARDS - self.WIDTH
+        hub = self.HUB if is_left else width - self.HUB
+        cards = [self.card(skill, x, first + number * _STEP, self.WIDTH) for number, skill in enumerate(shown)]
+        self.cards += [(card, is_left) for card in cards]
+        edge = x if is_left else x + self.WIDTH
+        from_hub = hub + (self.RADIUS if is_left else -self.RADIUS)
+        spokes = tuple(_curve(from_hub, middle, edge, card.y + _CARD / 2) for card in cards)
+        node = _Node(hub, middle, self.RADIUS, (hub, middle + self.RADIUS + 17), "middle", 17)
+        counted = (x + 12, first + tall - 5, more) if more else None
+        self.hubs.append(_hub(skills, node, spokes, counted, self.chosen.own))
+        return top + room
+
+
+class _Narrow(_Form):
+    """One agent below the other, its skills below it, scenes at the right edge."""
+
+    CARDS, WIDTH, RADIUS, GAP, SCENE, ALL = 36.0, 190.0, 15.0, 36.0, 70.0, 336.0
+
+    def draw(self) -> Drawing:
+        depth = float(_MARGIN)
+        for skills in self.chosen.agents:
+            depth = self._place(skills, depth) + 20
+        ties = self.ties()
+        heights = self.stops(ties, 38)
+        x = self.ALL - self.SCENE - 2
+        stops = {
+            scene.name: Stop(
+                x,
+                heights[scene.name] - 14,
+                self.SCENE,
+                28,
+                _short(scene.name, 9),
+                scene.name,
+                "",
+                self.colours[scene.name],
+            )
+            for scene in self.chosen.scenes
+        }
+        height = max([self.height(), *(stop.y + stop.height + _MARGIN for stop in stops.values())])
+        cards = tuple(card for card, _ in self.cards)
+        links = tuple(self.links(ties, stops))
+        return Drawing("narrow", self.ALL, height, tuple(self.hubs), cards, tuple(stops.values()), links)
+
+    def _place(self, skills: Sequence[LanSkill], top: float) -> float:
+        shown = self.shown(skills)
+        more = len(skills) - len(shown)
+        width = self.WIDTH if self.chosen.scenes else self.ALL - self.CARDS - 2
+        first = top + 2 * self.RADIUS + 12
+        cards = [self.card(skill, self.CARDS, first + number * _STEP, width) for number, skill in enumerate(shown)]
+        self.cards += [(card, True) for card in cards]
+        hub = (self.RADIUS + 2, top + self.RADIUS + 1, self.RADIUS)
+        start = hub[1] + self.RADIUS
+        spokes = tuple(
+            f"M{hub[0]:.1f} {start:.1f}V{card.y + _CARD / 2 - 8:.1f}q0 8 8 8H{self.CARDS:.1f}" for card in cards
+        )
+        below = first + len(shown) * _STEP - (_STEP - _CARD)
+        counted = (self.CARDS + 2, below + 17, more) if more else None
+        node = _Node(*hub, (hub[0] + 24, hub[1] - 2), "start", 34)
+        self.hubs.append(_hub(skills, node, spokes, counted, self.chosen.own))
+        return below + (_MORE if more else 0)
+
+
+def _hub(
+    skills: Sequence[LanSkill],
+    node: _Node,
+    spokes: tuple[str, ...],
+    more: tuple[float, float, int] | None,
+    own: str,
+) -> Hub:
+    agent_id = skills[0].agent_id
+    usable = sum(skill.status in USABLE_STATUSES for skill in skills)
+    healthy = sum(skill.status == "HEALTHY" for skill in skills)
+    return Hub(
+        node.x,
+        node.y,
+        node.radius,
+        agent_id,
+        _short(agent_id, node.room),
+        "this server" if own and agent_id == own else skills[0].host,
+        "all healthy" if healthy == len(skills) else f"{healthy} of {len(skills)} healthy",
+        "none" if not usable else "some" if healthy < len(skills) else "all",
+        len(skills),
+        node.text,
+        node.anchor,
+        spokes,
+        more,
+    )
+
+
+def _provider(scene: LanScene) -> str:
+    first = next((member for member in scene.members if member.role == "PRIMARY"), None)
+    if first is None:
+        return "nobody provides it"
+    others = len(scene.members) - 1
+    return f"by {first.skill_id}" + (f" + {others}" if others else "")
+
+
+def _curve(x1: float, y1: float, x2: float, y2: float) -> str:
+    middle = (x1 + x2) / 2
+    return f"M{x1:.1f} {y1:.1f}C{middle:.1f} {y1:.1f} {middle:.1f} {y2:.1f} {x2:.1f} {y2:.1f}"
+
+
+def _short(text: str, letters: int) -> str:
+    return text if len(text) <= letters else f"{text[: letters - 1]}…"

@@ -7,22 +7,20 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from skillwire import limits
 from skillwire.web.environment import render
-from skillwire.web.lan_drawing import draw
-from skillwire.web.lan_map import SIGNS, agents_of, choose, look_of
-from skillwire.web.lan_query import STATUSES
-from skillwire.web.moments import Instant, past
+from skillwire.web.labels import Instant, past
+from skillwire.web.lan_map import SIGNS, STATUSES, agents_of, choose, draw, look_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from skillwire.model.lan import LanMember, LanScene, LanSkill, LanSnapshot
     from skillwire.web.environment import Frame
-    from skillwire.web.lan_query import LanFilters
+    from skillwire.web.lan_map import LanFilters
 
 _VIA: Final = {"multicast": "multicast", "mdns": "mDNS", "cache": "cache"}
 
 
-class Row(NamedTuple):
+class LanRow(NamedTuple):
     """A line of the table."""
 
     skill: LanSkill
@@ -57,7 +55,7 @@ class SceneRow(NamedTuple):
 class Page(NamedTuple):
     """Which part of the table is shown; links are None where there is nothing."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[LanRow, ...]
     first: int
     last: int
     total: int
@@ -132,8 +130,8 @@ def _page(skills: Sequence[LanSkill], filters: LanFilters, now: float) -> Page:
     )
 
 
-def _row(skill: LanSkill, now: float) -> Row:
-    return Row(
+def _row(skill: LanSkill, now: float) -> LanRow:
+    return LanRow(
         skill,
         f"{skill.agent_id}/{skill.skill_id}",
         mark_of(skill),

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from skillwire.errors import UsageError
 from skillwire.model.search import SearchPage, SearchQuery
-from skillwire.registry.facets import FACETS, profile_of
-from skillwire.web.address import short_address
+from skillwire.registry.search import FACETS, profile_of
+from skillwire.web.address import query_url, short_address
 from skillwire.web.environment import render
-from skillwire.web.query import query_url
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

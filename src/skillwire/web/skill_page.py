@@ -1,28 +1,33 @@
-"""A skill's page: what it is, how to call it or to add it, what it asks for, what it says, which files it has."""
+"""A skill's page: what it is, how to call it or to add it, what it asks for, what it says, which files it has.
+
+A file's page: its text with numbered lines, or, for what is no text or too large, where to download it.
+"""
 
 from __future__ import annotations
 
 import shlex
+from html import escape
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from markupsafe import Markup
 
+from skillwire import limits
 from skillwire.errors import SkillwireError
 from skillwire.folder.frontmatter import parse_skill_md
 from skillwire.folder.manifest import Manifest, read_manifest
-from skillwire.protocols.agent_skills.messages import WELL_KNOWN
+from skillwire.protocols.agent_skills.messages import WELL_KNOWN, media_type
 from skillwire.protocols.agent_skills.server import artifact_name
+from skillwire.trust.hidden_text import neutralise
 from skillwire.web.address import short_address
 from skillwire.web.environment import render
-from skillwire.web.links import SkillLinks, file_url
 from skillwire.web.list_page import kind_label
-from skillwire.web.markdown import ANCHOR, Rendered, render_markdown
+from skillwire.web.markdown import ANCHOR, Rendered, SkillLinks, file_url, quote_path, render_markdown
 
 if TYPE_CHECKING:
-    from skillwire.model.finding import Finding
-    from skillwire.model.skill import Skill, SkillFile
+    from skillwire.model.skill import Finding, Skill, SkillFile
     from skillwire.ports import BlobStore
     from skillwire.web.environment import Frame
+
 
 _SKILL_MD: Final = "SKILL.md"
 _MANIFEST: Final = "skill.toml"
@@ -43,14 +48,14 @@ class SkillText(NamedTuple):
         return len(self.body.html) + sum(len(part) for heading in self.body.headings for part in heading)
 
 
-class Row(NamedTuple):
+class FileRow(NamedTuple):
     """A file in the table: where its page is, and the file."""
 
     url: str
     file: SkillFile
 
 
-class Found(NamedTuple):
+class FoundFindings(NamedTuple):
     """A finding, and its place within the skill."""
 
     finding: Finding
@@ -60,8 +65,8 @@ class Found(NamedTuple):
 class Findings(NamedTuple):
     """Findings of one code and level: those that are shown, and those that are folded because they are too many."""
 
-    shown: tuple[Found, ...]
-    folded: tuple[Found, ...]
+    shown: tuple[FoundFindings, ...]
+    folded: tuple[FoundFindings, ...]
 
 
 class Command(NamedTuple):
@@ -86,7 +91,7 @@ def skill_page(skill: Skill, text: SkillText, frame: Frame) -> str:
         "headings": text.body.headings,
         "is_plain": text.body.is_plain,
         "manifest": text.manifest,
-        "rows": [Row(file_url(skill.name, file.path), file) for file in skill.files],
+        "rows": [FileRow(file_url(skill.name, file.path), file) for file in skill.files],
         "total": sum(file.size for file in skill.files),
         "commands": commands(skill, frame.address),
         "call": call_command(skill, frame.address) if skill.kind == "action" else "",
@@ -122,9 +127,9 @@ def call_command(skill: Skill, address: str) -> str:
 
 def _groups(skill: Skill) -> list[Findings]:
     """Return the findings by level and code, in the order in which each comes first."""
-    alike: dict[tuple[str, str], list[Found]] = {}
+    alike: dict[tuple[str, str], list[FoundFindings]] = {}
     for finding in skill.findings:
-        alike.setdefault((finding.level, finding.code), []).append(Found(finding, _place(finding, skill)))
+        alike.setdefault((finding.level, finding.code), []).append(FoundFindings(finding, _place(finding, skill)))
     return [
         Findings(tuple(found[:shown]), tuple(found[shown:]))
         for found in alike.values()
@@ -164,3 +169,51 @@ def _read(skill: Skill, path: str, blobs: BlobStore) -> bytes:
     """Return a file's bytes; nothing when the skill, or just now the store, does not have it."""
     digest = next((file.digest for file in skill.files if file.path == path), None)
     return (blobs.read(digest) or b"") if digest else b""
+
+
+def file_page(skill: Skill, file: SkillFile, blobs: BlobStore, frame: Frame) -> str:
+    """Return the page as HTML. It may take a tenth of a second: not for the event loop."""
+    lines: list[str] | None = None
+    picture = media_type(file.path).startswith("image/")
+    if file.size <= limits.PAGE_FILE_BYTES and not picture:
+        lines = _lines(blobs.read(file.digest) or b"")
+    many = lines is not None and len(lines) > limits.PAGE_FILE_LINES
+    values: dict[str, Any] = {
+        "skill": skill,
+        "canonical": f"{frame.address}/skills/{file_url(skill.name, file.path)}",
+        "file": file,
+        "download": f"{WELL_KNOWN[1:]}/{skill.name}/{quote_path(file.path)}",
+        "file_name": file.path.rpartition("/")[2],
+        "picture": picture,
+        "reason": _reason(file, many=many),
+        "text": Markup(_numbered(lines)) if lines is not None and not many else None,  # noqa: S704  # lines are escaped
+        "count": len(lines or ()),
+    }
+    return render("file.html", frame, values)
+
+
+def _lines(content: bytes) -> list[str] | None:
+    """Return the lines of a text; None for what is none."""
+    if b"\0" in content:
+        return None
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError:  # no text: it can be downloaded
+        return None
+    shown = neutralise(text.removeprefix("\ufeff"))
+    return shown.removesuffix("\n").split("\n") if shown else []
+
+
+def _reason(file: SkillFile, *, many: bool) -> str:
+    """Return why a file is not shown."""
+    if many:
+        return "Too many lines to be shown"
+    return "Too large to be shown" if file.size > limits.PAGE_FILE_BYTES else "Not a text"
+
+
+def _numbered(lines: list[str]) -> str:
+    """Return a row for each line: a number that can be linked, and the text."""
+    return "".join(
+        f'<div id="L{number}"><a href="#L{number}" tabindex="-1">{number}</a><code>{escape(line)}</code></div>'
+        for number, line in enumerate(lines, 1)
+    )

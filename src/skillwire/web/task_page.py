@@ -1,27 +1,106 @@
-"""One task: what is asked of a person, and the form that hands it in.
+"""The inbox: tasks that wait for a person, those that somebody has, and those that ended.
 
-The form comes from the schema of the output (:mod:`skillwire.invocation.forms`). What was typed is kept when it does
-not fit, and each error stands at its field; one that belongs to no field stands above the form.
+One task: what is asked of a person, and the form that hands it in.
+
+The form comes from the schema of the output (:mod:`skillwire.executions.task_form`). What was typed is kept when
+it does not fit, and each error stands at its field; one that belongs to no field stands above the form.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
-from skillwire.invocation.forms import Field, form_of
-from skillwire.invocation.inbox import holder_of, read_task
+from skillwire.executions.task_form import Field, form_of
+from skillwire.executions.tasks import holder_of, read_task
 from skillwire.web.environment import render
-from skillwire.web.inbox_page import is_urgent
-from skillwire.web.json_text import json_text
-from skillwire.web.labels import REASONS, status_label, status_look
-from skillwire.web.moments import ahead, past
+from skillwire.web.labels import REASONS, Instant, ahead, json_text, past, status_label, status_look
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from skillwire.invocation.inbox import Task
-    from skillwire.model.execution import Execution
+    from skillwire.executions.tasks import Task
+    from skillwire.model.execution import Execution, TaskOwner
     from skillwire.web.environment import Frame
+
+
+#: ``open`` for anybody to claim, ``mine``, ``others``: claimed by somebody else, ``ended``.
+Tray = Literal["open", "mine", "others", "ended"]
+TRAYS: Final[Mapping[Tray, str]] = {"open": "Open", "mine": "Mine", "others": "With others", "ended": "Ended"}
+_EMPTY: Final[Mapping[Tray, tuple[str, str]]] = {
+    "open": ("No task waits for a person.", "One appears here as soon as a skill that asks people is called."),
+    "mine": ("You have no task.", "Claim one of those that are open: it is yours then, until you hand it in."),
+    "others": ("Nobody else has a task.", "What others have claimed appears here."),
+    "ended": ("No task has ended yet.", "What was handed in, declined or not done in time appears here."),
+}
+_TEXT: Final = 200
+
+
+class TaskList(NamedTuple):
+    """What the inbox shows: the tasks of one tray, and how many there are in those that have not ended.
+
+    ``after`` is the cursor of the next page, ``names`` holds a name for each ``caller``.
+    """
+
+    tray: Tray
+    tasks: Sequence[Execution]
+    counts: Mapping[TaskOwner, int]
+    names: Mapping[str, str]
+    now: float
+    after: str | None = None
+    is_first: bool = True
+    told: str = ""
+
+
+class TaskRow(NamedTuple):
+    """A line of the inbox."""
+
+    execution: Execution
+    mark: str
+    title: str
+    description: str
+    caller: str
+    holder: str | None
+    asked: Instant
+    deadline: Instant
+    is_urgent: bool
+    status: str
+    look: str
+
+
+def inbox_page(tasks: TaskList, frame: Frame, *, part: bool = False) -> str:
+    """Return the page as HTML; with ``part`` only what changes while somebody looks."""
+    values: dict[str, Any] = {
+        "tasks": tasks,
+        "trays": [(tray, label, None if tray == "ended" else tasks.counts[tray]) for tray, label in TRAYS.items()],
+        "rows": [_row(execution, tasks) for execution in tasks.tasks],
+        "empty": _EMPTY[tasks.tray],
+        "now": tasks.now,
+    }
+    return render("tasks.html" if part else "inbox.html", frame, values)
+
+
+def is_urgent(execution: Execution, now: float) -> bool:
+    """Whether less than a tenth of its time is left."""
+    return not execution.status.is_final and execution.deadline - now < execution.timeout / 10
+
+
+def _row(execution: Execution, tasks: TaskList) -> TaskRow:
+    text = read_task(execution)
+    about = " ".join(text.description.split())
+    return TaskRow(
+        execution,
+        f"{execution.status} {execution.attempt} {execution.worker}",
+        text.title,
+        about if len(about) <= _TEXT else about[:_TEXT].rsplit(" ", 1)[0] + " …",
+        tasks.names.get(execution.caller, execution.caller),
+        holder_of(execution),
+        past(execution.completed or execution.created, tasks.now),
+        ahead(execution.deadline, tasks.now),
+        is_urgent(execution, tasks.now),
+        status_label(execution),
+        status_look(execution),
+    )
+
 
 #: Before the names of fields, so that none is taken for one of ours.
 PREFIX: Final = "field:"
@@ -51,7 +130,7 @@ _MODES: Final[Mapping[str, str]] = {"integer": "numeric", "number": "decimal", "
 _YES_OR_NO: Final = (("true", "Yes"), ("false", "No"))
 
 
-class Shown(NamedTuple):
+class ShownTask(NamedTuple):
     """What the page shows.
 
     ``worker`` is under which name the person who looks claims tasks; ``typed`` what they typed, by the names of the
@@ -91,7 +170,7 @@ class Input(NamedTuple):
     told_above: str
 
 
-def task_page(shown: Shown, frame: Frame) -> str:
+def task_page(shown: ShownTask, frame: Frame) -> str:
     """Return the page as HTML."""
     execution = shown.execution
     text = read_task(execution)
@@ -148,12 +227,12 @@ def _state(execution: Execution, worker: str) -> str:
     return "mine" if execution.worker == worker else "taken"
 
 
-def _claimed(shown: Shown) -> Any:
+def _claimed(shown: ShownTask) -> Any:
     at = max((event.at for event in shown.execution.timeline if event.what == "claim"), default=shown.execution.updated)
     return past(at, shown.now)
 
 
-def _input(index: int, field: Field, shown: Shown) -> Input:
+def _input(index: int, field: Field, shown: ShownTask) -> Input:
     value = (field.default or "") if shown.typed is None else shown.typed.get(field.name, "")
     choices = _choices(field)
     error = next((str(error["message"]) for error in shown.errors if _is_at(field, str(error["path"]))), "")
@@ -183,7 +262,7 @@ def _is_at(field: Field, path: str) -> bool:
     return path == field.pointer or (path.startswith(f"{field.pointer}/") and field.kind in {"json", "lines"})
 
 
-def _general(shown: Shown, fields: Sequence[Field]) -> list[str]:
+def _general(shown: ShownTask, fields: Sequence[Field]) -> list[str]:
     """Return the errors that concern no field."""
     others = [error for error in shown.errors if not any(_is_at(field, str(error["path"])) for field in fields)]
     return [f"{error['path'].removeprefix('/output')} {error['message']}.".lstrip() for error in others]

@@ -25,7 +25,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from skillwire import limits
-from skillwire.errors import FetchError, Place, TrustError, ValidationError
+from skillwire.errors import FetchError, SourceLocation, TrustError, ValidationError
 from skillwire.model.url import parse_url, resolve_url
 
 if TYPE_CHECKING:
@@ -70,9 +70,11 @@ def fetch(request: HttpRequest, *, max_redirects: int = limits.HTTP_REDIRECTS) -
             return response
         request = redirect(request, response)
         if (request.method, request.url) in asked:
-            raise FetchError("REDIRECT_LIMIT", "the redirects go in a circle", place=Place(request.url))
+            raise FetchError("REDIRECT_LIMIT", "the redirects go in a circle", place=SourceLocation(request.url))
         if len(asked) > max_redirects:
-            raise FetchError("REDIRECT_LIMIT", f"more than {max_redirects} redirects", place=Place(request.url))
+            raise FetchError(
+                "REDIRECT_LIMIT", f"more than {max_redirects} redirects", place=SourceLocation(request.url)
+            )
         asked.add((request.method, request.url))
 
 
@@ -90,7 +92,7 @@ def redirect(request: HttpRequest, response: HttpResponse) -> HttpRequest:
     if request.method not in _SAFE_METHODS and response.status not in _KEEPS_METHOD:
         if response.status != _SEE_OTHER:
             message = f"{response.status} to a {request.method} would lose what was sent"
-            raise FetchError("REDIRECT_BROKEN", message, place=Place(request.url))
+            raise FetchError("REDIRECT_BROKEN", message, place=SourceLocation(request.url))
         headers = {name: value for name, value in request.headers.items() if name.lower() != "content-type"}
         request = request._replace(method="GET", headers=headers, body=None)
     if source.scheme == "https" and target.scheme == "http":
@@ -150,7 +152,7 @@ def expect_archive(response: HttpResponse) -> None:
         if found in types:
             if not response.in_sink and not response.body.startswith(magic):
                 message = f"the answer says that it is {name} and is not"
-                raise FetchError("CONTENT_TYPE", message, place=Place(response.url))
+                raise FetchError("CONTENT_TYPE", message, place=SourceLocation(response.url))
             return
     raise _unexpected(response, "an archive", found)
 
@@ -163,11 +165,13 @@ def _check_asked(request: HttpRequest, response: HttpResponse) -> None:
     else:
         return
     if not asked:
-        raise FetchError("ANSWER_UNASKED", f"{response.status}, which was not asked for", place=Place(request.url))
+        raise FetchError(
+            "ANSWER_UNASKED", f"{response.status}, which was not asked for", place=SourceLocation(request.url)
+        )
 
 
 def _target(source: Url, response: HttpResponse) -> Url:
-    place = Place(str(source))
+    place = SourceLocation(str(source))
     location = response.headers.get("location")
     if not location:
         raise FetchError("REDIRECT_BROKEN", f"{response.status} without a Location", place=place)
@@ -187,7 +191,7 @@ def _check_crossing(request: HttpRequest, target: Url) -> None:
 def _refused(request: HttpRequest, target: Url, why: str) -> TrustError:
     details = {"from": request.url, "to": str(target)}
     return TrustError(
-        "REDIRECT_REFUSED", f"the redirect to {target.origin} {why}", place=Place(request.url), details=details
+        "REDIRECT_REFUSED", f"the redirect to {target.origin} {why}", place=SourceLocation(request.url), details=details
     )
 
 
@@ -196,7 +200,9 @@ def _unexpected(response: HttpResponse, wanted: str, found: str) -> FetchError:
         return FetchError(
             "CONTENT_TYPE",
             f"a web page came where {wanted} was expected",
-            place=Place(response.url),
+            place=SourceLocation(response.url),
             fix="Check the address in a browser: it may be a login page, or a site that answers every path.",
         )
-    return FetchError("CONTENT_TYPE", f"{found[:80]} came where {wanted} was expected", place=Place(response.url))
+    return FetchError(
+        "CONTENT_TYPE", f"{found[:80]} came where {wanted} was expected", place=SourceLocation(response.url)
+    )

@@ -8,7 +8,7 @@ test of a second, and asyncio, threads or a simulation drive the same code. A dr
     for event in node.events(now): hand it on
     arm a timer for node.timer(), and call node.on_timer(now) then
 
-``now`` is a :class:`~skillwire.model.ledger.Moment`: timers run by its steady clock, and timestamps in messages are
+``now`` is a :class:`~skillwire.model.execution.Moment`: timers run by its steady clock, and timestamps in messages are
 of the other one, which people set.
 """
 
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from skillwire.model.ledger import Moment
+    from skillwire.model.execution import Moment
 
 E_co = TypeVar("E_co", covariant=True)
 

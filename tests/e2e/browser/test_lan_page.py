@@ -13,7 +13,7 @@ from tests.support.publishing import write_skill
 from skillwire.adapters.lan import agent
 from skillwire.adapters.sqlite.open import open_tokens
 from skillwire.model.lan import FoundVia
-from skillwire.web.lan_query import STATUSES
+from skillwire.web.lan_map import STATUSES
 
 pytestmark = pytest.mark.deep
 

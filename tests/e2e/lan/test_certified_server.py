@@ -10,14 +10,13 @@ from tests.support.lan_server import LanServer
 from tests.support.loopback_lan import own_lan
 from tests.support.publishing import write_skill
 
-from skillwire.adapters.files.agent_certificates import serial_of
-from skillwire.adapters.files.authority_folder import AuthorityFolder
-from skillwire.adapters.files.lan_keys import LanKeys
+from skillwire.adapters.files.authority import AuthorityFolder
+from skillwire.adapters.files.keys import LanKeys, serial_of
 from skillwire.adapters.lan.agent import LanAgent
-from skillwire.adapters.lan.asking import ask
-from skillwire.adapters.lan.revocations import RevocationRefresh
-from skillwire.protocols.skill_discovery.configuration import LanSettings
-from skillwire.trust.certificate_requests import Names
+from skillwire.adapters.lan.certificates import RevocationRefresh
+from skillwire.adapters.lan.probes import ask
+from skillwire.protocols.skill_discovery.settings import LanSettings
+from skillwire.trust.certificates import RequestedNames
 from skillwire.wire.exchange import HttpRequest
 
 DAY = 86_400.0
@@ -58,7 +57,7 @@ async def member(tmp_path, authority, lan, server, monkeypatch):
     monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "member"))
     monkeypatch.setitem(RevocationRefresh.__init__.__kwdefaults__, "urls", 0.3)
     keys = LanKeys()
-    names = Names(("agent-002",))
+    names = RequestedNames(("agent-002",))
     keys.keep_certificate(authority.issue(names, keys.key().public_key(), time.time() - 5 * DAY))
     settings = LanSettings(
         interfaces=("127.0.0.1",),

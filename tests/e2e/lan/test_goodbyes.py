@@ -54,7 +54,7 @@ FAILING = """
 import json
 import pathlib
 import skillwire
-from skillwire.protocols.skill_discovery.configuration import LanSettings
+from skillwire.protocols.skill_discovery.settings import LanSettings
 from skillwire.server import run
 
 publisher = skillwire.Publisher("acme")

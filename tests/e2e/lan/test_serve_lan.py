@@ -144,7 +144,7 @@ SERVICE = """
 import json
 import pathlib
 import skillwire
-from skillwire.protocols.skill_discovery.configuration import LanSettings
+from skillwire.protocols.skill_discovery.settings import LanSettings
 from skillwire.protocols.skill_discovery.settings import DiscoverySettings
 
 publisher = skillwire.Publisher("acme")

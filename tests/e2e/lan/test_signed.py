@@ -11,7 +11,7 @@ from tests.e2e.lan.conftest import PATIENCE
 from tests.support.command import run_command
 from tests.support.publishing import write_skill
 
-from skillwire.adapters.files.authority_folder import AuthorityFolder
+from skillwire.adapters.files.authority import AuthorityFolder
 
 pytestmark = pytest.mark.timeout(240)
 

@@ -17,17 +17,16 @@ from tests.support.authorities import World
 from tests.support.certificates import serial
 from tests.support.loopback_lan import own_lan
 
-from skillwire.adapters.files.authority_folder import AuthorityFolder
-from skillwire.adapters.lan import secrets_client
+from skillwire.adapters.files.authority import AuthorityFolder
+from skillwire.adapters.lan import connection_secrets
 from skillwire.adapters.lan.agent import LanAgent
-from skillwire.adapters.lan.secrets_server import SecretsServer
-from skillwire.protocols.skill_discovery.configuration import LanSettings
+from skillwire.adapters.lan.connection_secrets import SecretsServer
 from skillwire.protocols.skill_discovery.connection_secrets import ConnectionSecret
 from skillwire.protocols.skill_discovery.messages import Endpoint, SkillType
 from skillwire.protocols.skill_discovery.route_agent import Offer
-from skillwire.protocols.skill_discovery.settings import DiscoverySettings
+from skillwire.protocols.skill_discovery.settings import DiscoverySettings, LanSettings
 from skillwire.trust.authority import CertificateAuthority
-from skillwire.trust.certificate_requests import Names
+from skillwire.trust.certificates import RequestedNames
 from skillwire.trust.ecdsa import EcdsaIdentity, new_key, self_signed
 
 PATIENCE = 30.0
@@ -126,7 +125,7 @@ def _revoked(world):
 def _by_a_leaf(world):
     holder, key = world.identity("agent-001"), new_key()
     below = CertificateAuthority(holder.key, holder.certificate)
-    return EcdsaIdentity(key, below.issue(Names(("agent-666",)), key.public_key(), world.now))
+    return EcdsaIdentity(key, below.issue(RequestedNames(("agent-666",)), key.public_key(), world.now))
 
 
 #: Who wants to be taken for agent-666, certified.
@@ -242,7 +241,7 @@ async def test_a_member_of_a_scene_is_handed_a_key_that_nobody_else_could_read(s
         return port
 
     patch = pytest.MonkeyPatch()
-    patch.setattr(secrets_client, "find_port", find_port)
+    patch.setattr(connection_secrets, "find_port", find_port)
     try:
         await start("agent-001", "skill-a", identity=identity, authority=world.authority())
         member = await start("agent-002", identity=world.identity("agent-002"), authority=world.authority())
@@ -274,7 +273,7 @@ async def test_of_who_nobody_certified_a_key_comes_from_the_one_that_has_registe
     async def find_port(_):
         return port
 
-    monkeypatch.setattr(secrets_client, "find_port", find_port)
+    monkeypatch.setattr(connection_secrets, "find_port", find_port)
     try:
         await start("agent-001", "skill-a", identity=identity, authority=world.authority())
         member = await start("agent-002", identity=world.identity("agent-002"), authority=world.authority())

@@ -7,7 +7,7 @@ import json
 from tests.support.catalogs import make_skill
 
 from skillwire.bridges.agent_card import encode_card, executed
-from skillwire.model.action import Action
+from skillwire.model.skill import Action
 
 SITE = "https://skills.example.com"
 ACTION = Action("python", "main.py")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
-from skillwire.cli.main import run
+from skillwire.cli.advice import ALIASES, closest
+from skillwire.cli.main import SECTIONS, run
 
 
 @pytest.fixture(autouse=True)
@@ -40,3 +43,100 @@ def test_a_folder_that_is_not_there_is_told_as_one(capsys, project):
     (project / "empty").mkdir()
     assert run(["add", "./empty"]) == 3
     assert "  --> ./empty\n  fix: Name the folder of a skill" in capsys.readouterr().err
+
+
+COMMANDS = {name for section in SECTIONS.values() for name in section}
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("isntall", "skillwire add?"),
+        ("install", "skillwire add?"),
+        ("RM", "skillwire remove?"),
+        ("lst", "skillwire list?"),
+        ("verifi", "skillwire verify?"),
+        ("lint", "skillwire check?"),
+        ("settings", "skillwire config show?"),
+    ],
+)
+def test_a_command_that_does_not_exist_is_answered_with_the_one_that_was_meant(capsys, typed, meant):
+    assert run([typed, "whatever"]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith(f"error[USAGE]: there is no command '{typed}'\n")
+    assert f"  fix: Did you mean {meant}\n" in said.err
+    assert said.err.endswith("  docs: skillwire explain USAGE\n")
+
+
+@pytest.mark.parametrize("typed", ["qqqqqq", "badcmd"])
+def test_what_looks_like_nothing_gets_no_wild_guess(capsys, typed):
+    assert run([typed]) == 2
+    assert "fix: skillwire --help lists the commands." in capsys.readouterr().err
+
+
+def test_an_option_that_looks_like_nothing_gets_no_wild_guess(capsys):
+    assert run(["remove", "--all"]) == 2
+    assert "Did you mean" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("typed", ["get", "set"])
+def test_who_would_set_a_setting_is_led_to_the_file(capsys, monkeypatch, tmp_path, typed):
+    monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path))
+    assert run(["config", typed, "sources"]) == 2
+    told = capsys.readouterr().err
+    assert f"fix: skillwire config show shows the settings; to change one, edit {tmp_path}" in told
+
+
+def test_an_alias_is_no_command_and_leads_to_one():
+    assert not ALIASES.keys() & COMMANDS
+    assert {meant.split()[0] for meant in ALIASES.values()} <= COMMANDS | {"--help", "--version"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message", "fix"),
+    [
+        (["add", "--frozne"], "there is no option --frozne", "Did you mean --frozen?"),
+        (["show"], "missing argument 'REF'", "Call it as: skillwire show [OPTIONS] REF; --help says more."),
+        (["check", "nosuch"], "path 'nosuch' does not exist", "Check the spelling; a relative path begins at "),
+        (["find", "--limit", "x"], "invalid value for '-n' / '--limit': ", "Call it as: skillwire find [OPTIONS]"),
+        (["config", "shwo"], "there is no command 'shwo'", "Did you mean skillwire config show?"),
+        (["--dbug", "list"], "there is no option --dbug", "Did you mean --debug?"),
+    ],
+)
+def test_what_click_refuses_is_told_like_every_other_error(capsys, arguments, message, fix):
+    assert run(arguments) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"error[USAGE]: {message}")
+    assert f"  fix: {fix}" in said
+    assert run([*arguments, "--json"]) == 2
+    error = json.loads(capsys.readouterr().out)["error"]
+    assert error["code"] == "USAGE"
+    assert error["documentation"] == "docs/reference/codes.md#usage"
+
+
+@pytest.mark.parametrize("by_environment", [False, True])
+def test_a_stack_trace_comes_before_the_error_when_it_is_asked_for(capsys, monkeypatch, by_environment):
+    if by_environment:
+        monkeypatch.setenv("SKILLWIRE_DEBUG", "1")
+    assert run([*([] if by_environment else ["--debug"]), "show", "a b"]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("Traceback")
+    assert said.endswith("  docs: skillwire explain REFERENCE\n")
+    monkeypatch.delenv("SKILLWIRE_DEBUG", raising=False)
+    run(["show", "a b"])
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_a_defect_of_ours_is_told_with_its_code(capsys, monkeypatch):
+    monkeypatch.setattr("skillwire.cli.explain.explanations", lambda: 1 / 0)
+    assert run(["explain"]) == 70
+    said = capsys.readouterr().err
+    assert said.startswith("error[INTERNAL]: ZeroDivisionError: division by zero\n")
+    assert run(["explain", "--json"]) == 70
+    assert json.loads(capsys.readouterr().out)["error"]["code"] == "INTERNAL"
+
+
+def test_only_words_about_as_alike_as_the_likeliest_are_proposed():
+    assert closest("skill_not_foun", ["SKILL_NOT_FOUND", "FILE_NOT_FOUND", "HOST_NOT_FOUND"]) == ["SKILL_NOT_FOUND"]
+    assert closest("zzz", ["SKILL_NOT_FOUND"]) == []

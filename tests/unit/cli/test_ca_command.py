@@ -7,11 +7,11 @@ import stat
 
 import pytest
 
-from skillwire.adapters.files.authority_writing import PASSPHRASE, SHORTEST_PASSPHRASE
-from skillwire.adapters.files.lan_keys import LanKeys
+from skillwire.adapters.files.authority import PASSPHRASE, SHORTEST_PASSPHRASE
+from skillwire.adapters.files.keys import LanKeys
 from skillwire.adapters.files.lan_trust import load_trust
 from skillwire.cli.main import run
-from skillwire.protocols.skill_discovery.configuration import LanSettings
+from skillwire.protocols.skill_discovery.settings import LanSettings
 
 
 @pytest.fixture(autouse=True)

@@ -7,8 +7,8 @@ import json
 import pytest
 from tests.support.publishing import write_skill
 
-from skillwire.adapters.files.loading import Job, load_folders
-from skillwire.adapters.files.skill_rows import unpack_skill
+from skillwire.adapters.files.loading import LoadJob, load_folders
+from skillwire.adapters.files.skill_store import unpack_skill
 from skillwire.adapters.sqlite.open import open_grants
 from skillwire.cli.complete import complete
 from skillwire.cli.main import cli, run
@@ -58,7 +58,7 @@ def write_python(skills, name="adder", *, permissions="", code=CODE, version="1.
 
 def published(folder):
     """Return the skill as a server publishes it."""
-    (loaded,) = load_folders(Job("corp", "nothing", ()), [str(folder)])
+    (loaded,) = load_folders(LoadJob("corp", "nothing", ()), [str(folder)])
     assert loaded.packed is not None
     return unpack_skill(loaded.packed)
 

@@ -50,8 +50,8 @@ def typing(monkeypatch):
             return next(answers) or default
 
         monkeypatch.setattr("skillwire.cli.inbox._can_ask", lambda _: True)
-        monkeypatch.setattr("skillwire.cli.inbox_form.click.prompt", prompt)
-        monkeypatch.setattr("skillwire.cli.inbox_form.confirm", lambda _: agrees)
+        monkeypatch.setattr("skillwire.cli.inbox.click.prompt", prompt)
+        monkeypatch.setattr("skillwire.cli.inbox.confirm", lambda _: agrees)
         return asked
 
     return begin
@@ -238,7 +238,7 @@ def test_who_breaks_off_leaves_the_task_to_others(told, typing, monkeypatch):
     def interrupt(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("skillwire.cli.inbox_form.click.prompt", interrupt)
+    monkeypatch.setattr("skillwire.cli.inbox.click.prompt", interrupt)
     told("complete", task.execution_id, status=130)
     assert [event.what for event in kept(task).timeline] == ["accept", "claim", "release"]
 

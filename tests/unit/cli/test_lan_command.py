@@ -13,11 +13,10 @@ import pytest
 from tests.support.lan_site import OWN, change, home, scene, skill, town
 
 from skillwire.cli import lan as lan_command
-from skillwire.cli.lan_events import change_document, print_event
-from skillwire.cli.lan_picture import heard, live_picture, picture, told_change
+from skillwire.cli.lan import change_document, print_event
+from skillwire.cli.lan_view import Screen, change_text, heard, live_picture, picture
 from skillwire.cli.main import run
 from skillwire.cli.output import Styled
-from skillwire.cli.screen import Screen
 from skillwire.errors import FetchError
 from skillwire.model.lan import FoundVia, LanSnapshot
 
@@ -298,7 +297,7 @@ def test_how_long_ago_a_skill_was_heard_takes_few_letters(values, text):
 def test_what_has_happened_is_said_in_a_line():
     one = skill("attic", "telescope", status="DEGRADED")
     said = [
-        "".join(lines_of([told_change(change(kind, NOW, one), 80)]))[8:]
+        "".join(lines_of([change_text(change(kind, NOW, one), 80)]))[8:]
         for kind in ("registered", "left", "evicted", "status")
     ]
     assert said == [
@@ -308,24 +307,24 @@ def test_what_has_happened_is_said_in_a_line():
         "   telescope of attic DEGRADED",
     ]
     taken_back = change("evicted", NOW, one)._replace(reason="revoked")
-    assert "".join(lines_of([told_change(taken_back, 80)]))[8:].endswith("forgotten: its certificate was taken back")
+    assert "".join(lines_of([change_text(taken_back, 80)]))[8:].endswith("forgotten: its certificate was taken back")
     assert change_document(taken_back)["reason"] == "revoked"
     assert "reason" not in change_document(change("left", NOW, one))
     for word in ("crowded", "maintenance", "upgrade", "error"):
-        told = told_change(change("left", NOW, one)._replace(reason=word), 100)
+        told = change_text(change("left", NOW, one)._replace(reason=word), 100)
         assert word[:4] in "".join(str(getattr(part, "text", part)) for part in told) or word == "crowded"
     about = change("scene", NOW, scene=scene("auth", ("a", "x")))
-    assert "".join(lines_of([told_change(about, 80)]))[8:] == "   scene auth: x of a provides it"
-    assert "nobody provides it" in "".join(lines_of([told_change(change("scene", NOW, scene=scene("auth")), 80)]))
+    assert "".join(lines_of([change_text(about, 80)]))[8:] == "   scene auth: x of a provides it"
+    assert "nobody provides it" in "".join(lines_of([change_text(change("scene", NOW, scene=scene("auth")), 80)]))
     more = change("scene", NOW, scene=scene("auth", ("a", "x"), ("b", "y"), ("b", "z")))
-    assert "x of a provides it, and 2 more could" in "".join(lines_of([told_change(more, 80)]))
+    assert "x of a provides it, and 2 more could" in "".join(lines_of([change_text(more, 80)]))
 
 
 def test_whose_skill_it_is_is_said_wherever_there_is_room():
     one = skill("attic", "telescope", status="DEGRADED")
-    (line,) = lines_of([told_change(change("left", NOW, one), 45)])
+    (line,) = lines_of([change_text(change("left", NOW, one), 45)])
     assert line.endswith(" - telescope of attic said goodbye")
-    (line,) = lines_of([told_change(change("evicted", NOW, one), 45)])
+    (line,) = lines_of([change_text(change("evicted", NOW, one), 45)])
     assert line.endswith(" - telescope was silent for too long")
 
 

@@ -6,17 +6,29 @@ import json
 
 import pytest
 
-from skillwire.cli.client_options import confirm
-from skillwire.cli.output import Output, encode_document, readable_json
-from skillwire.errors import Place, UsageError
-from skillwire.model.finding import Finding
+from skillwire.cli.options import confirm
+from skillwire.cli.output import (
+    Output,
+    Styled,
+    bold,
+    column_widths,
+    encode_document,
+    is_too_narrow,
+    nowrap,
+    padding,
+    readable_json,
+    wrap,
+)
+from skillwire.errors import SourceLocation, UsageError
+from skillwire.model.skill import Finding
+from skillwire.trust.text import display_width
 
 
 def test_a_part_cannot_fake_a_line(capsys):
     output = Output()
     output.line("Harmless\n\norigin\thttps://github.com\r")
     output.table([["a\nb", "c\x1b[2J"]])
-    output.error(UsageError("USAGE", "bad\nerror[FAKE]: x", place=Place("a\nb")).diagnostics())
+    output.error(UsageError("USAGE", "bad\nerror[FAKE]: x", place=SourceLocation("a\nb")).diagnostics())
     said = capsys.readouterr()
     assert said.out == "Harmless  origin https://github.com\na b  c[U+001B][2J\n"
     assert not [line for line in said.err.splitlines() if line.startswith(("error[FAKE]", "b"))]
@@ -44,7 +56,7 @@ def test_json_for_people_has_real_characters_and_no_hidden_ones():
 
 def test_findings_are_in_every_document(capsys):
     output = Output(as_json=True)
-    output.finding(Finding("NAME_MISMATCH", "warning", "m", Place("a", 1), "f"))
+    output.finding(Finding("NAME_MISMATCH", "warning", "m", SourceLocation("a", 1), "f"))
     output.error(UsageError("USAGE", "no").diagnostics())
     document = json.loads(capsys.readouterr().out)
     assert document["error"]["place"] is None
@@ -55,9 +67,9 @@ def test_many_warnings_are_counted_by_code_and_no_error_is(capsys):
     output = Output()
     for code, number in (("NAME_MISMATCH", 15), ("VERSION_MISSING", 2985)):
         for _ in range(number):
-            output.finding(Finding(code, "warning", "m", Place("a"), "f"))
+            output.finding(Finding(code, "warning", "m", SourceLocation("a"), "f"))
     for number in range(25):
-        output.finding(Finding("NAME_RULE", "error", f"e{number}", Place("a"), "f"))
+        output.finding(Finding("NAME_RULE", "error", f"e{number}", SourceLocation("a"), "f"))
     output.count_findings()
     told = capsys.readouterr().err
     assert told.count("warning[NAME_MISMATCH]") == 15
@@ -86,5 +98,71 @@ def test_a_question_is_one_harmless_line(monkeypatch):
 @pytest.mark.parametrize("quiet", [True, False])
 def test_quiet_keeps_errors_only(capsys, quiet):
     output = Output(quiet=quiet)
-    output.finding(Finding("NAME_MISMATCH", "warning", "m", Place("a"), "f"))
+    output.finding(Finding("NAME_MISMATCH", "warning", "m", SourceLocation("a"), "f"))
     assert bool(capsys.readouterr().err) is not quiet
+
+
+def lines(*parts, columns=30, indent=None):
+    pieces = [part if isinstance(part, Styled) else Styled(part, {}) for part in parts]
+    return ["".join(piece.text for piece in line) for line in wrap(pieces, columns, indent)]
+
+
+def test_what_fits_stays_one_line():
+    assert lines("a" * 30) == ["a" * 30]
+    assert lines("  six words that fit a line") == ["  six words that fit a line"]
+
+
+def test_lines_break_between_words_with_an_indent():
+    assert lines("one two three four five six seven eight") == ["one two three four five six", "  seven eight"]
+    assert lines("  fix: ", "one two three four five six", indent=7) == ["  fix: one two three four five", "       six"]
+
+
+def test_a_word_is_one_across_parts():
+    assert lines("a word of ", bold("many"), "parts-that-belong together") == [
+        "a word of",
+        "  manyparts-that-belong",
+        "  together",
+    ]
+
+
+def test_a_word_longer_than_a_line_is_left_to_the_terminal():
+    url = "https://example.com/" + "x" * 40
+    assert lines("  --> ", url) == [f"  --> {url}"]
+    assert lines("at ", url, " it is") == [f"at {url} it is"]
+
+
+def test_a_command_stays_whole_where_it_can():
+    assert lines("look at one: ", nowrap("skillwire show a/b")) == ["look at one:", "  skillwire show a/b"]
+    assert lines("at: ", nowrap("skillwire show something-longer-than that")) == [
+        "at: skillwire show",
+        "  something-longer-than that",
+    ]
+
+
+def test_styles_stay_with_their_words():
+    pieces = [Styled("plain ", {}), bold("bold words that go on and on")]
+    first, second = wrap(pieces, 20)
+    assert [piece.style for piece in first] == [{}, {"bold": True}]
+    assert [(piece.text, piece.style) for piece in second] == [("  ", {}), ("that go on and on", {"bold": True})]
+
+
+@pytest.mark.parametrize(
+    ("text", "width"), [("abc", 3), ("説明書", 6), ("🎉", 2), ("é", 1), ("e\u0301", 1), ("☀\ufe0f", 1), ("\uff46", 2)]
+)
+def test_width_is_what_a_terminal_shows(text, width):
+    assert display_width(text) == width
+
+
+def test_columns_align_by_what_is_seen(capsys):
+    Output().table([["説明書.md", "7", ""], ["a.md", "12", "x"]])
+    assert capsys.readouterr().out == "説明書.md  7\na.md       12  x\n"
+
+
+def test_a_table_is_too_narrow_when_its_last_column_has_no_room():
+    rows = [[Styled("name", {}), Styled("words " * 8, {})]]
+    widths = column_widths(rows)
+    assert widths == [4]
+    assert padding(rows[0][0], 6) == "    "
+    assert is_too_narrow(rows, widths, 29)
+    assert not is_too_narrow(rows, widths, 30)
+    assert not is_too_narrow([[Styled("name", {}), Styled("ok", {})]], widths, 8)

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from skillwire.cli import progress as module
-from skillwire.cli.client_options import shortened
+from skillwire.cli.options import shortened
 from skillwire.cli.progress import Progress
 
 

@@ -13,9 +13,9 @@ from tests.support.fake_lan import FakeLanAgent, lan_skill
 
 from skillwire.cli.main import run
 from skillwire.client.lan import LanAccess
-from skillwire.errors import FetchError, Place
-from skillwire.model.finding import Finding
+from skillwire.errors import FetchError, SourceLocation
 from skillwire.model.lan import FoundVia, LanChange, LanMember, LanNotice, LanScene, SceneResult
+from skillwire.model.skill import Finding
 
 SKILL = lan_skill()
 RESULT = SceneResult(
@@ -222,7 +222,7 @@ def test_a_signal_leaves_the_scene_and_says_so(agent, capsys):
 
 
 REFUSED = Finding(
-    "DISC_004", "note", "no key for the scene auth: it refuses", Place("192.168.1.5:9000"), "Ask for one."
+    "DISC_004", "note", "no key for the scene auth: it refuses", SourceLocation("192.168.1.5:9000"), "Ask for one."
 )
 FAILED = REFUSED._replace(code="DISC_005", message="no key for the scene auth: no TLS", fix="Ask again.")
 

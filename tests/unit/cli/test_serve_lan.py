@@ -7,12 +7,12 @@ from contextlib import ExitStack
 
 import pytest
 
-from skillwire.adapters.lan import interfaces
-from skillwire.adapters.lan.interfaces import LinkAddress
+from skillwire.adapters.lan import sockets
+from skillwire.adapters.lan.sockets import LinkAddress
 from skillwire.cli.main import run
 from skillwire.cli.serve_lan import announced_at, listen_for, read_goodbye_reason, read_lan
 from skillwire.errors import SkillwireError, UsageError, ValidationError
-from skillwire.protocols.skill_discovery.configuration import LanSettings
+from skillwire.protocols.skill_discovery.settings import LanSettings
 
 CONFIGURED = LanSettings(port=5001)
 EVERY = "0.0.0.0"  # noqa: S104  # what is listened at
@@ -116,7 +116,7 @@ HERE = (
     ],
 )
 def test_where_others_are_told_that_it_is(monkeypatch, host, names, told):
-    monkeypatch.setattr(interfaces, "present", lambda: list(HERE))
+    monkeypatch.setattr(sockets, "present", lambda: list(HERE))
     lan = read(interfaces=names)
     with ExitStack() as stack:
         listeners = [stack.enter_context(one) for one in listen_for(lan, host, 0)]
@@ -131,7 +131,7 @@ def test_interfaces_that_cannot_be_listed_keep_no_server_from_beginning(monkeypa
     def fail():
         raise UsageError("LAN_UNAVAILABLE", "the library that lists interfaces is missing")
 
-    monkeypatch.setattr(interfaces, "present", fail)
+    monkeypatch.setattr(sockets, "present", fail)
     lan = read()
     with ExitStack() as stack:
         listeners = [stack.enter_context(one) for one in listen_for(lan, None, 0)]

@@ -8,8 +8,8 @@ import pytest
 
 from skillwire.adapters.sqlite.open import open_tokens
 from skillwire.cli.complete import complete
-from skillwire.cli.duration import in_words
 from skillwire.cli.main import cli, run
+from skillwire.cli.options import in_words
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,7 @@ from tests.support.raw_server import RawServer, answer, serving
 from tests.unit.protocols.sharing_samples import DESCRIPTOR, ENTRY
 
 from skillwire.cli.main import run
-from skillwire.protocols.skill_sharing.judge import KINDS, guess_kind, judge
+from skillwire.protocols.skill_sharing.judge import DOCUMENT_KINDS, guess_document_kind, validate_document
 
 INDEX = {"protocol": {"version": "1.0.0"}, "provider": {"name": "P"}, "skills": [ENTRY]}
 REQUEST = {"caller": {"id": "a", "type": "agent"}, "skill_id": "a/b", "inputs": {}}
@@ -45,7 +45,7 @@ def report(capsys):
     return report
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", DOCUMENT_KINDS)
 def test_each_kind_is_told_by_its_fields(write, report, kind):
     (document,) = report(write(SAMPLES[kind]), code=0)
     assert document == {"source": "document.json", "type": kind, "valid": True, "errors": []}
@@ -139,7 +139,7 @@ def test_a_file_that_cannot_be_read_is_another_error(tmp_path, capsys):
 
 def test_places_in_a_large_document_do_not_cost_a_reading_each():
     entries = [ENTRY | {"id": f"a/b{number}", "access": "nobody"} for number in range(10_000)]
-    judgement = judge(json.dumps({**INDEX, "skills": entries}).encode(), "index.json")
+    judgement = validate_document(json.dumps({**INDEX, "skills": entries}).encode(), "index.json")
     assert len(judgement.faults) == 100
     assert judgement.faults[0].place.line == 1
     assert judgement.faults[-1].place.line is None
@@ -147,6 +147,6 @@ def test_places_in_a_large_document_do_not_cost_a_reading_each():
 
 @pytest.mark.parametrize("value", [None, 3, "text", {}, {"skills": 1}, [[]], [None]])
 def test_any_json_value_is_judged(value):
-    assert guess_kind(value) in KINDS
-    for kind in (None, *KINDS):
-        assert judge(json.dumps(value).encode(), "x", kind).faults or value == {"skills": []}
+    assert guess_document_kind(value) in DOCUMENT_KINDS
+    for kind in (None, *DOCUMENT_KINDS):
+        assert validate_document(json.dumps(value).encode(), "x", kind).faults or value == {"skills": []}

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from skillwire.folder.load import examine
+from skillwire.folder.load import check_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,7 +39,7 @@ def found(write: Callable[..., Path]) -> Callable[..., list[str]]:
 
     def find(level: str = "strict", /, name: str = "demo", **files: str | bytes | None) -> list[str]:
         folder = write(name, **files)
-        findings = examine(folder, level=level).findings  # type: ignore[arg-type]  # the tests pass the two levels
+        findings = check_folder(folder, level=level).findings  # type: ignore[arg-type]  # the tests pass the two levels
         return [f"{one.level} {one.code} {one.place}".replace(f"{folder}/", "") for one in findings]
 
     return find

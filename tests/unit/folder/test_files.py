@@ -9,7 +9,7 @@ import pytest
 
 from skillwire import limits
 from skillwire.folder.files import read_files
-from skillwire.folder.findings import Findings
+from skillwire.folder.rules import Findings
 
 if TYPE_CHECKING:
     from collections.abc import Callable

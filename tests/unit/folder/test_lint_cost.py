@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from skillwire.folder.load import examine
+from skillwire.folder.load import check_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,5 +28,5 @@ def test_cost(write: Callable[..., Path], unit: str) -> None:
     text = unit * (SIZE // len(unit))
     folder = write(**{"a.md": text, "a.sh": "#!" + text, "a.js": text, "a.py": text})
     started = time.process_time()
-    examine(folder)
+    check_folder(folder)
     assert time.process_time() - started < 1.5

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from skillwire.folder.lint_site import SCHEMA_URI, examine_index, find_indexes
+from skillwire.folder.lint.site import SCHEMA_URI, examine_index, find_indexes
 from skillwire.protocols.agent_skills import messages
 
 if TYPE_CHECKING:

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from skillwire.errors import NotFoundError, ValidationError
-from skillwire.folder.find import find_bare_folders, find_folders
-from skillwire.folder.load import examine, load_folder
+from skillwire.folder.files import find_bare_folders, find_folders
+from skillwire.folder.load import IdentifiedSkill, check_folder, find_collisions, identify, load_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
 
 MINIMAL = "---\nname: {name}\ndescription: d\n---\n# B\n"
 
@@ -112,7 +113,7 @@ def test_where_the_folder_has_no_name_of_a_skill_the_frontmatter_gives_it(write:
     folder = write("My Skill", **{"SKILL.md": MINIMAL.format(name="my-skill")})
     assert load_folder(folder, level="lenient").name == "my-skill"
     folder = write("Two", **{"SKILL.md": MINIMAL.format(name="Two")})
-    assert [finding.code for finding in examine(folder, level="lenient").findings][-1] == "NAME_FORM"
+    assert [finding.code for finding in check_folder(folder, level="lenient").findings][-1] == "NAME_FORM"
     with pytest.raises(ValidationError):
         load_folder(folder, level="lenient")
 
@@ -120,7 +121,7 @@ def test_where_the_folder_has_no_name_of_a_skill_the_frontmatter_gives_it(write:
 def test_skill_md_in_lower_case_is_read_leniently(write: Callable[..., Path]) -> None:
     folder = write(**{"SKILL.md": None, "skill.md": MINIMAL.format(name="demo")})
     assert [file.path for file in load_folder(folder, level="lenient").files] == ["SKILL.md"]
-    assert examine(folder).folder is None
+    assert check_folder(folder).folder is None
 
 
 def test_the_folder_may_be_named_by_a_dot(write: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,6 +148,34 @@ def test_the_folder_may_be_named_by_a_dot(write: Callable[..., Path], monkeypatc
     ],
 )
 def test_what_no_level_lets_pass(write: Callable[..., Path], files: dict[str, str], code: str, level: str) -> None:
-    examination = examine(write(**files), level=level)  # type: ignore[arg-type]  # the two levels
+    examination = check_folder(write(**files), level=level)  # type: ignore[arg-type]  # the two levels
     assert examination.folder is None
     assert [finding.code for finding in examination.findings if finding.level == "error"] == [code]
+
+
+def named(path: Path) -> IdentifiedSkill:
+    folder = load_folder(path)
+    return IdentifiedSkill(path, folder.name, identify(folder, "example-corp"))
+
+
+def test_skills_that_share_an_identifier(write: Callable[..., Path]) -> None:
+    skills = [
+        named(write("a")),
+        named(write("group/a")),
+        named(write("b", **{"skill.toml": 'id = "example-corp/a"\n'})),
+        named(write("c", **{"skill.toml": 'skill_id = "a"\n'})),
+        named(write("d-e")),
+        named(write("f", **{"skill.toml": 'name = "example.corp.d.e"\n'})),
+        named(write("g")),
+    ]
+    findings = find_collisions(skills)
+    assert [(finding.code, finding.level) for finding in findings] == [("IDENTIFIER_COLLISION", "error")] * 4
+    protocols = ["Agent Skills Discovery", "Skill Sharing", "Skill Discovery", "Skills Protocol"]
+    assert [finding.message.split(" has ")[0] for finding in findings] == protocols
+    for finding, (first, second) in zip(findings, [(0, 1), (0, 2), (0, 3), (4, 5)], strict=True):
+        assert str(skills[first].path) in finding.message
+        assert finding.place.source == f"{skills[second].path}/SKILL.md"
+
+
+def test_different_skills_do_not_collide(write: Callable[..., Path]) -> None:
+    assert find_collisions(named(write(name)) for name in ("a", "b", "a-b")) == []

@@ -8,12 +8,14 @@ import jsonschema_rs
 import pytest
 
 from skillwire.codes import CODES
-from skillwire.errors import Place
+from skillwire.errors import SourceLocation
 from skillwire.folder.report import by_place, cause, json_document, sarif_document, summary, text_lines
 from skillwire.folder.rules import RULES
-from skillwire.model.finding import Finding
+from skillwire.model.skill import Finding
 
-ONE = Finding("NAME_FOLDER", "error", "the names differ", Place("a/SKILL.md", 2, 1, 5, "name: x"), "Rename it.")
+ONE = Finding(
+    "NAME_FOLDER", "error", "the names differ", SourceLocation("a/SKILL.md", 2, 1, 5, "name: x"), "Rename it."
+)
 
 
 def text(finding: Finding) -> str:
@@ -40,25 +42,27 @@ def test_the_parts_that_matter_have_roles() -> None:
 @pytest.mark.parametrize(
     ("place", "line", "marks"),
     [
-        (Place("f", 12, 3, None, "abcdef"), " 12 | abcdef", "    |   ^"),
-        (Place("f", 1, 4, 6, "日本語x\u202ey"), " 1 | 日本語x[U+202E]y", "   |       ^^^^^^^^^"),
-        (Place("f", 1, 2, 3, "\tx"), " 1 |     x", "   |     ^"),
-        (Place("f", 1, 3, 4, "e\u0301xy"), " 1 | e\u0301xy", "   |  ^"),
-        (Place("f", 1, 9, 12, "short"), " 1 | short", "   |      ^"),
-        (Place("f", 1, None, None, "x"), " 1 | x", "   | ^"),
+        (SourceLocation("f", 12, 3, None, "abcdef"), " 12 | abcdef", "    |   ^"),
+        (SourceLocation("f", 1, 4, 6, "日本語x\u202ey"), " 1 | 日本語x[U+202E]y", "   |       ^^^^^^^^^"),
+        (SourceLocation("f", 1, 2, 3, "\tx"), " 1 |     x", "   |     ^"),
+        (SourceLocation("f", 1, 3, 4, "e\u0301xy"), " 1 | e\u0301xy", "   |  ^"),
+        (SourceLocation("f", 1, 9, 12, "short"), " 1 | short", "   |      ^"),
+        (SourceLocation("f", 1, None, None, "x"), " 1 | x", "   | ^"),
     ],
 )
-def test_the_mark_stands_below_what_it_marks(place: Place, line: str, marks: str) -> None:
+def test_the_mark_stands_below_what_it_marks(place: SourceLocation, line: str, marks: str) -> None:
     lines = text(ONE._replace(place=place)).split("\n")
     assert lines[3:5] == [line, marks]
 
 
 def test_without_a_line_there_is_no_excerpt() -> None:
-    assert "|" not in text(ONE._replace(place=Place("a")))
+    assert "|" not in text(ONE._replace(place=SourceLocation("a")))
 
 
 def test_nothing_hidden_gets_into_a_report() -> None:
-    bad = Finding("NAME_FOLDER", "error", "a\x1b[31mb", Place("\x1b]0;x\x07/S\udcff.md", 1, 1, 2, "\u202ex"), "f\rg")
+    bad = Finding(
+        "NAME_FOLDER", "error", "a\x1b[31mb", SourceLocation("\x1b]0;x\x07/S\udcff.md", 1, 1, 2, "\u202ex"), "f\rg"
+    )
     for report in (
         text(bad),
         json.dumps(json_document([bad], []), ensure_ascii=False),
@@ -68,7 +72,13 @@ def test_nothing_hidden_gets_into_a_report() -> None:
 
 
 def test_findings_are_told_file_by_file_from_the_top() -> None:
-    places = [Place("b", 1), Place("a", 9, 1), Place("a", 2, 5), Place("a", 2, 1), Place("a")]
+    places = [
+        SourceLocation("b", 1),
+        SourceLocation("a", 9, 1),
+        SourceLocation("a", 2, 5),
+        SourceLocation("a", 2, 1),
+        SourceLocation("a"),
+    ]
     levels = ["note", "error", "error", "warning", "note"]
     findings = [Finding("SECRET", level, "", place, "") for level, place in zip(levels, places, strict=True)]  # type: ignore[arg-type]  # the three levels
     assert [str(finding.place) for finding in by_place(findings)] == ["a", "a:2:5", "a:2:1", "a:9:1", "b:1"]
@@ -177,9 +187,9 @@ SARIF = strict_object(
 def test_sarif_is_of_the_shape_that_its_specification_gives() -> None:
     findings = [
         ONE,
-        Finding("SECRET", "warning", "m", Place("/abs/ü b.md"), "f"),
-        Finding("YAML_SYNTAX", "error", "m", Place("a/\udcff.md", 3), "f"),
-        *(Finding(code, "note", "m", Place("a"), "f") for code in (*RULES, *CODES)),
+        Finding("SECRET", "warning", "m", SourceLocation("/abs/ü b.md"), "f"),
+        Finding("YAML_SYNTAX", "error", "m", SourceLocation("a/\udcff.md", 3), "f"),
+        *(Finding(code, "note", "m", SourceLocation("a"), "f") for code in (*RULES, *CODES)),
     ]
     document = sarif_document(findings)
     validator = jsonschema_rs.Draft202012Validator(SARIF, validate_formats=True, offline=True)

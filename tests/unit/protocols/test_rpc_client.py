@@ -6,7 +6,7 @@ import pytest
 
 from skillwire.errors import DecodeError, FetchError, NotFoundError, TrustError, ValidationError
 from skillwire.protocols.skills_rpc.client import call
-from skillwire.protocols.skills_rpc.json_rpc import encode_error, encode_result
+from skillwire.protocols.skills_rpc.codec import encode_error, encode_result
 from skillwire.protocols.skills_rpc.messages import DescribeSkill, ListSkills
 from skillwire.wire.exchange import HttpResponse, follow
 

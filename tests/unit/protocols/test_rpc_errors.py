@@ -11,16 +11,16 @@ from skillwire.errors import (
     FetchError,
     NotFoundError,
     PendingError,
-    Place,
     SkillwireError,
+    SourceLocation,
     StorageError,
     TrustError,
     UsageError,
     ValidationError,
 )
+from skillwire.protocols.skills_rpc.codec import encode_error
 from skillwire.protocols.skills_rpc.errors import ERRORS, FIXES, NUMBERS, error_object, number_of, raised_error
-from skillwire.protocols.skills_rpc.json_rpc import encode_error
-from skillwire.server.invocation.room import too_many
+from skillwire.server.quotas import queue_full_error
 
 KINDS = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, SkillwireError)]
 URL = "https://example.com/rpc"
@@ -66,7 +66,11 @@ def test_an_error_has_the_number_that_says_what_it_is(error, number):
 @pytest.mark.spec("RPC-error-object", "SKP-error-data")
 def test_an_error_is_told_with_what_helps():
     error = ValidationError(
-        "RPC_PARAMS", "limit is too large", place=Place("/params/limit"), fix="Ask for less.", details={"most": 500}
+        "RPC_PARAMS",
+        "limit is too large",
+        place=SourceLocation("/params/limit"),
+        fix="Ask for less.",
+        details={"most": 500},
     )
     assert error_object(error) == {
         "code": -32602,
@@ -108,7 +112,7 @@ def test_nobody_is_told_to_call_again_what_goes_on(code):
 
 @pytest.mark.spec("SKP-error-data")
 def test_who_is_sent_away_is_told_for_how_long_without_a_header():
-    told = error_object(too_many("as many wait as may"))
+    told = error_object(queue_full_error("as many wait as may"))
     assert told["message"] == "Too many runs: as many wait as may"
     assert told["data"]["retryable"] is True
     assert "10 seconds" in told["data"]["fix"]
@@ -124,12 +128,12 @@ def test_a_told_error_is_raised_as_one_with_the_same_number(kind, code):
     error = raised_error(told, URL)
     assert error.details["rpc_code"] == told["code"]
     assert number_of(error) in {told["code"], -32600}
-    assert (error.message, error.fix, error.place) == ("what happened", "Do this.", Place(URL))
+    assert (error.message, error.fix, error.place) == ("what happened", "Do this.", SourceLocation(URL))
 
 
 def test_where_a_parameter_is_wrong_is_told_behind_the_endpoint():
-    told = error_object(ValidationError("RPC_PARAMS", "too many", place=Place("/params/limit")))
-    assert raised_error(told, URL).place == Place(f"{URL}#/params/limit")
+    told = error_object(ValidationError("RPC_PARAMS", "too many", place=SourceLocation("/params/limit")))
+    assert raised_error(told, URL).place == SourceLocation(f"{URL}#/params/limit")
 
 
 @pytest.mark.parametrize(

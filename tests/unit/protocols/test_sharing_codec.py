@@ -21,9 +21,8 @@ from skillwire.model.url import parse_url
 from skillwire.protocols.skill_sharing.codec import decode_descriptor, decode_index
 from skillwire.protocols.skill_sharing.errors import ERRORS, code_for, decode_error, encode_error
 from skillwire.protocols.skill_sharing.messages import PROTOCOL_VERSION, Retry
-from skillwire.protocols.skill_sharing.rules import execution_url
+from skillwire.protocols.skill_sharing.rules import RULES, check_version, execution_url
 from skillwire.protocols.skill_sharing.validation import validate
-from skillwire.protocols.skill_sharing.versions import RULES, check_version
 from skillwire.trust.address import AddressPolicy
 
 URL = "https://skills.example.com/.well-known/skill-sharing"

@@ -10,13 +10,13 @@ from tests.support.catalogs import make_skill
 from tests.unit.protocols.sharing_samples import DESCRIPTOR
 
 from skillwire.errors import NotFoundError, UsageError
-from skillwire.folder.publish import Prepared, prepare
+from skillwire.folder.publish import PreparedSkill, prepare
 from skillwire.model.access import ANONYMOUS, Access, Principal
 from skillwire.model.catalog import Catalog
 from skillwire.model.digest import Digest
 from skillwire.model.url import parse_url
 from skillwire.protocols.skill_sharing.codec import decode_descriptor, decode_index
-from skillwire.protocols.skill_sharing.lint import lint_sharing
+from skillwire.protocols.skill_sharing.judge import lint_sharing
 from skillwire.protocols.skill_sharing.messages import AuthConfig, AuthType, CapabilityType, SkillDescriptor
 from skillwire.protocols.skill_sharing.paths import WELL_KNOWN, descriptor_path
 from skillwire.protocols.skill_sharing.server import Sharing
@@ -90,7 +90,7 @@ class TestDescriptors:
         for path, text in files.items():
             (folder / path).write_text(text)
         prepared = prepare(folder, "example-corp", judges=[lint_sharing])
-        assert isinstance(prepared, Prepared)
+        assert isinstance(prepared, PreparedSkill)
         skill = prepared.skill
         return skill, Sharing({name: skill}, "example-corp", BASE, auth).describe(name)
 

@@ -5,7 +5,7 @@ import sqlite3
 import pytest
 
 from skillwire.adapters.sqlite.database import Database
-from skillwire.adapters.sqlite.tokens import SqliteTokens
+from skillwire.adapters.sqlite.stores import SqliteTokens
 from skillwire.errors import NotFoundError, UsageError
 from skillwire.registry.tokens import Tokens
 

@@ -8,9 +8,9 @@ from tests.support.invoking import Caller, Scripted
 
 from skillwire import limits
 from skillwire.adapters.sqlite.open import open_tokens
-from skillwire.invocation.settings import ExecutionSettings
+from skillwire.executions.accept import ExecutionSettings
 from skillwire.server import app, compose
-from skillwire.server.auth.configuration import ServerConfiguration
+from skillwire.server.configuration import ServerConfiguration
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from skillwire import limits
 from skillwire.adapters.sqlite.open import open_tokens
 from skillwire.protocols.skill_sharing.signing import sign
 from skillwire.protocols.skill_sharing.validation import validate
-from skillwire.server import addressed, app, audience
+from skillwire.server import access, addressed, app
 
 INDEX = "/.well-known/agent-skills/index.json"
 OLD_INDEX = "/.well-known/skills/index.json"
@@ -172,7 +172,7 @@ class TestWithAGrant:
     async def test_audience_that_could_not_be_made_is_tried_again(self, client, key, monkeypatch):
         fields = key(SECRET_NAME)
         with monkeypatch.context() as broken:
-            broken.setattr(audience, "make_audience", lambda *_: 1 / 0)
+            broken.setattr(access, "make_access_view", lambda *_: 1 / 0)
             assert (await client.get(INDEX, fields)).status == 500
         assert SECRET_NAME in names_in(await client.get(INDEX, fields))
 

@@ -17,12 +17,12 @@ from tests.support.invoking import write_action
 from skillwire import limits
 from skillwire.adapters.sqlite.open import open_grants, open_ledger, open_tokens
 from skillwire.errors import StorageError
-from skillwire.invocation.settings import ExecutionSettings
-from skillwire.model.ledger import ExecutionQuery
+from skillwire.executions.accept import ExecutionSettings
+from skillwire.model.execution import ExecutionQuery
 from skillwire.server import app
 from skillwire.server.application import Application
-from skillwire.server.auth.configuration import ServerConfiguration
 from skillwire.server.auth.rate_limit import RateLimit
+from skillwire.server.configuration import ServerConfiguration
 
 INPUTS = """
 [inputs.text]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import structlog
 
-from skillwire.invocation.accept import new_execution_id
+from skillwire.executions.accept import new_execution_id
 from skillwire.server.log import configure_logging
 
 

@@ -16,7 +16,7 @@ from skillwire.wire.node import Datagram, Node, Peer
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from skillwire.model.ledger import Moment
+    from skillwire.model.execution import Moment
 
 
 class Caller:

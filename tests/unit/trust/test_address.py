@@ -4,7 +4,80 @@ import pytest
 
 from skillwire.errors import TrustError, UsageError, ValidationError
 from skillwire.model.url import parse_url
-from skillwire.trust.address import AddressPolicy, is_local_host, is_local_name, is_localhost
+from skillwire.trust.address import (
+    Address,
+    AddressPolicy,
+    AddressScope,
+    Network,
+    classify,
+    is_local_host,
+    is_local_name,
+    is_localhost,
+    read_address,
+    read_network,
+)
+
+# ruff: noqa: RUF001 - characters that look like others are the subject
+
+
+@pytest.mark.parametrize(
+    ("text", "reach"),
+    [
+        ("1.0.0.0", AddressScope.PUBLIC),
+        ("223.255.255.255", AddressScope.PUBLIC),
+        ("172.15.255.255", AddressScope.PUBLIC),
+        ("172.16.0.0", AddressScope.PRIVATE),
+        ("172.31.255.255", AddressScope.PRIVATE),
+        ("172.32.0.0", AddressScope.PUBLIC),
+        ("100.63.255.255", AddressScope.PUBLIC),
+        ("100.127.255.255", AddressScope.PRIVATE),
+        ("0.255.255.255", AddressScope.SPECIAL),
+        ("224.0.0.1", AddressScope.NOWHERE),
+        ("0.0.0.0", AddressScope.NOWHERE),  # noqa: S104 - an address to classify
+        ("240.0.0.1", AddressScope.SPECIAL),
+        ("255.255.255.255", AddressScope.NOWHERE),
+        ("169.254.169.254", AddressScope.METADATA),
+        ("169.254.169.253", AddressScope.LINK_LOCAL),
+        ("::1", AddressScope.LOOPBACK),
+        ("::", AddressScope.NOWHERE),
+        ("::ffff:8.8.8.8", AddressScope.SPECIAL),
+        ("64:ff9b::808:808", AddressScope.SPECIAL),
+        ("2002:808:808::", AddressScope.SPECIAL),
+        ("2001:1ff::", AddressScope.SPECIAL),
+        ("2001:200::", AddressScope.PUBLIC),
+        ("3fff:fff::", AddressScope.SPECIAL),
+        ("3ffe::", AddressScope.PUBLIC),
+        ("4000::", AddressScope.SPECIAL),
+        ("fe80::1%eth0", AddressScope.LINK_LOCAL),
+        ("fec0::1", AddressScope.SPECIAL),
+        ("fdff::1", AddressScope.PRIVATE),
+        ("ff02::1", AddressScope.NOWHERE),
+    ],
+)
+def test_where_packets_end(text, reach):
+    assert classify(read_address(text)) is reach
+
+
+@pytest.mark.parametrize("text", ["", "1.2.3", "01.2.3.4", "1.2.3.4.5", "localhost", "1.2.3.4/32", ":::", "１.2.3.4"])
+def test_what_is_no_address(text):
+    with pytest.raises(ValidationError):
+        read_address(text)
+
+
+def test_a_network_covers_its_ends_and_its_own_family():
+    network = read_network("10.0.0.0/8")
+    assert network == Network(4, 0x0A000000, 0x0AFFFFFF)
+    assert network.covers(Address(4, 0x0AFFFFFF))
+    assert not network.covers(Address(4, 0x0B000000))
+    assert not network.covers(Address(6, 0x0A000000))
+    assert read_network("::1") == Network(6, 1, 1)
+
+
+@pytest.mark.parametrize("text", ["10.0.0.0/33", "10.0.0.0/-1", "10.0.0.0/", "10.0.0.1/8", "::1/64", "::/129", "10/8"])
+def test_what_is_no_network(text):
+    with pytest.raises(ValidationError):
+        read_network(text)
+
 
 PUBLIC_V4, PUBLIC_V6 = "93.184.215.14", "2606:2800:21f:cb07::1"
 

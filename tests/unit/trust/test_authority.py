@@ -17,16 +17,15 @@ from tests.support.authorities import World
 from tests.support.certificates import serial
 
 from skillwire import limits
+from skillwire.adapters.files.keys import certificate_pem
 from skillwire.errors import TrustError, ValidationError
 from skillwire.protocols.skill_discovery.codec import encode
 from skillwire.protocols.skill_discovery.messages import ChallengeResponse
 from skillwire.testing.virtual_clock import EPOCH
 from skillwire.trust.authority import CertificateAuthority
-from skillwire.trust.certificate_requests import Names, make_request, read_request
-from skillwire.trust.certificates import Chain
+from skillwire.trust.certificates import Chain, RequestedNames, decode_request, encode_request
 from skillwire.trust.ecdsa import AGENT, new_key, self_signed
-from skillwire.trust.revocations import Revocations
-from skillwire.trust.taken_back import TakenBack, numbered
+from skillwire.trust.revocations import Revocations, RevokedCertificate, certificate_id
 
 DAY = 86_400.0
 
@@ -59,14 +58,14 @@ def test_a_leaf_names_whom_it_is_for_and_is_good_for_seven_days(world):
 
 def test_all_serial_numbers_are_of_one_length(world, monkeypatch):
     monkeypatch.setattr(x509, "random_serial_number", lambda: 5)
-    leaf = world.center.issue(Names(("agent-001",)), new_key().public_key(), EPOCH)
+    leaf = world.center.issue(RequestedNames(("agent-001",)), new_key().public_key(), EPOCH)
     assert len(f"{x509.load_der_x509_certificate(leaf).serial_number:x}") == 40
 
 
 @pytest.mark.spec("SDP-certificate-size")
 def test_a_leaf_fits_into_a_datagram_and_one_that_does_not_is_not_issued(world):
     assert len(world.identity("agent-001", skills=["skill-org-feishu"]).certificate) < 500
-    names = Names(("agent-001",), tuple(f"skill-{number}" * 4 for number in range(9)))
+    names = RequestedNames(("agent-001",), tuple(f"skill-{number}" * 4 for number in range(9)))
     assert "a datagram has room for 700" in refused(lambda: world.center.issue(names, new_key().public_key(), EPOCH))
 
 
@@ -76,7 +75,7 @@ def test_the_largest_leaf_that_is_issued_can_be_shown_in_a_datagram(world, lengt
     """For an agent with an identifier of each length."""
     agent, issued = "a" * length, []
     for skills in range(12):
-        names = Names((agent,), tuple(f"skill-{number}-{'x' * 20}" for number in range(skills)))
+        names = RequestedNames((agent,), tuple(f"skill-{number}-{'x' * 20}" for number in range(skills)))
         with suppress(ValidationError):
             issued.append(world.center.issue(names, new_key().public_key(), EPOCH))
     assert 1 <= len(issued) < 12
@@ -90,12 +89,12 @@ def test_the_largest_leaf_that_is_issued_can_be_shown_in_a_datagram(world, lengt
 @pytest.mark.parametrize(
     ("names", "said"),
     [
-        (Names(), "names no agent and no skill"),
-        (Names(("agent 001",)), "no identifier"),
-        (Names(("a" * 129,)), "no identifier"),
-        (Names(("agent;001",)), "no identifier"),
-        (Names(("agent-001",), hosts=("a_b",)), "neither an address nor a name"),
-        (Names(("agent-001",), hosts=("example.com/x",)), "neither an address nor a name"),
+        (RequestedNames(), "names no agent and no skill"),
+        (RequestedNames(("agent 001",)), "no identifier"),
+        (RequestedNames(("a" * 129,)), "no identifier"),
+        (RequestedNames(("agent;001",)), "no identifier"),
+        (RequestedNames(("agent-001",), hosts=("a_b",)), "neither an address nor a name"),
+        (RequestedNames(("agent-001",), hosts=("example.com/x",)), "neither an address nor a name"),
     ],
 )
 def test_what_no_message_could_name_is_not_certified(world, names, said):
@@ -104,20 +103,20 @@ def test_what_no_message_could_name_is_not_certified(world, names, said):
 
 def test_a_key_on_another_curve_is_not_certified(world):
     other = ec.generate_private_key(ec.SECP384R1())
-    assert "secp384r1" in refused(lambda: world.center.issue(Names(("a",)), other.public_key(), EPOCH))
+    assert "secp384r1" in refused(lambda: world.center.issue(RequestedNames(("a",)), other.public_key(), EPOCH))
 
 
 @pytest.mark.spec("SDP-certificate-chain")
 def test_who_has_no_authority_cannot_make_one(world):
     """The path from the root has one authority, and a leaf is none."""
     below = CertificateAuthority(key := new_key(), world.center.issue_authority("Below CA", key.public_key(), EPOCH))
-    leaf = below.issue(Names(("agent-001",)), new_key().public_key(), EPOCH)
+    leaf = below.issue(RequestedNames(("agent-001",)), new_key().public_key(), EPOCH)
     known = [world.center.certificate, below.certificate]
     assert Chain([world.root.certificate], known).judge(leaf, EPOCH) is None
 
     holder = world.identity("agent-001")
     forged = CertificateAuthority(holder.key, holder.certificate)
-    leaf = forged.issue(Names(("agent-002",)), new_key().public_key(), EPOCH)
+    leaf = forged.issue(RequestedNames(("agent-002",)), new_key().public_key(), EPOCH)
     known = [world.center.certificate, holder.certificate]
     assert Chain([world.root.certificate], known).judge(leaf, EPOCH) is None
 
@@ -165,7 +164,7 @@ def test_a_leaf_that_is_made_otherwise_is_refused_however_it_is_signed(world, fl
 def test_an_authority_with_another_curve_or_digest_certifies_nobody(world):
     key = ec.generate_private_key(ec.SECP384R1())
     center = CertificateAuthority(key, world.root.issue_authority("Other CA", key.public_key(), EPOCH))
-    leaf = center.issue(Names(("agent-001",)), new_key().public_key(), EPOCH)
+    leaf = center.issue(RequestedNames(("agent-001",)), new_key().public_key(), EPOCH)
     assert Chain([world.root.certificate], [center.certificate]).judge(leaf, EPOCH) is None
 
 
@@ -178,8 +177,8 @@ def test_an_authority_that_has_ended_issues_nothing_and_none_outlives_it(world):
 
 
 def test_a_request_proves_its_key_and_asks_for_names():
-    key, names = new_key(), Names(("agent-001",), ("skill-org-feishu",), ("10.0.0.7", "host.example"))
-    asked = read_request(make_request(names, key))
+    key, names = new_key(), RequestedNames(("agent-001",), ("skill-org-feishu",), ("10.0.0.7", "host.example"))
+    asked = decode_request(encode_request(names, key))
     assert asked.key == key.public_key()
     assert asked.names == names
 
@@ -190,8 +189,8 @@ def test_a_request_that_proves_nothing_is_refused(flaw):
     builder = x509.CertificateSigningRequestBuilder().subject_name(
         x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "agent-001")])
     )
-    good = x509.load_pem_x509_csr(make_request(Names(("agent-001",)), mine)).public_bytes(Encoding.DER)
-    theirs = x509.load_pem_x509_csr(make_request(Names(("agent-001",)), other)).public_bytes(Encoding.DER)
+    good = x509.load_pem_x509_csr(encode_request(RequestedNames(("agent-001",)), mine)).public_bytes(Encoding.DER)
+    theirs = x509.load_pem_x509_csr(encode_request(RequestedNames(("agent-001",)), other)).public_bytes(Encoding.DER)
     point, their_point = (request[request.index(b"\x03\x42\x00") :][:68] for request in (good, theirs))
     data = {
         "another key": lambda: good.replace(point, their_point),
@@ -203,16 +202,16 @@ def test_a_request_that_proves_nothing_is_refused(flaw):
         "too large": lambda: bytes(4097),
         "empty": lambda: b"",
     }[flaw]()
-    refused(lambda: read_request(data))
+    refused(lambda: decode_request(data))
 
 
 @given(st.binary(max_size=300), st.integers(0, 350), st.integers(0, 255))
 def test_whatever_is_asked_is_a_request_or_refused(noise, place, byte):
-    good = bytearray(make_request(Names(("agent-001",)), new_key()))
+    good = bytearray(encode_request(RequestedNames(("agent-001",)), new_key()))
     good[min(place, len(good) - 1)] = byte
     for data in (noise, bytes(good)):
         try:
-            read_request(data)
+            decode_request(data)
         except ValidationError as error:
             assert error.code == "CERTIFICATE_REQUEST"  # noqa: PT017 - either is right
 
@@ -254,14 +253,14 @@ class TestRevocations:
         other = CertificateAuthority(key, world.root.issue_authority("Other CA", key.public_key(), EPOCH))
         known = Revocations([*world.authorities, other.certificate])
         leaf = world.identity("agent-001")
-        assert known.take(other.revocations([TakenBack(serial(leaf), EPOCH)], EPOCH, number=9), EPOCH)
-        assert not known.is_revoked(numbered(x509.load_der_x509_certificate(leaf.certificate)))
+        assert known.take(other.revocations([RevokedCertificate(serial(leaf), EPOCH)], EPOCH, number=9), EPOCH)
+        assert not known.is_revoked(certificate_id(x509.load_der_x509_certificate(leaf.certificate)))
 
     def test_the_root_takes_an_authority_back(self):
         world = World(EPOCH)
         leaf = world.identity("agent-001")
         number = x509.load_der_x509_certificate(world.center.certificate).serial_number
-        bundle = world.revoke() + world.root.revocations([TakenBack(number, EPOCH)], EPOCH, number=1)
+        bundle = world.revoke() + world.root.revocations([RevokedCertificate(number, EPOCH)], EPOCH, number=1)
         assert world.revocations.take(bundle, EPOCH)
         assert world.chain().judge(leaf.certificate, EPOCH) is None
 
@@ -280,7 +279,7 @@ class TestRevocations:
             x509.CertificateRevocationListBuilder().issuer_name(center.subject).last_update(at)
             .next_update(at + timedelta(days=1)).sign(world.center_key, hashes.SHA256()).public_bytes(Encoding.PEM)
         )  # fmt: skip
-        made = [TakenBack(serial(leaf), EPOCH)]
+        made = [RevokedCertificate(serial(leaf), EPOCH)]
         data = {
             "stranger": stranger.root.revocations(made, EPOCH, number=9),
             "same name": stranger.center.revocations(made, EPOCH, number=9),
@@ -308,3 +307,167 @@ class TestRevocations:
                 world.revocations.take(data, EPOCH)
             except TrustError as error:
                 assert error.code == "LAN_REVOCATIONS"  # noqa: PT017 - either is right
+
+
+@pytest.fixture
+def world_renewed_authority():
+    return World(EPOCH)
+
+
+def good(world_renewed_authority, identity):
+    return world_renewed_authority.chain().judge(identity.certificate, EPOCH) is not None
+
+
+@pytest.mark.spec("SDP-authority-renewal")
+def test_a_new_one_is_learned_with_the_list_and_the_old_one_stays_good(world_renewed_authority):
+    old = world_renewed_authority.identity("agent-001")
+    pem = world_renewed_authority.renew()
+    new = world_renewed_authority.identity("agent-002")
+    assert [good(world_renewed_authority, one) for one in (old, new)] == [True, False]
+    assert world_renewed_authority.revocations.take(world_renewed_authority.revoke() + pem, EPOCH)
+    assert [good(world_renewed_authority, one) for one in (old, new)] == [True, True]
+    assert world_renewed_authority.revocations.authorities[-1] == world_renewed_authority.center.certificate
+    assert not world_renewed_authority.revocations.take(world_renewed_authority.revoke() + pem, EPOCH)
+
+
+@pytest.mark.spec("SDP-authority-renewal")
+def test_the_new_one_takes_back_what_the_old_one_has_issued(world_renewed_authority):
+    old = world_renewed_authority.identity("agent-001")
+    pem = world_renewed_authority.renew()
+    world_renewed_authority.revocations.take(world_renewed_authority.revoke(serial(old)) + pem, EPOCH)
+    assert not good(world_renewed_authority, old)
+
+
+@pytest.mark.spec("SDP-authority-revocation")
+def test_what_a_revoked_one_has_issued_and_signed_counts_no_more(world_renewed_authority):
+    """Whoever has stolen its key has certified himself, and taken everybody else back, with the highest of numbers."""
+    old, honest = world_renewed_authority.identity("agent-001"), world_renewed_authority.center
+    world_renewed_authority.renew()
+    new_pem, new = (
+        certificate_pem(world_renewed_authority.center.certificate),
+        world_renewed_authority.identity("agent-002"),
+    )
+    world_renewed_authority.revocations.take(world_renewed_authority.revoke() + new_pem, EPOCH)
+    stolen = honest.revocations([RevokedCertificate(serial(new), EPOCH)], EPOCH, number=10**9)
+    assert world_renewed_authority.revocations.take(stolen, EPOCH)
+    assert not good(world_renewed_authority, new)
+    found = world_renewed_authority.chain().judge(old.certificate, EPOCH)
+    assert found is not None
+
+    assert world_renewed_authority.revocations.take(world_renewed_authority.revoke_center(honest.certificate), EPOCH)
+
+    assert found.is_revoked()
+    assert [good(world_renewed_authority, one) for one in (old, new)] == [False, True]
+    assert not world_renewed_authority.revocations.take(stolen, EPOCH)
+    assert good(world_renewed_authority, new)
+    assert world_renewed_authority.revocations.is_orphan(old.certificate)
+    assert not world_renewed_authority.revocations.is_orphan(new.certificate)
+
+
+def test_a_bundle_in_any_order_comes_to_the_same(world_renewed_authority):
+    old = world_renewed_authority.identity("agent-001")
+    stolen = world_renewed_authority.center.revocations([], EPOCH, number=10**9)
+    revoked = world_renewed_authority.revoke_center(world_renewed_authority.center.certificate)
+    pem = world_renewed_authority.renew()
+    world_renewed_authority.revocations.take(pem + stolen + revoked + world_renewed_authority.revoke(), EPOCH)
+    assert good(world_renewed_authority, world_renewed_authority.identity("agent-002"))
+    assert not good(world_renewed_authority, old)
+
+
+def test_an_older_list_of_the_root_brings_no_authority_back(world_renewed_authority):
+    old = world_renewed_authority.identity("agent-001")
+    older = world_renewed_authority.root.revocations([], EPOCH, number=1)
+    world_renewed_authority.revocations.take(
+        world_renewed_authority.revoke_center(world_renewed_authority.center.certificate, number=2), EPOCH
+    )
+    assert not world_renewed_authority.revocations.take(older, EPOCH)
+    assert not good(world_renewed_authority, old)
+
+
+@pytest.mark.spec("SDP-authority-renewal")
+@pytest.mark.parametrize("flaw", ["other root", "by a center", "own", "leaf", "revoked"])
+def test_nobody_is_learned_whom_no_root_of_ours_has_made_an_authority(world_renewed_authority, flaw):
+    key = new_key()
+    stranger = World(EPOCH)
+    below = world_renewed_authority.center.issue_authority("Below CA", key.public_key(), EPOCH)
+    named = world_renewed_authority.root.issue_authority("Other CA", key.public_key(), EPOCH)
+    data = {
+        "other root": lambda: certificate_pem(stranger.center.certificate),
+        "by a center": lambda: certificate_pem(below),
+        "own": lambda: certificate_pem(stranger.root.certificate),
+        "leaf": lambda: certificate_pem(world_renewed_authority.identity("agent-001").certificate),
+        "revoked": lambda: certificate_pem(named),
+    }[flaw]()
+    if flaw == "revoked":
+        world_renewed_authority.revocations.take(world_renewed_authority.revoke_center(named), EPOCH)
+    world_renewed_authority.revocations.take(world_renewed_authority.revoke() + data, EPOCH)
+    assert not world_renewed_authority.revocations.learned
+    assert world_renewed_authority.revocations.authorities == world_renewed_authority.authorities
+
+
+def test_what_is_learned_has_a_bound(world_renewed_authority):
+    pems = [world_renewed_authority.renew() for _ in range(limits.LAN_LEARNED_AUTHORITIES + 2)]
+    for pem in pems:
+        world_renewed_authority.revocations.take(
+            world_renewed_authority.root.revocations([], EPOCH, number=1) + pem, EPOCH
+        )
+    assert len(world_renewed_authority.revocations.learned) == limits.LAN_LEARNED_AUTHORITIES
+
+
+def test_a_certificate_that_is_none_refuses_the_bundle(world_renewed_authority):
+    noise = b"-----BEGIN CERTIFICATE-----\nnoise\n-----END CERTIFICATE-----\n"
+    with pytest.raises(TrustError):
+        world_renewed_authority.revocations.take(world_renewed_authority.revoke() + noise, EPOCH)
+    assert len(world_renewed_authority.revocations) == 0
+
+
+def test_what_is_kept_is_enough_for_who_has_only_the_new_one_in_its_settings(world_renewed_authority):
+    """Its operator has replaced ``center.pem``; lists by the key of before, and the root's, are kept all the same."""
+    old = world_renewed_authority.identity("agent-001")
+    world_renewed_authority.revocations.take(world_renewed_authority.revoke(77), EPOCH)
+    revoked, first = (
+        world_renewed_authority.revoke_center(world_renewed_authority.center.certificate),
+        world_renewed_authority.center.certificate,
+    )
+    pem = world_renewed_authority.renew()
+    world_renewed_authority.revocations.take(
+        world_renewed_authority.revoke() + pem + world_renewed_authority.root.revocations([], EPOCH, number=0), EPOCH
+    )
+    again = Revocations([world_renewed_authority.root.certificate, world_renewed_authority.center.certificate])
+    assert again.take(world_renewed_authority.revocations.pem(), EPOCH)
+    assert len(again) == 1
+    assert first in again.authorities
+    world_renewed_authority.revocations.take(revoked, EPOCH)
+    third = Revocations([world_renewed_authority.root.certificate, world_renewed_authority.center.certificate])
+    assert third.take(world_renewed_authority.revocations.pem(), EPOCH)
+    assert third.is_orphan(old.certificate)
+
+
+def test_a_list_by_the_key_of_before_ends_without_a_word(world_renewed_authority):
+    world_renewed_authority.revocations.take(world_renewed_authority.revoke(), EPOCH)
+    pem = world_renewed_authority.renew()
+    world_renewed_authority.revocations.take(
+        world_renewed_authority.center.revocations([], EPOCH + 6 * DAY, number=9) + pem, EPOCH + 6 * DAY
+    )
+    assert world_renewed_authority.revocations.ends() == EPOCH + 13 * DAY
+
+
+def test_the_list_of_an_authority_is_good_no_longer_than_it(world_renewed_authority):
+    pem = world_renewed_authority.root.revocations([], EPOCH, number=1, days=99_999)
+    end = x509.load_pem_x509_crl(pem).next_update_utc
+    assert end == x509.load_der_x509_certificate(world_renewed_authority.root.certificate).not_valid_after_utc
+
+
+def test_an_orphan_is_known_by_who_never_knew_its_authority(world_renewed_authority):
+    """It started with the new one alone; the certificate that it kept names an authority of that name."""
+    old = world_renewed_authority.identity("agent-001")
+    world_renewed_authority.renew()
+    known = Revocations([world_renewed_authority.root.certificate, world_renewed_authority.center.certificate])
+    assert known.is_orphan(old.certificate)
+    stranger = World(EPOCH).identity("agent-001")
+    other = CertificateAuthority(
+        key := new_key(), world_renewed_authority.root.issue_authority("Other", key.public_key(), EPOCH)
+    )
+    assert not Revocations([world_renewed_authority.root.certificate, other.certificate]).is_orphan(
+        stranger.certificate
+    )

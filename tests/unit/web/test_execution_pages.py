@@ -12,14 +12,23 @@ from hypothesis import strategies as st
 from tests.support.executions import make_execution
 
 from skillwire import limits
-from skillwire.invocation.states import What
-from skillwire.model.action import ExecutorKind
+from skillwire.executions.states import Transition
 from skillwire.model.execution import Event, ExecutionStatus, Failure, Reason
-from skillwire.web.execution_page import steps
-from skillwire.web.execution_query import Filters, read_filters
-from skillwire.web.json_text import json_text
-from skillwire.web.labels import EVENTS, EXECUTORS, REASONS, STATUSES, event_label, status_label, status_look
-from skillwire.web.moments import ahead, duration_text, past
+from skillwire.model.skill import ExecutorKind
+from skillwire.web.executions_page import Filters, read_filters, steps
+from skillwire.web.labels import (
+    EVENTS,
+    EXECUTORS,
+    REASONS,
+    STATUSES,
+    ahead,
+    duration_text,
+    event_label,
+    json_text,
+    past,
+    status_label,
+    status_look,
+)
 
 NOW = 1_750_000_000.0
 
@@ -70,7 +79,7 @@ def test_a_time_is_shown_in_full_as_logs_have_it():
 def test_everything_that_can_be_has_a_name():
     assert set(STATUSES) == set(ExecutionStatus)
     assert set(EXECUTORS) == set(get_args(ExecutorKind))
-    assert set(EVENTS) == {"accept", *get_args(What)}
+    assert set(EVENTS) == {"accept", *get_args(Transition)}
     assert set(REASONS) == set(get_args(Reason))
     assert event_label("some_thing") == "Some thing"
 

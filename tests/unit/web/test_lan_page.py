@@ -10,14 +10,12 @@ from tests.support.lan_site import OWN, home, scene, skill, town
 from skillwire import limits
 from skillwire.model.lan import USABLE_STATUSES, FoundVia, LanSnapshot
 from skillwire.protocols.skill_discovery.messages import HealthStatus
-from skillwire.web.environment import Frame, Person
-from skillwire.web.lan_drawing import draw
-from skillwire.web.lan_map import SIGNS, choose, look_of, says_of
+from skillwire.web.environment import Frame, SignedInPerson
+from skillwire.web.lan_map import SIGNS, STATUSES, LanFilters, choose, draw, look_of, read_lan_filters, status_text
 from skillwire.web.lan_page import lan_page, mark_of
-from skillwire.web.lan_query import STATUSES, LanFilters, read_lan_filters
 
 NOW = 1_750_000_000.0
-FRAME = Frame("http://localhost", "./", Person("ann", "token", sees_all=True, sees_lan=True))
+FRAME = Frame("http://localhost", "./", SignedInPerson("ann", "token", sees_all=True, sees_lan=True))
 
 
 def page_of(skills, scenes=(), filters=None, **options):
@@ -129,10 +127,10 @@ def test_a_scene_that_nobody_drawn_takes_part_in_is_not_drawn():
 
 def test_what_a_skill_says_holds_what_is_to_be_known():
     one = skill("a", "x", status="DEGRADED", is_verified=False, is_stale=True)
-    assert (says_of(one), look_of(one)) == ("Degraded · unverified · stale", "degraded unverified stale")
-    assert (says_of(skill("a", "x")), look_of(skill("a", "x"))) == ("Healthy", "healthy")
+    assert (status_text(one), look_of(one)) == ("Degraded · unverified · stale", "degraded unverified stale")
+    assert (status_text(skill("a", "x")), look_of(skill("a", "x"))) == ("Healthy", "healthy")
     told = skill("a", "x", status="UNKNOWN", is_verified=False, found_via=FoundVia.MDNS)
-    assert (says_of(told), look_of(told)) == ("Unknown · trust not known", "unknown hearsay")
+    assert (status_text(told), look_of(told)) == ("Unknown · trust not known", "unknown hearsay")
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,7 @@ from html.parser import HTMLParser
 import pytest
 
 from skillwire import limits
-from skillwire.web.links import SkillLinks
-from skillwire.web.markdown import render_markdown
+from skillwire.web.markdown import SkillLinks, render_markdown
 
 FILES = ["SKILL.md", "references/a guide.md", "scripts/run.py", "assets/chart.png", "assets/evil.svg"]
 LINKS = SkillLinks("demo", FILES, "md-")

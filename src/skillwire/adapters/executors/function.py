@@ -25,14 +25,13 @@ import structlog
 
 from skillwire import limits
 from skillwire.errors import SkillwireError
-from skillwire.model.call_context import CallContext
-from skillwire.model.execution import Failure, Outcome
+from skillwire.model.execution import CallContext, Failure, Outcome
 from skillwire.trust.hidden_text import neutralise
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
 
-    from skillwire.folder.typed_function import TypedFunction
+    from skillwire.folder.functions import TypedFunction
     from skillwire.model.execution import Attempt
 
 

@@ -35,10 +35,10 @@ import msgspec
 import structlog
 
 from skillwire import limits
-from skillwire.adapters.sandbox.secrets import hide
+from skillwire.adapters.executors.secrets import hide
 from skillwire.errors import DecodeError, FetchError, SkillwireError, TrustError, ValidationError
-from skillwire.folder.upstream import BODILESS, fill, fill_secrets, point, query_pairs, read_upstream, secret_names
-from skillwire.invocation.trace_context import read_trace
+from skillwire.executions.view import read_trace
+from skillwire.folder.executors import BODILESS, fill, fill_secrets, point, query_pairs, read_upstream, secret_names
 from skillwire.model.execution import Failure, Outcome
 from skillwire.trust.guarded_json import load_json
 from skillwire.trust.hidden_text import neutralise
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from skillwire.adapters.http.asynchronous import AsyncDriver
-    from skillwire.folder.upstream import Upstream
+    from skillwire.folder.executors import Upstream
     from skillwire.model.execution import Attempt
     from skillwire.wire.exchange import HttpResponse
 

@@ -1,4 +1,15 @@
-"""Skills that are Python code: a function of the skill's folder, called in a sandbox.
+"""What a run hands out: files that its code wrote, as blobs of whoever called.
+
+They come out of the sandbox behind the report, in one stream: the report lists names and sizes, the bytes follow. All
+of it is the skill's word about itself, and a skill can forge it. So names are judged like every other path of a
+stranger, sizes are bounded, kinds are guessed here from the names, and what does not add up is refused as a whole.
+
+The kind follows from the ending alone. It says what a file claims to be; whoever serves one must not have a browser
+believe it.
+
+What is told of code that has ended: its outcome, and its texts as they may be shown.
+
+Skills that are Python code: a function of the skill's folder, called in a sandbox.
 
 Each attempt gets a sandbox of its own (:mod:`skillwire.adapters.sandbox.sandbox`): a bare interpreter, the skill's
 folder, a work folder that is forgotten, and nothing of this server. What becomes of it:
@@ -22,51 +33,262 @@ that takes too long has a log as well, the sandbox ends it a little before the d
 :data:`skillwire.limits.SANDBOX_END_MS`.
 
 A run that is given blobs and skills finds them as files, mounted from where they lie. What it hands out becomes blobs
-of its caller: :mod:`skillwire.adapters.executors.handed_out`.
+of its caller: :mod:`skillwire.adapters.executors.python`.
 """
 
 from __future__ import annotations
 
 import asyncio
+import errno
+import mimetypes
 import os
 import time
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple
 
 import structlog
 
 from skillwire import limits
-from skillwire.adapters.executors.handed_out import keep_files, read_rows
-from skillwire.adapters.executors.told import Shown, outcome_of, read_report
+from skillwire.adapters.executors.secrets import Secrets, hide, longest
 from skillwire.adapters.executors.unpacked import UnpackedSkills
-from skillwire.adapters.files.atomic import storage_error
-from skillwire.adapters.files.directories import cache_directory
-from skillwire.adapters.http.names import look_up
-from skillwire.adapters.sandbox.arguments import BLOBS, SKILLS, Mount
-from skillwire.adapters.sandbox.bounds import Bounds
-from skillwire.adapters.sandbox.granted import read_patterns
-from skillwire.adapters.sandbox.proxy import AllowListProxy
+from skillwire.adapters.files.atomic import cache_directory, storage_error
+from skillwire.adapters.http.connection import resolve_host
+from skillwire.adapters.sandbox.bubblewrap import BLOBS, SKILLS, Mount, find_interpreter
+from skillwire.adapters.sandbox.proxy import AllowListProxy, read_patterns
+from skillwire.adapters.sandbox.resources import ResourceLimits
 from skillwire.adapters.sandbox.sandbox import Job, Sandbox
-from skillwire.adapters.sandbox.secrets import Secrets, longest
-from skillwire.errors import DecodeError, SkillwireError, TrustError
-from skillwire.invocation.code import is_code
+from skillwire.errors import ConflictError, DecodeError, SkillwireError, TrustError
+from skillwire.executions.callable_skill import is_code
 from skillwire.model.digest import Digest
-from skillwire.model.execution import Attachments, Failure, Outcome
-from skillwire.model.run_blob import no_blob
+from skillwire.model.execution import Attachments, Failure, Outcome, OutputBlob, blob_not_found, check_kind
 from skillwire.trust.address import AddressPolicy
+from skillwire.trust.guarded_json import load_json
 from skillwire.trust.hidden_text import neutralise
+from skillwire.trust.paths import check_path, collision_key
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from skillwire.adapters.executors.unpacked import Held
-    from skillwire.adapters.http.names import Resolver
+    from skillwire.adapters.http.connection import Resolver
     from skillwire.adapters.sandbox.process import Ending
-    from skillwire.model.action import Action
+    from skillwire.adapters.sandbox.resources import Limit
     from skillwire.model.execution import Attempt
-    from skillwire.model.skill import Skill
-    from skillwire.ports import BlobStore, RunBlobs
+    from skillwire.model.skill import Action, Skill
+    from skillwire.ports import BlobStore, BlobWriting, RunBlobs
+
+
+_PIECE: Final = 256 * 1024
+_UNKNOWN: Final = "application/octet-stream"
+_ROW: Final = 2
+#: The endings that Python itself knows, whatever the machine says.
+_ENDINGS: Final = mimetypes.MimeTypes(filenames=())
+
+
+def read_output_rows(listed: object, size: int, bounds: ResourceLimits) -> list[tuple[str, int]]:
+    """Return the names and sizes that a report lists.
+
+    Args:
+        listed: what it says, of which nothing was checked.
+        size: how many bytes came behind it.
+        bounds: of the run.
+
+    Raises:
+        TrustError: ``PATH_...`` for a name that is none, ``PATH_COLLISION`` for two that some system takes for one.
+        DecodeError: ``LIMIT_ENTRIES``, ``LIMIT_SIZE`` when it does not add up.
+    """
+    if not isinstance(listed, list) or len(listed) > bounds.blobs:
+        raise DecodeError("LIMIT_ENTRIES", f"it lists no files, or more than {bounds.blobs}")
+    rows: list[tuple[str, int]] = []
+    for row in listed:
+        if not isinstance(row, list) or len(row) != _ROW or not isinstance(row[0], str) or type(row[1]) is not int:
+            raise DecodeError("LIMIT_ENTRIES", "it lists what is no file")
+        if row[1] < 0:
+            raise DecodeError("LIMIT_SIZE", "it lists a file of less than nothing")
+        rows.append((check_path(row[0]), row[1]))
+    if len({collision_key(name) for name, _ in rows}) < len(rows):
+        raise TrustError("PATH_COLLISION", "two of its files have one name")
+    if sum(length for _, length in rows) != size:
+        raise DecodeError("LIMIT_SIZE", "its files changed while they were read")
+    return rows
+
+
+def kind_of(name: str) -> str:
+    """Return the media type that the ending of a file's name stands for."""
+    try:
+        kind, encoding = _ENDINGS.guess_type(f"file:///{name}")
+        return _UNKNOWN if kind is None or encoding is not None else check_kind(kind)
+    except (ValueError, SkillwireError):
+        return _UNKNOWN
+
+
+def store_output_files(
+    blobs: RunBlobs, owner: str, rows: Sequence[tuple[str, int]], files: BinaryIO, now: float
+) -> tuple[OutputBlob, ...] | Failure:
+    """Keep files as blobs of ``owner``; return them, or why none of them is kept.
+
+    Args:
+        blobs: where they are kept.
+        owner: whose they become.
+        rows: of :func:`read_rows`.
+        files: their bytes, one file's after the other's; closed here.
+        now: seconds since the epoch.
+
+    Raises:
+        StorageError: ``STORAGE``, ``DATABASE``.
+    """
+    writings: list[BlobWriting] = []
+    try:
+        files.seek(0)
+        for _, size in rows:
+            writings.append(blobs.begin())
+            _copy(files, writings[-1], size)
+        kinds = [kind_of(name) for name, _ in rows]
+        kept = blobs.keep(owner, list(zip(writings, kinds, strict=True)), now)
+        return tuple(
+            OutputBlob(str(blob.digest), blob.kind, blob.size, name) for blob, (name, _) in zip(kept, rows, strict=True)
+        )
+    except (ConflictError, DecodeError) as error:
+        message = f"what the skill handed out cannot be kept: {error.message}"
+        return Failure("limit", message, details=dict(error.details))
+    finally:
+        files.close()
+        for writing in writings:
+            writing.close()
+
+
+def _copy(files: BinaryIO, writing: BlobWriting, size: int) -> None:
+    while size:
+        piece = files.read(min(_PIECE, size))
+        if not piece:
+            raise DecodeError("LIMIT_SIZE", "a file is shorter than it was")
+        writing.write(piece)
+        size -= len(piece)
+
+
+_SIGNALLED: Final = 128
+_SIGXCPU: Final = 24
+_MESSAGE_LENGTH: Final = 500
+#: An error of the system that a bound of ours explains.
+_BY_ERRNO: Final[dict[int, Limit]] = {
+    errno.ENOSPC: "work_bytes",
+    errno.EFBIG: "file_bytes",
+    errno.EMFILE: "open_files",
+    errno.ENOMEM: "memory_bytes",
+}
+#: The bytes in UTF-8 that begin no character: a cut may leave some of them.
+_CONTINUED: Final = bytes(range(0x80, 0xC0))
+
+
+class Shown:
+    """Makes texts of a skill fit to be shown: without secrets, without this machine's paths, harmless.
+
+    Args:
+        secrets: that it was given.
+        called: what sentences call it: "the skill", or "the code" of a caller.
+    """
+
+    def __init__(self, secrets: tuple[str, ...], called: str) -> None:
+        self._secrets = secrets
+        self.called = called
+
+    def text(self, text: object) -> str:
+        """Return the begin of ``text``."""
+        return neutralise(self._clean(str(text))[:_MESSAGE_LENGTH])
+
+    def end(self, text: object, length: int) -> str:
+        """Return the end of ``text``."""
+        return neutralise(self._clean(str(text))[-length:])
+
+    def _clean(self, text: str) -> str:
+        return hide(text, self._secrets).replace(find_interpreter().library, "<python>")
+
+    def log(self, ending: Ending, length: int) -> str:
+        """Return the end of what was printed."""
+        kept = ending.log.lstrip(_CONTINUED) if ending.is_log_cut else ending.log
+        printed = self._clean(kept.decode(errors="replace"))
+        if ending.is_log_cut:
+            printed = printed[longest(self._secrets) :]  # it may begin within a secret
+        cut = ending.is_log_cut or len(printed) > length
+        return ("… " if cut else "") + neutralise(printed[-length:])
+
+
+def outcome_of(ending: Ending, report: Mapping[str, Any] | None, bounds: ResourceLimits, shown: Shown) -> Outcome:
+    """Return what became of code that has ended, by what the runner reported of it."""
+    if ending.limit is not None:
+        return _limited(ending.limit, bounds, shown.called)
+    if report is None:
+        return _without_report(ending, bounds, shown.called)
+    if "output" in report:
+        return Outcome(output=report["output"])
+    return _reported(report, bounds, shown)
+
+
+def _reported(report: Mapping[str, Any], bounds: ResourceLimits, shown: Shown) -> Outcome:
+    """Return what came of a function that did not return JSON within its bounds."""
+    if "large" in report:
+        return _limited("output_bytes", bounds, shown.called)
+    if "exceeded" in report:
+        return _limited("blobs" if report["exceeded"] == "blobs" else "blob_bytes", bounds, shown.called)
+    if "unfit" in report:
+        message = f"the function returned what is not JSON: {shown.text(report['unfit'])}"
+        return Outcome(failure=Failure("output", message))
+    if "asynchronous" in report:
+        name = shown.text(report["asynchronous"])
+        message = f"{name} gave a coroutine, which nothing awaits: it has to be a plain function, def and not async def"
+        return Outcome(failure=Failure("output", message))
+    if "exit" in report:
+        message = f"{shown.called} called exit with {shown.text(report['exit'])}"
+        return Outcome(failure=Failure("exit", message, is_passing=True))
+    return _raised(report, bounds, shown)
+
+
+def read_report(data: bytes, bounds: ResourceLimits) -> dict[str, Any] | None:
+    """Return what the runner reported; None when it did not, or not in this form."""
+    try:
+        report = load_json(data, max_bytes=bounds.output_bytes + bounds.frame_bytes, source="the result")
+    except DecodeError as error:
+        return {"unfit": error.message} if data else None
+    return report if isinstance(report, dict) and report.keys() & _FORMS else {"unfit": "not a report"}
+
+
+_FORMS: Final = frozenset({"output", "large", "exceeded", "unfit", "asynchronous", "exit", "exception"})
+
+
+def _without_report(ending: Ending, bounds: ResourceLimits, called: str) -> Outcome:
+    if ending.code == _SIGNALLED + _SIGXCPU:
+        return _limited("cpu_seconds", bounds, called)
+    if ending.code > _SIGNALLED:
+        message = f"{called} was ended by signal {ending.code - _SIGNALLED}"
+        return Outcome(failure=Failure("exit", message, is_passing=True, details={"signal": ending.code - _SIGNALLED}))
+    message = f"{called} ended with exit code {ending.code} before its function returned"
+    return Outcome(failure=Failure("exit", message, is_passing=True, details={"exit_code": ending.code}))
+
+
+def _raised(report: Mapping[str, Any], bounds: ResourceLimits, shown: Shown) -> Outcome:
+    limit: Limit | None = "memory_bytes" if report.get("memory") is True else None
+    number = report.get("errno")
+    if isinstance(number, int):
+        limit = _BY_ERRNO.get(number, limit)
+    if limit is not None:
+        return _limited(limit, bounds, shown.called)
+    name, said = shown.text(report.get("exception")), shown.text(report.get("message", ""))
+    details = {"exception": name, "traceback": shown.end(report.get("traceback", ""), bounds.log_shown_bytes)}
+    message = f"{shown.called} raised {name}: {said}" if said else f"{shown.called} raised {name}"
+    return Outcome(failure=Failure("exception", message, details=details, is_passing=True))
+
+
+def _limited(limit: Limit, bounds: ResourceLimits, called: str) -> Outcome:
+    if limit == "seconds":
+        message = f"{called} did not end within {bounds.seconds:.3g} s"
+        return Outcome(failure=Failure("deadline", message, code="INVOCATION_TIMEOUT", details={"limit": limit}))
+    if limit == "output_bytes":
+        message = f"the function returned more than {bounds.say(limit)}"
+        return Outcome(failure=Failure("output", message, details={"limit": limit}))
+    message = f"{called} used more than {bounds.say(limit)}"
+    return Outcome(failure=Failure("limit", message, details={"limit": limit}))
+
 
 _MS: Final = 1000
 #: So much of a short time is the margin at its end: the fifth part.
@@ -95,9 +317,9 @@ class PythonExecutor:
         secrets: Secrets | None = None,
         policy: AddressPolicy | None = None,
         folder: Path | None = None,
-        bounds: Callable[[float], Bounds] = Bounds,
+        bounds: Callable[[float], ResourceLimits] = ResourceLimits,
         sandbox: Sandbox | None = None,
-        resolve: Resolver = look_up,
+        resolve: Resolver = resolve_host,
         run_blobs: RunBlobs | None = None,
         on_log: Callable[[str, str], object] = lambda *_: None,
     ) -> None:
@@ -188,7 +410,7 @@ class PythonExecutor:
         for digest in map(Digest, given.blobs):
             path = None if self._run_blobs is None else await asyncio.to_thread(self._run_blobs.path, digest)
             if path is None:
-                raise no_blob(digest.hex)
+                raise blob_not_found(digest.hex)
             mounts.append(Mount(str(path), f"{BLOBS}/{digest.hex}"))
         if is_code(attempt.skill) and given.code is not None:
             return _View(None, given.code.encode(errors="surrogatepass"), mounts)
@@ -205,7 +427,7 @@ class PythonExecutor:
         try:
             return await asyncio.shield(holding)
         except asyncio.CancelledError:
-            holding.add_done_callback(_let_go)
+            holding.add_done_callback(_ignore)
             raise
 
     def _refusal_teller(self, attempt: Attempt) -> Callable[[str], object]:
@@ -214,7 +436,7 @@ class PythonExecutor:
 
         return tell
 
-    async def _judge(self, attempt: Attempt, ending: Ending, bounds: Bounds, found: tuple[str, ...]) -> Outcome:
+    async def _judge(self, attempt: Attempt, ending: Ending, bounds: ResourceLimits, found: tuple[str, ...]) -> Outcome:
         shown = Shown(found, _called(attempt))
         log = shown.log(ending, bounds.log_shown_bytes)
         identifier = attempt.execution.execution_id
@@ -232,19 +454,19 @@ class PythonExecutor:
         return outcome._replace(failure=outcome.failure._replace(details=details))
 
     def _with_files(
-        self, attempt: Attempt, files: BinaryIO, listed: object, outcome: Outcome, bounds: Bounds
+        self, attempt: Attempt, files: BinaryIO, listed: object, outcome: Outcome, bounds: ResourceLimits
     ) -> Outcome:
         """Return the outcome with what was handed out, all of it; or why it has failed of that."""
         with files:
             if outcome.failure is not None or self._run_blobs is None:
                 return outcome
             try:
-                rows = read_rows(listed, files.seek(0, os.SEEK_END), bounds)
+                rows = read_output_rows(listed, files.seek(0, os.SEEK_END), bounds)
             except (DecodeError, TrustError) as error:
                 message = f"what {_called(attempt)} handed out is refused: {error.message}"
                 return Outcome(failure=Failure("output", message))
             try:
-                kept = keep_files(self._run_blobs, attempt.execution.caller, rows, files, time.time())
+                kept = store_output_files(self._run_blobs, attempt.execution.caller, rows, files, time.time())
             except SkillwireError as error:
                 return self._unable(attempt, error)
         return Outcome(failure=kept) if isinstance(kept, Failure) else outcome._replace(blobs=kept)
@@ -258,7 +480,7 @@ class _View(NamedTuple):
     mounts: list[Mount]
 
 
-def _let_go(holding: asyncio.Future[Held]) -> None:
+def _ignore(holding: asyncio.Future[Held]) -> None:
     if not holding.cancelled() and holding.exception() is None:
         holding.result().close()
 

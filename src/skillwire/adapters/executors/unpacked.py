@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from skillwire import limits
-from skillwire.adapters.files.atomic import storage_errors, sync_folder
-from skillwire.adapters.files.directories import make_folder
-from skillwire.errors import NotFoundError, Place
+from skillwire.adapters.files.atomic import make_folder, storage_errors, sync_folder
+from skillwire.errors import NotFoundError, SourceLocation
 
 if TYPE_CHECKING:
     from skillwire.model.skill import Skill, SkillFile
@@ -84,7 +83,9 @@ class UnpackedSkills:
     def _write(self, root: Path, file: SkillFile) -> None:
         content = self._blobs.read(file.digest)
         if content is None:
-            raise NotFoundError("FILE_NOT_FOUND", "the file is not in the blob store any more", place=Place(file.path))
+            raise NotFoundError(
+                "FILE_NOT_FOUND", "the file is not in the blob store any more", place=SourceLocation(file.path)
+            )
         path = root / file.path
         path.parent.mkdir(parents=True, exist_ok=True)
         with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "wb") as stream:  # noqa: PTH123  # from a handle

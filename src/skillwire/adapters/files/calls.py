@@ -22,10 +22,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from skillwire import limits
-from skillwire.adapters.files.atomic import storage_error, write_atomically
-from skillwire.adapters.files.locks import locked, release_lock, take_lock
-from skillwire.errors import ConflictError, DecodeError, Place
-from skillwire.model.call_record import CallRecord
+from skillwire.adapters.files.atomic import locked, release_lock, storage_error, take_lock, write_atomically
+from skillwire.errors import ConflictError, DecodeError, SourceLocation
+from skillwire.model.execution import CallRecord
 from skillwire.trust.guarded_json import load_json
 
 if TYPE_CHECKING:
@@ -48,7 +47,7 @@ _OPTIONAL: Final = {
 
 
 class FileCalls:
-    """Fills :class:`skillwire.resolver.calling.CallBook` with one JSON file, read at each use since it is small.
+    """Fills :class:`skillwire.resolver.calls.CallBook` with one JSON file, read at each use since it is small.
 
     Args:
         path: of the file; locks of calls lie in a folder beside it.
@@ -166,7 +165,7 @@ class FileCalls:
             return bytes.fromhex(fields["caller"]), [_decode(row) for row in fields["calls"]]
         except (KeyError, TypeError, ValueError) as error:
             message = "the file of calls is damaged"
-            raise DecodeError("STATE_FORM", message, place=Place(str(self._path))) from error
+            raise DecodeError("STATE_FORM", message, place=SourceLocation(str(self._path))) from error
 
 
 def _is_same(one: CallRecord, other: CallRecord) -> bool:

@@ -1,27 +1,244 @@
-"""Credentials for private origins. Each belongs to one origin.
+"""Secrets in the system's keyring, with the extra ``keyring``: one entry for each origin, under the service name.
+
+Credentials that ``skillwire login`` has stored: ``credentials.json`` in the state directory, for its owner alone.
+
+The file says for each origin what kind of credential there is, how it is renewed, and holds its secrets, unless the
+user wanted those in the system's keyring (:mod:`skillwire.adapters.files.credentials`); then it says so, and
+everything else stays in the file, which is why a list of logins asks for no password. Where a credential lies is
+decided when it is stored; renewing leaves it there.
+
+A file that others can read is refused and not repaired: what it holds may be known to others by then. It is written
+beside itself and renamed, under a lock, so no reader sees half of it and no writer loses what another one wrote.
+A second lock, one for each origin, is held by whoever renews a token: see :mod:`skillwire.client.credentials`.
+
+Credentials for private origins. Each belongs to one origin.
 
 They come, in this order, from the environment, from ``skillwire login``, and from ``~/.netrc``; what a command line
-names itself wins over all. A stored credential is handed out by :mod:`skillwire.client.renewal` alone, which renews
+names itself wins over all. A stored credential is handed out by :mod:`skillwire.client.credentials` alone, which renews
 it; here only its place is told.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
-from skillwire.errors import Place, UsageError
+from skillwire.adapters.files.atomic import (
+    locked,
+    release_lock,
+    state_directory,
+    storage_errors,
+    take_lock,
+    write_atomically,
+)
+from skillwire.errors import DecodeError, SourceLocation, StorageError, UsageError
+from skillwire.limits import STATE_FILE_BYTES
 from skillwire.model.url import is_ipv4, parse_url
-from skillwire.trust.address import is_localhost
-from skillwire.trust.ranges import Reach, classify, read_address
+from skillwire.trust.address import AddressScope, classify, is_localhost, read_address
+from skillwire.trust.guarded_json import load_json
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
-    from skillwire.adapters.files.credential_store import StoredLogin
     from skillwire.model.credential import Credential
     from skillwire.model.url import Url
+
+
+_SERVICE: Final = "skillwire"
+
+
+class KeyringSecrets:
+    """The keyring that the package ``keyring`` finds.
+
+    Raises:
+        StorageError: ``KEYRING`` when the extra is not installed; from each method, when the keyring refuses.
+    """
+
+    def __init__(self) -> None:
+        try:
+            import keyring  # noqa: PLC0415  # an extra, and slow: it looks for a keyring when it is imported
+        except ImportError as error:
+            fix = "Install it: pip install 'skillwire[keyring]'; or set credential_store to file."
+            raise StorageError("KEYRING", "the extra keyring is not installed", fix=fix) from error
+        self._keyring = keyring
+
+    def load(self, origin: str) -> str | None:
+        """Return the secrets of ``origin``, as :meth:`keep` got them."""
+        with _refusals():
+            return self._keyring.get_password(_SERVICE, origin)
+
+    def keep(self, origin: str, secrets: str) -> None:
+        """Keep the secrets of ``origin``."""
+        with _refusals():
+            self._keyring.set_password(_SERVICE, origin, secrets)
+
+    def forget(self, origin: str) -> None:
+        """Remove the secrets of ``origin``; nothing happens when there are none."""
+        with _refusals():
+            if self._keyring.get_password(_SERVICE, origin) is not None:
+                self._keyring.delete_password(_SERVICE, origin)
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    from keyring.errors import KeyringError  # noqa: PLC0415  # an extra
+
+    try:
+        yield
+    except KeyringError as error:  # its text comes from the system and may be anything; its kind says enough
+        raise StorageError("KEYRING", f"the system's keyring refused: {type(error).__name__}") from None
+
+
+Fields = dict[str, Any]
+_FOR_OTHERS: Final = 0o077
+_OF_GRANT: Final = ("client_secret", "refresh_token")
+
+
+class StoredLogin(NamedTuple):
+    """A credential without its secrets, and whether those are in the keyring."""
+
+    credential: Credential
+    in_keyring: bool
+
+
+def open_store() -> CredentialStore:
+    """Return the user's store."""
+    return CredentialStore(state_directory() / "credentials.json")
+
+
+class CredentialStore:
+    """The stored credentials, read anew at each use: another process may have renewed one."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def find(self, origin: str) -> Credential | None:
+        """Return the credential of ``origin``.
+
+        Raises:
+            StorageError: ``CREDENTIALS_OPEN``, ``KEYRING``, ``STORAGE``. DecodeError: ``STATE_FORM``.
+        """
+        fields = self._read().get(origin)
+        if fields is None:
+            return None
+        secrets = self._load_from_keyring(origin) if fields.get("in_keyring") else fields.get("secrets")
+        return self._decode(origin, fields, secrets)
+
+    def logins(self) -> list[StoredLogin]:
+        """Return every login, by origin, without its secrets."""
+        return [
+            StoredLogin(self._decode(origin, fields, {"secret": ""}), bool(fields.get("in_keyring")))
+            for origin, fields in sorted(self._read().items())
+        ]
+
+    def keep(self, credential: Credential, *, in_keyring: bool | None = None) -> None:
+        """Store ``credential`` in place of the one of its origin.
+
+        Args:
+            credential: what to store.
+            in_keyring: where its secrets go; None leaves them where those of its predecessor are.
+        """
+        with self._changing() as stored:
+            was_in_keyring = bool(stored.get(credential.origin, {}).get("in_keyring"))
+            fields, secrets = _encode(credential)
+            if was_in_keyring if in_keyring is None else in_keyring:
+                self._keyring().keep(credential.origin, json.dumps(secrets))
+                stored[credential.origin] = {**fields, "in_keyring": True}
+                return
+            if was_in_keyring:
+                self._keyring().forget(credential.origin)
+            stored[credential.origin] = {**fields, "secrets": secrets}
+
+    def remove(self, origin: str) -> bool:
+        """Forget the credential of ``origin``; return whether there was one."""
+        with self._changing() as stored:
+            fields = stored.pop(origin, None)
+            if fields is not None and fields.get("in_keyring"):
+                self._keyring().forget(origin)
+        return fields is not None
+
+    def lock_renewal(self, origin: str) -> int:
+        """Become the one process that renews the token of ``origin``; return the handle.
+
+        Raises:
+            ConflictError: ``FOLDER_BUSY`` while another one is.
+        """
+        return take_lock(self._renewal_lock(origin), wait=False)
+
+    def unlock_renewal(self, origin: str, handle: int) -> None:
+        """Let others renew the token of ``origin``."""
+        release_lock(handle, self._renewal_lock(origin))
+
+    def _renewal_lock(self, origin: str) -> Path:
+        return self.path.with_name(f"credentials-{hashlib.sha256(origin.encode()).hexdigest()[:16]}.lock")
+
+    @contextmanager
+    def _changing(self) -> Iterator[dict[str, Fields]]:
+        with locked(self.path.with_suffix(".lock")):
+            stored = self._read()
+            yield stored
+            write_atomically(self.path, json.dumps(stored, indent=2, sort_keys=True).encode(), mode=0o600)
+
+    def _read(self) -> dict[str, Fields]:
+        with storage_errors(self.path):
+            try:
+                with self.path.open("rb") as file:
+                    mode = os.fstat(file.fileno()).st_mode
+                    content = file.read(STATE_FILE_BYTES + 1)
+            except FileNotFoundError:
+                return {}
+        if os.name == "posix" and mode & _FOR_OTHERS:
+            message = f"others may read or change it ({mode & 0o777:04o})"
+            fix = f"chmod 600 {self.path}; whoever may have read it has your credentials: renew them."
+            raise StorageError("CREDENTIALS_OPEN", message, place=SourceLocation(str(self.path)), fix=fix)
+        stored = load_json(content, max_bytes=STATE_FILE_BYTES, source=str(self.path))
+        if not isinstance(stored, dict) or not all(isinstance(fields, dict) for fields in stored.values()):
+            raise self._damaged()
+        return cast("dict[str, Fields]", stored)
+
+    def _decode(self, origin: str, fields: Fields, secrets: object) -> Credential:
+        from skillwire.model.credential import Credential, TokenRenewal  # noqa: PLC0415  # most users have stored none
+
+        try:
+            known = {key: value for key, value in fields.items() if key not in {"in_keyring", "secrets", "grant"}}
+            own: dict[str, Any] = dict(cast("dict[str, str]", secrets))
+            secret = own.pop("secret")
+            grant = TokenRenewal(**fields["grant"], **own) if fields.get("grant") else None
+            return Credential(origin=origin, secret=secret, grant=grant, **known)
+        except (KeyError, TypeError, ValueError):  # the cause may show a secret
+            raise self._damaged() from None
+
+    def _damaged(self) -> DecodeError:
+        fix = f"Remove {self.path} and log in again."
+        return DecodeError(
+            "STATE_FORM", "the file of stored credentials is damaged", place=SourceLocation(str(self.path)), fix=fix
+        )
+
+    def _load_from_keyring(self, origin: str) -> object:
+        text = self._keyring().load(origin)
+        return load_json(text.encode(), max_bytes=STATE_FILE_BYTES, source="the keyring") if text else None
+
+    @staticmethod
+    def _keyring() -> KeyringSecrets:
+
+        return KeyringSecrets()
+
+
+def _encode(credential: Credential) -> tuple[Fields, dict[str, str]]:
+    """Return what may be shown and what may not."""
+    from dataclasses import asdict  # noqa: PLC0415  # most users store none
+
+    fields = {key: value for key, value in asdict(credential).items() if value is not None and key != "origin"}
+    secrets: dict[str, str] = {"secret": fields.pop("secret")}
+    grant = fields.get("grant") or {}
+    secrets |= {key: grant[key] for key in _OF_GRANT if grant.get(key)}
+    if grant:
+        fields["grant"] = {key: value for key, value in grant.items() if key not in _OF_GRANT and value is not None}
+    return fields, secrets
 
 
 def find_token(url: Url, environment: Mapping[str, str]) -> str | None:
@@ -61,7 +278,7 @@ def credential_places(environment: Mapping[str, str]) -> list[tuple[str, str]]:
 
     Raises:
         UsageError: ``SETTING_FORM`` for what cannot be read.
-        StorageError, DecodeError: as :class:`~skillwire.adapters.files.credential_store.CredentialStore` says.
+        StorageError, DecodeError: as :class:`~skillwire.adapters.files.credentials.CredentialStore` says.
     """
     pairs = [pair.partition("=") for pair in environment.get("SKILLWIRE_TOKENS", "").split()]
     # Text without a separator may be a token, so it is never shown as an origin.
@@ -88,7 +305,6 @@ def bearer(token: str) -> str:
 
 
 def _stored_logins() -> list[StoredLogin]:
-    from skillwire.adapters.files.credential_store import open_store  # noqa: PLC0415  # only what tells of places asks
 
     return open_store().logins()
 
@@ -102,7 +318,7 @@ def _from_environment(url: Url, tokens: str) -> str | None:
     for pair in tokens.split():
         origin, separator, token = pair.partition("=")
         if not separator:
-            raise UsageError("SETTING_FORM", "must be origin=token pairs", place=Place("SKILLWIRE_TOKENS"))
+            raise UsageError("SETTING_FORM", "must be origin=token pairs", place=SourceLocation("SKILLWIRE_TOKENS"))
         if _token_origin(origin) == url.origin:
             return bearer(token)
     return None
@@ -114,7 +330,7 @@ def _token_origin(text: str) -> str:
 
 def _is_this_machine(host: str) -> bool:
     if ":" in host or is_ipv4(host):
-        return classify(read_address(host)) is Reach.LOOPBACK
+        return classify(read_address(host)) is AddressScope.LOOPBACK
     return is_localhost(host)
 
 
@@ -139,6 +355,6 @@ def _read_netrc(path: Path) -> Mapping[str, tuple[str, str, str]]:
     try:
         return netrc.netrc(str(path)).hosts
     except netrc.NetrcParseError as error:
-        raise UsageError("SETTING_FORM", error.msg, place=Place(str(path), error.lineno)) from error
+        raise UsageError("SETTING_FORM", error.msg, place=SourceLocation(str(path), error.lineno)) from error
     except (OSError, UnicodeError) as error:
-        raise UsageError("SETTING_FORM", f"cannot be read: {error}", place=Place(str(path))) from error
+        raise UsageError("SETTING_FORM", f"cannot be read: {error}", place=SourceLocation(str(path))) from error

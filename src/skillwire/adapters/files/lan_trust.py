@@ -16,11 +16,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from skillwire import limits
-from skillwire.adapters.files.agent_certificates import agents_of, belongs, is_due, is_own, life_of, own_certificate
-from skillwire.adapters.files.authority_folder import AuthorityFolder
-from skillwire.adapters.files.lan_keys import LanKeys
-from skillwire.adapters.files.trust_files import read_certificates, read_group_key, read_trust_file
-from skillwire.errors import Place, SkillwireError, TrustError, ValidationError
+from skillwire.adapters.files.authority import AuthorityFolder
+from skillwire.adapters.files.keys import (
+    LanKeys,
+    agents_of,
+    belongs,
+    is_due,
+    is_own,
+    life_of,
+    own_certificate,
+    read_certificates,
+    read_group_key,
+    read_trust_file,
+)
+from skillwire.errors import SkillwireError, SourceLocation, TrustError, ValidationError
 from skillwire.model.url import parse_url
 from skillwire.protocols.skill_discovery.identity import GroupKey
 from skillwire.trust.address import AddressPolicy
@@ -30,8 +39,8 @@ if TYPE_CHECKING:
 
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 
-    from skillwire.protocols.skill_discovery.configuration import LanSettings
     from skillwire.protocols.skill_discovery.identity import Authority, Identity
+    from skillwire.protocols.skill_discovery.settings import LanSettings
     from skillwire.trust.revocations import Revocations
 
 
@@ -74,12 +83,14 @@ def load_trust(settings: LanSettings, *, folder: Path | None = None, now: float 
     """
     keys = LanKeys(folder)
     if settings.group_key_file:
-        with _said_in(settings, "group_key_file"):
+        with _naming_setting(settings, "group_key_file"):
             group = GroupKey(read_group_key(Path(settings.group_key_file)))
         return LanTrust(group, group, settings.agent_id or keys.agent_id())
-    from skillwire.protocols.skill_discovery.certified import ChainAuthority  # noqa: PLC0415 - loads cryptography
-    from skillwire.trust.certificate_requests import Names  # noqa: PLC0415 - same
-    from skillwire.trust.certificates import Chain  # noqa: PLC0415 - same
+    from skillwire.protocols.skill_discovery.identity import ChainAuthority  # noqa: PLC0415 - loads cryptography
+    from skillwire.trust.certificates import (
+        Chain,
+        RequestedNames,
+    )
     from skillwire.trust.ecdsa import EcdsaIdentity  # noqa: PLC0415 - same
     from skillwire.trust.revocations import Revocations  # noqa: PLC0415 - same
 
@@ -88,28 +99,28 @@ def load_trust(settings: LanSettings, *, folder: Path | None = None, now: float 
     _check_urls(settings)
     roots, intermediates = _authorities(settings, local)
     revocations = Revocations([*roots, *intermediates])
-    with _said_in(settings, "revocations"):
+    with _naming_setting(settings, "revocations"):
         notes = list(_load_revocations(revocations, _files_of_revocations(settings, local), keys, now))
     authority = ChainAuthority(Chain(roots, intermediates, revocations=revocations))
     agent_id = settings.agent_id or keys.agent_id()
     key, certificate = keys.key(), keys.certificate()
     if local and (certificate is None or is_own(certificate) or is_due(certificate, now, revocations)):
         try:
-            certificate = local.certify(agent_id, Names((agent_id,)), key.public_key(), now)
+            certificate = local.certify(agent_id, RequestedNames((agent_id,)), key.public_key(), now)
             keys.keep_certificate(certificate)
         except SkillwireError as error:
             notes.append(f"the authority has issued us no certificate: {error}")
     if certificate is None or is_own(certificate):
         certificate = _own(keys, key, certificate, agent_id, now)
     else:
-        place = Place(str(keys.certificate_file))
+        place = SourceLocation(str(keys.certificate_file))
         agent_id, certificate, note = _certified(key, certificate, settings.agent_id, agent_id, now, place=place)
         notes += [note] if note else []
     identity = EcdsaIdentity(key, certificate)
     return LanTrust(identity, authority, agent_id, keys, revocations, tuple(notes), revocations.authorities)
 
 
-def taken_back(
+def revoked_part(
     settings: LanSettings, certificate: bytes, *, keys: LanKeys | None = None, now: float | None = None
 ) -> Literal["certificate", "authority"] | None:
     """Return what of a certificate of ours, DER, was taken back, as the lists say that were kept and those in files.
@@ -129,8 +140,10 @@ def taken_back(
     from cryptography import x509  # noqa: PLC0415 - loaded when there is a certificate
 
     from skillwire.trust.ecdsa import key_of  # noqa: PLC0415 - same
-    from skillwire.trust.revocations import Revocations  # noqa: PLC0415 - same
-    from skillwire.trust.taken_back import numbered  # noqa: PLC0415 - same
+    from skillwire.trust.revocations import (
+        Revocations,
+        certificate_id,
+    )
 
     if settings.group_key_file:
         return None
@@ -140,12 +153,12 @@ def taken_back(
     revocations = Revocations([*roots, *intermediates])
     with suppress(TrustError):  # they are another authority's
         revocations.take((keys or LanKeys()).revocations(), now)
-    with _said_in(settings, "revocations"):
+    with _naming_setting(settings, "revocations"):
         for name in _files_of_revocations(settings, local):
             revocations.take(read_trust_file(Path(name), limits.LAN_REVOCATIONS_BYTES), now)
     leaf = x509.load_der_x509_certificate(certificate)
     key = key_of(leaf)
-    if revocations.is_revoked(numbered(leaf)) or (key is not None and revocations.is_key_revoked(key.digest)):
+    if revocations.is_revoked(certificate_id(leaf)) or (key is not None and revocations.is_key_revoked(key.digest)):
         return "certificate"
     return "authority" if revocations.is_orphan(certificate) else None
 
@@ -159,7 +172,7 @@ def local_authority(settings: LanSettings) -> AuthorityFolder | None:
     folder = _local_folder(settings)
     if folder is None:
         return None
-    with _said_in(settings, "authority" if settings.authority else "renew_from"):
+    with _naming_setting(settings, "authority" if settings.authority else "renew_from"):
         return AuthorityFolder(folder)
 
 
@@ -193,7 +206,7 @@ def trust_digest(settings: LanSettings, *, folder: Path | None = None) -> str:
 
 
 @contextmanager
-def _said_in(settings: LanSettings, name: str) -> Iterator[None]:
+def _naming_setting(settings: LanSettings, name: str) -> Iterator[None]:
     """Say of a file that cannot be used also where the settings name it, which is what somebody has to change."""
     try:
         yield
@@ -209,9 +222,9 @@ def _said_in(settings: LanSettings, name: str) -> Iterator[None]:
 
 def _authorities(settings: LanSettings, local: AuthorityFolder | None) -> tuple[list[bytes], list[bytes]]:
     """Return the roots that are trusted and what is known below them, DER."""
-    with _said_in(settings, "roots"):
+    with _naming_setting(settings, "roots"):
         roots = read_certificates(settings.roots)
-    with _said_in(settings, "intermediates"):
+    with _naming_setting(settings, "intermediates"):
         intermediates = read_certificates(settings.intermediates)
     if local and not roots:
         return [local.root], [*local.centers, *intermediates]
@@ -226,13 +239,13 @@ def _files_of_revocations(settings: LanSettings, local: AuthorityFolder | None) 
 def _check_urls(settings: LanSettings) -> None:
     """Refuse URLs that are never asked, such as plain http to a host elsewhere, before somebody relies on them."""
     for name, urls in (("revocations", settings.revocations), ("renew_from", [settings.renew_from])):
-        with _said_in(settings, name):
+        with _naming_setting(settings, name):
             for url in [parse_url(one) for one in urls if "://" in one]:
                 try:
                     AddressPolicy().naming(url).check_url(url)
                 except TrustError as error:
                     fix = "Name an https URL or a file; plain http is for hosts of the local network."
-                    raise TrustError(error.code, error.message, place=Place(str(url)), fix=fix) from error
+                    raise TrustError(error.code, error.message, place=SourceLocation(str(url)), fix=fix) from error
 
 
 def _own(keys: LanKeys, key: EllipticCurvePrivateKey, known: bytes | None, agent_id: str, now: float) -> bytes:
@@ -244,7 +257,7 @@ def _own(keys: LanKeys, key: EllipticCurvePrivateKey, known: bytes | None, agent
 
 
 def _certified(
-    key: EllipticCurvePrivateKey, certificate: bytes, wanted: str, agent_id: str, now: float, *, place: Place
+    key: EllipticCurvePrivateKey, certificate: bytes, wanted: str, agent_id: str, now: float, *, place: SourceLocation
 ) -> tuple[str, bytes, str]:
     """Return the name and the certificate that are used, and what is to be said of them."""
     if not belongs(certificate, key):
@@ -278,7 +291,7 @@ def _load_revocations(revocations: Revocations, files: list[str], keys: LanKeys,
         try:
             revocations.take(read_trust_file(Path(name), limits.LAN_REVOCATIONS_BYTES), now)
         except TrustError as error:
-            raise TrustError(error.code, error.message, place=Place(name)) from error
+            raise TrustError(error.code, error.message, place=SourceLocation(name)) from error
     ends = revocations.ends()
     if ends is not None and ends < now:
         when = datetime.fromtimestamp(ends, UTC)

@@ -1,4 +1,22 @@
-"""Loading skill folders, many of them on all cores.
+"""The signature of a folder: whether anything in it changed, without reading a file.
+
+It covers what the system says of each entry that can belong to a skill: path, kind, size, mode, inode, and both
+times. An editor that keeps size and modification time still changes the inode or the time of change, which no
+program can set.
+
+Two changes within one tick of the file system's clock look alike. So a signature whose newest change is hardly
+in the past is not *settled*: it says what was seen, but the same signature later does not prove that nothing changed.
+
+What the last run found in each skill folder, so that the next one reads only what changed.
+
+A record says: the folder that looked like *this signature* held *this skill*. It lies in the cache folder, one
+file for each place that is published to, and is worth nothing elsewhere. It is ignored when it cannot be read,
+comes from another version of skillwire or another zlib (either may write other bytes), or was made in another
+context, such as for another publisher. Losing it costs time only.
+
+Where the bytes of a loaded skill go: into a blob store, to be served, or into the stage of a static site.
+
+Loading skill folders, many of them on all cores.
 
 Reading, checking, hashing and packing a skill is work for a processor, so a large number is spread over worker
 processes: ``python -m skillwire.adapters.files.loading`` takes folders from its standard input and gives what it
@@ -10,38 +28,246 @@ A folder that changes while it is read is read again, so that no skill is publis
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import signal
 import struct
 import subprocess
 import sys
+import time
+import zlib
 from collections import deque
 from contextlib import suppress
 from pathlib import Path
 from queue import SimpleQueue
+from stat import S_ISDIR
 from threading import Thread
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, cast
 
 import msgspec
 
-from skillwire.adapters.files.keeping import KeepBlobs, KeepNothing, KeepStaged
-from skillwire.adapters.files.signature import sign_folder
-from skillwire.adapters.files.skill_rows import finding_rows, pack_skill, read_findings
+from skillwire.adapters.files.atomic import cache_directory, storage_error, write_atomically
+from skillwire.adapters.files.blobs import FileBlobs
+from skillwire.adapters.files.skill_store import finding_rows, pack_skill, read_findings
 from skillwire.codes import CODES
-from skillwire.errors import Place, SkillwireError, StorageError, UsageError
-from skillwire.folder.lint_manifest import lint_executor
-from skillwire.folder.publish import Refused, prepare
+from skillwire.errors import SkillwireError, SourceLocation, StorageError, UsageError
+from skillwire.folder.files import is_junk
+from skillwire.folder.lint.documents import lint_executor
+from skillwire.folder.publish import RefusedFolder, prepare
 from skillwire.model.access import Access
-from skillwire.model.finding import Finding
-from skillwire.protocols.skill_sharing.lint import lint_sharing
+from skillwire.model.catalog import Catalog
+from skillwire.model.digest import Digest
+from skillwire.model.skill import Finding
+from skillwire.protocols.agent_skills.server import IndexResponse, Site, artifact_name, skill_paths
+from skillwire.protocols.skill_sharing.judge import lint_sharing
+from skillwire.protocols.skill_sharing.paths import descriptor_path
+from skillwire.version import VERSION
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import BinaryIO
 
-    from skillwire.adapters.files.keeping import Keeper
-    from skillwire.folder.publish import Prepared
+    from skillwire.folder.publish import PreparedSkill
+    from skillwire.model.skill import Skill
+
+
+#: Longer than a tick of any file system's clock that keeps fractions of a second (Linux: 10 ms at most).
+_TICK_NS: Final = 50_000_000
+
+
+class Signature(NamedTuple):
+    """What a folder looked like; ``settled`` when an equal signature later means an unchanged folder."""
+
+    value: str
+    settled: bool
+
+
+def sign_folder(folder: str) -> Signature:
+    """Return the signature of ``folder``; one of its own for a folder that cannot be read."""
+    now = time.time_ns()
+    lines: list[str] = []
+    newest = _collect(folder, "", lines)
+    text = "\n".join(sorted(lines)).encode("utf-8", "surrogateescape")
+    return Signature(hashlib.blake2b(text, digest_size=16).hexdigest(), now - newest > _TICK_NS)
+
+
+def _collect(folder: str, prefix: str, lines: list[str]) -> int:
+    """Add a line for each entry to ``lines``; return the time of the newest change, in nanoseconds."""
+    newest = 0
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                name = entry.name
+                if is_junk(name):
+                    continue
+                seen = entry.stat(follow_symlinks=False)
+                mode, changed = seen.st_mode, seen.st_ctime_ns
+                line = f"{prefix}{name}\0{mode}\0{seen.st_size}\0{seen.st_mtime_ns}\0{changed}\0{seen.st_ino}"
+                lines.append(line)
+                if changed > newest:  # noqa: PLR1730  # a call for each of 50,000 files is felt
+                    newest = changed
+                if S_ISDIR(mode):
+                    newest = max(newest, _collect(entry.path, f"{prefix}{name}/", lines))
+    except OSError as error:  # something went away or is closed to us; who reads it next says so
+        lines.append(f"{prefix}\0{error.errno}")
+    return newest
+
+
+_FORMAT: Final = 8
+
+
+class FolderRecord(NamedTuple):
+    """A folder's signature (:func:`~skillwire.adapters.files.loading.sign_folder`) and what it held then.
+
+    ``packed`` is a skill as :func:`~skillwire.adapters.files.skill_store.pack_skill` writes it.
+    """
+
+    signature: str
+    packed: bytes
+
+
+class BuildRecord:
+    """The record of one place.
+
+    Args:
+        place: what is published to: a site's folder, or a server's blob folder. Absolute.
+        context: what else the outcome depends on; a record of another context is ignored.
+    """
+
+    def __init__(self, place: Path, *context: str) -> None:
+        name = hashlib.blake2b(str(place).encode("utf-8", "surrogateescape"), digest_size=16).hexdigest()
+        self.path = cache_directory() / "builds" / name
+        self._stamp = [_FORMAT, VERSION, zlib.ZLIB_RUNTIME_VERSION, *context]
+
+    def read(self) -> dict[str, FolderRecord]:
+        """Return what is recorded, by the folder's absolute path; nothing when that cannot be used."""
+        try:
+            content = self.path.read_bytes()
+            stamp, rows = msgspec.msgpack.decode(content, type=tuple[list[Any], dict[str, tuple[str, bytes]]])
+        except (OSError, msgspec.MsgspecError, UnicodeError):  # absent or damaged: everything is read again
+            return {}
+        return {folder: FolderRecord(*row) for folder, row in rows.items()} if stamp == self._stamp else {}
+
+    def write(self, records: Mapping[str, FolderRecord]) -> None:
+        """Keep ``records`` in place of the last ones.
+
+        Raises:
+            StorageError: ``STORAGE``.
+        """
+        try:
+            content = msgspec.msgpack.encode((self._stamp, records))
+        except UnicodeEncodeError:  # a folder whose path is not UTF-8: nothing is recorded, everything read again
+            return
+        write_atomically(self.path, content, mode=0o600)
+
+    def forget(self) -> None:
+        """Remove the record."""
+        self.path.unlink(missing_ok=True)
+
+
+class SkillWriter(Protocol):
+    """Keeps the bytes of a skill."""
+
+    def __call__(self, prepared: PreparedSkill) -> None:
+        """Keep the files and the artifact of ``prepared``."""
+
+
+class DiscardWriter:
+    """Lets them go: for who only wants to know."""
+
+    def __call__(self, prepared: PreparedSkill) -> None:
+        """Do nothing with ``prepared``."""
+
+
+class BlobWriter:
+    """Keeps them in a blob store."""
+
+    def __init__(self, directory: str) -> None:
+        self._blobs = FileBlobs(Path(directory))
+
+    def __call__(self, prepared: PreparedSkill) -> None:
+        """Keep the files and the artifact of ``prepared``."""
+        for content in (*(file.content for file in prepared.files), prepared.artifact):
+            self._blobs.put(bytes(content))
+
+
+class SiteWriter:
+    """Writes them below ``directory``, at every path of a static site that depends on this skill alone.
+
+    Paths of equal content are hard links to one file: a third of the time and of the space. Nothing writes into
+    a file of a site; a later build puts new ones in place.
+
+    ``base_url`` is that of :class:`~skillwire.protocols.agent_skills.server.Site`; where there is one, a skill has a
+    descriptor too, which needs it.
+    """
+
+    def __init__(self, directory: str, base_url: str) -> None:
+        self._directory = directory
+        self._base_url = base_url
+        self._folders = {directory}
+
+    def __call__(self, prepared: PreparedSkill) -> None:
+        """Write what a static site holds of ``prepared``: nothing, unless everyone may see it.
+
+        Raises:
+            StorageError: ``STORAGE``.
+        """
+        skill = prepared.skill
+        if skill.access is not Access.PUBLIC:
+            return
+        bodies = {file.digest: held.content for file, held in zip(skill.files, prepared.files, strict=True)}
+        bodies[skill.artifact.digest] = prepared.artifact
+        written: dict[Digest, str] = {}
+        site = Site(Catalog.of([skill]), self._base_url)
+        for path in skill_paths(skill.name, artifact_name(skill), [file.path for file in skill.files]):
+            answer = site.lookup(path)
+            if isinstance(answer, IndexResponse):
+                self.write(path, answer.encode())
+            elif answer is not None and answer.digest in written:
+                self._link(written[answer.digest], path)
+            elif answer is not None:
+                self.write(path, bodies[answer.digest])
+                written[answer.digest] = path
+        if self._base_url:
+            self._describe(skill, bodies)
+
+    def _describe(self, skill: Skill, bodies: Mapping[Digest, bytes | memoryview]) -> None:
+        from skillwire.protocols.skill_sharing.server import Sharing, encode_descriptor  # noqa: PLC0415  # not always
+
+        described = Sharing({skill.name: skill}, skill.publisher, self._base_url).describe(skill.name)
+        content = bodies[described] if isinstance(described, Digest) else encode_descriptor(described)
+        self.write(descriptor_path(skill.name), content)
+
+    def write(self, path: str, content: bytes | memoryview) -> None:
+        """Write one file; ``path`` is that of a URL.
+
+        Raises:
+            StorageError: ``STORAGE``.
+        """
+        target = self._directory + path
+        try:
+            self._make_folder(target[: target.rindex("/")])
+            with open(target, "xb") as file:  # noqa: PTH123  # one Path object for each file is felt
+                file.write(content)
+        except OSError as error:
+            raise storage_error(error, Path(target)) from error
+
+    def _link(self, path: str, other: str) -> None:
+        target = self._directory + other
+        try:
+            self._make_folder(target[: target.rindex("/")])
+            os.link(self._directory + path, target)
+        except OSError:  # not every file system has links; a copy says what else may be wrong
+            self.write(other, Path(self._directory + path).read_bytes())
+
+    def _make_folder(self, folder: str) -> None:
+        if folder not in self._folders:
+            self._make_folder(folder[: folder.rindex("/")])
+            with suppress(FileExistsError):  # another process was first
+                os.mkdir(folder)  # noqa: PTH102  # as above
+            self._folders.add(folder)
+
 
 _MODULE: Final = "skillwire.adapters.files.loading"
 #: A worker must have at least so many folders to itself; fewer are loaded before it has started.
@@ -55,14 +281,14 @@ PROTOCOL_JUDGES: Final = (lint_sharing,)
 #: The same, and the rules for what comes from a folder.
 JUDGES: Final = (*PROTOCOL_JUDGES, lint_executor)
 _LENGTH: Final = struct.Struct("<I")
-_KEEPERS: Final[dict[str, Callable[..., Keeper]]] = {
-    "blobs": KeepBlobs,
-    "nothing": KeepNothing,
-    "stage": KeepStaged,
+_KEEPERS: Final[dict[str, Callable[..., SkillWriter]]] = {
+    "blobs": BlobWriter,
+    "nothing": DiscardWriter,
+    "stage": SiteWriter,
 }
 
 
-class Job(NamedTuple):
+class LoadJob(NamedTuple):
     """How folders are loaded: for which publisher, and where the bytes go (a key of ``_KEEPERS``, arguments)."""
 
     publisher: str
@@ -70,12 +296,12 @@ class Job(NamedTuple):
     arguments: tuple[str, ...]
 
 
-class Loaded(NamedTuple):
+class LoadResult(NamedTuple):
     """What loading ``folder`` gave.
 
-    ``packed`` is the skill (:mod:`skillwire.adapters.files.skill_rows`), None when it cannot be published;
+    ``packed`` is the skill (:mod:`skillwire.adapters.files.skill_store`), None when it cannot be published;
     ``findings`` then say why. ``access`` is who may see it, as far as the folder tells
-    (:mod:`skillwire.folder.stated_access`). ``signature`` is empty when the folder changed too lately to rely on it.
+    (:mod:`skillwire.folder.publish`). ``signature`` is empty when the folder changed too lately to rely on it.
     """
 
     folder: str
@@ -94,7 +320,7 @@ def published_roots(folders: Iterable[str | os.PathLike[str]]) -> list[str]:
     roots = [Path(os.path.abspath(folder)) for folder in folders]  # noqa: PTH100  # without its dots, and links kept
     for root in roots:
         if not root.is_dir():
-            raise UsageError("FOLDER_MISSING", "there is no such folder", place=Place(str(root)))
+            raise UsageError("FOLDER_MISSING", "there is no such folder", place=SourceLocation(str(root)))
     return [str(root) for root in roots]
 
 
@@ -109,7 +335,7 @@ def check_publisher(publisher: str) -> str:
     return publisher
 
 
-def load_folders(job: Job, folders: Sequence[str]) -> Iterator[Loaded]:
+def load_folders(job: LoadJob, folders: Sequence[str]) -> Iterator[LoadResult]:
     """Load each of ``folders``, absolute paths; the results come in any order.
 
     Raises:
@@ -124,7 +350,7 @@ def load_folders(job: Job, folders: Sequence[str]) -> Iterator[Loaded]:
         yield load_folder(folder, job.publisher, keep)
 
 
-def load_folder(folder: str, publisher: str, keep: Keeper) -> Loaded:
+def load_folder(folder: str, publisher: str, keep: SkillWriter) -> LoadResult:
     """Load one skill folder and keep its bytes.
 
     Raises:
@@ -137,23 +363,23 @@ def load_folder(folder: str, publisher: str, keep: Keeper) -> Loaded:
             break
     else:
         message, fix = "the folder changes while it is read", CODES["FOLDER_UNSTEADY"].fix
-        finding = Finding("FOLDER_UNSTEADY", "error", message, Place(folder), fix)
-        return Loaded(folder, "", None, (finding,), _access(prepared))
+        finding = Finding("FOLDER_UNSTEADY", "error", message, SourceLocation(folder), fix)
+        return LoadResult(folder, "", None, (finding,), _access(prepared))
     signature = before.value if before.settled else ""
-    if isinstance(prepared, Refused):
-        return Loaded(folder, signature, None, prepared.findings, prepared.access)
+    if isinstance(prepared, RefusedFolder):
+        return LoadResult(folder, signature, None, prepared.findings, prepared.access)
     keep(prepared)
-    return Loaded(folder, signature, pack_skill(prepared.skill), prepared.findings, prepared.skill.access)
+    return LoadResult(folder, signature, pack_skill(prepared.skill), prepared.findings, prepared.skill.access)
 
 
-def _access(prepared: Prepared | Refused) -> Access:
-    return prepared.access if isinstance(prepared, Refused) else prepared.skill.access
+def _access(prepared: PreparedSkill | RefusedFolder) -> Access:
+    return prepared.access if isinstance(prepared, RefusedFolder) else prepared.skill.access
 
 
-def _load_aside(job: Job, folders: Sequence[str], workers: int) -> Iterator[Loaded]:
+def _load_aside(job: LoadJob, folders: Sequence[str], workers: int) -> Iterator[LoadResult]:
     """Spread ``folders`` over ``workers`` processes, each driven by a thread of this one."""
     batches = deque(folders[start : start + _BATCH] for start in range(0, len(folders), _BATCH))
-    results: SimpleQueue[list[Loaded] | Exception | None] = SimpleQueue()
+    results: SimpleQueue[list[LoadResult] | Exception | None] = SimpleQueue()
     threads = [Thread(target=_drive, args=(job, batches, results), daemon=True) for _ in range(workers)]
     for thread in threads:
         thread.start()
@@ -172,14 +398,16 @@ def _load_aside(job: Job, folders: Sequence[str], workers: int) -> Iterator[Load
             thread.join()
 
 
-def _drive(job: Job, batches: deque[Sequence[str]], results: SimpleQueue[list[Loaded] | Exception | None]) -> None:
+def _drive(
+    job: LoadJob, batches: deque[Sequence[str]], results: SimpleQueue[list[LoadResult] | Exception | None]
+) -> None:
     """Hand batch after batch to one worker process."""
     command = [sys.executable, "-m", _MODULE]
     try:
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as worker:  # noqa: S603  # ours
             requests, answers = cast("BinaryIO", worker.stdin), cast("BinaryIO", worker.stdout)
             _send(requests, job)
-            for batch in _taken(batches):
+            for batch in _drain(batches):
                 _send(requests, [os.fsencode(folder) for folder in batch])
                 results.put([_read_loaded(row) for row in _receive(answers)])
     except (OSError, EOFError, msgspec.MsgspecError) as error:
@@ -190,7 +418,7 @@ def _drive(job: Job, batches: deque[Sequence[str]], results: SimpleQueue[list[Lo
         results.put(None)
 
 
-def _taken(batches: deque[Sequence[str]]) -> Iterator[Sequence[str]]:
+def _drain(batches: deque[Sequence[str]]) -> Iterator[Sequence[str]]:
     with suppress(IndexError):  # another thread has taken the last one
         while True:
             yield batches.popleft()
@@ -198,7 +426,7 @@ def _taken(batches: deque[Sequence[str]]) -> Iterator[Sequence[str]]:
 
 def _work(requests: BinaryIO, answers: BinaryIO) -> None:
     """Be a worker process until there is nothing more to read."""
-    job = Job(*_receive(requests))
+    job = LoadJob(*_receive(requests))
     keep = _KEEPERS[job.keeper](*job.arguments)
     with suppress(EOFError):
         while True:
@@ -228,18 +456,18 @@ def _receive(stream: BinaryIO) -> Any:
     message = msgspec.msgpack.decode(stream.read(*_LENGTH.unpack(head)))
     if isinstance(message, dict):
         place = message["place"]
-        raise StorageError(message["code"], message["message"], place=place and Place(*place))
+        raise StorageError(message["code"], message["message"], place=place and SourceLocation(*place))
     return message
 
 
-def _row(loaded: Loaded) -> tuple[object, ...]:
+def _row(loaded: LoadResult) -> tuple[object, ...]:
     findings = finding_rows(loaded.findings)
     return os.fsencode(loaded.folder), loaded.signature, loaded.packed, findings, loaded.access.value
 
 
-def _read_loaded(row: list[Any]) -> Loaded:
+def _read_loaded(row: list[Any]) -> LoadResult:
     folder, signature, packed, findings, access = row
-    return Loaded(os.fsdecode(folder), signature, packed, read_findings(findings), Access(access))
+    return LoadResult(os.fsdecode(folder), signature, packed, read_findings(findings), Access(access))
 
 
 if __name__ == "__main__":

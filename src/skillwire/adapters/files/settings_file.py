@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from skillwire.adapters.files.atomic import storage_error
-from skillwire.adapters.files.directories import config_directory
-from skillwire.errors import DecodeError, Place, StorageError
+from skillwire.adapters.files.atomic import config_directory, storage_error
+from skillwire.errors import DecodeError, SourceLocation, StorageError
 from skillwire.limits import SETTINGS_BYTES
 from skillwire.resolver.settings import SETTINGS_FILE, SettingsLayer, environment_layer, merge_settings
 
@@ -48,7 +47,9 @@ def read_discovery_file(path: str) -> bytes:
     """
     content = _content(Path(path).expanduser())
     if content is None:
-        raise StorageError("STORAGE", "there is no such file", place=Place(path), fix="Correct SKILLWIRE_DISCOVERY.")
+        raise StorageError(
+            "STORAGE", "there is no such file", place=SourceLocation(path), fix="Correct SKILLWIRE_DISCOVERY."
+        )
     return content
 
 
@@ -79,7 +80,7 @@ def _content(path: Path) -> bytes | None:
     except OSError as error:
         raise storage_error(error, path) from error
     if len(content) > SETTINGS_BYTES:
-        raise DecodeError("LIMIT_SIZE", f"more than {SETTINGS_BYTES} bytes", place=Place(str(path)))
+        raise DecodeError("LIMIT_SIZE", f"more than {SETTINGS_BYTES} bytes", place=SourceLocation(str(path)))
     return content
 
 
@@ -90,7 +91,7 @@ def _read(path: Path, *, is_project: bool = False) -> SettingsLayer | None:
     from skillwire.trust.guarded_toml import load_toml  # noqa: PLC0415  # most projects have no settings file
 
     values = load_toml(content, source=str(path))
-    from skillwire.folder.toml_places import toml_place  # noqa: PLC0415  # as above
+    from skillwire.trust.guarded_toml import toml_place  # noqa: PLC0415  # as above
 
     text, source = content.decode(), str(path)
     places = {key: toml_place(text, (key,), source) for key in values}

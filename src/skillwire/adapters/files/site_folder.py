@@ -1,10 +1,18 @@
-"""A static site in a folder that may hold other things too.
+"""The manifest of a static site: what builds have made there.
+
+One line a skill, and one for each file that belongs to no skill; the paths of a skill follow from its line. So the
+manifest of 10,000 skills has 10,000 lines where the site has 100,000 files, and comparing two manifests costs
+nothing but for the skills that differ. The first line names the layout from which the paths follow.
+
+Trust: a manifest may come from elsewhere together with the site; its paths may lead anywhere.
+
+A static site in a folder that may hold other things too.
 
 What a build makes is written to a staging folder inside the site first, by several processes at once, and put in
 place by renames at the end, which takes a moment: artifacts first, then files, then the indexes that name them,
 the one of the whole site last. A build that is broken off before leaves the old site as it was.
 
-The manifest (:mod:`skillwire.adapters.files.site_manifest`) says what builds have made there. Only that is ever
+The manifest (:mod:`skillwire.adapters.files.site_folder`) says what builds have made there. Only that is ever
 replaced or removed; a file that someone else made stops the build before anything is changed. The manifest is
 widened before the renames and narrowed after the removals, so at every moment it covers what is there, and the
 next build can finish what a crash left.
@@ -20,19 +28,80 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from skillwire.adapters.files.atomic import storage_error
-from skillwire.adapters.files.site_manifest import MANIFEST, file_line, line_paths, read_manifest, write_manifest
-from skillwire.errors import ConflictError, Place, TrustError
+from skillwire.errors import ConflictError, SourceLocation, TrustError
+from skillwire.protocols.agent_skills.server import artifact_name, skill_paths
+from skillwire.protocols.skill_sharing.paths import descriptor_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
     from types import TracebackType
+
+    from skillwire.model.skill import Skill
+
+
+MANIFEST: Final = ".skillwire-manifest"
+_FIRST_LINE: Final = "skillwire site 1"
+
+
+def skill_line(skill: Skill, *, described: bool) -> str:
+    """Return the line of ``skill``, which may have a descriptor. The paths of its files hold no control characters."""
+    kind = "described" if described else "skill"
+    return "\t".join((kind, skill.name, artifact_name(skill), *(file.path for file in skill.files)))
+
+
+def file_line(path: str) -> str:
+    """Return the line of a file that belongs to no skill; ``path`` is below the site."""
+    return f"file\t{path}"
+
+
+def line_paths(lines: Iterable[str]) -> Iterator[str]:
+    """Yield the paths below the site that ``lines`` stand for."""
+    for line in lines:
+        kind, *rest = line.split("\t")
+        if kind == "file":
+            yield rest[0]
+        else:
+            name, artifact, *files = rest
+            for path in skill_paths(name, artifact, files):
+                yield path[1:]
+            if kind == "described":
+                yield descriptor_path(name)[1:]
+
+
+def read_manifest(site: Path) -> frozenset[str] | None:
+    """Return the lines of the manifest of ``site``, or None when there is none.
+
+    Raises:
+        TrustError: ``SITE_MANIFEST`` when it is not one that this version understands.
+    """
+    path = site / MANIFEST
+    try:
+        first, *lines = path.read_text("utf-8", "replace").split("\n")
+    except FileNotFoundError:
+        return None
+    if first != _FIRST_LINE or not all(map(_is_sound, filter(None, lines))):
+        raise TrustError("SITE_MANIFEST", "not a manifest that this version wrote", place=SourceLocation(str(path)))
+    return frozenset(filter(None, lines))
+
+
+def write_manifest(site: Path, lines: Iterable[str], stage: Path) -> None:
+    """Write the manifest of ``site``: into ``stage`` first, so that a crash leaves no other file in the site."""
+    written = stage / MANIFEST
+    written.write_bytes("\n".join((_FIRST_LINE, *sorted(lines), "")).encode())
+    written.replace(site / MANIFEST)
+
+
+def _is_sound(line: str) -> bool:
+    kind, *rest = line.split("\t")
+    return len(rest) == 1 if kind == "file" else kind in {"skill", "described"} and len(rest) > 1 and "." in rest[1]
+
 
 _STAGE: Final = ".skillwire-stage"
 _SHOWN: Final = 3
 
 
-class Changes(NamedTuple):
+class SiteChanges(NamedTuple):
     """What a commit did, in files."""
 
     written: int
@@ -86,7 +155,7 @@ class SiteFolder:
             os.close(self._lock)
             self._lock = None
 
-    def commit(self, lines: frozenset[str]) -> Changes:
+    def commit(self, lines: frozenset[str]) -> SiteChanges:
         """Put what is staged in place, and remove what earlier builds made and this one does not.
 
         Args:
@@ -114,7 +183,7 @@ class SiteFolder:
             raise storage_error(error, self.path) from error
         self.made = lines
         changed = sum(path in old or path not in new for path in moves if not (self.path / path).is_dir())
-        return Changes(len(new - old) + changed, removed)
+        return SiteChanges(len(new - old) + changed, removed)
 
     def _plan(self, old: frozenset[str]) -> list[str]:
         """Return what is staged and differs from what is in place, in the order to put it there.
@@ -155,7 +224,7 @@ class SiteFolder:
         """Trust: ``path`` follows from the manifest."""
         parent = (self.path / path).parent
         if ".." in path.split("/") or not parent.resolve().is_relative_to(self.path.resolve()):
-            place = Place(str(self.path / MANIFEST))
+            place = SourceLocation(str(self.path / MANIFEST))
             raise TrustError("SITE_MANIFEST", f"the manifest leads out of the site: {path[:80]!r}", place=place)
 
     def _remove(self, path: str) -> bool:
@@ -182,7 +251,7 @@ def _take(stage: Path) -> int:
         except BlockingIOError:
             os.close(handle)
             message = "another build is writing this site"
-            raise ConflictError("FOLDER_BUSY", message, place=Place(str(stage.parent))) from None
+            raise ConflictError("FOLDER_BUSY", message, place=SourceLocation(str(stage.parent))) from None
         if stage.exists() and os.path.samestat(stage.stat(), os.fstat(handle)):
             for entry in stage.iterdir():
                 shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
@@ -229,4 +298,4 @@ def _rank(path: str) -> int:
 
 
 def _foreign(message: str, path: Path) -> ConflictError:
-    return ConflictError("SITE_FOREIGN", message, place=Place(str(path)))
+    return ConflictError("SITE_FOREIGN", message, place=SourceLocation(str(path)))

@@ -7,9 +7,9 @@ import shutil
 from typing import TYPE_CHECKING, Literal
 
 from skillwire.adapters.files.atomic import storage_errors, write_atomically
-from skillwire.errors import ConflictError, Place
+from skillwire.errors import ConflictError, SourceLocation
 from skillwire.folder.files import read_files
-from skillwire.folder.findings import Findings
+from skillwire.folder.rules import Findings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from skillwire.model.skill import FileContent
 
 #: What became, or would become, of a folder.
-Written = Literal["new", "replaced", "unchanged"]
+FolderOutcome = Literal["new", "replaced", "unchanged"]
 
 
 def write_skill_folder(
     folder: Path, files: Sequence[FileContent], *, overwrite: bool = False, dry_run: bool = False
-) -> Written:
+) -> FolderOutcome:
     """Write ``files``, whose paths were checked, as the skill folder ``folder``; return what became of it.
 
     Raises:
@@ -35,7 +35,9 @@ def write_skill_folder(
         return "unchanged"
     if there and not overwrite:
         fix = "Give --overwrite to replace it, or move it away."
-        raise ConflictError("DESTINATION_EXISTS", f"{folder} is there already", place=Place(str(folder)), fix=fix)
+        raise ConflictError(
+            "DESTINATION_EXISTS", f"{folder} is there already", place=SourceLocation(str(folder)), fix=fix
+        )
     if not dry_run:
         _replace(folder, files)
     return "replaced" if there else "new"

@@ -1,4 +1,12 @@
-"""Building a static site from folders of skills, and building it again when little has changed.
+"""Files that tell static hosts to answer as our own server does: types, who may read, how long to keep.
+
+Two things matter, and hosts get them wrong without help: an artifact must arrive byte by byte (a host that takes
+``.tar.gz`` for a compressed ``.tar`` breaks its digest), and a page out of a skill must not run under our origin.
+What every host does by itself, such as asking again for what may change, is left to it. The rules concern the
+paths of the skills alone, as a site may hold other things; and a field is set by one rule only, because some hosts
+join what several rules say.
+
+Building a static site from folders of skills, and building it again when little has changed.
 
 A folder whose signature is that of the last build is neither read nor written: its skill is taken from the
 record, and its files are in the site already. Everything else is loaded into the stage of the site
@@ -11,36 +19,126 @@ although Skill Sharing lists them: nothing that the list would lead to could be 
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
-from skillwire.adapters.files.build_record import BuildRecord, FolderRecord
-from skillwire.adapters.files.host_files import host_files
-from skillwire.adapters.files.keeping import KeepStaged
-from skillwire.adapters.files.loading import Job, load_folders
-from skillwire.adapters.files.signature import sign_folder
-from skillwire.adapters.files.site_folder import SiteFolder
-from skillwire.adapters.files.site_manifest import file_line, line_paths, skill_line
-from skillwire.adapters.files.skill_rows import unpack_skill
-from skillwire.errors import Place, UsageError
-from skillwire.folder.find import find_folder_names
-from skillwire.folder.identify import Named, find_collisions
+from skillwire.adapters.files.loading import BuildRecord, FolderRecord, LoadJob, SiteWriter, load_folders, sign_folder
+from skillwire.adapters.files.site_folder import SiteFolder, file_line, line_paths, skill_line
+from skillwire.adapters.files.skill_store import unpack_skill
+from skillwire.errors import SourceLocation, UsageError
+from skillwire.folder.files import find_folder_names
+from skillwire.folder.load import IdentifiedSkill, find_collisions
 from skillwire.model.access import ANONYMOUS, Access
 from skillwire.model.catalog import Catalog
 from skillwire.model.skill import Identifiers
-from skillwire.protocols.agent_skills.messages import WELL_KNOWN, WELL_KNOWN_OLD
-from skillwire.protocols.agent_skills.server import Listing, Site, artifact_name, encode_listings
-from skillwire.protocols.skill_sharing.paths import REGISTRY
+from skillwire.protocols.agent_skills.messages import (
+    BYTES,
+    CONTENT_FIELDS,
+    JSON,
+    MARKDOWN,
+    MEDIA_TYPES,
+    OPEN_FIELDS,
+    WELL_KNOWN_OLD,
+)
+from skillwire.protocols.agent_skills.messages import WELL_KNOWN as WELL_KNOWN_PREFIX
+from skillwire.protocols.agent_skills.server import CachePolicy, IndexResponse, Site, artifact_name, encode_indexes
+from skillwire.protocols.skill_sharing.paths import REGISTRY, WELL_KNOWN
 from skillwire.protocols.skill_sharing.paths import WELL_KNOWN as SHARING_INDEX
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
-    from skillwire.adapters.files.site_folder import Changes
-    from skillwire.model.finding import Finding
-    from skillwire.model.skill import Skill
+    from skillwire.adapters.files.site_folder import SiteChanges
+    from skillwire.model.skill import Finding, Skill
+
+
+_FIELDS: Final = {**OPEN_FIELDS, **CONTENT_FIELDS}
+_FOREVER: Final = {"Cache-Control": CachePolicy.FOREVER.value}
+#: Below these, ``*`` stands for anything that follows.
+_SITE: Final = ("/.well-known/*", "/@*")
+_BY_DIGEST: Final = "/.well-known/agent-skills/sha256/*"
+#: A name without an ending, of which no host knows the type.
+_TYPED: Final = {WELL_KNOWN: {"Content-Type": JSON}}
+
+
+def host_files(hosts: Iterable[str]) -> dict[str, bytes]:
+    """Return path → content of what ``hosts`` (keys of :data:`HOSTS`) read."""
+    return {path: write().encode() for host in hosts for path, write in [HOSTS[host]]}
+
+
+def _headers() -> str:
+    """Cloudflare Pages and Workers, Netlify, and others that took the form over."""
+    rules = [*((path, _FIELDS) for path in _SITE), (_BY_DIGEST, _FOREVER), *_TYPED.items()]
+    lines = [[path, *(f"  {name}: {value}" for name, value in fields.items())] for path, fields in rules]
+    return "\n".join(line for rule in lines for line in rule) + "\n"
+
+
+def _vercel() -> str:
+    rules = [(path.replace("*", "(.*)"), _FIELDS) for path in _SITE]
+    rules += [(_BY_DIGEST.replace("*", "(.*)"), _FOREVER), *_TYPED.items()]
+    return _json({"headers": [{"source": source, "headers": _pairs(fields)} for source, fields in rules]})
+
+
+def _firebase() -> str:
+    rules = [(path.replace("*", "**"), _FIELDS) for path in _SITE] + [(_BY_DIGEST.replace("*", "**"), _FOREVER)]
+    rules += [("/.well-known/**/*.md", {"Content-Type": MARKDOWN}), *_TYPED.items()]
+    headers = [{"source": source, "headers": _pairs(fields)} for source, fields in rules]
+    # Its usual list would ignore every name that begins with a dot, and so the whole site.
+    return _json({"hosting": {"public": ".", "ignore": ["firebase.json", ".skillwire-*"], "headers": headers}})
+
+
+def _azure() -> str:
+    # The first rule that fits is the only one that counts.
+    typed = ((path, {**_FIELDS, **fields}) for path, fields in _TYPED.items())
+    rules = [(_BY_DIGEST, {**_FIELDS, **_FOREVER}), *typed, *((path, _FIELDS) for path in _SITE)]
+    types = {ending: MEDIA_TYPES[ending] for ending in (".md", ".gz", ".tgz")}  # those it does not know
+    return _json({"routes": [{"route": path, "headers": fields} for path, fields in rules], "mimeTypes": types})
+
+
+def _nginx() -> str:
+    """A snippet for a server block. Spec: specs §1, never ``Content-Encoding`` on an artifact."""
+    by_type: dict[str, list[str]] = {}
+    for ending, media in MEDIA_TYPES.items():
+        if ending.count(".") == 1:  # it looks at what follows the last dot
+            by_type.setdefault(media.partition(";")[0], []).append(ending[1:])
+    types = "".join(f"        {media} {' '.join(endings)};\n" for media, endings in by_type.items())
+    fields = "".join(f'    add_header {name} "{value}" always;\n' for name, value in _FIELDS.items())
+    common = (
+        f"    types {{\n{types}    }}\n    default_type {BYTES};\n"
+        f"    charset utf-8;\n    charset_types text/markdown text/plain;\n{fields}"
+    )
+    return (
+        "# include this file in a server block whose root is this folder\n"
+        r"location ~ ^/\.well-known/agent-skills/sha256/ {" + f"\n{common}"
+        f'    add_header Cache-Control "{CachePolicy.FOREVER.value}";\n    gzip off;\n}}\n'
+        r"location ~ ^/(?:@[^/]+/)?\.well-known/(?:agent-skills|skills)/ {" + f"\n{common}"
+        f'    add_header Cache-Control "{CachePolicy.BRIEF.value}";\n    gzip_types {JSON};\n    gzip_vary on;\n}}\n'
+        f"location = {WELL_KNOWN} {{\n    types {{ }}\n    default_type {JSON};\n{fields}"
+        f'    add_header Cache-Control "{CachePolicy.BRIEF.value}";\n    gzip_types {JSON};\n    gzip_vary on;\n}}\n'
+    )
+
+
+def _pairs(fields: dict[str, str]) -> list[dict[str, str]]:
+    return [{"key": name, "value": value} for name, value in fields.items()]
+
+
+def _json(document: dict[str, Any]) -> str:
+    return json.dumps(document, indent=2) + "\n"
+
+
+#: Host → the path of its file, and what writes it.
+HOSTS: Final[dict[str, tuple[str, Callable[[], str]]]] = {
+    "azure": ("staticwebapp.config.json", _azure),
+    "cloudflare": ("_headers", _headers),
+    "firebase": ("firebase.json", _firebase),
+    "github": (".nojekyll", str),  # else its generator leaves out names that begin with a dot
+    "netlify": ("_headers", _headers),
+    "nginx": ("skillwire-nginx.conf", _nginx),
+    "vercel": ("vercel.json", _vercel),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +150,7 @@ class SiteOptions:
         site: where the site goes; absolute.
         base_url: see :class:`~skillwire.protocols.agent_skills.server.Site`.
         publisher: the provider's part of identifiers.
-        hosts: keys of :data:`~skillwire.adapters.files.host_files.HOSTS`.
+        hosts: keys of :data:`~skillwire.adapters.files.static_site.HOSTS`.
         force: see :class:`~skillwire.adapters.files.site_folder.SiteFolder`.
         skip_broken: publish the others when some skills cannot be published.
         allow_empty: also write a site in which nobody would see a skill.
@@ -87,7 +185,7 @@ class BuildReport(NamedTuple):
     loaded: int
     unchanged: int
     findings: tuple[Finding, ...]
-    changes: Changes | None
+    changes: SiteChanges | None
 
     @property
     def errors(self) -> int:
@@ -173,20 +271,22 @@ class SiteBuild:
                     self._records[folder] = record
         return unchanged
 
-    def _job(self, site: SiteFolder | None) -> Job:
+    def _job(self, site: SiteFolder | None) -> LoadJob:
         if site is None:
-            return Job(self._options.publisher, "nothing", ())
-        return Job(self._options.publisher, "stage", (str(site.stage), self._options.base_url))
+            return LoadJob(self._options.publisher, "nothing", ())
+        return LoadJob(self._options.publisher, "stage", (str(site.stage), self._options.base_url))
 
     def _complete(self, folder: SiteFolder, skills: Iterable[Skill]) -> frozenset[str]:
         """Stage what depends on more than one skill; return the lines of the manifest."""
         catalog = Catalog.of(skills).usable_by(ANONYMOUS)
         site = Site(catalog, self._options.base_url)
-        stage = KeepStaged(str(folder.stage), self._options.base_url)
+        stage = SiteWriter(str(folder.stage), self._options.base_url)
         base_url = self._options.base_url
         lines = {skill_line(skill, described=bool(base_url)) for skill in catalog.skills.values()}
-        listings = {path: found for path in site.listing_paths() if isinstance(found := site.lookup(path), Listing)}
-        for path, content in zip(listings, encode_listings(listings.values()), strict=True):
+        listings = {
+            path: found for path in site.listing_paths() if isinstance(found := site.lookup(path), IndexResponse)
+        }
+        for path, content in zip(listings, encode_indexes(listings.values()), strict=True):
             stage.write(path, content)
             lines.add(file_line(path[1:]))
         others = {**host_files(self._options.hosts), **self._options.more(catalog.skills.values())}
@@ -208,8 +308,8 @@ class _Listed:
     """What a site seems to hold, from a look into a few of its folders: the artifacts, and folders of skills."""
 
     def __init__(self, site: Path, *, described: bool) -> None:
-        self._artifacts = _names(f"{site}{WELL_KNOWN}/sha256")
-        self._folders = _names(f"{site}{WELL_KNOWN}") & _names(f"{site}{WELL_KNOWN_OLD}")
+        self._artifacts = _names(f"{site}{WELL_KNOWN_PREFIX}/sha256")
+        self._folders = _names(f"{site}{WELL_KNOWN_PREFIX}") & _names(f"{site}{WELL_KNOWN_OLD}")
         self._scopes = _names(str(site))
         self._descriptors = _names(f"{site}{REGISTRY}") if described else None
 
@@ -231,10 +331,12 @@ def _check_apart(site: Path, roots: Iterable[str], folders: Iterable[str]) -> No
     for source, real_source in (*_real_paths(roots).items(), *real_folders.items()):
         if _is_within(real_source, real):
             message = f"the skills in {source} lie inside the site"
-            raise UsageError("SITE_OVERLAP", message, place=Place(str(site)))
+            raise UsageError("SITE_OVERLAP", message, place=SourceLocation(str(site)))
     for folder, real_folder in real_folders.items():
         if _is_within(real, real_folder):
-            raise UsageError("SITE_OVERLAP", f"the site lies inside the skill {folder}", place=Place(str(site)))
+            raise UsageError(
+                "SITE_OVERLAP", f"the site lies inside the skill {folder}", place=SourceLocation(str(site))
+            )
 
 
 def _real_paths(folders: Iterable[str]) -> dict[str, str]:
@@ -269,7 +371,7 @@ def _doubled(folders: Iterable[str]) -> dict[str, Finding]:
     for folder in folders:
         by_name.setdefault(folder.rpartition("/")[2], []).append(folder)
     named = (
-        Named(Path(folder), name, Identifiers(name, name, name))
+        IdentifiedSkill(Path(folder), name, Identifiers(name, name, name))
         for name, alike in by_name.items()
         if len(alike) > 1
         for folder in alike
@@ -283,7 +385,7 @@ def _collisions(skills: Mapping[str, Skill]) -> dict[str, Finding]:
     if all(len({getattr(one, field) for one in names}) == len(names) for field in Identifiers._fields):
         return {}
     named = zip(map(Path, skills), (skill.name for skill in skills.values()), names, strict=True)
-    return _by_folder(find_collisions(sorted(Named(*one) for one in named)))
+    return _by_folder(find_collisions(sorted(IdentifiedSkill(*one) for one in named)))
 
 
 def _by_folder(collisions: Iterable[Finding]) -> dict[str, Finding]:

@@ -1,4 +1,6 @@
-"""The asynchronous driver: exchanges over asyncio, for servers, crawlers and :class:`skillwire.AsyncClient`.
+"""One connection of the asynchronous driver: a request out, the bytes of one answer in.
+
+The asynchronous driver: exchanges over asyncio, for servers, crawlers and :class:`skillwire.AsyncClient`.
 
 It does what :mod:`skillwire.adapters.http.sync` does, with the same reader, the same policy and the same bounds, so
 that what one refuses the other refuses: read that module for the way of a request. It stands on asyncio's
@@ -13,28 +15,169 @@ of its request as it arrives, in the loop: each piece is one write to the system
 from __future__ import annotations
 
 import asyncio
+import socket
 from functools import partial
 from typing import TYPE_CHECKING, Final, Self, TypeVar, cast
 
 from skillwire import limits
-from skillwire.adapters.http.kept import Kept
-from skillwire.adapters.http.names import known_addresses, look_up
-from skillwire.adapters.http.rules import USER_AGENT, may_repeat, no_address, still_allowed, timed_out, weightier
-from skillwire.adapters.http.stream import open_stream
-from skillwire.errors import FetchError, SkillwireError, TrustError
+from skillwire.adapters.http.connection import (
+    USER_AGENT,
+    ConnectionPool,
+    is_quiet,
+    known_addresses,
+    may_repeat,
+    more_serious,
+    no_address_error,
+    resolve_host,
+    socket_address,
+    still_allowed,
+    timeout_error,
+)
+from skillwire.errors import FetchError, SkillwireError, SourceLocation, TrustError
 from skillwire.model.url import parse_url
-from skillwire.wire.coding import decode_content
-from skillwire.wire.http1 import ResponseReader, encode_request
+from skillwire.wire.http1 import ResponseReader, decode_content, encode_request
 
 if TYPE_CHECKING:
     import ssl
     from collections.abc import Callable, Iterable, Sequence
 
-    from skillwire.adapters.http.names import Resolver
-    from skillwire.adapters.http.stream import Stream
+    from skillwire.adapters.http.connection import Resolver
     from skillwire.model.url import Url
     from skillwire.trust.address import AddressPolicy
     from skillwire.wire.exchange import Exchange, HttpRequest, HttpResponse
+
+
+class Stream(asyncio.Protocol):
+    """A connected transport that has passed the address policy.
+
+    Args:
+        address: what it is connected to.
+    """
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport | None = None
+        self._reader: ResponseReader | None = None
+        self._answer: asyncio.Future[HttpResponse] | None = None
+        self._on_bytes: Callable[[int], object] = lambda _: None
+
+    def is_quiet(self) -> bool:
+        """Whether it is open and nothing came since the last answer, not even to the loop."""
+        if self._transport is None or self._transport.is_closing():
+            return False
+        return is_quiet(self._transport.get_extra_info("socket").fileno())
+
+    def close(self) -> None:
+        """Cut the connection."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    async def converse(
+        self, message: bytes, reader: ResponseReader, on_bytes: Callable[[int], object] = lambda _: None
+    ) -> HttpResponse:
+        """Send a request and return its answer, its body not yet content-decoded.
+
+        ``on_bytes`` is told the size of each piece that comes.
+
+        Raises:
+            FetchError: as ``reader`` does; ``CONNECTION_LOST``.
+        """
+        if self._transport is None or self._transport.is_closing():
+            raise reader.lost("it was closed")
+        self._reader, self._answer, self._on_bytes = reader, self._loop.create_future(), on_bytes
+        self._transport.write(message)
+        try:
+            return await self._answer
+        finally:
+            self._reader = self._answer = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Keep the transport. Called by the loop."""
+        self._transport = cast("asyncio.Transport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        """Hand ``data`` to the reader. Called by the loop."""
+        if self._reader is None:
+            self.close()  # bytes that nobody asked for would pass for the next answer
+        else:
+            self._on_bytes(len(data))
+            self._settle(self._reader.feed, data)
+
+    def eof_received(self) -> None:
+        """Take the end of what the peer sends. Called by the loop."""
+        if self._reader is not None and not self._was_cut():
+            self._settle(self._reader.end)
+
+    def _was_cut(self) -> bool:
+        """Whether a TLS stream ended without saying so, which asyncio does not tell from an orderly end."""
+        secure = None if self._transport is None else self._transport.get_extra_info("ssl_object")
+        try:
+            return secure is not None and secure.read(1) != b""
+        except OSError:
+            return True  # it still waits for more
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Fail what is still awaited. Called by the loop."""
+        if self._reader is not None and self._answer is not None and not self._answer.done():
+            self._answer.set_exception(self._reader.lost(str(exc or "it ended")))
+
+    def _settle(self, read: Callable[..., HttpResponse | None], *data: bytes) -> None:
+        if self._answer is None or self._answer.done():
+            self.close()
+            return
+        try:
+            response = read(*data)
+        except SkillwireError as error:
+            self._answer.set_exception(error)
+            self.close()
+        else:
+            if response is not None:
+                self._answer.set_result(response)
+
+
+async def open_stream(url: Url, address: str, seconds: float, context: ssl.SSLContext | None) -> Stream:
+    """Connect to ``address``, and speak TLS there as the host of ``url``.
+
+    Args:
+        url: whose scheme, host and port are meant.
+        address: one that the policy has allowed; nothing is looked up here.
+        seconds: for connecting and the handshake.
+        context: for https.
+
+    Raises:
+        FetchError: ``CONNECT_FAILED``, ``TLS_FAILED``.
+    """
+    try:
+        async with asyncio.timeout(seconds):
+            return await _connect(url, address, context)
+    except OSError as error:
+        message = f"cannot connect to {url.host} ({address}, port {url.port}): {str(error) or 'timed out'}"
+        raise FetchError("CONNECT_FAILED", message, place=SourceLocation(str(url))) from error
+
+
+async def _connect(url: Url, address: str, context: ssl.SSLContext | None) -> Stream:
+    loop = asyncio.get_running_loop()
+    sock = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        sock.setblocking(False)
+        await loop.sock_connect(sock, socket_address(address, url.port))
+    except BaseException:
+        sock.close()
+        raise
+    # From here on the loop owns the socket, and closes it when something fails.
+    if context is None:
+        return (await loop.create_connection(lambda: Stream(address), sock=sock))[1]
+    import ssl  # noqa: PLC0415 - the caller has a context, so it is imported already
+
+    from skillwire.adapters.http.tls import tls_failure  # noqa: PLC0415 - as above
+
+    try:
+        made = await loop.create_connection(lambda: Stream(address), sock=sock, ssl=context, server_hostname=url.name)
+    except ssl.SSLError as error:
+        raise tls_failure(url, error) from error
+    return made[1]
+
 
 T = TypeVar("T")
 
@@ -53,12 +196,14 @@ class AsyncDriver:
     ``on_traffic`` may be set: it is told a host and 0 when a request is made, and the bytes of each piece that comes.
     """
 
-    def __init__(self, policy: AddressPolicy, *, user_agent: str = USER_AGENT, resolve: Resolver = look_up) -> None:
+    def __init__(
+        self, policy: AddressPolicy, *, user_agent: str = USER_AGENT, resolve: Resolver = resolve_host
+    ) -> None:
         self.policy = policy
         self.on_traffic: Callable[[str, int], object] = lambda *_: None
         self._defaults = {"user-agent": user_agent, "accept-encoding": ", ".join(_CODINGS)}
         self._resolve = resolve
-        self._kept: Kept[Stream] = Kept()
+        self._kept: ConnectionPool[Stream] = ConnectionPool()
         self._context: ssl.SSLContext | None = None
 
     async def __aenter__(self) -> Self:
@@ -135,7 +280,7 @@ class AsyncDriver:
                     stream = await self._connect(url)
                     response = await self._converse(stream, url, message, ResponseReader(request))
         except TimeoutError as error:
-            raise timed_out(request) from error
+            raise timeout_error(request) from error
         if len(response.body) > _DECODE_APART_BYTES and "content-encoding" in response.headers:
             return await asyncio.to_thread(decode_content, response, request.max_bytes, codings=_CODINGS)
         return decode_content(response, request.max_bytes, codings=_CODINGS)
@@ -189,8 +334,8 @@ class AsyncDriver:
                 self.policy.check_address(url, address)
                 return await open_stream(url, address, seconds, context)
             except (FetchError, TrustError) as error:
-                failure = weightier(failure, error)
-        raise failure or no_address(url)
+                failure = more_serious(failure, error)
+        raise failure or no_address_error(url)
 
     async def _tls(self) -> ssl.SSLContext:
         from skillwire.adapters.http.tls import client_context  # noqa: PLC0415 - what meets no https needs no ssl

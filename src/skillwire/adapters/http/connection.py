@@ -1,4 +1,15 @@
-"""One connection to one address, with a deadline on everything it does.
+"""What both drivers hold to, in one place.
+
+From a host to the addresses it may be connected as.
+
+The system's resolver is asked, so ``/etc/hosts``, search domains and multicast DNS mean what they mean to every
+other program. What needs no asking is not asked: literal addresses, and ``localhost`` with all names under it,
+which are loopback whatever a DNS server says (RFC 6761 §6.3). A test, or a user with a resolver of their own,
+hands another :data:`Resolver` to the driver; either way each address still has to pass the policy.
+
+Connections that wait for their next request, for both drivers.
+
+One connection to one address, with a deadline on everything it does.
 
 A timeout on a socket starts anew with each byte that drips in. So every operation here gets what is left of the
 whole request's time, and a server that sends a byte a second is cut off when the request's time is over.
@@ -8,18 +19,147 @@ from __future__ import annotations
 
 import select
 import socket
+import threading
 import time
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
-from skillwire.adapters.http.names import socket_address
-from skillwire.adapters.http.rules import timed_out
-from skillwire.errors import FetchError, Place
+from skillwire import limits
+from skillwire.errors import FetchError, SourceLocation, TrustError
+from skillwire.model.url import is_ipv4
+from skillwire.trust.address import is_localhost
+from skillwire.version import VERSION
 
 if TYPE_CHECKING:
     import ssl
 
-    from skillwire.model.url import Url
+    from skillwire.errors import SkillwireError
+    from skillwire.model.url import Origin, Url
+    from skillwire.trust.address import AddressPolicy
     from skillwire.wire.exchange import HttpRequest
+    from skillwire.wire.http1 import ResponseReader
+
+
+USER_AGENT: Final = f"skillwire/{VERSION}"
+
+_REPEATABLE: Final = frozenset({"GET", "HEAD"})
+
+
+def timeout_error(request: HttpRequest) -> FetchError:
+    """Return the error that says that a request took longer than it may."""
+    return FetchError("TIMEOUT", f"no whole answer within {request.timeout:g} s", place=SourceLocation(request.url))
+
+
+def may_repeat(request: HttpRequest, reader: ResponseReader, error: FetchError) -> bool:
+    """Whether a request may be sent again because its kept connection ended before it was seen.
+
+    A server may close an idle connection at any moment, also while a request is on its way (RFC 9112 §9.3.1).
+    """
+    return error.code == "CONNECTION_LOST" and not reader.started and request.method in _REPEATABLE
+
+
+def still_allowed(policy: AddressPolicy, url: Url, address: str) -> bool:
+    """Whether a kept connection may carry a request to ``url``; the policy may have changed since it was made."""
+    try:
+        policy.check_address(url, address)
+    except TrustError:
+        return False  # the check of the next connection says why
+    return True
+
+
+def more_serious(first: SkillwireError | None, second: SkillwireError) -> SkillwireError:
+    """Return which of two addresses' failures to report: the first one, but a refusal before anything else."""
+    return second if first is None or (isinstance(second, TrustError) and not isinstance(first, TrustError)) else first
+
+
+def no_address_error(url: Url) -> FetchError:
+    """Return the error that says that a name has no address at all."""
+    return FetchError("HOST_NOT_FOUND", f"no address for {url.host}", place=SourceLocation(str(url)))
+
+
+#: Returns the addresses of a name, best first; raises ``FetchError`` ``HOST_NOT_FOUND``. May block.
+Resolver = Callable[[str], Sequence[str]]
+
+
+def known_addresses(host: str) -> tuple[str, ...] | None:
+    """Return the addresses of a host that needs no lookup, None for any other."""
+    if ":" in host or is_ipv4(host):
+        return (host,)
+    return ("127.0.0.1", "::1") if is_localhost(host) else None
+
+
+def socket_address(address: str, port: int) -> tuple[str, int] | tuple[str, int, int, int]:
+    """Return what a socket is connected to: with the number of the interface where the address names one.
+
+    Raises:
+        OSError: this machine has no such interface.
+    """
+    host, mark, zone = address.partition("%")
+    if not mark:
+        return address, port
+    return host, port, 0, int(zone) if zone.isdigit() else _interface(zone)
+
+
+def _interface(name: str) -> int:
+    try:
+        return socket.if_nametoindex(name)
+    except OSError as error:
+        raise OSError(error.errno, f"this machine has no interface {name}") from error
+
+
+def resolve_host(host: str) -> Sequence[str]:
+    """Ask the system for the addresses of a name; blocks for as long as the system takes.
+
+    Raises:
+        FetchError: ``HOST_NOT_FOUND``.
+    """
+    try:
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        raise FetchError("HOST_NOT_FOUND", f"no address for {host}: {error}") from error
+    return list(dict.fromkeys(str(address[0]) for *_, address in found))
+
+
+class Closable(Protocol):
+    """A connection."""
+
+    def close(self) -> None:
+        """Close it."""
+
+
+C = TypeVar("C", bound=Closable)
+
+
+class ConnectionPool(Generic[C]):
+    """Idle connections by origin, the oldest closed when there are too many. Safe to use from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._idle: list[tuple[Origin, C]] = []  # oldest first
+
+    def take(self, origin: Origin) -> C | None:
+        """Return the connection to ``origin`` that was used last, which is then no longer kept."""
+        with self._lock:
+            for index in range(len(self._idle) - 1, -1, -1):
+                if self._idle[index][0] == origin:
+                    return self._idle.pop(index)[1]
+        return None
+
+    def keep(self, origin: Origin, connection: C) -> None:
+        """Keep ``connection``."""
+        with self._lock:
+            self._idle.append((origin, connection))
+            over, self._idle = self._idle[: -limits.HTTP_KEPT], self._idle[-limits.HTTP_KEPT :]
+        for _, oldest in over:
+            oldest.close()
+
+    def close(self) -> None:
+        """Close all."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for _, connection in idle:
+            connection.close()
+
 
 _RECEIVE_BYTES: Final = 64 * 1024  # a larger buffer costs more to allocate than it saves in calls
 
@@ -44,7 +184,7 @@ class Deadline:
 
     def passed(self) -> FetchError:
         """Return the error that says that the time is over."""
-        return timed_out(self._request)
+        return timeout_error(self._request)
 
 
 def is_quiet(descriptor: int) -> bool:
@@ -113,7 +253,7 @@ def open_connection(url: Url, address: str, seconds: float, context: ssl.SSLCont
         sock.close()
         if isinstance(error, OSError):
             message = f"cannot connect to {url.host} ({address}, port {url.port}): {error.strerror or error}"
-            raise FetchError("CONNECT_FAILED", message, place=Place(str(url))) from error
+            raise FetchError("CONNECT_FAILED", message, place=SourceLocation(str(url))) from error
         raise
 
 

@@ -1,7 +1,7 @@
 """Waits on loopback for the browser to come back from a login: one path, one answer, a few minutes.
 
 It listens on 127.0.0.1 alone, on a port that the system has free. Any program of this machine and any page in the
-browser can send it a request, so what it gets is judged by :mod:`skillwire.protocols.oauth.authorization`; here a
+browser can send it a request, so what it gets is judged by :mod:`skillwire.protocols.oauth.client`; here a
 request is bounded in size and time, must be a ``GET`` of the one path, must have been meant for this very address,
 which a page under a name that leads here cannot pretend, and must repeat the ``state`` of this login. Everything else
 is answered and the waiting goes on. Browsers open connections ahead of what they ask, and may ask on any of them, so
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final, Self
 from urllib.parse import parse_qs
 
 from skillwire import limits
-from skillwire.errors import FetchError, Place
+from skillwire.errors import FetchError, SourceLocation
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -64,7 +64,7 @@ class RedirectListener:
             FetchError: ``LOGIN_TIMEOUT`` when none comes within ``seconds``.
         """
         end = time.monotonic() + seconds
-        callers: dict[socket.socket, _Caller] = {}
+        callers: dict[socket.socket, _BrowserConnection] = {}
         try:
             with selectors.DefaultSelector() as selector:
                 selector.register(self._listener, selectors.EVENT_READ)
@@ -83,9 +83,9 @@ class RedirectListener:
         finally:
             for caller in callers.values():
                 caller.connection.close()
-        raise FetchError("LOGIN_TIMEOUT", f"no browser came back within {seconds:g} s", place=Place(self.url))
+        raise FetchError("LOGIN_TIMEOUT", f"no browser came back within {seconds:g} s", place=SourceLocation(self.url))
 
-    def _accept(self, callers: dict[socket.socket, _Caller], selector: selectors.BaseSelector) -> None:
+    def _accept(self, callers: dict[socket.socket, _BrowserConnection], selector: selectors.BaseSelector) -> None:
         try:
             connection, _ = self._listener.accept()
         except OSError:  # whoever it was has gone already
@@ -93,10 +93,10 @@ class RedirectListener:
         connection.setblocking(False)
         if len(callers) >= limits.LOGIN_CONNECTIONS:
             _drop(next(iter(callers.values())), callers, selector)
-        callers[connection] = _Caller(connection)
+        callers[connection] = _BrowserConnection(connection)
         selector.register(connection, selectors.EVENT_READ)
 
-    def _judge(self, caller: _Caller, state: str) -> str | None:
+    def _judge(self, caller: _BrowserConnection, state: str) -> str | None:
         """Answer a whole request; return its target when it is the one that counts."""
         found = _HEAD.fullmatch(caller.head)
         host = _HOST.search(caller.head)
@@ -116,7 +116,7 @@ class RedirectListener:
         return target if counts else None
 
 
-class _Caller:
+class _BrowserConnection:
     """One open connection, and what came on it."""
 
     def __init__(self, connection: socket.socket) -> None:
@@ -144,8 +144,8 @@ class _Caller:
 
 
 def _drop(
-    caller: _Caller,
-    callers: dict[socket.socket, _Caller],
+    caller: _BrowserConnection,
+    callers: dict[socket.socket, _BrowserConnection],
     selector: selectors.BaseSelector,
     *,
     close: bool = True,

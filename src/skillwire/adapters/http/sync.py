@@ -1,4 +1,12 @@
-"""The synchronous driver: exchanges over plain sockets, for the command line's install path.
+"""Several calls at once, on a handful of threads that live no longer than the calls.
+
+A thread is started only when no call has ended for some milliseconds. So calls that wait for a distant server soon
+have company, and calls that a near one answers at once run one after the other, which is quickest for them: Python
+runs one thread at a time, and passing the turn around costs as much as the request.
+
+``concurrent.futures`` would start them all, and importing it costs as much as forty requests.
+
+The synchronous driver: exchanges over plain sockets, for the command line's install path.
 
 What the user of a command line feels first is start-up time, so nothing here needs more than ``socket``: the
 standard library's ``http.client`` imports the ``email`` package, which costs as much as a hundred small downloads
@@ -19,32 +27,107 @@ could not hold through it. No cookie is kept, no credential added, no ``~/.netrc
 from __future__ import annotations
 
 import functools
+import queue
 import threading
 import time
-from typing import TYPE_CHECKING, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Final, Self, TypeVar, cast
 
 from skillwire import limits
-from skillwire.adapters.http.connection import Deadline, open_connection
-from skillwire.adapters.http.kept import Kept
-from skillwire.adapters.http.names import known_addresses, look_up
-from skillwire.adapters.http.rules import USER_AGENT, may_repeat, no_address, still_allowed, weightier
-from skillwire.adapters.http.threads import call_within, outcomes
+from skillwire.adapters.http.connection import (
+    USER_AGENT,
+    ConnectionPool,
+    Deadline,
+    known_addresses,
+    may_repeat,
+    more_serious,
+    no_address_error,
+    open_connection,
+    resolve_host,
+    still_allowed,
+)
 from skillwire.errors import FetchError, SkillwireError, TrustError
 from skillwire.model.url import parse_url
-from skillwire.wire.coding import decode_content
-from skillwire.wire.http1 import ResponseReader, encode_request
+from skillwire.wire.http1 import ResponseReader, decode_content, encode_request
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from skillwire.adapters.http.connection import Connection
-    from skillwire.adapters.http.names import Resolver
+    from skillwire.adapters.http.connection import Connection, Resolver
     from skillwire.model.url import Url
     from skillwire.trust.address import AddressPolicy
     from skillwire.wire.exchange import Exchange, HttpRequest, HttpResponse
 
+
 T = TypeVar("T")
+
+_PATIENCE_SECONDS: Final = 0.005  # a server that answers sooner gains nothing from a second thread
+
+
+def run_parallel(calls: Sequence[Callable[[], T]], threads: int) -> Iterator[tuple[int, T | BaseException]]:
+    """Make ``calls`` on at most ``threads`` threads; yield each one's index with its result or exception, as it ends.
+
+    When the caller stops early (an error, Ctrl-C), no further call is begun, and calls under way end by themselves
+    without being waited for.
+    """
+    waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
+    ended: queue.SimpleQueue[tuple[int, T | BaseException]] = queue.SimpleQueue()
+    for index in range(len(calls)):
+        waiting.put(index)
+
+    def work() -> None:
+        while (index := _next(waiting, 0)) is not None:
+            try:
+                ended.put((index, calls[index]()))
+            except BaseException as error:  # noqa: BLE001 - the caller's thread decides what to make of it
+                ended.put((index, error))
+
+    started, most = 0, min(threads, len(calls))
+    try:
+        for _ in calls:
+            while (outcome := _next(ended, _patience(started, most))) is None:
+                threading.Thread(target=work, daemon=True).start()
+                started += 1
+            yield outcome
+    finally:
+        while _next(waiting, 0) is not None:
+            pass
+
+
+def _patience(started: int, most: int) -> float | None:
+    if started == most:
+        return None
+    return _PATIENCE_SECONDS if started else 0
+
+
+def call_within(call: Callable[[], T], seconds: float) -> T | None:
+    """Make a call that cannot be interrupted; return its result, or None when it takes longer than ``seconds``.
+
+    The thread of a call that takes longer goes on until the call ends, and its result is dropped.
+    """
+    ended: queue.SimpleQueue[tuple[T | None, BaseException | None]] = queue.SimpleQueue()
+
+    def work() -> None:
+        try:
+            ended.put((call(), None))
+        except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
+            ended.put((None, error))
+
+    threading.Thread(target=work, daemon=True).start()
+    outcome = _next(ended, seconds)
+    if outcome is None:
+        return None
+    result, error = outcome
+    if error is not None:
+        raise error
+    return result
+
+
+def _next(waiting: queue.SimpleQueue[T], seconds: float | None) -> T | None:
+    try:
+        return waiting.get(timeout=seconds)
+    except queue.Empty:
+        return None
 
 
 class SyncDriver:
@@ -58,12 +141,14 @@ class SyncDriver:
     ``on_traffic`` may be set: it is told a host and 0 when a request is made, and the bytes of each piece that comes.
     """
 
-    def __init__(self, policy: AddressPolicy, *, user_agent: str = USER_AGENT, resolve: Resolver = look_up) -> None:
+    def __init__(
+        self, policy: AddressPolicy, *, user_agent: str = USER_AGENT, resolve: Resolver = resolve_host
+    ) -> None:
         self.policy = policy
         self.on_traffic: Callable[[str, int], object] = lambda *_: None
         self._defaults = {"user-agent": user_agent, "accept-encoding": "gzip"}
         self._resolve = resolve
-        self._kept: Kept[Connection] = Kept()
+        self._kept: ConnectionPool[Connection] = ConnectionPool()
         self._context_lock = threading.Lock()
         self._context: ssl.SSLContext | None = None
 
@@ -111,7 +196,7 @@ class SyncDriver:
         waiting = list(exchanges)
         results: list[T | SkillwireError | None] = [None] * len(waiting)
         calls = [functools.partial(self._run_apart, exchange) for exchange in waiting]
-        for index, outcome in outcomes(calls, concurrency):
+        for index, outcome in run_parallel(calls, concurrency):
             if isinstance(outcome, BaseException) and not isinstance(outcome, SkillwireError):
                 raise outcome
             results[index] = outcome
@@ -195,10 +280,10 @@ class SyncDriver:
                 self.policy.check_address(url, address)
                 return open_connection(url, address, seconds, context)
             except (FetchError, TrustError) as error:
-                failure = weightier(failure, error)
+                failure = more_serious(failure, error)
         if not isinstance(failure, TrustError):
             deadline.remaining()  # when the time is over, that is the reason
-        raise failure or no_address(url)
+        raise failure or no_address_error(url)
 
     def _addresses(self, host: str, deadline: Deadline) -> Sequence[str]:
         if (known := known_addresses(host)) is not None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ssl
 from typing import TYPE_CHECKING
 
-from skillwire.errors import FetchError, Place
+from skillwire.errors import FetchError, SourceLocation
 
 if TYPE_CHECKING:
     from skillwire.model.url import Url
@@ -32,4 +32,4 @@ def tls_failure(url: Url, error: ssl.SSLError) -> FetchError:
         message = f"the certificate of {url.host} is not valid: {error.verify_message}"
     else:
         message = f"no TLS with {url.host}: {error.reason or error}"
-    return FetchError("TLS_FAILED", message, place=Place(str(url)))
+    return FetchError("TLS_FAILED", message, place=SourceLocation(str(url)))

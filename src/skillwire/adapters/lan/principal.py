@@ -1,29 +1,119 @@
-"""Principal: who an agent is: its name, what it signs with, and what it holds others against."""
+"""Principal: who an agent is: its name, what it signs with, and what it holds others against.
+
+The name under which a process takes part, which no other process of the same state directory has meanwhile.
+
+Two that offer skills under one name and key would each take back what the other has registered. So who offers holds a
+lock on its name as long as it is there; the system lets it go with the process, however that ends. A name that is kept
+in the state directory is free to choose: the next process is ``NAME-2``, with a key, a certificate and a memory of its
+own in the folder ``agents/NAME-2`` beside the first one's. One that somebody has configured is not, and is refused.
+
+Who only asks registers nothing, so it shares the first one's name and certificate: whoever certified this user lets it
+have keys. **[ours]**
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+import weakref
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from skillwire.adapters.files.directories import state_directory
+from skillwire.adapters.files.atomic import release_lock, state_directory, take_lock
+from skillwire.adapters.files.keys import LanKeys
 from skillwire.adapters.files.lan_trust import load_trust
-from skillwire.adapters.lan.own_name import own_name
-from skillwire.errors import Place, ValidationError
-from skillwire.protocols.skill_discovery.configured_values import agent
+from skillwire.errors import ConflictError, SourceLocation, ValidationError
 from skillwire.protocols.skill_discovery.node import Role
+from skillwire.protocols.skill_discovery.setting_keys import agent
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from skillwire.adapters.files.lan_trust import LanTrust
-    from skillwire.adapters.lan.own_name import OwnName
-    from skillwire.protocols.skill_discovery.configuration import LanSettings
     from skillwire.protocols.skill_discovery.identity import Authority, Identity
+    from skillwire.protocols.skill_discovery.settings import LanSettings
+
+
+#: Processes of one state directory that take part at once; who starts more has lost count.
+_MOST: Final = 64
+
+
+class AgentNameLock:
+    """A name of this machine, held from :meth:`hold` to :meth:`let_go`, or until nobody refers to it.
+
+    Args:
+        agent_id: the name.
+        folder: of its key and its memory.
+        lock: the file that is locked.
+        first: who has the name that is kept for this machine, when that is another; empty otherwise.
+    """
+
+    def __init__(self, agent_id: str, folder: Path, lock: Path, *, first: str = "") -> None:
+        self.agent_id = agent_id
+        self.folder = folder
+        self.first = first
+        self._lock = lock
+        self._held: weakref.finalize[..., AgentNameLock] | None = None
+
+    @property
+    def note(self) -> str:
+        """What a user is told; empty for a name that is nothing special."""
+        if not self.first:
+            return ""
+        return f"another process takes part as {self.first}: this one is {self.agent_id}, with a key of its own"
+
+    def hold(self) -> None:
+        """Keep others from having it, unless that is so already.
+
+        Raises:
+            ConflictError: ``LAN_NAME`` when another process holds it. StorageError: ``STORAGE``.
+        """
+        if self._held is not None and self._held.alive:
+            return
+        try:
+            handle = take_lock(self._lock, wait=False)
+        except ConflictError as error:
+            message = f"another process of this machine takes part as {self.agent_id}"
+            raise ConflictError("LAN_NAME", message, place=SourceLocation(str(self._lock))) from error
+        self._held = weakref.finalize(self, release_lock, handle, self._lock)
+
+    def let_go(self) -> None:
+        """Let another one have it."""
+        if self._held is not None:
+            self._held()
+
+
+def default_agent_name(settings: LanSettings) -> AgentNameLock:
+    """Hold a name, and return it.
+
+    Raises:
+        ConflictError: ``LAN_NAME`` when the one of the settings is taken by another process.
+        StorageError: ``STORAGE``.
+    """
+    folder = state_directory() / "lan"
+    first = settings.agent_id or LanKeys(folder).agent_id()
+    name = AgentNameLock(first, folder, _lock(folder, first))
+    for number in range(2, _MOST + 2):
+        try:
+            name.hold()
+        except ConflictError:
+            if settings.agent_id or number > _MOST:
+                raise
+        else:
+            break
+        numbered = f"{first}-{number}"
+        name = AgentNameLock(numbered, folder / "agents" / numbered, _lock(folder, numbered), first=first)
+    if name.first and LanKeys(name.folder).known_id() != name.agent_id:
+        LanKeys(name.folder).keep_id(name.agent_id)
+    return name
+
+
+def _lock(folder: Path, agent_id: str) -> Path:
+    return folder / "names" / f"{agent_id}.lock"
+
 
 #: Roles in which a name is spoken for.
 _OFFERING = frozenset({Role.MCP_AGENT, Role.ROUTE_AGENT})
 
 
-class Principal(NamedTuple):
+class AgentIdentity(NamedTuple):
     """Who an agent is.
 
     Args:
@@ -40,7 +130,7 @@ class Principal(NamedTuple):
     authority: Authority
     folder: Path
     trust: LanTrust | None = None
-    name: OwnName | None = None
+    name: AgentNameLock | None = None
 
     @property
     def is_kept(self) -> bool:
@@ -54,9 +144,9 @@ class Principal(NamedTuple):
         return (self.name.note,) if self.name is not None and self.name.note else ()
 
 
-def principal_of(
+def load_agent_identity(
     settings: LanSettings, roles: frozenset[Role], identity: Identity | None, authority: Authority | None
-) -> Principal:
+) -> AgentIdentity:
     """Return who an agent is that takes part in these roles; what is not given is the kept one's.
 
     Raises:
@@ -68,8 +158,8 @@ def principal_of(
     folder = state_directory() / "lan"
     if identity is not None and authority is not None and settings.agent_id:
         _check_name(settings.agent_id, folder)
-        return Principal(settings.agent_id, identity, authority, folder)
-    name = own_name(settings) if identity is None and roles & _OFFERING else None
+        return AgentIdentity(settings.agent_id, identity, authority, folder)
+    name = default_agent_name(settings) if identity is None and roles & _OFFERING else None
     folder = folder if name is None else name.folder
     try:
         trust = load_trust(settings, folder=folder)
@@ -78,7 +168,7 @@ def principal_of(
         if name is not None:
             name.let_go()
         raise
-    return Principal(trust.agent_id, identity or trust.identity, authority or trust.authority, folder, trust, name)
+    return AgentIdentity(trust.agent_id, identity or trust.identity, authority or trust.authority, folder, trust, name)
 
 
 def _check_name(agent_id: str, folder: Path) -> None:
@@ -88,4 +178,4 @@ def _check_name(agent_id: str, folder: Path) -> None:
     except ValueError as error:
         message = f"the name of this agent {error}; it is {ascii(agent_id)[:60]}, of {len(agent_id)}"
         fix = "Set agentId to such a name; where a certificate names the agent, have one issued for it."
-        raise ValidationError("LAN_TRUST", message, place=Place(str(folder)), fix=fix) from None
+        raise ValidationError("LAN_TRUST", message, place=SourceLocation(str(folder)), fix=fix) from None

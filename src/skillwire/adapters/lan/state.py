@@ -9,26 +9,40 @@ missing, and is said again. What was written is a stranger's: it is decoded as i
 unverified until a sign of life comes, and a file that cannot be read is made anew, which is said. Spec: specs §3.
 
 Several agents of one user may keep the same file; what they hear is the same.
+
+Keeping: what an agent hears goes to :class:`~skillwire.adapters.lan.state.LanState` every few seconds, off the loop.
+
+What is written is what has changed since, so that a quiet network costs nothing. A disk that fails is counted and tried
+again; the agent goes on without.
 """
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import os
 import sqlite3
 from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire.adapters.clock import moment
-from skillwire.adapters.files.directories import make_folder
+from skillwire.adapters.files.atomic import make_folder
 from skillwire.errors import DecodeError
-from skillwire.protocols.skill_discovery.codec import decode
+from skillwire.protocols.skill_discovery.codec import decode, encode
+from skillwire.protocols.skill_discovery.limits import ReplayGuard
 from skillwire.protocols.skill_discovery.messages import Profile, Register
 
 if TYPE_CHECKING:
+    from collections import Counter
+    from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
-    from skillwire.protocols.skill_discovery.listing import Key
-    from skillwire.protocols.skill_discovery.replay import Stream
+    from skillwire.adapters.lan.link import Link
+    from skillwire.protocols.skill_discovery.health import Change, Key
+    from skillwire.protocols.skill_discovery.identity import KeyRing
+    from skillwire.protocols.skill_discovery.limits import Stream
+    from skillwire.protocols.skill_discovery.node import DiscoveryNode
+
 
 FILE: Final = "lan.db"
 _PATIENCE: Final = 2.0
@@ -48,7 +62,7 @@ CREATE TABLE timestamps (
 """
 
 
-class Heard(NamedTuple):
+class HeardRecords(NamedTuple):
     """A registration that was heard on a link.
 
     Args:
@@ -66,10 +80,10 @@ class Heard(NamedTuple):
     issuer: bytes = b""
 
 
-class Kept(NamedTuple):
+class SavedState(NamedTuple):
     """What was kept; ``is_broken`` says that the file could not be read, and is made anew."""
 
-    heard: tuple[Heard, ...] = ()
+    heard: tuple[HeardRecords, ...] = ()
     timestamps: tuple[tuple[Stream, int], ...] = ()
     is_broken: bool = False
 
@@ -106,22 +120,24 @@ class LanState:
         self._profile = profile
         self._was_broken = False
 
-    def load(self) -> Kept:
+    def load(self) -> SavedState:
         """Return what was kept; nothing when there is no file, or none that can be read."""
         if not self.path.exists():
-            return Kept()
+            return SavedState()
         try:
             with closing(self._connect()) as connection:
                 columns = "link, host, datagram, key, issuer"
                 rows = connection.execute(f"SELECT {columns} FROM registrations").fetchall()  # noqa: S608 - names of ours
                 times = connection.execute("SELECT kind, agent, about, at FROM timestamps").fetchall()
         except sqlite3.OperationalError:  # locked, or the disk: it may be good yet
-            return Kept()
+            return SavedState()
         except sqlite3.DatabaseError:  # in the midst of it
             self._discard()
-            return Kept(is_broken=True)
+            return SavedState(is_broken=True)
         heard = tuple(one for row in rows if (one := self._heard(*row)) is not None)
-        return Kept(heard, tuple(((kind, agent, about), at) for kind, agent, about, at in times), self._was_broken)
+        return SavedState(
+            heard, tuple(((kind, agent, about), at) for kind, agent, about, at in times), self._was_broken
+        )
 
     def write(self, changes: Changes) -> None:
         """Write what has changed.
@@ -143,12 +159,12 @@ class LanState:
             connection.execute("DELETE FROM timestamps WHERE at < ?", (changes.edge,))
             _forget_links(connection, changes)
 
-    def _heard(self, link: str, host: str, datagram: bytes, key: bytes, issuer: bytes) -> Heard | None:
+    def _heard(self, link: str, host: str, datagram: bytes, key: bytes, issuer: bytes) -> HeardRecords | None:
         try:
             message = decode(datagram, self._profile)
         except DecodeError:
             return None
-        return Heard(link, host, message, key, issuer) if isinstance(message, Register) else None
+        return HeardRecords(link, host, message, key, issuer) if isinstance(message, Register) else None
 
     def _connect(self) -> sqlite3.Connection:
         make_folder(self.path.parent, mode=0o700)
@@ -193,3 +209,127 @@ def _forget_links(connection: sqlite3.Connection, changes: Changes) -> None:
     connection.executemany("INSERT OR REPLACE INTO links VALUES (?, ?)", [(link, now) for link in sorted(here)])
     connection.execute("DELETE FROM links WHERE seen < ?", (now - _GONE_MS,))
     connection.execute("DELETE FROM registrations WHERE link NOT IN (SELECT link FROM links)")
+
+
+_LOG: Final = logging.getLogger("skillwire.lan")
+_PAUSE: Final = 5.0
+
+
+class StateWriter:
+    """What one agent keeps.
+
+    Args:
+        state: the file.
+        agent_id: whose own skills are not kept: it knows them.
+        profile: in which datagrams are written.
+        window: seconds that a timestamp may differ from our clock.
+        counters: what went wrong, by its reason.
+    """
+
+    def __init__(self, state: LanState, agent_id: str, profile: Profile, window: float, counters: Counter[str]) -> None:
+        self._state = state
+        self._agent_id = agent_id
+        self._profile = profile
+        self._window = window
+        self._counters = counters
+        self._kept = SavedState()
+        self._changed: dict[tuple[str, Key], Change] = {}
+        #: Newest timestamps that are not written yet: who forgets one lets a replay count after a restart.
+        self._timestamps: dict[Stream, int] = {}
+        self._running: asyncio.Task[None] | None = None
+        self._ends = asyncio.Event()
+        self._links: Callable[[], Iterable[Link]] = tuple
+
+    async def load(self) -> None:
+        """Read what was kept."""
+        self._kept = await asyncio.to_thread(self._state.load)
+        if self._kept.is_broken:
+            self._counters["state: made anew"] += 1
+            _LOG.warning(
+                "what was kept of the local network cannot be read, and is made anew: nobody is known from before"
+            )
+
+    def guard(self) -> ReplayGuard:
+        """Return a guard that knows the timestamps that were kept."""
+        return ReplayGuard(self._window, self._kept.timestamps)
+
+    def restore(self, link: str, node: DiscoveryNode) -> None:
+        """List what was heard on a link before, as UNKNOWN, and know whose key was whose."""
+        now = moment().steady
+        for heard in self._kept.heard:
+            agent_id = heard.message.agent_id
+            if heard.link != link or agent_id == self._agent_id:
+                continue
+            if node.ring.remember(agent_id, heard.key, heard.issuer):
+                node.registry.restore([heard.message], now, host=heard.host)
+
+    def start(self, links: Callable[[], Iterable[Link]]) -> None:
+        """Begin to write; also after :meth:`stop`."""
+        self._links = links
+        self._ends.clear()
+        self._running = asyncio.get_running_loop().create_task(self._run())
+
+    def changed(self, link: str, change: Change) -> None:
+        """Take note of a change of a registry; that only the health is otherwise is kept by nobody."""
+        if change.listed.registration.agent_id == self._agent_id or change.listed.is_hint or not _is_to_keep(change):
+            return
+        self._changed[link, change.listed.key] = change
+
+    async def stop(self) -> None:
+        """Write what is not written yet, and end."""
+        if self._running is not None:
+            self._ends.set()
+            await self._running
+            self._running = None
+
+    async def _run(self) -> None:
+        while not self._ends.is_set():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_PAUSE):
+                    await self._ends.wait()
+            await self._write()
+
+    async def _write(self) -> None:
+        changed, self._changed = self._changed, {}
+        changes = self._collect(changed)
+        if not (changes.heard or changes.gone or changes.timestamps):
+            return
+        try:
+            await asyncio.to_thread(self._state.write, changes)
+        except (OSError, sqlite3.Error) as error:
+            self._counters[f"state: {type(error).__name__}"] += 1
+            self._changed = {**changed, **self._changed}
+        else:
+            self._timestamps.clear()
+
+    def _collect(self, changed: dict[tuple[str, Key], Change]) -> Changes:
+        links = tuple(self._links())
+        rings = {link.name: link.node.ring for link in links}
+        heard = [
+            (link, *key, change.after.host, encode(change.after.registration, self._profile), *_key(rings, link, key))
+            for (link, key), change in changed.items()
+            if change.after is not None
+        ]
+        gone = [named for named, change in changed.items() if change.after is None]
+        edge = int((moment().wall - 2 * self._window) * 1000)
+        newest = self._timestamps
+        for link in links:
+            for stream, at in link.node.gate.replay.changed():
+                newest[stream] = max(at, newest.get(stream, at))
+        newest = self._timestamps = {stream: at for stream, at in newest.items() if at >= edge}
+        here = tuple(link.name for link in links if link.is_open)
+        return Changes(tuple(heard), tuple(gone), tuple(newest.items()), edge, here)
+
+
+def _is_to_keep(change: Change) -> bool:
+    """Whether a change is of what is kept: the registration, where it came from, or whether its key is certified."""
+    before, after = change.before, change.after
+    if before is None or after is None:
+        return True
+    kept = (before.registration, before.host, before.is_verified, before.is_hint)
+    return kept != (after.registration, after.host, after.is_verified, after.is_hint)
+
+
+def _key(rings: Mapping[str, KeyRing], link: str, key: Key) -> tuple[bytes, bytes]:
+    """Return the digest of the key of a skill's agent on a link, and who has certified it."""
+    return rings[link].digest_of(key[0]) if link in rings else (b"", b"")

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 from skillwire.model.lan import FoundVia, LanChange, LanScene, LanSkill, members_of
 from skillwire.model.url import without_zone
 from skillwire.protocols.skill_discovery import scenes
-from skillwire.protocols.skill_discovery.listing import Change, What
+from skillwire.protocols.skill_discovery.health import Change, What
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from skillwire.model.ledger import Moment
-    from skillwire.protocols.skill_discovery.listing import Key, Listed
+    from skillwire.model.execution import Moment
+    from skillwire.protocols.skill_discovery.health import Key, Listed
     from skillwire.protocols.skill_discovery.registry import Registry
 
 

@@ -1,4 +1,6 @@
-"""One sandbox from its start to its end, in a thread of its own.
+"""The descriptors between a sandbox and the thread that serves it: each is read or written when it is ready.
+
+One sandbox from its start to its end, in a thread of its own.
 
 A thread, because bubblewrap dies with the *thread* that started it: this one lives exactly as long as the sandbox, so
 a server that is killed takes its sandboxes along, at once. It starts bubblewrap, hands the request over, drains what
@@ -12,25 +14,151 @@ from __future__ import annotations
 
 import contextlib
 import os
+import selectors
 import signal
+import socket
+import struct
 import subprocess
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire import limits
-from skillwire.adapters.sandbox.arguments import WORK
-from skillwire.adapters.sandbox.cgroup import make_group
-from skillwire.adapters.sandbox.pipes import Pipes
-from skillwire.adapters.sandbox.program import fix_for, unavailable
-from skillwire.adapters.sandbox.watch import measure
+from skillwire.adapters.sandbox.bubblewrap import WORK, fix_for, unavailable
+from skillwire.adapters.sandbox.resources import make_group, measure_usage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import BinaryIO
 
-    from skillwire.adapters.sandbox.bounds import Bounds, Limit
-    from skillwire.adapters.sandbox.cgroup import ControlGroup
+    from skillwire.adapters.sandbox.resources import ControlGroup, Limit, ResourceLimits
     from skillwire.errors import TrustError
+
+
+_PIECE: Final = 64 * 1024
+_CREDENTIALS: Final = struct.Struct("3i")  # process, user, group
+
+
+class Pipes:
+    """All descriptors of one sandbox; :meth:`close` closes every one."""
+
+    def __init__(self) -> None:
+        self._selector = selectors.DefaultSelector()
+        self._ours: set[int] = set()
+        self._theirs: set[int] = set()
+
+    def reading(self, take: Callable[[bytes], object]) -> int:
+        """Make a pipe; return the end to write. ``take`` is called with each piece that comes, empty at the end."""
+        ours, theirs = os.pipe2(os.O_CLOEXEC)
+        self._theirs.add(theirs)
+        self.follow(ours, take)
+        return theirs
+
+    def greeting(self, sender: Callable[[int], object]) -> int:
+        """Make a socket; return the end to write. ``sender`` is told which process, as it is numbered here, writes."""
+        ours, theirs = socket.socketpair()
+        ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+        descriptor, given = ours.detach(), theirs.detach()
+        self._theirs.add(given)
+        self._ours.add(descriptor)
+
+        def hear() -> None:
+            process = _sender(descriptor)
+            self._end(descriptor)
+            if process is not None:
+                sender(process)
+
+        self._selector.register(descriptor, selectors.EVENT_READ, hear)
+        return given
+
+    def writing(self, data: bytes) -> tuple[int, Callable[[], None]]:
+        """Make a pipe; return the end to read, and what begins to write ``data`` to it."""
+        theirs, ours = os.pipe2(os.O_CLOEXEC)
+        os.set_blocking(ours, False)
+        self._theirs.add(theirs)
+        self._ours.add(ours)
+        return theirs, partial(self._write, ours, memoryview(data))
+
+    def follow(self, descriptor: int, take: Callable[[bytes], object]) -> None:
+        """Read ``descriptor``, which now belongs here, as it is ready."""
+        os.set_blocking(descriptor, False)
+        self._ours.add(descriptor)
+        self._selector.register(descriptor, selectors.EVENT_READ, partial(self._read, descriptor, take))
+
+    def await_end(self, process: int, ended: Callable[[], object]) -> int:
+        """Return a *pidfd* of ``process``; ``ended`` is called when it has ended."""
+        descriptor = os.pidfd_open(process)
+        self._ours.add(descriptor)
+
+        def tell() -> None:
+            self._selector.unregister(descriptor)
+            ended()
+
+        self._selector.register(descriptor, selectors.EVENT_READ, tell)
+        return descriptor
+
+    def hand_over(self) -> None:
+        """Close the other side's ends here, so that its end is seen."""
+        while self._theirs:
+            os.close(self._theirs.pop())
+
+    def turn(self, seconds: float) -> bool:
+        """Do what is ready, waiting at most ``seconds``; return whether there was anything."""
+        ready = self._selector.select(seconds)
+        for key, _ in ready:
+            if key.fd in self._selector.get_map():  # one that is ready may end another
+                key.data()
+        return bool(ready)
+
+    def close(self) -> None:
+        """Close everything."""
+        self.hand_over()
+        self._selector.close()
+        while self._ours:
+            os.close(self._ours.pop())
+
+    def _read(self, descriptor: int, take: Callable[[bytes], object]) -> None:
+        try:
+            data = os.read(descriptor, _PIECE)
+        except BlockingIOError:
+            return
+        if not data:
+            self._end(descriptor)
+        take(data)
+
+    def _write(self, descriptor: int, rest: memoryview) -> None:
+        """Write what fits; the rest when there is room."""
+        if descriptor in self._selector.get_map():
+            self._selector.unregister(descriptor)
+        try:
+            rest = rest[os.write(descriptor, rest) :]
+        except BlockingIOError:
+            pass  # full; it is gone on with when there is room
+        except BrokenPipeError:
+            rest = rest[:0]  # nobody reads it any more
+        if rest:
+            self._selector.register(descriptor, selectors.EVENT_WRITE, partial(self._write, descriptor, rest))
+        else:
+            self._ours.discard(descriptor)
+            os.close(descriptor)
+
+    def _end(self, descriptor: int) -> None:
+        self._selector.unregister(descriptor)
+        self._ours.discard(descriptor)
+        os.close(descriptor)
+
+
+def _sender(descriptor: int) -> int | None:
+    """Return the process that has sent what has come on a socket, as the kernel says; None at the end."""
+    sock = socket.socket(fileno=descriptor)
+    try:
+        data, told, _, _ = sock.recvmsg(1, socket.CMSG_SPACE(_CREDENTIALS.size))
+    finally:
+        sock.detach()
+    rows = [row for level, kind, row in told if (level, kind) == (socket.SOL_SOCKET, socket.SCM_CREDENTIALS)]
+    process: int = _CREDENTIALS.unpack(rows[0])[0] if data and rows else 0
+    return process or None
+
 
 _LOOK_SECONDS: Final = 0.05  # between two looks at what is used; a core fills 200 MiB of memory in that time
 _END_SECONDS: Final = 10.0  # for the kernel to end what was killed
@@ -54,7 +182,7 @@ class Launch(NamedTuple):
     command: Callable[[int, int], Sequence[str]]
     descriptors: tuple[int, ...]
     request: bytes
-    bounds: Bounds
+    bounds: ResourceLimits
     kept_bytes: int
     spool: Callable[[], BinaryIO] | None = None
 
@@ -190,7 +318,7 @@ class Process:
             self._limit = "seconds"
         elif self._started is None:
             return seconds > limits.SANDBOX_START_SECONDS
-        elif self._first is not None and (usage := measure(self._first, WORK, bounds.memory_bytes)):
+        elif self._first is not None and (usage := measure_usage(self._first, WORK, bounds.memory_bytes)):
             self._limit = usage.exceeds(bounds)
         return self._limit is not None
 

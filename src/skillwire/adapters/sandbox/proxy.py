@@ -1,4 +1,6 @@
-"""The one way out of a sandbox: a proxy outside of it that connects to granted origins and to nothing else.
+"""Which hosts a skill may reach: the patterns of ``permissions.network``, read once, asked for each connection.
+
+The one way out of a sandbox: a proxy outside of it that connects to granted origins and to nothing else.
 
 It listens on a socket of the file system, which only this sandbox is shown, and understands one request: ``CONNECT
 host:port``. The host has to match a pattern of the skill's permissions, and each address that it has, the project's
@@ -19,17 +21,38 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeVar
 
 from skillwire import limits
-from skillwire.adapters.http.names import look_up
+from skillwire.adapters.http.connection import resolve_host
 from skillwire.errors import SkillwireError, ValidationError
 from skillwire.model.url import DEFAULT_PORTS, parse_url
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
+    from collections.abc import Callable, Coroutine, Iterable, Sequence
 
-    from skillwire.adapters.http.names import Resolver
-    from skillwire.adapters.sandbox.granted import Pattern
+    from skillwire.adapters.http.connection import Resolver
     from skillwire.model.url import Url
     from skillwire.trust.address import AddressPolicy
+
+
+class Pattern(NamedTuple):
+    """``https://host[:port]``, or ``https://*.host[:port]`` for every name below ``host``, and not itself."""
+
+    host: str
+    port: int
+    is_wildcard: bool
+
+    def covers(self, host: str, port: int) -> bool:
+        """Whether the pattern means ``host``, in lower case, and ``port``."""
+        return port == self.port and (host.endswith(f".{self.host}") if self.is_wildcard else host == self.host)
+
+
+def read_patterns(texts: Iterable[str]) -> tuple[Pattern, ...]:
+    """Return patterns that :func:`skillwire.folder.fields.check_network` has accepted."""
+    found = []
+    for text in texts:
+        url = parse_url(text.replace("://*.", "://", 1))
+        found.append(Pattern(url.host, url.port, "://*." in text))
+    return tuple(found)
+
 
 T = TypeVar("T")
 
@@ -38,7 +61,7 @@ _FIELDS: Final = re.compile(rb"(?:[!#$%&'*+.^_`|~0-9A-Za-z-]+:[ \t!-~\x80-\xff]*
 _END: Final = b"\r\n\r\n"
 _PIECE: Final = 64 * 1024
 _SOCKET_PATH_LENGTH: Final = 100  # the kernel takes 107 bytes
-_REFUSALS_TOLD: Final = 10
+_REFUSALS_LOGGED: Final = 10
 _READABLE: Final = (
     0o666  # whoever may reach it: its folder is this server's alone, and the sandbox has a uid of its own
 )
@@ -64,7 +87,7 @@ class AllowListProxy:
         patterns: Sequence[Pattern],
         policy: AddressPolicy,
         *,
-        resolve: Resolver = look_up,
+        resolve: Resolver = resolve_host,
         on_refusal: Callable[[str], object] = lambda _: None,
     ) -> None:
         self._patterns = patterns
@@ -93,14 +116,14 @@ class AllowListProxy:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        if self._refused > _REFUSALS_TOLD:
-            self._on_refusal(f"{self._refused - _REFUSALS_TOLD:,} more connections")
+        if self._refused > _REFUSALS_LOGGED:
+            self._on_refusal(f"{self._refused - _REFUSALS_LOGGED:,} more connections")
         await asyncio.to_thread(shutil.rmtree, self.path.parent, ignore_errors=True)
 
     def _refuse(self, why: str) -> None:
         """Tell why, unless it has been told often: a skill may try thousands of times a second."""
         self._refused += 1
-        if self._refused <= _REFUSALS_TOLD:
+        if self._refused <= _REFUSALS_LOGGED:
             self._on_refusal(why)
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

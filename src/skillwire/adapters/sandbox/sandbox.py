@@ -1,8 +1,8 @@
 """The sandbox: where the code of a skill runs. ``docs/topics/sandbox.md`` says what is inside, and what is not.
 
-:class:`Sandbox` puts a job together: what is shown (:mod:`~skillwire.adapters.sandbox.interpreter`), how it is
-mounted (:mod:`~skillwire.adapters.sandbox.arguments`), which system calls there are
-(:mod:`~skillwire.adapters.sandbox.seccomp`), how much may be used (:mod:`~skillwire.adapters.sandbox.bounds`). Then
+:class:`Sandbox` puts a job together: what is shown (:mod:`~skillwire.adapters.sandbox.bubblewrap`), how it is
+mounted (:mod:`~skillwire.adapters.sandbox.bubblewrap`), which system calls there are
+(:mod:`~skillwire.adapters.sandbox.seccomp`), how much may be used (:mod:`~skillwire.adapters.sandbox.resources`). Then
 :mod:`~skillwire.adapters.sandbox.process` runs it. There is no way to run a skill's code without it: where it does
 not work, :meth:`Sandbox.check` says why and what to do, and nothing runs.
 """
@@ -20,7 +20,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from skillwire.adapters.sandbox.arguments import (
+from skillwire.adapters.sandbox.bubblewrap import (
     AUTHORITIES,
     BLOBS,
     OUTPUT,
@@ -29,15 +29,18 @@ from skillwire.adapters.sandbox.arguments import (
     SKILL,
     SKILLS,
     Mount,
+    Program,
     Written,
+    find_authorities,
+    find_interpreter,
+    find_program,
+    find_setpriv,
     inner_arguments,
     outer_arguments,
     own_mounts,
 )
-from skillwire.adapters.sandbox.bounds import Bounds
-from skillwire.adapters.sandbox.interpreter import find_authorities, find_interpreter
 from skillwire.adapters.sandbox.process import Ending, Launch, Process
-from skillwire.adapters.sandbox.program import Program, find_program, find_setpriv
+from skillwire.adapters.sandbox.resources import ResourceLimits
 from skillwire.adapters.sandbox.seccomp import program as filter_program
 
 if TYPE_CHECKING:
@@ -75,7 +78,7 @@ class Job(NamedTuple):
     export: str
     inputs: Mapping[str, Any]
     environment: Mapping[str, str]
-    bounds: Bounds
+    bounds: ResourceLimits
     proxy: Path | None = None
     log_bytes: int = 0
     code: bytes | None = None
@@ -145,7 +148,7 @@ class Sandbox:
         Raises:
             TrustError: ``SANDBOX_UNAVAILABLE``, with the fix.
         """
-        probe = Job(Path(__file__).resolve().parent, "probe.py", "main", {}, {}, Bounds(seconds=30))
+        probe = Job(Path(__file__).resolve().parent, "probe.py", "main", {}, {}, ResourceLimits(seconds=30))
         return self.run_here(probe).started
 
     @cached_property

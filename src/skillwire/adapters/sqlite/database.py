@@ -1,4 +1,15 @@
-"""The one SQLite file under the state directory: everything durable that is not a blob.
+"""Processes that write to one database take turns.
+
+SQLite lets one write at a time, but nobody queues: whoever finds it locked looks again later, in the end ten times a
+second, and whoever comes at the right moment goes first. Beside a busy server a worker may then wait for seconds,
+while the disk has nothing to do. A lock on a file of its own is given by the system, at once, to one of those who wait.
+It saves waiting and nothing else: what SQLite guarantees it guarantees without it, also beside a program that does not
+know of it. So nobody waits for it for ever: one that is stopped in its turn costs the others one wait, then they go on
+without turns until it has given its own back.
+
+The system has no such lock with a time, so that a thread waits for it, where somebody has it.
+
+The one SQLite file under the state directory: everything durable that is not a blob.
 
 A connection belongs to one thread; each thread that asks gets its own. Writing is in WAL mode and synchronous, so a
 commit that returned is on the disk. The schema is numbered SQL files: those that a database lacks are run in order
@@ -8,7 +19,9 @@ changed; its checksum is compared, and a database of a newer version is refused 
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
+import os
 import sqlite3
 import threading
 import time
@@ -16,15 +29,99 @@ from contextlib import contextmanager, nullcontext
 from importlib import resources
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from skillwire.adapters.sqlite.turns import turn_at
-from skillwire.errors import Place, StorageError
+from skillwire.errors import SourceLocation, StorageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
+
+_MODE: Final = 0o600
+#: Seconds that one waits for its turn.
+_TURN_SECONDS: Final = 10.0
+#: The databases at which somebody waited for longer than that, and whose turn has not come yet.
+_overdue: Final[set[Path]] = set()
+
+
+@contextmanager
+def write_turn(path: Path) -> Iterator[None]:
+    """Wait for the turn to write to the database in ``path``, for a while, and give it back at the end.
+
+    The turn of a process that dies is over.
+
+    Raises:
+        OSError: the lock file beside the database cannot be opened.
+    """
+    turn = _Turn(path)
+    has_come = turn.take()
+    try:
+        yield
+    finally:
+        if has_come:
+            turn.give_back()
+
+
+class _Turn:
+    """One turn, from the wait for it to its end. Whose turn did not come in time leaves it to the thread that waits."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._handle = os.open(f"{path}-turn", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _MODE)
+        self._lock = threading.Lock()
+        self._has_come = threading.Event()
+        self._is_left = False
+
+    def take(self) -> bool:
+        """Wait for the turn; return whether it came in time."""
+        try:
+            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return self._wait()
+        except BaseException:
+            os.close(self._handle)
+            raise
+        return True
+
+    def give_back(self) -> None:
+        """End the turn."""
+        try:
+            fcntl.flock(self._handle, fcntl.LOCK_UN)  # a child that is just being begun may have the file open, too
+        finally:
+            os.close(self._handle)
+
+    def _wait(self) -> bool:
+        if self._path in _overdue:
+            os.close(self._handle)
+            return False
+        threading.Thread(target=self._await, name="skillwire-turn", daemon=True).start()
+        try:
+            self._has_come.wait(_TURN_SECONDS)
+        except BaseException:  # nobody is left to give it back
+            if not self._leave():
+                self.give_back()
+            raise
+        return not self._leave()
+
+    def _leave(self) -> bool:
+        """Leave the turn to the thread that waits for it, unless it has come; return whether it is left."""
+        with self._lock:
+            self._is_left = not self._has_come.is_set()
+            if self._is_left:
+                _overdue.add(self._path)
+        return self._is_left
+
+    def _await(self) -> None:
+        fcntl.flock(self._handle, fcntl.LOCK_EX)
+        with self._lock:
+            if self._is_left:
+                _overdue.discard(self._path)
+                self.give_back()
+            else:
+                self._has_come.set()
+
+
 #: Seconds that a writer waits for another one.
-_PATIENCE: Final = 10.0
+_BUSY_SECONDS: Final = 10.0
 _MIGRATIONS: Final = "skillwire.adapters.sqlite"
 _TABLE: Final = "CREATE TABLE IF NOT EXISTS migrations (number INTEGER PRIMARY KEY, checksum TEXT NOT NULL) STRICT"
 #: How a transaction begins, how it is committed, and how it is undone; and the same of a part of one.
@@ -81,7 +178,7 @@ class Database:
         with self._errors():
             connection = self._connection()
             is_part = connection.in_transaction
-            with nullcontext() if is_part else turn_at(self.path):
+            with nullcontext() if is_part else write_turn(self.path):
                 begin, commit, undo = _PART if is_part else _WHOLE
                 connection.execute(begin)
                 try:
@@ -116,7 +213,7 @@ class Database:
         self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         if not self.path.exists():
             self.path.touch(mode=0o600)
-        connection = sqlite3.connect(self.path, timeout=_PATIENCE, isolation_level=None)
+        connection = sqlite3.connect(self.path, timeout=_BUSY_SECONDS, isolation_level=None)
         try:
             _switch_to_wal(connection)
             connection.execute("PRAGMA synchronous = FULL")
@@ -165,12 +262,12 @@ class Database:
             raise self._error(str(error), None) from error
 
     def _error(self, message: str, fix: str | None) -> StorageError:
-        return StorageError("DATABASE", message, place=Place(str(self.path)), fix=fix)
+        return StorageError("DATABASE", message, place=SourceLocation(str(self.path)), fix=fix)
 
 
 def _switch_to_wal(connection: sqlite3.Connection) -> None:
     """Switch to WAL. Of several that do so at once SQLite lets one wait for nobody, so the waiting is done here."""
-    deadline = time.monotonic() + _PATIENCE
+    deadline = time.monotonic() + _BUSY_SECONDS
     while True:
         try:
             connection.execute("PRAGMA journal_mode = WAL")

@@ -42,7 +42,7 @@ class _Write(NamedTuple):
     loop: asyncio.AbstractEventLoop
 
 
-class _Shift:
+class _WriterRun:
     """What one thread has to write, and whether it ends then. The next thread begins when it has ended."""
 
     def __init__(self) -> None:
@@ -69,7 +69,7 @@ class GroupCommit:
         self._version = 0
         self._looked = 0.0
         self._wanted = threading.Condition()
-        self._shift: _Shift | None = None
+        self._shift: _WriterRun | None = None
         self._thread: threading.Thread | None = None
         self._watcher: tuple[asyncio.AbstractEventLoop, Callable[[], object]] | None = None
 
@@ -104,7 +104,7 @@ class GroupCommit:
         write = _Write(call, told, asyncio.get_running_loop())
         with self._wanted:
             if self._shift is None:
-                self._shift = _Shift()
+                self._shift = _WriterRun()
                 work = partial(self._work, self._shift, self._thread)
                 self._thread = threading.Thread(target=work, name="skillwire-writer", daemon=True)
                 self._thread.start()
@@ -121,7 +121,7 @@ class GroupCommit:
         if thread is not None:
             thread.join()
 
-    def _work(self, shift: _Shift, before: threading.Thread | None) -> None:
+    def _work(self, shift: _WriterRun, before: threading.Thread | None) -> None:
         if before is not None:
             before.join()
         waiting = shift.waiting
@@ -135,7 +135,7 @@ class GroupCommit:
                 self._database.close()
                 return
             if writes:
-                _tell(self._write(writes))
+                _notify_callers(self._write(writes))
             self._look()
 
     def _look(self) -> None:
@@ -169,10 +169,10 @@ class GroupCommit:
             return _Done(write, None, error)
 
 
-def _tell(done: list[_Done]) -> None:
+def _notify_callers(done: list[_Done]) -> None:
     """Wake the callers, with one call to each event loop."""
     for loop in {one.write.loop for one in done}:
-        _call(loop, partial(_tell_all, loop, [one for one in done if one.write.loop is loop]))
+        _call(loop, partial(_call_back, loop, [one for one in done if one.write.loop is loop]))
 
 
 def _call(loop: asyncio.AbstractEventLoop, call: Callable[[], object]) -> None:
@@ -180,7 +180,7 @@ def _call(loop: asyncio.AbstractEventLoop, call: Callable[[], object]) -> None:
         loop.call_soon_threadsafe(call)
 
 
-def _tell_all(loop: asyncio.AbstractEventLoop, done: list[_Done]) -> None:
+def _call_back(loop: asyncio.AbstractEventLoop, done: list[_Done]) -> None:
     for write, result, error in done:
         loop.call_soon(write.told, result, error)
 

@@ -1,4 +1,8 @@
-"""The ledger of executions in SQLite.
+"""Forgetting what ended long ago: outputs first, then executions with all that was kept for them alone.
+
+A blob goes only while the transaction holds the database, and only when no other execution has its output in it.
+
+The ledger of executions in SQLite.
 
 Each step reads what decides about an execution, asks the state table, and writes, all in one immediate transaction: of
 any number of threads and processes one is at it at a time, and the others find what it left. Nothing is returned before
@@ -16,37 +20,96 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from skillwire import limits
-from skillwire.adapters.sqlite.ledger_forgetting import forget_outputs, forget_rows, is_needed
 from skillwire.adapters.sqlite.ledger_queue import HELD, WAITING, Queue
 from skillwire.adapters.sqlite.ledger_rows import (
     SELECT,
     STATE,
+    apply_transition,
+    encode_blobs,
+    find,
+    find_by_key,
+    held_state,
     insert,
     read_execution,
     read_state,
-    written_blobs,
+    state_of,
+    timeout_failure,
 )
 from skillwire.adapters.sqlite.ledger_search import count, search, tasks
-from skillwire.adapters.sqlite.ledger_steps import find, held_state, known_by, state_of, step, too_late
-from skillwire.invocation.states import (
-    CANCELLED,
-    after_failure,
-    after_loss,
-    loss_of,
-    next_attempt,
-    timed_out,
-)
+from skillwire.executions.states import CANCELLED, after_failure, after_loss, loss_of, next_attempt, timed_out
 from skillwire.model.digest import Digest
-from skillwire.model.ledger import SWEPT_AT_ONCE, Accepted, ExecutionQuery
+from skillwire.model.execution import EXPIRED_PER_BATCH, Accepted, ExecutionQuery
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
     from pathlib import Path
+    from sqlite3 import Connection
 
     from skillwire.adapters.files.blobs import FileBlobs
     from skillwire.adapters.sqlite.database import Database
-    from skillwire.model.execution import Claim, Execution, ExecutionStatus, Failure, OutputBlob
-    from skillwire.model.ledger import FoundExecutions, IdempotencyKey, Moment, OpenTasks, Quota, Whose
+    from skillwire.model.execution import (
+        Claim,
+        Execution,
+        ExecutionStatus,
+        Failure,
+        FoundExecutions,
+        IdempotencyKey,
+        Moment,
+        OpenTasks,
+        OutputBlob,
+        Quota,
+        TaskOwner,
+    )
+
+
+#: How many rows one round takes at most.
+_AT_ONCE: Final = 500
+
+
+def forget_outputs(connection: Connection, before: float, outputs: FileBlobs) -> int:
+    """Forget outputs of executions that completed before a time; return how many."""
+    query = (
+        "SELECT number, output_blob FROM executions WHERE status = 'completed' AND output_forgotten = 0"
+        " AND completed < ? ORDER BY completed LIMIT ?"
+    )
+    found = connection.execute(query, (before, _AT_ONCE)).fetchall()
+    forget = "UPDATE executions SET output = NULL, log = NULL, blobs = NULL, output_forgotten = 1 WHERE number = ?"
+    connection.executemany(forget, [(number,) for number, _ in found])
+    _remove_blobs(connection, {blob for _, blob in found if blob}, outputs)
+    return len(found)
+
+
+def forget_rows(connection: Connection, before: float, outputs: FileBlobs) -> int:
+    """Forget executions that ended before a time, with all that was kept for them alone; return how many."""
+    query = "SELECT execution_id, digest, output_blob FROM executions WHERE completed < ? ORDER BY completed LIMIT ?"
+    found = connection.execute(query, (before, _AT_ONCE)).fetchall()
+    names = [(execution_id,) for execution_id, _, _ in found]
+    connection.executemany("DELETE FROM executions WHERE execution_id = ?", names)
+    connection.executemany("DELETE FROM idempotency_keys WHERE execution_id = ?", names)
+    query = "DELETE FROM run_mounts WHERE execution_id = ? RETURNING digest"
+    mounted = [row for name in names for row in connection.execute(query, name).fetchall()]
+    is_unused = (
+        "NOT EXISTS (SELECT 1 FROM executions WHERE digest = ?1 AND completed IS NOT NULL)"
+        " AND NOT EXISTS (SELECT 1 FROM executions INDEXED BY executions_open WHERE completed IS NULL AND digest = ?1)"
+        " AND NOT EXISTS (SELECT 1 FROM run_mounts WHERE digest = ?1)"
+    )
+    digests = {*mounted, *((digest,) for _, digest, _ in found)}
+    connection.executemany(f"DELETE FROM skill_versions WHERE digest = ?1 AND {is_unused}", digests)  # noqa: S608  # a constant
+    _remove_blobs(connection, {blob for _, _, blob in found if blob}, outputs)
+    return len(found)
+
+
+def _remove_blobs(connection: Connection, blobs: set[str], outputs: FileBlobs) -> None:
+    for blob in map(Digest, blobs):
+        if not is_needed(connection, blob):
+            outputs.remove(blob)
+
+
+def is_needed(connection: Connection, blob: Digest) -> bool:
+    """Whether an execution has its output in this blob."""
+    query = "SELECT 1 FROM executions WHERE output_blob = ? AND output_forgotten = 0 LIMIT 1"
+    return connection.execute(query, (str(blob),)).fetchone() is not None
+
 
 #: What has not ended.
 _OPEN: Final = "completed IS NULL"
@@ -84,7 +147,7 @@ class SqliteLedger:
     def accept(self, execution: Execution, key: IdempotencyKey | None = None) -> Accepted:
         """Keep a new execution, or return the one that its key was first used for."""
         with self.database.writing() as connection:
-            earlier = known_by(connection, key) if key else None
+            earlier = find_by_key(connection, key) if key else None
             if earlier is not None:
                 return earlier
             insert(connection, [execution])
@@ -141,7 +204,7 @@ class SqliteLedger:
         with self.database.reading() as connection:
             return count(connection, query or ExecutionQuery())
 
-    def tasks(self, worker: str, whose: Whose, *, limit: int) -> OpenTasks:
+    def tasks(self, worker: str, whose: TaskOwner, *, limit: int) -> OpenTasks:
         """Return the most urgent tasks for people."""
         with self.database.reading() as connection:
             return tasks(connection, worker, whose, limit)
@@ -152,7 +215,7 @@ class SqliteLedger:
             chosen = self._queue.choose(connection, now, quota, limit)
             lease = (now.steady + quota.lease, now.boot)
             for execution_id in chosen:
-                step(connection, execution_id, "claim", now, worker=worker, by=worker, lease=lease)
+                apply_transition(connection, execution_id, "claim", now, worker=worker, by=worker, lease=lease)
             return [found for name in chosen if (found := find(connection, name)) is not None]
 
     def claim_task(self, execution_id: str, worker: str, now: Moment) -> Execution | None:
@@ -164,13 +227,13 @@ class SqliteLedger:
             query = "SELECT 1 FROM executions WHERE execution_id = ? AND executor = 'human'"
             if connection.execute(query, (execution_id,)).fetchone() is None:
                 return None
-            step(connection, execution_id, "claim", now, worker=worker, by=worker)
+            apply_transition(connection, execution_id, "claim", now, worker=worker, by=worker)
             return find(connection, execution_id)
 
     def release(self, claim: Claim, now: Moment) -> bool:
         """Give back what was claimed."""
         with self.database.writing() as connection:
-            return held_state(connection, claim) is not None and step(
+            return held_state(connection, claim) is not None and apply_transition(
                 connection, claim.execution_id, "release", now, by=claim.worker
             )
 
@@ -195,8 +258,8 @@ class SqliteLedger:
             is_large = len(output) > limits.EXECUTION_ROW_OUTPUT_BYTES
             kept = (None, str(self._outputs.put(output))) if is_large else (output, None)
             query = "UPDATE executions SET output = ?, output_blob = ?, log = ?, blobs = ? WHERE execution_id = ?"
-            connection.execute(query, (*kept, log or None, written_blobs(blobs), claim.execution_id))
-            return step(connection, claim.execution_id, "complete", now, by=claim.worker)
+            connection.execute(query, (*kept, log or None, encode_blobs(blobs), claim.execution_id))
+            return apply_transition(connection, claim.execution_id, "complete", now, by=claim.worker)
 
     def fail(self, claim: Claim, failure: Failure, now: Moment, *, log: str = "") -> bool:
         """Keep that an attempt failed, if the claim holds."""
@@ -208,11 +271,11 @@ class SqliteLedger:
             what = after_failure(state, failure, now.wall, chance)
             not_before = next_attempt(state, failure, now.wall, chance) if what == "retry" else None
             if what == "expire":
-                failure = too_late(connection, claim.execution_id, failure.details)
+                failure = timeout_failure(connection, claim.execution_id, failure.details)
             if log:
                 query = "UPDATE executions SET log = ? WHERE execution_id = ?"
                 connection.execute(query, (log, claim.execution_id))
-            return step(
+            return apply_transition(
                 connection,
                 claim.execution_id,
                 what,
@@ -225,7 +288,7 @@ class SqliteLedger:
     def cancel(self, execution_id: str, by: str, now: Moment) -> Execution | None:
         """End an execution, unless it has ended."""
         with self.database.writing() as connection:
-            step(connection, execution_id, "cancel", now, by=by, failure=CANCELLED)
+            apply_transition(connection, execution_id, "cancel", now, by=by, failure=CANCELLED)
             return find(connection, execution_id)
 
     def expire(self, now: Moment) -> Sequence[str]:
@@ -235,11 +298,11 @@ class SqliteLedger:
             if connection.execute(f"{query} LIMIT 1", (now.wall,)).fetchone() is None:
                 return ()
         with self.database.writing() as connection:
-            late = connection.execute(f"{query} LIMIT ?", (now.wall, SWEPT_AT_ONCE)).fetchall()
+            late = connection.execute(f"{query} LIMIT ?", (now.wall, EXPIRED_PER_BATCH)).fetchall()
             return [
                 execution_id
                 for execution_id, timeout in late
-                if step(connection, execution_id, "expire", now, failure=timed_out(execution_id, timeout))
+                if apply_transition(connection, execution_id, "expire", now, failure=timed_out(execution_id, timeout))
             ]
 
     def recover(self, now: Moment) -> Sequence[str]:
@@ -250,11 +313,11 @@ class SqliteLedger:
             if connection.execute(f"{query} LIMIT 1", (now.boot, now.steady)).fetchone() is None:
                 return ()
         with self.database.writing() as connection:
-            lost = connection.execute(f"{query} LIMIT ?", (now.boot, now.steady, SWEPT_AT_ONCE)).fetchall()
+            lost = connection.execute(f"{query} LIMIT ?", (now.boot, now.steady, EXPIRED_PER_BATCH)).fetchall()
             return [
                 execution_id
                 for execution_id, state in [(execution_id, read_state(rest)) for execution_id, *rest in lost]
-                if step(connection, execution_id, after_loss(state), now, failure=loss_of(state))
+                if apply_transition(connection, execution_id, after_loss(state), now, failure=loss_of(state))
             ]
 
     def due_callbacks(self, now: Moment, *, limit: int, queue: str = "") -> Sequence[Execution]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from sqlite3 import Connection
 
-    from skillwire.model.ledger import Moment, Quota
+    from skillwire.model.execution import Moment, Quota
 
 #: What waits for a worker; as the indexes have it, word by word.
 WAITING: Final = "worker IS NULL AND completed IS NULL AND executor <> 'human'"
@@ -90,7 +90,7 @@ class _Claimer(NamedTuple):
         return cls(now.wall, quota.queue, (now.wall, json.dumps(sorted(quota.executors)), functions, functions))
 
 
-class _Room:
+class _Quotas:
     """What callers and skills may have beyond what they have; and what was taken, in order."""
 
     def __init__(self, held: Iterable[tuple[str, str, int]], quota: Quota, limit: int) -> None:
@@ -136,7 +136,7 @@ class Queue:
     def choose(self, connection: Connection, now: Moment, quota: Quota, limit: int) -> list[str]:
         """Return the IDs of at most ``limit`` executions that may run now, those whose turn it is."""
         claimer = _Claimer.of(now, quota)
-        room = _Room(connection.execute(_COUNT_HELD), quota, limit)
+        room = _Quotas(connection.execute(_COUNT_HELD), quota, limit)
         for look in _LOOKS:
             _take_from_front(connection, claimer, room, look)
             if not room.left or connection.execute(_HAS_MORE, (claimer.queue, look)).fetchone() is None:
@@ -149,7 +149,7 @@ class Queue:
             room.take(row)
         return list(room.taken)
 
-    def _lanes(self, connection: Connection, room: _Room) -> Iterator[_Lane]:
+    def _lanes(self, connection: Connection, room: _Quotas) -> Iterator[_Lane]:
         """Yield lanes with room, from where the last walk stopped, and once around at most."""
         began = lane = self._stopped
         is_full, has_turned = False, began == _FIRST
@@ -167,7 +167,7 @@ class Queue:
         self._stopped = lane
 
 
-def _take_from_front(connection: Connection, claimer: _Claimer, room: _Room, look: int) -> None:
+def _take_from_front(connection: Connection, claimer: _Claimer, room: _Quotas, look: int) -> None:
     """Take what may run of so many rows at the beginning of the queue."""
     taken = -1
     while room.left and taken < len(room.taken):

@@ -1,4 +1,9 @@
-"""Executions as rows of the ledger, and back."""
+"""Executions as rows of the ledger, and back.
+
+One step of an execution in the ledger: what decides about it is read, the state table is asked, the row is changed.
+
+Each is done within the transaction of whoever asks for it.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +11,10 @@ import json
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
-from skillwire.invocation.states import State
+from skillwire.executions.states import State, timed_out
 from skillwire.model.execution import (
+    FINAL,
+    Accepted,
     Attachments,
     Event,
     Execution,
@@ -19,8 +26,12 @@ from skillwire.model.execution import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from sqlite3 import Connection
+
+    from skillwire.executions.states import Transition
+    from skillwire.model.execution import Claim, IdempotencyKey, Moment
+
 
 #: The columns of an execution, in the order of :func:`execution_row`.
 COLUMNS: Final = (
@@ -46,10 +57,10 @@ _encode: Final = json.JSONEncoder(separators=(",", ":")).encode
 def execution_row(execution: Execution) -> tuple[Any, ...]:
     """Return the values of :data:`COLUMNS`, as plain as they are kept: SQLite asks an enum ten times what it is."""
     one, is_repeatable, is_forgotten = execution, int(execution.is_repeatable), int(execution.output_forgotten)
-    failure = one.failure and written_failure(one.failure)
+    failure = one.failure and encode_failure(one.failure)
     webhook = one.webhook and one.webhook.url
     attachments = one.attachments and _encode(one.attachments)
-    timeline = "".join([written_event(event) for event in one.timeline])
+    timeline = "".join([encode_event(event) for event in one.timeline])
     return (
         *(one.execution_id, one.skill, one.skill_id, one.version, one.digest, one.executor),
         *(one.caller, one.caller_id, one.caller_type, one.created, one.updated, one.deadline, one.timeout, one.turn),
@@ -107,16 +118,97 @@ def read_state(row: Sequence[Any]) -> State:
     return State(ExecutionStatus(status), *own)
 
 
-def written_event(event: Event) -> str:
+def encode_event(event: Event) -> str:
     """Return one line of a timeline."""
     return _encode(event) + "\n"
 
 
-def written_blobs(blobs: Sequence[OutputBlob]) -> str | None:
+def encode_blobs(blobs: Sequence[OutputBlob]) -> str | None:
     """Return what was handed out as JSON, None for nothing."""
     return _encode(list(blobs)) if blobs else None
 
 
-def written_failure(failure: Failure) -> str:
+def encode_failure(failure: Failure) -> str:
     """Return a failure as JSON."""
     return _encode(failure)
+
+
+def find(connection: Connection, execution_id: str) -> Execution | None:
+    """Return an execution."""
+    row = connection.execute(f"{SELECT} WHERE execution_id = ?", (execution_id,)).fetchone()
+    return None if row is None else read_execution(row)
+
+
+def state_of(connection: Connection, execution_id: str) -> State | None:
+    """Return what decides about an execution."""
+    query = f"SELECT {STATE} FROM executions WHERE execution_id = ?"  # noqa: S608  # a constant
+    row = connection.execute(query, (execution_id,)).fetchone()
+    return None if row is None else read_state(row)
+
+
+def held_state(connection: Connection, claim: Claim) -> State | None:
+    """Return the state of what is claimed, if the claim holds."""
+    state = state_of(connection, claim.execution_id)
+    return state if state is not None and state.holds(claim) else None
+
+
+def find_by_key(connection: Connection, key: IdempotencyKey) -> Accepted | None:
+    """Return the execution that a key was first used for."""
+    query = "SELECT body, execution_id FROM idempotency_keys WHERE caller = ? AND key = ?"
+    row = connection.execute(query, (key.caller, key.key)).fetchone()
+    earlier = find(connection, row[1]) if row else None
+    if earlier is None:
+        return None
+    return Accepted(earlier, "repeated" if row[0] == key.body else "another")
+
+
+def timeout_failure(connection: Connection, execution_id: str, details: Mapping[str, object]) -> Failure:
+    """Return what an execution failed of that took too long, with what whoever ran it told of that, such as its log."""
+    row = connection.execute("SELECT timeout FROM executions WHERE execution_id = ?", (execution_id,)).fetchone()
+    late = timed_out(execution_id, row[0])
+    return late._replace(details={**details, **late.details})
+
+
+def apply_transition(
+    connection: Connection,
+    execution_id: str,
+    what: Transition,
+    now: Moment,
+    *,
+    worker: str | None = None,
+    by: str = "",
+    not_before: float | None = None,
+    failure: Failure | None = None,
+    lease: tuple[float | None, str | None] = (None, None),
+) -> bool:
+    """Let an event happen to an execution, if it can; return whether it did."""
+    state = state_of(connection, execution_id)
+    after = state.step(what, worker=worker, not_before=not_before) if state else None
+    if after is None:
+        return False
+    is_final = after.status in FINAL
+    note = failure.message if failure and what in _NOTED else ""
+    values: dict[str, Any] = {
+        "status": after.status.value,
+        "attempt": after.attempt,
+        "max_attempts": after.max_attempts,
+        "losses": after.losses,
+        "worker": after.worker,
+        "not_before": after.not_before,
+        "updated": now.wall,
+        "lease_until": lease[0],
+        "lease_boot": lease[1],
+        "completed": now.wall if is_final else None,
+        "failure": encode_failure(failure) if failure and is_final else None,
+    }
+    query = (
+        f"UPDATE executions SET {', '.join(f'{name} = ?' for name in values)}, timeline = timeline || ?,"  # noqa: S608  # constants
+        " callback_at = CASE WHEN webhook IS NOT NULL AND ? THEN ? END WHERE execution_id = ?"
+    )
+    event = encode_event(Event(now.wall, what, by, note))
+    connection.execute(query, (*values.values(), event, is_final, now.wall, execution_id))
+    return True
+
+
+#: Events whose line in the timeline says why.
+_NOTED: Final = {"fail", "retry", "abandon", "lose"}

@@ -6,21 +6,20 @@ import time
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
+from skillwire.adapters.files.atomic import state_directory
 from skillwire.adapters.files.blobs import FileBlobs
-from skillwire.adapters.files.directories import state_directory
-from skillwire.adapters.files.server_key import read_server_key
+from skillwire.adapters.files.keys import read_server_key
 from skillwire.adapters.sqlite.database import Database
-from skillwire.adapters.sqlite.grants import SqliteGrants
 from skillwire.adapters.sqlite.ledger import SqliteLedger
 from skillwire.adapters.sqlite.run_blobs import SqliteRunBlobs
-from skillwire.adapters.sqlite.tokens import SqliteTokens
-from skillwire.invocation.grants import Grants
+from skillwire.adapters.sqlite.stores import SqliteGrants, SqliteTokens
+from skillwire.executions.grants import Grants
 from skillwire.registry.tokens import Tokens
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from skillwire.invocation.settings import RunSettings
+    from skillwire.executions.accept import RunSettings
 
 DATABASE: Final = "skillwire.db"
 SERVER_KEY: Final = "server.key"

@@ -16,12 +16,11 @@ import time
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 from skillwire import limits
-from skillwire.adapters.files.atomic import storage_errors
-from skillwire.adapters.files.blob_writing import NEW, FileBlobWriting
-from skillwire.adapters.files.directories import make_folder
+from skillwire.adapters.files.atomic import make_folder, storage_errors
+from skillwire.adapters.files.blobs import NEW, FileBlobWriting
 from skillwire.errors import ConflictError
 from skillwire.model.digest import Digest
-from skillwire.model.run_blob import PREFIX, RunBlob, no_blob
+from skillwire.model.execution import PREFIX, RunBlob, blob_not_found
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from sqlite3 import Connection
 
     from skillwire.adapters.sqlite.database import Database
-    from skillwire.invocation.settings import RunSettings
+    from skillwire.executions.accept import RunSettings
     from skillwire.ports import BlobWriting
 
 _SWEPT_AT_ONCE: Final = 500
@@ -122,7 +121,7 @@ class SqliteRunBlobs:
         with self._database.writing() as connection:
             for digest in digests:
                 if connection.execute(_HOLD, (expires, owner, str(digest), now)).rowcount == 0:
-                    raise no_blob(PREFIX + digest.hex)
+                    raise blob_not_found(PREFIX + digest.hex)
 
     def path(self, digest: Digest) -> Path | None:
         """Return the file that holds the bytes."""

@@ -1,4 +1,17 @@
-"""The search index of a server: full text in SQLite, facets in tables of Python's.
+"""Words one edit away from a misspelt one, from the index's own vocabulary.
+
+The vocabulary holds stems. So every word one edit away is made, a few hundred, stemmed by the same tokenizer in a
+small index of its own, and looked up. What that costs depends on the word alone and not on the number of skills.
+
+One connection that searches: a cascade from what was said to what may have been meant.
+
+First skills with all the words, the last one perhaps unfinished. If there is none, words that occur nowhere are
+replaced by words that do: an unfinished last one by its longest beginning that occurs, others by those an edit away
+(:mod:`~skillwire.adapters.sqlite.search`). Then again all the words, and in the end any of them.
+
+A search over the skills of one revision: hits put in order, narrowed, counted, and cut to a page.
+
+The search index of a server: full text in SQLite, facets in tables of Python's.
 
 A :class:`SearchIndex` is a private database, unlinked as soon as it is open: it vanishes with the process, however
 that ends, and is made again at the next start. Each version of a skill has a row of the full-text table, found by
@@ -9,23 +22,335 @@ revision needs them any more. One thread changes the index while any number of o
 
 from __future__ import annotations
 
+import json
+import secrets
 import sqlite3
 import tempfile
+import threading
+import time
+from bisect import bisect_right
+from collections import Counter
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from string import ascii_lowercase, digits
+from typing import TYPE_CHECKING, Final, cast
 from weakref import WeakSet, finalize
 
 from skillwire import limits
-from skillwire.adapters.files.directories import make_folder
-from skillwire.adapters.sqlite.reader import Reader
-from skillwire.adapters.sqlite.revision_search import RevisionSearch
-from skillwire.registry.facets import profile_of
+from skillwire.adapters.files.atomic import make_folder
+from skillwire.errors import UsageError
+from skillwire.model.search import SearchPage
+from skillwire.registry.search import (
+    check_query,
+    count_facets,
+    make_cursor,
+    mark_search,
+    profile_of,
+    read_cursor,
+    read_words,
+    telling_words,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
+    from skillwire.model.search import FacetValue, SearchQuery
     from skillwire.model.skill import Skill
-    from skillwire.registry.facets import Profile
+    from skillwire.registry.search import Profile, Words
+
+
+#: Shorter words have too many neighbours, and nobody misspells what is longer than this by one letter only.
+_LENGTHS: Final = range(4, 25)
+_MOST: Final = 3
+_STEMS: Final = """
+CREATE VIRTUAL TABLE stems USING fts5(word, content = '', tokenize = "porter unicode61 remove_diacritics 2");
+CREATE VIRTUAL TABLE stem USING fts5vocab(stems, row);
+"""
+_KNOWN: Final = "SELECT term FROM json_each(?) JOIN vocabulary ON term = value ORDER BY doc DESC, term LIMIT ?"
+
+
+class Spelling:
+    """Finds words in the vocabulary of the index that ``connection`` reads."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def near(self, word: str) -> list[str]:
+        """Return the most frequent words that are one edit away from ``word``, at most three."""
+        if len(word) not in _LENGTHS or not word.isascii():
+            return []
+        stems = json.dumps(_stems(" ".join(set(_edits(word)))))
+        return [term for (term,) in self._connection.execute(_KNOWN, (stems, _MOST))]
+
+
+def _stems(text: str) -> list[str]:
+    connection = sqlite3.connect(":memory:")
+    try:
+        connection.executescript(_STEMS)
+        connection.execute("INSERT INTO stems(rowid, word) VALUES (1, ?)", (text,))
+        return [term for (term,) in connection.execute("SELECT term FROM stem")]
+    finally:
+        connection.close()
+
+
+def _edits(word: str) -> Iterator[str]:
+    """Yield every word that one letter left out, put in, replaced or swapped with the next makes of ``word``."""
+    letters = ascii_lowercase + (digits if any(letter in digits for letter in word) else "")
+    for place in range(len(word) + 1):
+        before, after = word[:place], word[place:]
+        if after:
+            yield before + after[1:]
+            yield from (before + letter + after[1:] for letter in letters)
+        if after[1:]:
+            yield before + after[1] + after[0] + after[2:]
+        yield from (before + letter + after for letter in letters)
+
+
+#: Its rank, where less is better, and its row.
+Hit = tuple[float, int]
+
+_SEARCH: Final = "SELECT rank, rowid FROM skills WHERE skills MATCH ? LIMIT ?"
+_OCCURS: Final = "SELECT 1 FROM skills WHERE skills MATCH ? LIMIT 1"
+_LOOKS: Final = 500  # instructions of SQLite's machine between two looks at the clock: some 20 µs
+#: Of so many hits, putting them in order and counting takes less than a millisecond.
+_FEW: Final = 500
+_ALL: Final = -1
+_SHORTEST: Final = 3
+#: With so many hits a word is taken for whole; what it may be the beginning of can have thousands.
+_ENOUGH: Final = 20
+#: Longer texts are sentences, and their last word is whole; a beginning in their place finds worse.
+_TYPED: Final = 2
+
+
+class Reader:
+    """Searches with ``connection``, for one thread at a time; others wait."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._connection.execute("SELECT 1 FROM skills LIMIT 1").fetchall()  # opens all of the files
+        self._deadline = _Deadline()
+        self._connection.set_progress_handler(self._deadline.is_over, _LOOKS)
+        finalize(self, connection.close)
+        self._lock = threading.Lock()
+        self._most = _ALL
+        self._spelling: Spelling | None = None
+
+    def find(self, words: Words) -> list[Hit]:
+        """Return the hits, in no order."""
+        with self._lock:
+            self._deadline.at = float("inf")
+            self._most = _ALL
+            return self._cascade(words)
+
+    def find_briefly(self, words: Words, seconds: float) -> list[Hit] | None:
+        """Return the hits that have all the words; None when there is none, or many, or finding them takes too long.
+
+        ``seconds`` are of this thread's processor: while it waits for one, nobody else would be answered either.
+        """
+        if not self._lock.acquire(blocking=False):
+            return None
+        try:
+            self._deadline.at = time.thread_time() + seconds
+            self._most = _FEW + 1
+            found = self._with_all(words)
+            return found if 0 < len(found) <= _FEW else None
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_INTERRUPT:
+                raise
+            return None
+        finally:
+            self._lock.release()
+
+    def _match(self, expression: str) -> list[Hit]:
+        return self._connection.execute(_SEARCH, (expression, self._most)).fetchall()
+
+    def _with_all(self, words: Words) -> list[Hit]:
+        """Return what has all the words; the last one may be a beginning when few have it as it stands."""
+        whole = [_quoted(word) for word in words.words]
+        found = self._match(" AND ".join(whole))
+        terms = _terms(words)
+        if len(found) >= _ENOUGH or terms == whole:
+            return found
+        return self._match(" AND ".join(terms))
+
+    def _cascade(self, words: Words) -> list[Hit]:
+        if found := self._with_all(words):
+            return found
+        terms = _terms(words)
+        known = self._known_terms(words, terms)
+        if not known:
+            return []
+        if known != terms and (found := self._match(" AND ".join(known))):
+            return found
+        return self._match(" OR ".join(known))
+
+    def _known_terms(self, words: Words, terms: Sequence[str]) -> list[str]:
+        """Return ``terms`` with those that occur nowhere replaced or left out."""
+        known = []
+        for position, (word, term) in enumerate(zip(words.words, terms, strict=True)):
+            if self._occurs(term):
+                known.append(term)
+                continue
+            if self._spelling is None:
+                self._spelling = Spelling(self._connection)
+            near = [_quoted(other) for other in self._spelling.near(word)]
+            is_open = words.is_open and position == len(terms) - 1
+            if not near and is_open and (beginning := self._beginning(word)):
+                near = [beginning]
+            if near:
+                known.append(f"({' OR '.join(near)})")
+        return known
+
+    def _beginning(self, word: str) -> str | None:
+        for length in range(len(word) - 1, max(_SHORTEST, len(word) // 2) - 1, -1):
+            if self._occurs(term := f"{_quoted(word[:length])}*"):
+                return term
+        return None
+
+    def _occurs(self, term: str) -> bool:
+        return self._connection.execute(_OCCURS, (term,)).fetchone() is not None
+
+
+class _Deadline:
+    """When a search has to end, as :func:`time.thread_time` counts."""
+
+    __slots__ = ("at",)
+
+    def __init__(self) -> None:
+        self.at = float("inf")
+
+    def is_over(self) -> bool:
+        return time.thread_time() > self.at
+
+
+def _terms(words: Words) -> list[str]:
+    """Return one expression for each word; quoted, a word is nothing but a word to FTS5."""
+    terms = [_quoted(word) for word in words.words]
+    if words.is_open and len(terms) <= _TYPED:
+        terms[-1] = f"({terms[-1]} OR {terms[-1]}*)"
+    return terms
+
+
+def _quoted(word: str) -> str:
+    return f'"{word}"'
+
+
+#: Tells this process's revisions from those of another one with the same numbers.
+_PROCESS: Final = secrets.token_hex(8)
+#: How long the event loop may search itself: a thread costs a tenth of it, and others wait no longer for their turn.
+_BRIEF_SECONDS: Final = 0.001
+
+
+@dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
+class RevisionSearch:
+    """A :class:`~skillwire.ports.SkillSearch`.
+
+    Args:
+        revision: a number that rises.
+        names: slot → name, empty where the revision has none.
+        profiles: slot → values of facets.
+        listing: the slots, by name.
+        readers: one that may be waited for, and one for :meth:`search_briefly`.
+    """
+
+    revision: int
+    names: Sequence[str]
+    profiles: Sequence[Profile | None]
+    listing: Sequence[int]
+    readers: tuple[Reader, Reader]
+    _all: list[Mapping[str, tuple[FacetValue, ...]]] = field(default_factory=list)
+
+    def search(self, query: SearchQuery) -> SearchPage:
+        """Return the part of the hits that ``query`` asks for. It may take 20 ms: not for the event loop.
+
+        Trust: everything in ``query`` may be a stranger's.
+
+        Raises:
+            UsageError: ``QUERY`` when it is beyond the bounds, ``CURSOR`` when ``query.after`` is none of ours.
+        """
+        check_query(query)
+        words = read_words(query.text)
+        if not words.words:
+            return self._list(query)
+        return self._page(query, self._ranked(words, self.readers[0].find(telling_words(words))))
+
+    def search_briefly(self, query: SearchQuery) -> SearchPage | None:
+        """Return the same as :meth:`search`, within two milliseconds, or None.
+
+        Raises:
+            UsageError: as :meth:`search`.
+        """
+        check_query(query)
+        words = read_words(query.text)
+        if not words.words:
+            return self._list(query) if self._lists_briefly(query) else None
+        found = self.readers[1].find_briefly(telling_words(words), _BRIEF_SECONDS)
+        return None if found is None else self._page(query, self._ranked(words, found))
+
+    def _lists_briefly(self, query: SearchQuery) -> bool:
+        """Whether listing looks at the skills of one page alone; at all of 10,000, it would be felt."""
+        return not query.facets and (bool(self._all) or not query.counted)
+
+    def _list(self, query: SearchQuery) -> SearchPage:
+        """Return a part of all skills, or, for a text without a word, of none."""
+        slots = [] if query.text.strip() else self._narrow(query, self.listing)
+        mark = mark_search(query, ("by name",))
+        start = 0
+        if query.after is not None:
+            start = bisect_right(slots, read_cursor(query.after, mark), key=self.names.__getitem__)
+        return self._cut(query, slots, start, mark)
+
+    def _page(self, query: SearchQuery, ranked: Sequence[int]) -> SearchPage:
+        slots = self._narrow(query, ranked)
+        mark = mark_search(query, (_PROCESS, str(self.revision), query.text))
+        start = 0
+        if query.after is not None:
+            last = read_cursor(query.after, mark)
+            start = next((place for place, slot in enumerate(slots, 1) if self.names[slot] == last), 0)
+            if not start:
+                raise UsageError("CURSOR", "the skill to go on behind is not among the hits")
+        return self._cut(query, slots, start, mark)
+
+    def _ranked(self, words: Words, found: Sequence[Hit]) -> list[int]:
+        """Return the slots of ``found`` that this revision has: what is called exactly so, then the best."""
+        end, names, wanted = len(self.names), self.names, words.name
+        slots = [row - 1 for _, row in sorted(found) if row <= end and names[row - 1]]
+        called = next((slot for slot in slots if names[slot] == wanted), None)
+        if called is not None:
+            slots.remove(called)
+            slots.insert(0, called)
+        return slots
+
+    def _narrow(self, query: SearchQuery, slots: Sequence[int]) -> Sequence[int]:
+        if not query.facets:
+            return slots
+        known: dict[int, bool] = {}
+        kept = []
+        for slot in slots:
+            profile = cast("Profile", self.profiles[slot])  # a slot of this revision has one
+            if (wanted := known.get(id(profile))) is None:
+                wanted = known[id(profile)] = profile.has(query.facets)
+            if wanted:
+                kept.append(slot)
+        return kept
+
+    def _cut(self, query: SearchQuery, slots: Sequence[int], start: int, mark: bytes) -> SearchPage:
+        names = tuple(self.names[slot] for slot in slots[start : start + query.limit])
+        more = start + query.limit < len(slots)
+        following = make_cursor(names[-1], mark) if more else None
+        return SearchPage(names, len(slots), self._count(slots) if query.counted else {}, following)
+
+    def _count(self, slots: Sequence[int]) -> Mapping[str, tuple[FacetValue, ...]]:
+        if slots is not self.listing:
+            return self._count_now(slots)
+        if not self._all:  # asked for by everyone who opens the page
+            self._all.append(self._count_now(slots))
+        return self._all[0]
+
+    def _count_now(self, slots: Sequence[int]) -> Mapping[str, tuple[FacetValue, ...]]:
+        profiles = self.profiles
+        return count_facets(Counter([profile for slot in slots if (profile := profiles[slot])]))
+
 
 _SCHEMA: Final = """
 CREATE VIRTUAL TABLE skills USING fts5(

@@ -2,5 +2,5 @@
 
 The SDK is an extra and takes a second to import, so nothing here is imported before somebody speaks MCP. What a caller
 may know of and use is decided by whoever hosts the bridge, and handed over as a
-:class:`~skillwire.bridges.mcp.caller.Caller`.
+:class:`~skillwire.bridges.mcp.caller.McpSkills`.
 """

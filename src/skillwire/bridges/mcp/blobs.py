@@ -1,4 +1,6 @@
-"""Blobs in MCP: files that a caller hands in for a skill, and that a skill hands out.
+"""Bytes as MCP holds them: text where they are one, and base64.
+
+Blobs in MCP: files that a caller hands in for a skill, and that a skill hands out.
 
 A blob's id is the URI of its resource, so what a run leaves is linked and read like every other resource, by the one
 whose blob it is. An input that takes a blob says so in the schema of a tool; the types of JSON know texts only.
@@ -6,20 +8,42 @@ whose blob it is. An input that takes a blob says so in the schema of a tool; th
 
 from __future__ import annotations
 
+from base64 import b64encode
 from typing import TYPE_CHECKING, Any, Final
 
 from mcp.shared.exceptions import MCPError
-from mcp_types import INVALID_PARAMS, ResourceLink, ResourceTemplate
+from mcp_types import INVALID_PARAMS, BlobResourceContents, ResourceLink, ResourceTemplate, TextResourceContents
 
-from skillwire.bridges.mcp.contents import plain
 from skillwire.errors import DecodeError, NotFoundError
 from skillwire.folder.manifest import read_manifest
-from skillwire.model.run_blob import PREFIX
+from skillwire.model.execution import PREFIX
+from skillwire.protocols.agent_skills.messages import JSON, media_type
 
 if TYPE_CHECKING:
-    from skillwire.bridges.mcp.caller import Blob, Caller
+    from skillwire.bridges.mcp.caller import Blob, McpSkills
     from skillwire.model.skill import Skill
-    from skillwire.protocols.skills_rpc.messages import Run
+    from skillwire.protocols.skills_rpc.messages import RunResult
+
+
+def plain(kind: str) -> str:
+    """Return a media type without parameters: texts are text in JSON anyway."""
+    return kind.partition(";")[0]
+
+
+def mime_type(path: str) -> str:
+    """Return the media type of a file."""
+    return plain(media_type(path))
+
+
+def contents_of(uri: str, kind: str, content: bytes) -> TextResourceContents | BlobResourceContents:
+    """Return what a resource holds: a text whose UTF-8 is these bytes exactly, or else base64."""
+    if kind.startswith("text/") or kind == JSON:
+        try:
+            return TextResourceContents(uri=uri, mime_type=kind, text=content.decode("utf-8"))
+        except UnicodeDecodeError:
+            pass
+    return BlobResourceContents(uri=uri, mime_type=kind, blob=b64encode(content).decode("ascii"))
+
 
 BLOB_TEMPLATE: Final = ResourceTemplate(
     uri_template=f"{PREFIX}{{sha256}}",
@@ -36,7 +60,7 @@ def is_blob_uri(uri: str) -> bool:
     return uri.startswith(PREFIX)
 
 
-async def find_blob(uri: str, caller: Caller) -> Blob:
+async def find_blob(uri: str, caller: McpSkills) -> Blob:
     """Return a blob of ``caller``.
 
     Raises:
@@ -48,7 +72,7 @@ async def find_blob(uri: str, caller: Caller) -> Blob:
         raise MCPError(INVALID_PARAMS, error.message, {"uri": uri}) from None
 
 
-def links_of(run: Run) -> list[ResourceLink]:
+def links_of(run: RunResult) -> list[ResourceLink]:
     """Return links to the blobs that a run left."""
     return [
         ResourceLink(uri=one.blob_id, name=one.name or one.blob_id, mime_type=plain(one.kind), size=one.size_bytes)
@@ -56,7 +80,7 @@ def links_of(run: Run) -> list[ResourceLink]:
     ]
 
 
-async def blob_inputs(skill: Skill, caller: Caller) -> frozenset[str]:
+async def blob_inputs(skill: Skill, caller: McpSkills) -> frozenset[str]:
     """Return the names of those inputs of a skill that take a blob, which only code can read."""
     manifest = next((file for file in skill.files if file.path == "skill.toml"), None)
     if manifest is None or skill.action is None or skill.action.executor != "python":

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from skillwire.model.digest import Digest
     from skillwire.model.skill import Skill
     from skillwire.protocols.skill_sharing.messages import SkillDescriptor
-    from skillwire.protocols.skills_rpc.messages import CreateBlob, CreatedBlob, Run
+    from skillwire.protocols.skills_rpc.messages import CreateBlob, CreatedBlob, RunResult
 
 
 class Running(NamedTuple):
@@ -47,7 +47,7 @@ class Blob(NamedTuple):
     read: Callable[[], Awaitable[bytes]]
 
 
-class Caller(Protocol):
+class McpSkills(Protocol):
     """A caller, as the bridge needs it. What raises, raises a :class:`~skillwire.errors.SkillwireError`."""
 
     @property
@@ -78,10 +78,10 @@ class Caller(Protocol):
     async def describe(self, skill: Skill) -> SkillDescriptor:
         """Return what a skill takes and gives."""
 
-    async def call(self, skill: Skill, arguments: Mapping[str, Any], seconds: float) -> Run | Running:
+    async def call(self, skill: Skill, arguments: Mapping[str, Any], seconds: float) -> RunResult | Running:
         """Have a skill run, and wait for its end for so long."""
 
-    async def follow(self, run_id: str, seconds: float) -> Run | Running:
+    async def follow(self, run_id: str, seconds: float) -> RunResult | Running:
         """Return how far an execution of its own is, after waiting for its end for so long."""
 
     async def find_blob(self, blob_id: str) -> Blob:

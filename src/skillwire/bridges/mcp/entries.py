@@ -1,4 +1,17 @@
-"""The entries of skills: frontmatter, and every file with its digest and size, as hosts verify what they read.
+"""What every host of the Skills extension has to take, and no more is served as a skill. Spec: MCP Skills "Limits".
+
+``skill://NAME/PATH``: the addresses of the files of skills, and of the index.
+
+A URI is taken apart and its parts are looked up, the skill by its name and the file by its exact path in the skill's
+list: no URI can mean anything outside of a skill. Spec: MCP Skills "Resource Mapping".
+
+The frontmatter of a SKILL.md as JSON, with the types that YAML gives its values.
+
+Hosts read the frontmatter themselves and compare it with this one, field by field. Plain scalars are therefore what
+the core schema of YAML 1.2 makes of them, whose words readers agree on best; what stands in quotes, or in a block, is
+text. Spec: MCP Skills "Frontmatter"; YAML 1.2 §10.3.2.
+
+The entries of skills: frontmatter, and every file with its digest and size, as hosts verify what they read.
 
 A skill beyond the extension's bounds is served nowhere in it, since no host has to take it; its tools go on working.
 Spec: MCP Skills "Skill Entries", "Limits".
@@ -6,21 +19,119 @@ Spec: MCP Skills "Skill Entries", "Limits".
 
 from __future__ import annotations
 
+import math
+import re
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from urllib.parse import quote, unquote
 
-from skillwire.bridges.mcp.bounds import why_not
-from skillwire.bridges.mcp.frontmatter import frontmatter_of
-from skillwire.bridges.mcp.uris import SKILL_MD, uri_of
+import yaml
+
+from skillwire import limits
+from skillwire.folder.frontmatter import parse_skill_md
 from skillwire.protocols.agent_skills.codec import encode_index
 from skillwire.protocols.agent_skills.messages import IndexEntry
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
-    from skillwire.bridges.mcp.caller import Caller
+    from skillwire.bridges.mcp.caller import McpSkills
     from skillwire.model.digest import Digest
-    from skillwire.model.skill import Skill
+    from skillwire.model.skill import Skill, SkillFile
+
+
+def limit_exceeded(skill: Skill) -> str | None:
+    """Return why a skill is not served as one of the extension, or None when it is."""
+    size = sum(file.size for file in skill.files)
+    if len(skill.files) > limits.MCP_SKILL_FILES:
+        return f"{skill.name} has {len(skill.files):,} files; over MCP a skill has at most {limits.MCP_SKILL_FILES:,}"
+    if size > limits.MCP_SKILL_BYTES:
+        return f"{skill.name} has {size:,} bytes; over MCP a skill has at most {limits.MCP_SKILL_BYTES:,}"
+    return None
+
+
+_SCHEME: Final = "skill://"
+SKILL_MD: Final = "SKILL.md"
+INDEX_URI: Final = f"{_SCHEME}index.json"
+TEMPLATE: Final = f"{_SCHEME}{{name}}/{{+path}}"
+
+
+class Target(NamedTuple):
+    """What a URI means: a skill, and a path in it; the empty path is its root."""
+
+    skill: Skill
+    path: str
+
+    @property
+    def file(self) -> SkillFile | None:
+        """The file at the path, if there is one."""
+        return next((file for file in self.skill.files if file.path == self.path), None)
+
+
+def uri_of(skill: Skill, path: str = SKILL_MD) -> str:
+    """Return the URI of a file of a skill, or of a folder in it; of its root for the empty path."""
+    return f"{_SCHEME}{skill.name}/{quote(path)}" if path else f"{_SCHEME}{skill.name}"
+
+
+def find_target(uri: str, skills: Mapping[str, Skill]) -> Target | None:
+    """Return what ``uri`` means among ``skills``, or None.
+
+    Trust: ``uri`` is a stranger's.
+    """
+    if len(uri) > limits.URL_LENGTH or not uri.startswith(_SCHEME):
+        return None
+    name, _, path = uri.removeprefix(_SCHEME).partition("/")
+    if name not in skills:
+        return None
+    try:
+        return Target(skills[name], unquote(path, errors="strict"))
+    except UnicodeDecodeError:
+        return None
+
+
+_NULL: Final = re.compile(r"null|Null|NULL|~|")
+_TRUE: Final = re.compile(r"true|True|TRUE")
+_FALSE: Final = re.compile(r"false|False|FALSE")
+_INTEGER: Final = re.compile(r"[-+]?[0-9]{1,300}", re.ASCII)
+_OCTAL: Final = re.compile(r"0o[0-7]{1,300}", re.ASCII)
+_HEXADECIMAL: Final = re.compile(r"0x[0-9a-fA-F]{1,300}", re.ASCII)
+_FLOAT: Final = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?", re.ASCII)
+_Loader: Final = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
+
+
+def frontmatter_of(skill_md: bytes) -> dict[str, Any]:
+    """Return the whole frontmatter.
+
+    Raises:
+        DecodeError, ValidationError: as :func:`skillwire.folder.frontmatter.parse_skill_md`, whose bounds hold here.
+    """
+    head = parse_skill_md(skill_md).head
+    values = _value(yaml.compose(head, Loader=_Loader))  # one document, without aliases: that was looked at
+    return values if isinstance(values, dict) else {}
+
+
+def _value(node: yaml.Node | None) -> Any:
+    if isinstance(node, yaml.MappingNode):
+        return {key.value: _value(value) for key, value in node.value}
+    if isinstance(node, yaml.SequenceNode):
+        return [_value(item) for item in node.value]
+    if isinstance(node, yaml.ScalarNode):
+        return node.value if node.style else _scalar(node.value)
+    return None
+
+
+def _scalar(text: str) -> str | float | bool | None:
+    """Return what a plain scalar is; infinity and what is no number stay text, as JSON has neither."""
+    for pattern, value in ((_NULL, None), (_TRUE, True), (_FALSE, False)):
+        if pattern.fullmatch(text):
+            return value
+    for pattern, base in ((_INTEGER, 10), (_OCTAL, 8), (_HEXADECIMAL, 16)):
+        if pattern.fullmatch(text):
+            return int(text, base)
+    if _FLOAT.fullmatch(text) and math.isfinite(number := float(text)):
+        return number
+    return text
+
 
 #: Entries that are kept; the largest takes 100 KiB.
 _KEPT: Final = 256
@@ -36,7 +147,7 @@ class Entries:
     def __init__(self) -> None:
         self._kept: OrderedDict[Digest, dict[str, Any]] = OrderedDict()
 
-    async def of(self, skill: Skill, caller: Caller) -> dict[str, Any]:
+    async def of(self, skill: Skill, caller: McpSkills) -> dict[str, Any]:
         """Return the entry of a skill that ``caller`` may use."""
         digest = skill.artifact.digest
         entry = self._kept.get(digest)
@@ -77,5 +188,5 @@ def index_of(skills: Iterable[Skill]) -> bytes:
             version=skill.version,
         )
         for skill in skills
-        if why_not(skill) is None
+        if limit_exceeded(skill) is None
     )

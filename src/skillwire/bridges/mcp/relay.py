@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from skillwire import limits
-from skillwire.errors import DecodeError, FetchError, Place, SkillwireError, ValidationError
+from skillwire.errors import DecodeError, FetchError, SkillwireError, SourceLocation, ValidationError
 from skillwire.model.url import parse_url
-from skillwire.trust.guarded_json import load_json
-from skillwire.trust.told_reason import told_reason
+from skillwire.trust.guarded_json import load_json, server_message
 from skillwire.wire.exchange import HttpRequest
 
 if TYPE_CHECKING:
@@ -148,7 +147,7 @@ def _messages(response: HttpResponse) -> Iterator[Message]:
     for document in documents:
         read = load_json(document, max_bytes=limits.RPC_ANSWER_BYTES, source=response.url)
         if not isinstance(read, dict):
-            raise ValidationError("RPC_ANSWER", "a message of MCP is an object", place=Place(response.url))
+            raise ValidationError("RPC_ANSWER", "a message of MCP is an object", place=SourceLocation(response.url))
         if "jsonrpc" in read:  # an error of HTTP may be JSON, too
             yield read
 
@@ -160,13 +159,13 @@ def _data(event: bytes) -> bytes:
 
 
 def _refusal(response: HttpResponse) -> FetchError:
-    place, origin = Place(response.url), parse_url(response.url).origin
+    place, origin = SourceLocation(response.url), parse_url(response.url).origin
     if response.status == _UNAUTHORIZED:
         fix = f"Run skillwire login {origin}, or give --token."
-        reason = told_reason(response.body) or "the endpoint wants to know who asks"
+        reason = server_message(response.body) or "the endpoint wants to know who asks"
         return FetchError("AUTH_REQUIRED", reason, place=place, fix=fix)
     if response.status == _FORBIDDEN:
-        reason = told_reason(response.body) or "the endpoint refuses this credential"
+        reason = server_message(response.body) or "the endpoint refuses this credential"
         return FetchError("PERMISSION_DENIED", reason, place=place)
     fix = "Check the address; the endpoint of a server is usually /mcp."
     return FetchError("HTTP_STATUS", f"the endpoint answered {response.status}", place=place, fix=fix)

@@ -1,4 +1,9 @@
-"""Skills as resources: the index, and every file at its URI; and the caller's blobs.
+"""Pages of skills, by name.
+
+A cursor holds the last name of the page before, so a change between two pages neither repeats a skill nor leaves one
+out that was there all the time.
+
+Skills as resources: the index, and every file at its URI; and the caller's blobs.
 
 Clients that do not know the extension find skills by ``skill://index.json``, or in ``resources/list``, where each
 stands with its ``SKILL.md``; the other files are read by their URIs. Spec: MCP Skills "Resource Mapping", "Reading
@@ -8,6 +13,7 @@ Skill Content"; MCP Resources.
 from __future__ import annotations
 
 import asyncio
+from bisect import bisect_right
 from collections import OrderedDict
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -27,25 +33,47 @@ from mcp_types import (
 )
 
 from skillwire import limits
-from skillwire.bridges.mcp.blobs import BLOB_TEMPLATE, find_blob, is_blob_uri
-from skillwire.bridges.mcp.bounds import why_not
+from skillwire.bridges.mcp.blobs import BLOB_TEMPLATE, contents_of, find_blob, is_blob_uri, mime_type, plain
 from skillwire.bridges.mcp.caller import Blob
-from skillwire.bridges.mcp.contents import contents_of, mime_type, plain
-from skillwire.bridges.mcp.entries import index_of
-from skillwire.bridges.mcp.paging import page_after
-from skillwire.bridges.mcp.uris import INDEX_URI, SKILL_MD, TEMPLATE, find_target, uri_of
+from skillwire.bridges.mcp.entries import INDEX_URI, SKILL_MD, TEMPLATE, find_target, index_of, limit_exceeded, uri_of
 from skillwire.errors import SkillwireError
-from skillwire.protocols.agent_skills.media import JSON
+from skillwire.model.search import seal, unseal
+from skillwire.model.skill import is_skill_name
+from skillwire.protocols.agent_skills.messages import JSON
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
 
     from mcp.server.context import ServerRequestContext
     from mcp_types import BlobResourceContents, PaginatedRequestParams, ReadResourceRequestParams
 
-    from skillwire.bridges.mcp.caller import Caller, Large
+    from skillwire.bridges.mcp.caller import Large, McpSkills
     from skillwire.model.catalog import Catalog
     from skillwire.model.skill import Skill, SkillFile
+
+
+def page_after(names: Sequence[str], cursor: str | None) -> tuple[Sequence[str], str | None]:
+    """Return the names of the page that ``cursor`` asks for, and the cursor of the next one, if there is one.
+
+    Args:
+        names: in order.
+        cursor: as it was given with the page before; None for the first.
+
+    Raises:
+        MCPError: -32602 for a cursor that is none of ours.
+    """
+    start = bisect_right(names, _name_in(cursor)) if cursor is not None else 0
+    page = names[start : start + limits.MCP_PAGE]
+    is_last = start + len(page) >= len(names)
+    return page, None if is_last else seal(page[-1].encode("ascii"))
+
+
+def _name_in(cursor: str) -> str:
+    name = unseal(cursor, limits.RPC_CURSOR_LENGTH).decode("latin-1")
+    if not is_skill_name(name):
+        raise MCPError(INVALID_PARAMS, "this cursor came with no page of this server")
+    return name
+
 
 #: Of what is one caller's, and may be gone soon.
 _OWN: Final = CacheHint(0, "private")
@@ -71,7 +99,7 @@ class Hint(CacheHint):
         return {"ttlMs": self.ttl_ms, "cacheScope": self.scope}
 
 
-def hint(caller: Caller) -> Hint:
+def hint(caller: McpSkills) -> Hint:
     """Return how long what ``caller`` is told may be kept: what anybody may hear, by shared caches too."""
     return Hint(1000 * limits.MCP_FRESH_SECONDS, "public" if caller.is_everybody else "private")
 
@@ -95,7 +123,7 @@ class Resources:
         caller_of: returns who sent a request.
     """
 
-    def __init__(self, caller_of: Callable[[ServerRequestContext], Awaitable[Caller]]) -> None:
+    def __init__(self, caller_of: Callable[[ServerRequestContext], Awaitable[McpSkills]]) -> None:
         self._caller_of = caller_of
         self._indexes: OrderedDict[int, tuple[Catalog, bytes]] = OrderedDict()
         self._turn = asyncio.Lock()
@@ -111,7 +139,7 @@ class Resources:
         listed = [_INDEX] if cursor is None else []
         for name in names:
             skill = skills[name]
-            if why_not(skill) is None:
+            if limit_exceeded(skill) is None:
                 listed.append(resource_of(skill, next(file for file in skill.files if file.path == SKILL_MD)))
         fresh = hint(caller)
         return ListResourcesResult(
@@ -146,7 +174,7 @@ class Resources:
             raise MCPError(INTERNAL_ERROR, error.message, data) from None
 
     async def _read(
-        self, params: ReadResourceRequestParams, caller: Caller
+        self, params: ReadResourceRequestParams, caller: McpSkills
     ) -> TextResourceContents | BlobResourceContents:
         skills = caller.usable.skills
         if params.uri == INDEX_URI:
@@ -156,13 +184,13 @@ class Resources:
             blob = await find_blob(params.uri, caller)
             return await self._contents(params.uri, blob, caller)
         target = find_target(params.uri, skills)
-        file = target.file if target is not None and why_not(target.skill) is None else None
+        file = target.file if target is not None and limit_exceeded(target.skill) is None else None
         if file is None:
             raise MCPError(INVALID_PARAMS, f"nothing is served at {params.uri[:200]}", {"uri": params.uri})
         held = Blob(mime_type(file.path), file.size, partial(caller.read, file.digest))
         return await self._contents(params.uri, held, caller)
 
-    async def _contents(self, uri: str, held: Blob, caller: Caller) -> TextResourceContents | BlobResourceContents:
+    async def _contents(self, uri: str, held: Blob, caller: McpSkills) -> TextResourceContents | BlobResourceContents:
         """Return what a file or a blob holds; of a large one what stands for it, which is made aside, one at a time."""
         large = caller.large
         kind = plain(held.kind)

@@ -1,28 +1,137 @@
-"""The MCP server: its methods put together over callers that its host makes.
+"""``skills/list``, ``skills/get`` and ``resources/directory/read``: the methods of the Skills extension.
+
+What is listed is what the caller may use: an entry promises that every file in it can be read. Spec: MCP Skills
+"Listing Skills", "Getting a Skill", "Reading Directories".
+
+The MCP server: its methods put together over callers that its host makes.
 
 It keeps nothing of a client between two requests. Over HTTP each request brings its caller with it; elsewhere there is
 one. Spec: MCP 2026-07-28, and the handshake of the versions before it, which the SDK speaks.
+
+MCP by streamable HTTP: one endpoint that answers POST, each request by itself.
+
+No session is kept, so none can be stolen, mixed up or left open: a request says all that its answer needs, and who
+sent it is recognised each time. Clients of the versions with a handshake are answered without a session, which those
+versions allow. An answer that takes long is a stream; when its reader goes away, what was begun for it is cancelled.
+Spec: MCP Transports "Streamable HTTP".
+
+MCP over standard input and output, as hosts speak it with the programs that they start.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+import asyncio
+from typing import TYPE_CHECKING, Any, Final, cast
 
+import structlog
 from mcp.server import Server
+from mcp.server.stdio import stdio_server
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.shared.exceptions import MCPError
+from mcp_types import INVALID_PARAMS, PaginatedRequestParams, RequestParams
 from starlette.requests import Request
 
-from skillwire.bridges.mcp.entries import Entries
-from skillwire.bridges.mcp.resources import Resources
-from skillwire.bridges.mcp.skills import SkillMethods
+from skillwire import limits
+from skillwire.adapters.lines import lines_of, take_input
+from skillwire.bridges.mcp.entries import SKILL_MD, Entries, Target, find_target, limit_exceeded, uri_of
+from skillwire.bridges.mcp.resources import Resources, hint, page_after, resource_of
 from skillwire.bridges.mcp.tools import Tools
 from skillwire.version import VERSION
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 
+    from anyio import AsyncFile
     from mcp.server.context import ServerRequestContext
+    from starlette.types import Receive, Scope, Send
 
-    from skillwire.bridges.mcp.caller import Caller
+    from skillwire.bridges.mcp.caller import McpSkills
+
+
+EXTENSION: Final = "io.modelcontextprotocol/skills"
+#: What a server that does all of it declares. Spec: MCP Skills "Capability Negotiation".
+SETTINGS: Final[dict[str, Any]] = {"directoryRead": True}
+_DIRECTORY: Final = "inode/directory"
+
+
+class GetSkillParams(RequestParams):
+    """Which skill: the URI of its ``SKILL.md``."""
+
+    uri: str
+
+
+class ReadDirectoryParams(PaginatedRequestParams):
+    """Which folder."""
+
+    uri: str
+
+
+class SkillMethods:
+    """Answers the methods of the extension.
+
+    Args:
+        caller_of: returns who sent a request.
+        entries: makes entries.
+    """
+
+    def __init__(self, caller_of: Callable[[ServerRequestContext], Awaitable[McpSkills]], entries: Entries) -> None:
+        self._caller_of = caller_of
+        self._entries = entries
+
+    def add_to(self, server: Server) -> None:
+        """Let ``server`` answer the methods, and declare that it does."""
+        server.add_request_handler("skills/list", PaginatedRequestParams, self.list_skills)
+        server.add_request_handler("skills/get", GetSkillParams, self.get_skill)
+        server.add_request_handler("resources/directory/read", ReadDirectoryParams, self.read_directory)
+        server.extensions[EXTENSION] = SETTINGS
+
+    async def list_skills(self, context: ServerRequestContext, params: PaginatedRequestParams) -> dict[str, Any]:
+        """Answer ``skills/list``; a page may hold fewer skills than asked for, where some are too large."""
+        caller = await self._caller_of(context)
+        skills = caller.usable.skills
+        names, cursor = page_after(tuple(skills), params.cursor)
+        listed = [skill for name in names if limit_exceeded(skill := skills[name]) is None]
+        result = {"resultType": "complete", "skills": [await self._entries.of(skill, caller) for skill in listed]}
+        return {**result, **hint(caller).wire(), **({"nextCursor": cursor} if cursor else {})}
+
+    async def get_skill(self, context: ServerRequestContext, params: GetSkillParams) -> dict[str, Any]:
+        """Answer ``skills/get``."""
+        caller = await self._caller_of(context)
+        target = find_target(params.uri, caller.usable.skills)
+        if target is None or target.path != SKILL_MD:
+            raise _refused(f"no skill is served at {params.uri[:200]}", params.uri)
+        if (reason := limit_exceeded(target.skill)) is not None:
+            raise _refused(reason, params.uri)
+        return {"resultType": "complete", "skill": await self._entries.of(target.skill, caller), **hint(caller).wire()}
+
+    async def read_directory(self, context: ServerRequestContext, params: ReadDirectoryParams) -> dict[str, Any]:
+        """Answer ``resources/directory/read``; a skill has so few files that a folder is always one page."""
+        caller = await self._caller_of(context)
+        target = find_target(params.uri.rstrip("/"), caller.usable.skills)
+        children = list(_children(target)) if target is not None and limit_exceeded(target.skill) is None else []
+        if not children:  # no folder of a skill is empty
+            raise _refused(f"{params.uri[:200]} is no folder", params.uri)
+        return {"resultType": "complete", "resources": children}
+
+
+def _children(target: Target) -> Iterator[dict[str, Any]]:
+    """Yield what stands directly in a folder, folders once."""
+    skill, before = target.skill, f"{target.path}/" if target.path else ""
+    folders: set[str] = set()
+    for file in skill.files:
+        if not file.path.startswith(before):
+            continue
+        name, slash, _ = file.path.removeprefix(before).partition("/")
+        if not slash:
+            yield resource_of(skill, file).model_dump(mode="json", by_alias=True, exclude_none=True)
+        elif name not in folders:
+            folders.add(name)
+            yield {"uri": uri_of(skill, before + name), "name": name, "mimeType": _DIRECTORY}
+
+
+def _refused(message: str, uri: str) -> MCPError:
+    return MCPError(INVALID_PARAMS, message, {"uri": uri})
+
 
 #: Where the scope of an HTTP request holds its caller.
 CALLER: Final = "skillwire.caller"
@@ -35,7 +144,7 @@ _INSTRUCTIONS: Final = (
 
 
 def make_server(
-    alone: Callable[[], Awaitable[Caller]] | None = None, *, pins: Sequence[str] = ()
+    alone: Callable[[], Awaitable[McpSkills]] | None = None, *, pins: Sequence[str] = ()
 ) -> Server[dict[str, Any]]:
     """Return a server.
 
@@ -44,9 +153,9 @@ def make_server(
         pins: the names of the skills that are tools of their own.
     """
 
-    async def caller_of(context: ServerRequestContext) -> Caller:
+    async def caller_of(context: ServerRequestContext) -> McpSkills:
         if isinstance(context.request, Request):
-            caller: Caller = context.request.scope[CALLER]
+            caller: McpSkills = context.request.scope[CALLER]
             return caller
         if alone is None:
             raise RuntimeError("a request came neither over HTTP nor from the one caller there is")
@@ -68,3 +177,49 @@ def make_server(
     )
     SkillMethods(caller_of, Entries()).add_to(server)
     return server
+
+
+class HttpEndpoint:
+    """Answers requests with ``server``, from the first one until :meth:`close`."""
+
+    def __init__(self, server: Server[dict[str, Any]]) -> None:
+        self._manager = StreamableHTTPSessionManager(
+            server, stateless=True, max_request_body_size=limits.EXECUTION_REQUEST_BYTES
+        )
+        self._ready = asyncio.Event()
+        self._over = asyncio.Event()
+        self._living: asyncio.Task[None] | None = None
+
+    async def answer(self, caller: McpSkills, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a POST of ``caller``. Where it may come from has been looked at."""
+        if self._living is None:
+            self._living = asyncio.create_task(self._live())
+        await self._ready.wait()
+        await self._manager.handle_request({**scope, CALLER: caller}, receive, send)
+
+    async def close(self) -> None:
+        """End what is under way."""
+        if self._living is not None:
+            self._over.set()
+            await asyncio.gather(self._living, return_exceptions=True)
+
+    async def _live(self) -> None:
+        async with self._manager.run():
+            self._ready.set()
+            await self._over.wait()
+
+
+async def serve_stdio(server: Server[dict[str, Any]]) -> None:
+    """Answer what comes in by standard input until it ends. Nothing else may write to standard output meanwhile."""
+    lines = _logged_failure(lines_of(take_input(), limits.RPC_REQUEST_BYTES))
+    async with stdio_server(stdin=cast("AsyncFile[str]", lines)) as (incoming, outgoing):
+        await server.run(incoming, outgoing, server.create_initialization_options())
+
+
+async def _logged_failure(lines: AsyncIterator[bytes | None]) -> AsyncIterator[bytes]:
+    """Yield the lines that may be messages; no other has an id to be answered with."""
+    async for line in lines:
+        if line is None:
+            structlog.get_logger("skillwire.mcp").warning("a message is too long", most=limits.RPC_REQUEST_BYTES)
+        elif line.strip():
+            yield line

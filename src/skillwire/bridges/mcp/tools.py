@@ -1,4 +1,14 @@
-"""The tools: what a model does with skills, in the order in which it does it.
+"""What the tools take, as a model reads it: the schema of each says what it means.
+
+What a tool answers: facts as JSON, for programs and for models, and faults that a model can mend.
+
+Pinned skills: those that the operator makes tools of their own, with the inputs that they take.
+
+A skill that is only read becomes a tool without inputs that gives its instructions. Who may not use a skill does not
+see its tool. The name of a skill is a good name for a tool everywhere: models' interfaces take letters, digits,
+hyphens and underscores; and ours all have an underscore, which no skill has.
+
+The tools: what a model does with skills, in the order in which it does it.
 
 It finds a skill, reads its instructions, and has it run where it is an action. What is wrong with a call is said in
 its result, so that the model can mend it; only a tool that does not exist is an error of the protocol. Each pinned
@@ -7,66 +17,246 @@ skill is a tool of its own beside these, with the inputs that the skill takes. S
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from base64 import b64encode
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import msgspec
 import structlog
 from mcp.shared.exceptions import MCPError
-from mcp_types import INVALID_PARAMS, CallToolResult, ListToolsResult, Tool, ToolAnnotations
+from mcp_types import (
+    INVALID_PARAMS,
+    CallToolResult,
+    EmbeddedResource,
+    ImageContent,
+    ListToolsResult,
+    TextContent,
+    Tool,
+    ToolAnnotations,
+)
+from msgspec import UNSET, Meta, Struct
 
 from skillwire import limits
-from skillwire.bridges.mcp.answers import file_told, refused, run_told, told
-from skillwire.bridges.mcp.arguments import (
-    Arguments,
-    CallSkill,
-    DescribeSkill,
-    ExecutionStatus,
-    FindSkills,
-    KeepBlob,
-    ReadSkillFile,
-)
-from skillwire.bridges.mcp.entries import skill_md_of
-from skillwire.bridges.mcp.frontmatter import frontmatter_of
-from skillwire.bridges.mcp.pinned import Pinned, input_schema_of
+from skillwire.bridges.mcp.blobs import blob_inputs, blob_schema, contents_of, links_of, mime_type
+from skillwire.bridges.mcp.caller import Running
+from skillwire.bridges.mcp.entries import SKILL_MD, frontmatter_of, skill_md_of, uri_of
 from skillwire.bridges.mcp.resources import hint
-from skillwire.bridges.mcp.uris import SKILL_MD, uri_of
 from skillwire.errors import NotFoundError, SkillwireError, TrustError, ValidationError
-from skillwire.protocols.skills_rpc.messages import CreateBlob
+from skillwire.protocols.skill_sharing.validation import input_schema
+from skillwire.protocols.skills_rpc.codec import encode_run
+from skillwire.protocols.skills_rpc.messages import CreateBlob as CreateBlob_messages
+from skillwire.protocols.skills_rpc.messages import Encoding
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
     from mcp.server.context import ServerRequestContext
     from mcp_types import CallToolRequestParams, PaginatedRequestParams
 
-    from skillwire.bridges.mcp.caller import Caller
+    from skillwire.bridges.mcp.caller import McpSkills
+    from skillwire.model.digest import Digest
     from skillwire.model.skill import Skill
+    from skillwire.protocols.skills_rpc.messages import RunResult
 
-_FILES_TOLD: Final = 200
+
+_Name = Annotated[str, Meta(description="The skill's name, as find_skills says it.")]
+_Wait = Annotated[
+    int,
+    Meta(
+        ge=0,
+        le=int(limits.MCP_WAIT_SECONDS),
+        description="Seconds to wait for the end, before an answer says how far it is.",
+    ),
+]
 
 
-async def find_skills(caller: Caller, wanted: FindSkills) -> CallToolResult:
+class Arguments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What all arguments have in common: an unknown one is refused, since a model misspelt another."""
+
+
+class FindSkills(Arguments, frozen=True, kw_only=True):
+    """What to search for."""
+
+    query: Annotated[
+        str, Meta(description="Words that say what is to be done; without any, skills are listed by name.")
+    ] = ""
+    limit: Annotated[int, Meta(ge=1, le=50, description="At most so many skills.")] = 10
+
+
+class DescribeSkill(Arguments, frozen=True, kw_only=True):
+    """Which skill."""
+
+    name: _Name
+
+
+class ReadSkillFile(Arguments, frozen=True, kw_only=True):
+    """Which file, and from where on."""
+
+    name: _Name
+    path: Annotated[str, Meta(description="Path of the file in the skill.")] = SKILL_MD
+    offset: Annotated[int, Meta(ge=0, description="The character of a long text to begin at.")] = 0
+
+
+class CallSkill(Arguments, frozen=True, kw_only=True):
+    """Which skill, with which inputs."""
+
+    name: _Name
+    arguments: Annotated[dict[str, Any], Meta(description="The skill's inputs, as describe_skill says them.")] = {}
+    wait_seconds: _Wait = 20
+
+
+class ExecutionStatus(Arguments, frozen=True, kw_only=True):
+    """Which execution."""
+
+    execution_id: Annotated[str, Meta(description="The run_id that call_skill gave.", max_length=100)]
+    wait_seconds: _Wait = 0
+
+
+class CreateBlob(Arguments, frozen=True, kw_only=True):
+    """What becomes a blob."""
+
+    content: Annotated[str, Meta(description="What the file holds.")]
+    kind: Annotated[
+        str, Meta(min_length=1, max_length=int(limits.RPC_KIND_LENGTH), description="Its media type, such as text/csv.")
+    ] = "text/plain"
+    encoding: Annotated[Encoding, Meta(description="How content is written: as text, or bytes in base64.")] = "text"
+
+
+_IMAGES: Final = ("image/png", "image/jpeg", "image/gif", "image/webp")
+
+
+def success(facts: dict[str, Any], *, is_error: bool = False) -> CallToolResult:
+    """Return facts, as JSON and as the text of that JSON."""
+    text = msgspec.json.encode(facts).decode("utf-8")
+    return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=facts, is_error=is_error)
+
+
+def failure(error: SkillwireError) -> CallToolResult:
+    """Return an error as the model reads it: what is wrong, and what to do about it in this case.
+
+    What generally helps is written for people at a command line, and left out.
+    """
+    text = f"{error.code}: {error.message}" + (f"\n{error.fix}" if error.fix else "")
+    return CallToolResult(content=[TextContent(type="text", text=text)], is_error=True)
+
+
+def run_result(run: RunResult | Running) -> CallToolResult:
+    """Return how far an execution is, with links to what it left; one that failed is an error, with all of it."""
+    if isinstance(run, Running):
+        summary = f"It has not ended yet. Call execution_status with execution_id {run.run_id!r} to follow it."
+        return success({"status": "running", "run_id": run.run_id, "summary": summary})
+    answer = success(msgspec.json.decode(encode_run(run)), is_error=run.status == "failed")
+    answer.content.extend(links_of(run))
+    return answer
+
+
+def file_result(skill: Skill, path: str, content: bytes, offset: int) -> CallToolResult:
+    """Return a file: a part of a text from character ``offset`` on, an image, or a resource in base64.
+
+    Raises:
+        ValidationError: ``VALIDATION_ERROR``: the text ends before ``offset``.
+    """
+    contents = contents_of(uri_of(skill, path), mime_type(path), content)
+    text = getattr(contents, "text", None)
+    if text is not None:
+        if offset >= len(text) > 0 or offset > len(text):
+            message = f"{path} has {len(text):,} characters, and offset {offset:,} is past its end"
+            raise ValidationError("VALIDATION_ERROR", message, fix="Begin at offset 0.")
+        return CallToolResult(content=_part(text, offset))
+    kind = mime_type(path)
+    if kind in _IMAGES:
+        return CallToolResult(
+            content=[ImageContent(type="image", data=b64encode(content).decode("ascii"), mime_type=kind)]
+        )
+    return CallToolResult(content=[EmbeddedResource(type="resource", resource=contents)])
+
+
+def _part(text: str, offset: int) -> list[Any]:
+    end = offset + limits.MCP_TEXT_LENGTH
+    content = [TextContent(type="text", text=text[offset:end])]
+    if end < len(text):
+        more = f"[{len(text) - end:,} characters follow: read on with offset {end}]"
+        content.append(TextContent(type="text", text=more))
+    return content
+
+
+_NOTHING: Final[dict[str, Any]] = {"type": "object", "properties": {}, "additionalProperties": False}
+
+
+class Pinned:
+    """The pinned skills of a server, by ``names``."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._names = tuple(dict.fromkeys(names))
+        self._kept: dict[str, tuple[Digest, Tool]] = {}
+
+    def find(self, name: str, caller: McpSkills) -> Skill | None:
+        """Return the pinned skill of this name, if the caller may use it."""
+        return caller.usable.skills.get(name) if name in self._names else None
+
+    async def tools(self, caller: McpSkills) -> list[Tool]:
+        """Return the tools of the pinned skills that the caller may use, in the operator's order."""
+        skills = (self.find(name, caller) for name in self._names)
+        return [await self._tool(skill, caller) for skill in skills if skill is not None]
+
+    async def _tool(self, skill: Skill, caller: McpSkills) -> Tool:
+        digest, tool = self._kept.get(skill.name, (None, None))
+        if tool is None or digest != skill.artifact.digest:
+            schema = _NOTHING if skill.action is None else await input_schema_of(skill, caller)
+            reads = skill.action is None
+            hints = ToolAnnotations(read_only_hint=reads, open_world_hint=not reads)
+            tool = Tool(name=skill.name, description=_description(skill), input_schema=schema, annotations=hints)
+            self._kept[skill.name] = skill.artifact.digest, tool
+        return tool
+
+
+async def input_schema_of(skill: Skill, caller: McpSkills) -> dict[str, Any]:
+    """Return the JSON Schema of the inputs of a skill that ``caller`` may use."""
+    inputs = (await caller.describe(skill)).inputs
+    blobs = await blob_inputs(skill, caller)
+    properties: dict[str, Any] = {}
+    for one in inputs:
+        own = input_schema(one)
+        if one.description and "description" not in own:
+            own = {**own, "description": one.description}
+        if one.default is not UNSET:
+            own = {**own, "default": one.default}
+        properties[one.name] = blob_schema(own) if one.name in blobs else own
+    schema: dict[str, Any] = {"type": "object", "properties": properties, "additionalProperties": False}
+    required = [one.name for one in inputs if one.required and one.default is UNSET]
+    return {**schema, "required": required} if required else schema
+
+
+def _description(skill: Skill) -> str:
+    if skill.action is not None:
+        return skill.description
+    return f"Read the instructions of the skill {skill.name}: {skill.description}"
+
+
+_FILES_LISTED: Final = 200
+
+
+async def find_skills(caller: McpSkills, wanted: FindSkills) -> CallToolResult:
     """Answer with the skills that fit."""
-    return told({"skills": [_summary(skill, caller) for skill in await caller.find(wanted.query, wanted.limit)]})
+    return success({"skills": [_summary(skill, caller) for skill in await caller.find(wanted.query, wanted.limit)]})
 
 
-async def describe_skill(caller: Caller, wanted: DescribeSkill) -> CallToolResult:
+async def describe_skill(caller: McpSkills, wanted: DescribeSkill) -> CallToolResult:
     """Answer with all that is known of a skill; of one that the caller may not use, with what may be known."""
     skill = await _find(wanted.name, caller)
     facts = _summary(skill, caller)
     if skill.name not in caller.usable.skills:
-        return told(facts)
-    facts["files"] = [{"path": file.path, "size": file.size} for file in skill.files[:_FILES_TOLD]]
+        return success(facts)
+    facts["files"] = [{"path": file.path, "size": file.size} for file in skill.files[:_FILES_LISTED]]
     facts["frontmatter"] = frontmatter_of(await caller.read(skill_md_of(skill)))
     if skill.action is not None:
         facts["input_schema"] = await input_schema_of(skill, caller)
         output = (await caller.describe(skill)).output.schema
         if output:
             facts["output_schema"] = output
-    return told(facts)
+    return success(facts)
 
 
-async def read_skill_file(caller: Caller, wanted: ReadSkillFile) -> CallToolResult:
+async def read_skill_file(caller: McpSkills, wanted: ReadSkillFile) -> CallToolResult:
     """Answer with a file."""
     skill = await _usable(wanted.name, caller)
     file = next((file for file in skill.files if file.path == wanted.path), None)
@@ -77,27 +267,27 @@ async def read_skill_file(caller: Caller, wanted: ReadSkillFile) -> CallToolResu
         fix = f"Read the resource {uri_of(skill, file.path)} instead."
         message = f"{file.path} has {file.size:,} bytes; a tool gives at most {limits.MCP_FILE_BYTES:,}"
         raise ValidationError("LIMIT_SIZE", message, fix=fix)
-    return file_told(skill, file.path, await caller.read(file.digest), wanted.offset)
+    return file_result(skill, file.path, await caller.read(file.digest), wanted.offset)
 
 
-async def call_skill(caller: Caller, wanted: CallSkill) -> CallToolResult:
+async def call_skill(caller: McpSkills, wanted: CallSkill) -> CallToolResult:
     """Answer with what a skill gave, or with how far it is."""
     skill = await _usable(wanted.name, caller)
     if skill.action is None:
         fix = "Read its SKILL.md with read_skill_file, and do what it says."
         raise ValidationError("VALIDATION_ERROR", f"{skill.name} is instructions, which are not called", fix=fix)
-    return run_told(await caller.call(skill, wanted.arguments, wanted.wait_seconds))
+    return run_result(await caller.call(skill, wanted.arguments, wanted.wait_seconds))
 
 
-async def execution_status(caller: Caller, wanted: ExecutionStatus) -> CallToolResult:
+async def execution_status(caller: McpSkills, wanted: ExecutionStatus) -> CallToolResult:
     """Answer with how far an execution is."""
-    return run_told(await caller.follow(wanted.execution_id, wanted.wait_seconds))
+    return run_result(await caller.follow(wanted.execution_id, wanted.wait_seconds))
 
 
-async def create_blob(caller: Caller, wanted: KeepBlob) -> CallToolResult:
+async def create_blob(caller: McpSkills, wanted: CreateBlob) -> CallToolResult:
     """Answer with the id of a new blob."""
-    kept = CreateBlob(content=wanted.content, kind=wanted.kind, encoding=wanted.encoding)
-    return told((await caller.create_blob(kept))._asdict())
+    kept = CreateBlob_messages(content=wanted.content, kind=wanted.kind, encoding=wanted.encoding)
+    return success((await caller.create_blob(kept))._asdict())
 
 
 class _Row(NamedTuple):
@@ -108,7 +298,7 @@ class _Row(NamedTuple):
     """
 
     arguments: type[Arguments]
-    answer: Callable[[Caller, Any], Awaitable[CallToolResult]]
+    answer: Callable[[McpSkills, Any], Awaitable[CallToolResult]]
     title: str
     description: str
     reads: bool = True
@@ -152,7 +342,7 @@ _TOOLS: Final[dict[str, _Row]] = {
         "Say how far an execution is that call_skill began, or return what it gave.",
     ),
     "create_blob": _Row(
-        KeepBlob,
+        CreateBlob,
         create_blob,
         "Hand in a file",
         "Keep a small file as a blob for a while and return its blob_id, for inputs of skills that take a blob.",
@@ -179,7 +369,7 @@ class Tools:
     """
 
     def __init__(
-        self, caller_of: Callable[[ServerRequestContext], Awaitable[Caller]], pins: Sequence[str] = ()
+        self, caller_of: Callable[[ServerRequestContext], Awaitable[McpSkills]], pins: Sequence[str] = ()
     ) -> None:
         self._caller_of = caller_of
         self._pinned = Pinned(pins)
@@ -209,9 +399,9 @@ class Tools:
         except SkillwireError as error:
             # What is no tool of ours is a stranger's text, and has no place in a log.
             self._log.info("refused", tool=params.name if params.name in _TOOLS else "a pinned skill", code=error.code)
-            return refused(error)
+            return failure(error)
 
-    async def _answer(self, caller: Caller, name: str, arguments: Mapping[str, Any]) -> CallToolResult:
+    async def _answer(self, caller: McpSkills, name: str, arguments: Mapping[str, Any]) -> CallToolResult:
         row = _TOOLS.get(name)
         if row is not None:
             return await row.answer(caller, _read(arguments, row.arguments))
@@ -220,7 +410,7 @@ class Tools:
             raise MCPError(INVALID_PARAMS, f"there is no tool {name[:100]!r}")
         if pinned.action is None:
             return await read_skill_file(caller, ReadSkillFile(name=pinned.name))
-        return run_told(await caller.call(pinned, arguments, limits.MCP_WAIT_SECONDS))
+        return run_result(await caller.call(pinned, arguments, limits.MCP_WAIT_SECONDS))
 
 
 def _read(arguments: Mapping[str, Any], kind: type[Arguments]) -> Arguments:
@@ -230,7 +420,7 @@ def _read(arguments: Mapping[str, Any], kind: type[Arguments]) -> Arguments:
         raise ValidationError("VALIDATION_ERROR", f"the arguments do not fit: {error}") from None
 
 
-async def _find(name: str, caller: Caller) -> Skill:
+async def _find(name: str, caller: McpSkills) -> Skill:
     """Return the skill of this name, if the caller may know of it; the Skills Protocol's dotted name does, too."""
     skill = caller.visible.skills.get(name)
     if skill is None and "." in name and (found := await caller.name_of(name)) is not None:
@@ -241,7 +431,7 @@ async def _find(name: str, caller: Caller) -> Skill:
     return skill
 
 
-async def _usable(name: str, caller: Caller) -> Skill:
+async def _usable(name: str, caller: McpSkills) -> Skill:
     skill = await _find(name, caller)
     if skill.name not in caller.usable.skills:
         message = f"{skill.name} is there, and not open to this caller"
@@ -249,7 +439,7 @@ async def _usable(name: str, caller: Caller) -> Skill:
     return skill
 
 
-def _summary(skill: Skill, caller: Caller) -> dict[str, Any]:
+def _summary(skill: Skill, caller: McpSkills) -> dict[str, Any]:
     facts: dict[str, Any] = {
         "name": skill.name,
         "version": skill.version,

@@ -10,7 +10,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from skillwire import limits
-from skillwire.errors import FetchError, NotFoundError, Place, SkillwireError, TrustError
+from skillwire.errors import FetchError, NotFoundError, SkillwireError, SourceLocation, TrustError
 from skillwire.model.digest import Digest
 from skillwire.model.skill import FileContent
 from skillwire.wire.download import download
@@ -18,7 +18,7 @@ from skillwire.wire.exchange import HttpRequest
 from skillwire.wire.fetch import conditional_headers, expect_archive, expect_json, fetch
 
 if TYPE_CHECKING:
-    from skillwire.model.cached_response import CachedResponse
+    from skillwire.model.install import CachedResponse
     from skillwire.protocols.agent_skills.messages import IndexedFile, IndexEntry
     from skillwire.wire.exchange import Exchange, HttpResponse, Sink
 
@@ -124,7 +124,9 @@ def fetch_file(
 def _fetch(request: HttpRequest, sink: Sink | None, end: float) -> Exchange[HttpResponse]:
     response = yield from download(request, sink, end=end)
     if response.status in _ABSENT:
-        raise NotFoundError("SKILL_NOT_FOUND", "the index names a file that is not there", place=Place(request.url))
+        raise NotFoundError(
+            "SKILL_NOT_FOUND", "the index names a file that is not there", place=SourceLocation(request.url)
+        )
     if not (response.status == _PARTIAL and response.in_sink):
         _expect_ok(response)
     return response
@@ -142,7 +144,7 @@ def verify_digest(content: bytes | str, digest: Digest | str | None, source: str
     if actual != digest:
         details = {"expected": str(digest), "actual": str(actual)}
         message = f"expected {digest}, got {actual}"
-        raise TrustError("DIGEST_MISMATCH", message, place=Place(source), details=details)
+        raise TrustError("DIGEST_MISMATCH", message, place=SourceLocation(source), details=details)
 
 
 def _request(url: str, headers: dict[str, str], authorization: str | None, max_bytes: int) -> HttpRequest:
@@ -152,11 +154,11 @@ def _request(url: str, headers: dict[str, str], authorization: str | None, max_b
 
 
 def _expect_ok(response: HttpResponse) -> None:
-    place = Place(response.url)
+    place = SourceLocation(response.url)
     if response.status in _DENIED:
-        from skillwire.trust.told_reason import told_reason  # noqa: PLC0415  # few origins refuse
+        from skillwire.trust.guarded_json import server_message  # noqa: PLC0415  # few origins refuse
 
-        reason = told_reason(response.body)
+        reason = server_message(response.body)
         message = f"the origin answered {response.status}" + (f": {reason}" if reason else "")
         raise FetchError("ACCESS_DENIED", message, place=place)
     if response.status != _OK:

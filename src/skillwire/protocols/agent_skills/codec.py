@@ -15,18 +15,11 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from skillwire import limits
-from skillwire.errors import Place, SkillwireError, ValidationError
+from skillwire.errors import SkillwireError, SourceLocation, ValidationError
 from skillwire.model.digest import Digest
-from skillwire.model.finding import Finding
-from skillwire.model.name import is_skill_name
+from skillwire.model.skill import Finding, is_skill_name
 from skillwire.model.url import parse_url, resolve_url
-from skillwire.protocols.agent_skills.messages import (
-    SCHEMA_URI,
-    Generation,
-    Index,
-    IndexedFile,
-    IndexEntry,
-)
+from skillwire.protocols.agent_skills.messages import SCHEMA_URI, Generation, Index, IndexedFile, IndexEntry
 from skillwire.trust.guarded_json import load_json
 from skillwire.trust.hidden_text import neutralise
 from skillwire.trust.paths import check_path
@@ -125,7 +118,7 @@ def decode_index(data: bytes, index_url: str) -> Index:
     findings: list[Finding] = []
     entries: dict[str, IndexEntry] = {}
     for position, item in enumerate(items):
-        place = Place(f"{index_url}#/skills/{position}")
+        place = SourceLocation(f"{index_url}#/skills/{position}")
         try:
             entry = read(_Reader(item, base, place, findings))
         except SkillwireError as error:
@@ -137,12 +130,12 @@ def decode_index(data: bytes, index_url: str) -> Index:
     if any(entry.digest is None and not all(file.digest for file in entry.files) for entry in entries.values()):
         message = f"the index is of generation {generation} and gives no digests"
         fix = "Ask the publisher for a 0.2.0 index; until then what is downloaded cannot be verified."
-        findings.append(Finding("UNVERIFIED", "warning", message, Place(index_url), fix))
+        findings.append(Finding("UNVERIFIED", "warning", message, SourceLocation(index_url), fix))
     return Index(generation, entries, tuple(findings))
 
 
 def _generation(document: object, source: str) -> tuple[Generation, list[object]]:
-    place = Place(source)
+    place = SourceLocation(source)
     if not isinstance(document, dict) or not isinstance(document.get("skills"), list):
         raise ValidationError("INDEX_SHAPE", "the document has no list named skills", place=place)
     items = document["skills"]
@@ -165,7 +158,7 @@ def _generation(document: object, source: str) -> tuple[Generation, list[object]
     return Generation.V0_1_0, items
 
 
-def _skipped(error: SkillwireError, place: Place) -> Finding:
+def _skipped(error: SkillwireError, place: SourceLocation) -> Finding:
     fix = error.diagnostics().fix
     return Finding(error.code, "warning", f"entry skipped: {error.message}", error.place or place, fix)
 
@@ -173,7 +166,7 @@ def _skipped(error: SkillwireError, place: Place) -> Finding:
 class _Reader:
     """One entry's fields, each read strictly; the place of what is wrong is the entry."""
 
-    def __init__(self, item: object, base: Url, place: Place, findings: list[Finding]) -> None:
+    def __init__(self, item: object, base: Url, place: SourceLocation, findings: list[Finding]) -> None:
         if not isinstance(item, dict):
             raise ValidationError("ENTRY_SHAPE", "the entry is not an object", place=place)
         self.item: dict[str, object] = item

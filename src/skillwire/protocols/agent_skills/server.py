@@ -33,8 +33,15 @@ from skillwire.errors import ValidationError
 from skillwire.model.digest import Digest
 from skillwire.model.url import parse_url
 from skillwire.protocols.agent_skills.codec import UNPLACED, encode_index, encode_old_index, place_urls
-from skillwire.protocols.agent_skills.media import JSON, MEDIA_TYPES, media_type
-from skillwire.protocols.agent_skills.messages import WELL_KNOWN, WELL_KNOWN_OLD, IndexedFile, IndexEntry
+from skillwire.protocols.agent_skills.messages import (
+    JSON,
+    MEDIA_TYPES,
+    WELL_KNOWN,
+    WELL_KNOWN_OLD,
+    IndexedFile,
+    IndexEntry,
+    media_type,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -54,7 +61,7 @@ _BY_DIGEST: Final = re.compile(r"sha256/([0-9a-f]{64})(\.md|\.tar\.gz|\.zip)", r
 _PLAIN_PATH: Final = re.compile(r"(?!.*\.\.)[ !\"$&->@-Z^-~]+", re.ASCII)
 
 
-class Cache(StrEnum):
+class CachePolicy(StrEnum):
     """How long an answer may be kept without asking again: a ``Cache-Control`` value. Spec: ASD HTTP."""
 
     BRIEF = "public, max-age=60, stale-while-revalidate=300"
@@ -63,17 +70,17 @@ class Cache(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class BlobResponse:
     """An answer whose bytes a blob store holds: a file of a skill, or an artifact. No coding may change them."""
 
     media_type: str
-    cache: Cache
+    cache: CachePolicy
     digest: Digest
     size: int
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class IndexResponse:
     """An answer that is an index, encoded when it is wanted.
 
     Args:
@@ -88,7 +95,7 @@ class Listing:
     artifacts: str
     old: bool
     media_type: str = JSON
-    cache: Cache = Cache.BRIEF
+    cache: CachePolicy = CachePolicy.BRIEF
 
     def encode(self) -> bytes:
         """Return the index's bytes."""
@@ -98,7 +105,7 @@ class Listing:
         return encode_index(_entry(skill, self.artifacts) for skill in listed)
 
 
-def encode_listings(listings: Iterable[Listing]) -> Iterator[bytes]:
+def encode_indexes(listings: Iterable[IndexResponse]) -> Iterator[bytes]:
     """Yield the bytes of each of ``listings``; what differs in nothing but where its URLs lead is encoded once."""
     encoded: dict[tuple[tuple[str, ...], bool], bytes] = {}
     for listing in listings:
@@ -108,7 +115,7 @@ def encode_listings(listings: Iterable[Listing]) -> Iterator[bytes]:
         yield place_urls(encoded[key], listing.artifacts)
 
 
-Representation = Stored | Listing
+Representation = BlobResponse | IndexResponse
 
 
 class SiteTables(NamedTuple):
@@ -184,7 +191,7 @@ class Site:
         generation, name, file = found.groups()
         if file is None:
             if name == "index.json":
-                return Listing(self._skills, names, self._artifacts_url(path), old=generation == "skills")
+                return IndexResponse(self._skills, names, self._artifacts_url(path), old=generation == "skills")
             return self._archive(name)
         if by_digest := _BY_DIGEST.fullmatch(f"{name}/{file}"):
             return self._artifact(Digest(f"sha256:{by_digest[1]}"), by_digest[2])
@@ -231,25 +238,25 @@ class Site:
             return ""
         return "../" * (path.count("/") - 1) + WELL_KNOWN[1:] + "/"
 
-    def _artifact(self, digest: Digest, extension: str) -> Stored | None:
+    def _artifact(self, digest: Digest, extension: str) -> BlobResponse | None:
         name = self.tables.by_digest.get(bytes.fromhex(digest.hex))
         artifact = self._skills[name].artifact if name is not None else self.tables.superseded.get(digest)
         if artifact is None or artifact.extension != extension:
             return None
-        return Stored(MEDIA_TYPES[extension], Cache.FOREVER, digest, artifact.size)
+        return BlobResponse(MEDIA_TYPES[extension], CachePolicy.FOREVER, digest, artifact.size)
 
-    def _archive(self, file: str) -> Stored | None:
+    def _archive(self, file: str) -> BlobResponse | None:
         name, dot, extension = file.partition(".")
         skill = self._skills.get(name)
         if skill is None or skill.artifact.artifact_type != "archive" or skill.artifact.extension != dot + extension:
             return None
-        return Stored(MEDIA_TYPES[dot + extension], Cache.BRIEF, skill.artifact.digest, skill.artifact.size)
+        return BlobResponse(MEDIA_TYPES[dot + extension], CachePolicy.BRIEF, skill.artifact.digest, skill.artifact.size)
 
-    def _file(self, name: str, path: str) -> Stored | None:
+    def _file(self, name: str, path: str) -> BlobResponse | None:
         skill = self._skills.get(name)
         for file in skill.files if skill else ():
             if file.path == path:
-                return Stored(media_type(path), Cache.BRIEF, file.digest, file.size)
+                return BlobResponse(media_type(path), CachePolicy.BRIEF, file.digest, file.size)
         return None
 
 

@@ -12,7 +12,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from skillwire import limits
-from skillwire.errors import DecodeError, FetchError, Place, TrustError
+from skillwire.errors import DecodeError, FetchError, SourceLocation, TrustError
 from skillwire.protocols.oauth.errors import refusal
 from skillwire.protocols.oauth.messages import DeviceCode, ProtectedResource, ServerMetadata, Tokens
 from skillwire.trust.guarded_json import load_json
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from skillwire.wire.exchange import HttpResponse
 
 _OK: Final = 200
-_TOLD: Final = frozenset({400, 401, 403})
+_WITH_ERROR: Final = frozenset({400, 401, 403})
 _TOKEN: Final = re.compile(r"[\x21-\x7e]+")
 _DEFAULT_INTERVAL: Final = 5.0
 _LEAST_INTERVAL: Final = 1.0
@@ -43,7 +43,7 @@ def decode_tokens(response: HttpResponse, secrets: Sequence[str] = ()) -> Tokens
         DecodeError: ``LOGIN_ANSWER``, or not JSON. TrustError: ``REDIRECT_REFUSED``.
     """
     answer = _object(response, secrets)
-    place = Place(response.url)
+    place = SourceLocation(response.url)
     kind = answer.get("token_type")
     if not isinstance(kind, str) or kind.lower() != "bearer":
         raise DecodeError("LOGIN_ANSWER", "the answer holds no bearer token", place=place)
@@ -59,7 +59,7 @@ def decode_tokens(response: HttpResponse, secrets: Sequence[str] = ()) -> Tokens
 def decode_device(response: HttpResponse, secrets: Sequence[str] = ()) -> DeviceCode:
     """Return what the device authorization endpoint gave; raises as :func:`decode_tokens` does."""
     answer = _object(response, secrets)
-    place = Place(response.url)
+    place = SourceLocation(response.url)
     device_code, user_code = _token(answer, "device_code", place), answer.get("user_code")
     # Some servers still write verification_url, as drafts of the text did.
     url = answer.get("verification_uri", answer.get("verification_url"))
@@ -84,7 +84,7 @@ def decode_metadata(response: HttpResponse, issuer: str) -> ServerMetadata:
         DecodeError, FetchError: as :func:`decode_tokens`.
     """
     answer = _object(response)
-    place = Place(response.url)
+    place = SourceLocation(response.url)
     if answer.get("issuer") != issuer:
         raise TrustError("LOGIN_STATE", f"the metadata there is not that of {issuer}", place=place)
     token_url = _text(answer, "token_endpoint")
@@ -107,7 +107,7 @@ def decode_resource(response: HttpResponse) -> ProtectedResource:
     answer = _object(response)
     resource = _text(answer, "resource")
     if resource is None:
-        raise DecodeError("LOGIN_ANSWER", "the metadata names no resource", place=Place(response.url))
+        raise DecodeError("LOGIN_ANSWER", "the metadata names no resource", place=SourceLocation(response.url))
     return ProtectedResource(resource, _texts(answer, "authorization_servers"), _texts(answer, "scopes_supported"))
 
 
@@ -118,21 +118,21 @@ def resource_metadata_url(response: HttpResponse) -> str | None:
 
 
 def _object(response: HttpResponse, secrets: Sequence[str] = ()) -> dict[str, Any]:
-    place = Place(response.url)
+    place = SourceLocation(response.url)
     if response.status // 100 == 3:  # noqa: PLR2004  # a redirect; what was sent is for this endpoint alone
         raise TrustError("REDIRECT_REFUSED", "an authorization server's endpoint redirects", place=place)
-    if response.status != _OK and response.status not in _TOLD:
+    if response.status != _OK and response.status not in _WITH_ERROR:
         raise FetchError("HTTP_STATUS", f"the authorization server answered {response.status}", place=place)
     expect_json(response)
     answer = load_json(response.body, max_bytes=limits.OAUTH_BYTES, source=response.url)
     if not isinstance(answer, dict):
         raise DecodeError("LOGIN_ANSWER", "the answer is not an object", place=place)
-    if response.status in _TOLD or "error" in answer:
+    if response.status in _WITH_ERROR or "error" in answer:
         raise refusal(answer, place, secrets)
     return answer
 
 
-def _token(answer: dict[str, Any], key: str, place: Place) -> str | None:
+def _token(answer: dict[str, Any], key: str, place: SourceLocation) -> str | None:
     value = answer.get(key)
     if value is None:
         return None
@@ -141,7 +141,7 @@ def _token(answer: dict[str, Any], key: str, place: Place) -> str | None:
     return value
 
 
-def _seconds(answer: dict[str, Any], key: str, place: Place) -> float | None:
+def _seconds(answer: dict[str, Any], key: str, place: SourceLocation) -> float | None:
     value = answer.get(key)
     if isinstance(value, str) and re.fullmatch(r"[0-9]{1,9}", value, re.ASCII):  # some servers quote the number
         value = int(value)

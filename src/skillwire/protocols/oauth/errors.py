@@ -11,7 +11,7 @@ from skillwire.trust.hidden_text import neutralise
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from skillwire.errors import Place
+    from skillwire.errors import SourceLocation
 
 #: Their code → ours. Every other one is LOGIN_REFUSED.
 ERRORS: Final[Mapping[str, str]] = {"access_denied": "LOGIN_DENIED", "expired_token": "LOGIN_TIMEOUT"}
@@ -20,7 +20,7 @@ _CODE: Final = re.compile(r"[a-z][a-z0-9_]{0,40}", re.ASCII)
 _SHOWN: Final = 200
 
 
-def refusal(answer: Mapping[str, Any], place: Place, secrets: Sequence[str] = ()) -> FetchError:
+def refusal(answer: Mapping[str, Any], place: SourceLocation, secrets: Sequence[str] = ()) -> FetchError:
     """Return the error that ``answer`` tells; ``details["error"]`` is the server's own code.
 
     Trust: the texts are a stranger's. A description is bounded and shown without hidden characters; what repeats one of

@@ -1,4 +1,13 @@
-"""Datagrams to messages and back.
+"""The fields of a datagram: each kind with its two directions, text to value and back.
+
+Identifiers are strict: what is not one is refused and never escaped, so that ``;``, ``,`` and ``|`` separate and do
+nothing else. Free text is percent-encoded. Every reader raises :class:`~skillwire.errors.DecodeError` and nothing
+else; so does what writes, for a value that would not read back as it is.
+Spec: SDP §2.1, §3.2; specs §3.
+
+Trust: the texts are a stranger's. They are ASCII, and of at most a datagram.
+
+Datagrams to messages and back.
 
 A datagram is ``TYPE:field;field;...``; its type ends at the first ``:``. :data:`SHAPES` has a row for each type: which
 fields it has before the timestamp, and whether the text gives it a signature. In the profile *signed* every other type
@@ -12,20 +21,303 @@ Trust: :func:`decode` takes a stranger's bytes, and raises ``DecodeError`` and n
 
 from __future__ import annotations
 
+import base64
+import binascii
+import ipaddress
+import re
+from enum import StrEnum
+from functools import lru_cache
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeVar
+from urllib.parse import quote, unquote_to_bytes
+
+import msgspec
 
 from skillwire import limits
 from skillwire.errors import DecodeError, ValidationError
-from skillwire.protocols.skill_discovery import fields as kinds
+from skillwire.model.skill import is_version
+from skillwire.model.url import is_ipv4
 from skillwire.protocols.skill_discovery import messages
-from skillwire.protocols.skill_discovery.messages import DiscoverResponse, Message, Profile, Unknown
+from skillwire.protocols.skill_discovery.messages import (
+    DiscoverResponse,
+    Endpoint,
+    GroupEvent,
+    HealthStatus,
+    Message,
+    Outcome,
+    Profile,
+    Reason,
+    SceneAnswer,
+    SkillRecord,
+    SkillType,
+    Unknown,
+)
+from skillwire.trust.address import AddressScope, classify, read_address
+from skillwire.trust.guarded_json import load_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from skillwire.protocols.skill_discovery.fields import Field
-    from skillwire.protocols.skill_discovery.messages import SkillRecord
+
+E = TypeVar("E", bound=StrEnum)
+
+NONCE_BYTES: Final = 32
+_IDENTIFIER: Final = re.compile(rf"[A-Za-z0-9._-]{{1,{int(limits.LAN_IDENTIFIER_LENGTH)}}}", re.ASCII).fullmatch
+_LABEL: Final = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
+#: A name's last label begins with a letter: what looks like an address in another notation is none, and no name.
+_HOST_NAME: Final = re.compile(rf"(?:{_LABEL}\.)*[A-Za-z](?:[A-Za-z0-9-]{{0,61}}[A-Za-z0-9])?", re.ASCII)
+_PORT: Final = re.compile(r"[1-9][0-9]{0,4}", re.ASCII)
+_MAX_PORT: Final = 65535
+#: Until the year 5138; longer numbers are no time.
+_TIMESTAMP: Final = re.compile(r"0|[1-9][0-9]{0,13}", re.ASCII).fullmatch
+_END_OF_TIME: Final = 10**14
+#: Base64, or hexadecimal for HMAC; and dots, since the text's own examples end in an ellipsis. Verifying judges.
+_SIGNATURE: Final = re.compile(r"[A-Za-z0-9+/.]{1,120}={0,2}", re.ASCII).fullmatch
+_TEXT: Final = re.compile(r"[ -$&-:<-~]*(?:%[0-9A-Fa-f]{2}[ -$&-:<-~]*)*", re.ASCII).fullmatch
+_PLAIN: Final = re.compile(r"[ -$&-:<-{}~]*", re.ASCII).fullmatch
+_SAFE: Final = " !\"#$&'()*+,/:=?@[]^`{}<>\\"
+_RECORD_PARTS: Final = 5
+#: Where no skill can be, or where none may be asked for on a stranger's word.
+_NO_PLACE: Final = frozenset({AddressScope.NOWHERE, AddressScope.METADATA})
+
+
+class Field(NamedTuple):
+    """One kind of field: what reads its value, and what writes a value as a text that reads back as the same."""
+
+    read: Callable[[str], Any]
+    write: Callable[[Any], str]
+
+
+def refuse(what: str, text: str) -> NoReturn:
+    """Refuse ``text``, which is not ``what``.
+
+    Raises:
+        DecodeError: ``DATAGRAM``, always.
+    """
+    raise DecodeError("DATAGRAM", f"not {what}: {text[:80]!r}")
+
+
+def read_identifier(text: str) -> str:
+    """Return an identifier as it is."""
+    if _IDENTIFIER(text) is None:
+        refuse("an identifier", text)
+    return text
+
+
+#: What many say alike is read once: versions, endpoints, and the lists of capabilities and scenes. It is bounded, so
+#: strangers who say something else each time only have everything read.
+_once: Final = lru_cache(maxsize=1024)
+
+
+@_once
+def read_identifiers(text: str) -> tuple[str, ...]:
+    """Return identifiers that are separated by commas; none when there is no text."""
+    if not text:
+        return ()
+    names = text.split(",")
+    if len(names) > limits.LAN_LIST_ENTRIES:
+        raise DecodeError("DATAGRAM", f"a list of {len(names)} identifiers")
+    return tuple([read_identifier(name) for name in names])
+
+
+@_once
+def read_endpoint(text: str) -> Endpoint:
+    """Return an endpoint; ``[`` and ``]`` stand around an IPv6 address. Spec: SDP §2.1; specs §3."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not _PORT.fullmatch(port) or int(port) > _MAX_PORT:
+        refuse("an endpoint", text)
+    if host.startswith("[") and host.endswith("]"):
+        return Endpoint(_read_ipv6(host[1:-1]), int(port))
+    if is_ipv4(host):
+        return Endpoint(_reachable(host), int(port))
+    if len(host) > limits.LAN_HOST_LENGTH or not _HOST_NAME.fullmatch(host):
+        refuse("an endpoint", text)
+    return Endpoint(host, int(port))
+
+
+def _read_ipv6(text: str) -> str:
+    if "%" in text:  # a zone means something on the machine that wrote it alone
+        refuse("an endpoint", text)
+    try:
+        return _reachable(str(ipaddress.IPv6Address(text)))
+    except ValueError:
+        refuse("an endpoint", text)
+
+
+def _reachable(host: str) -> str:
+    if classify(read_address(host)) in _NO_PLACE:
+        refuse("an endpoint", host)
+    return host
+
+
+@_once
+def _read_version(text: str) -> str:
+    if not is_version(text):
+        refuse("a version", text)
+    return text
+
+
+def _read_timestamp(text: str) -> int:
+    if _TIMESTAMP(text) is None:
+        refuse("a timestamp", text)
+    return int(text)
+
+
+def _write_timestamp(timestamp: int) -> str:
+    if type(timestamp) is not int or not 0 <= timestamp < _END_OF_TIME:
+        refuse("a timestamp", str(timestamp))
+    return str(timestamp)
+
+
+def is_signature(text: str) -> bool:
+    """Whether a text has the form of a signature."""
+    return _SIGNATURE(text) is not None
+
+
+def _read_signature(text: str) -> str:
+    if _SIGNATURE(text) is None:
+        refuse("a signature", text)
+    return text
+
+
+def _read_text(text: str) -> str:
+    """Return free text. It may hold hidden characters: whoever shows it neutralises it."""
+    if _TEXT(text) is None:
+        refuse("percent-encoded text", text)
+    if "%" not in text:
+        return text
+    try:
+        return unquote_to_bytes(text).decode()
+    except UnicodeDecodeError:
+        refuse("percent-encoded UTF-8", text)
+
+
+def write_text(text: str) -> str:
+    """Return free text percent-encoded; ASCII stays readable as far as the format allows."""
+    if _PLAIN(text) is not None:
+        return text
+    try:
+        return quote(text, safe=_SAFE)
+    except UnicodeEncodeError:
+        raise ValidationError("DATAGRAM_FIELD", f"not a text: {ascii(text)[:80]}") from None
+
+
+def _read_base64(text: str) -> bytes:
+    try:
+        data = base64.b64decode(text, validate=True)
+    except binascii.Error:
+        refuse("base64", text)
+    if _write_base64(data) != text:  # bits that say nothing, of which two texts could be one value
+        refuse("base64", text)
+    return data
+
+
+def _write_base64(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")
+
+
+def _read_nonce(text: str) -> bytes:
+    nonce = _read_base64(text)
+    if len(nonce) != NONCE_BYTES:
+        refuse(f"a nonce of {NONCE_BYTES} bytes", text)
+    return nonce
+
+
+def _read_answer(text: str) -> SceneAnswer:
+    document = load_json(_read_text(text).encode(), max_bytes=limits.DATAGRAM_BYTES, source="datagram")
+    try:
+        answer = msgspec.convert(document, SceneAnswer)
+    except msgspec.ValidationError as error:
+        raise DecodeError("DATAGRAM", f"not a scene group: {error}") from None
+    info, skill = answer.connection_info, answer.skill_info
+    read_endpoint(str(Endpoint(info.host, info.port)))
+    if info.endpoint:
+        read_endpoint(info.endpoint)
+    _read_version(skill.version)
+    members = [name for member in answer.members for name in (member.agent_id, member.skill_id, member.role)]
+    for name in (answer.scene_id, answer.group_id, skill.skill_id, *skill.capabilities, *members):
+        read_identifier(name)
+    return answer
+
+
+def _write_answer(answer: SceneAnswer) -> str:
+    return write_text(msgspec.json.encode(answer).decode())
+
+
+def read_record(text: str) -> SkillRecord:
+    """Return one skill of a response. Spec: SDP §3.2."""
+    parts = text.split("|")
+    if len(parts) != _RECORD_PARTS:
+        refuse("a skill of five parts", text)
+    skill_id, version, endpoint, capabilities, scenes = parts
+    return SkillRecord(
+        read_identifier(skill_id),
+        _read_version(version),
+        read_endpoint(endpoint),
+        read_identifiers(capabilities),
+        read_identifiers(scenes),
+    )
+
+
+def write_record(record: SkillRecord) -> str:
+    """Return one skill as it stands in a response."""
+    lists = ",".join(record.capabilities), ",".join(record.scenes)
+    return "|".join((record.skill_id, record.version, str(record.endpoint), *lists))
+
+
+def _reading_back(read: Callable[[str], Any], write: Callable[[Any], str]) -> Field:
+    """Return a kind of field whose texts are read back, since what writes them looks at nothing."""
+
+    def checked(value: Any) -> str:
+        text = write(value)
+        if read(text) != value:
+            refuse("written as what it is", ascii(value))
+        return text
+
+    return Field(read, checked)
+
+
+def _of_itself(read: Callable[[str], str]) -> Field:
+    """Return a kind of field whose text is its value."""
+    return Field(read, read)
+
+
+def _of(kind: type[E], *excluded: E) -> Field:
+    values = {member.value: member for member in kind if member not in excluded}
+
+    def read(text: str) -> E:
+        found = values.get(text)
+        return found if found is not None else refuse(f"one of {', '.join(values)}", text)
+
+    return _of_itself(read)
+
+
+def _several_of(one: Field) -> Field:
+    def read(text: str) -> tuple[Any, ...]:
+        return tuple([one.read(part) for part in text.split(",")]) if text else ()
+
+    return _reading_back(read, ",".join)
+
+
+IDENTIFIER: Final = _of_itself(read_identifier)
+IDENTIFIERS: Final = _reading_back(read_identifiers, ",".join)
+VERSION: Final = _of_itself(_read_version)
+ENDPOINT: Final = _reading_back(read_endpoint, str)
+TIMESTAMP: Final = Field(_read_timestamp, _write_timestamp)
+SIGNATURE: Final = _of_itself(_read_signature)
+TEXT: Final = Field(_read_text, write_text)
+NONCE: Final = _reading_back(_read_nonce, _write_base64)
+CERTIFICATE: Final = _reading_back(_read_base64, _write_base64)
+RECORD: Final = _reading_back(read_record, write_record)
+SCENE_ANSWER: Final = _reading_back(_read_answer, _write_answer)
+SKILL_TYPE: Final = _of(SkillType)
+SKILL_TYPES: Final = _several_of(SKILL_TYPE)
+OUTCOME: Final = _of(Outcome)
+REASON: Final = _of(Reason)
+REPORTED_STATUS: Final = _of(HealthStatus, HealthStatus.UNKNOWN)
+STATUS: Final = _of(HealthStatus)
+GROUP_EVENT: Final = _of(GroupEvent)
+
 
 _TYPE_LENGTH: Final = 64
 _SIGNATURE_LENGTH: Final = 96  # of the longest ECDSA P-256 signature: 72 bytes of DER in base64
@@ -40,38 +332,34 @@ class Shape(NamedTuple):
     is_signed: bool = False
 
 
-_PLACE: Final = (kinds.IDENTIFIER, kinds.IDENTIFIER)
+_ENDPOINT_FIELD: Final = (IDENTIFIER, IDENTIFIER)
 
 #: Type → shape.
 SHAPES: Final[dict[str, Shape]] = {
     "SKILL_REGISTER": Shape(
         messages.Register,
-        (*_PLACE, kinds.VERSION, kinds.SKILL_TYPE, kinds.ENDPOINT, kinds.IDENTIFIERS, kinds.IDENTIFIERS),
+        (*_ENDPOINT_FIELD, VERSION, SKILL_TYPE, ENDPOINT, IDENTIFIERS, IDENTIFIERS),
         is_signed=True,
     ),
-    "SKILL_REGISTER_ACK": Shape(messages.RegisterAck, (kinds.IDENTIFIER, kinds.OUTCOME, kinds.TEXT)),
-    "SKILL_UNREGISTER": Shape(messages.Unregister, (*_PLACE, kinds.REASON), is_signed=True),
-    "SKILL_UNREGISTER_ACK": Shape(messages.UnregisterAck, (*_PLACE, kinds.OUTCOME)),
-    "SKILL_DISCOVER": Shape(
-        messages.Discover, (kinds.IDENTIFIER, kinds.IDENTIFIERS, kinds.IDENTIFIERS, kinds.SKILL_TYPES)
-    ),
-    "SKILL_DISCOVER_RESPONSE": Shape(DiscoverResponse, (kinds.IDENTIFIER,)),  # and then the skills
-    "SKILL_HEARTBEAT": Shape(messages.Heartbeat, (*_PLACE, kinds.TOLD_STATUS), is_signed=True),
-    "SKILL_STATUS": Shape(messages.StatusUpdate, (*_PLACE, kinds.TOLD_STATUS, kinds.TEXT), is_signed=True),
-    "CHALLENGE": Shape(messages.Challenge, (kinds.IDENTIFIER, kinds.NONCE)),
-    "CHALLENGE_RESPONSE": Shape(
-        messages.ChallengeResponse, (kinds.IDENTIFIER, kinds.NONCE, kinds.CERTIFICATE), is_signed=True
-    ),
-    "JOIN_SCENE": Shape(messages.JoinScene, (*_PLACE, kinds.IDENTIFIERS), is_signed=True),
-    "REQUEST_SCENE": Shape(messages.RequestScene, (*_PLACE, kinds.IDENTIFIERS), is_signed=True),
-    "JOIN_SCENE_RESPONSE": Shape(messages.JoinSceneResponse, (kinds.IDENTIFIER, kinds.SCENE_ANSWER)),
-    "SCENE_JOIN_RESPONSE": Shape(messages.SceneJoinResponse, (kinds.IDENTIFIER, kinds.SCENE_ANSWER)),
-    "SCENE_NOT_FOUND": Shape(messages.SceneNotFound, _PLACE),
-    "SCENE_EVENT": Shape(messages.SceneEvent, (kinds.IDENTIFIER, kinds.GROUP_EVENT, *_PLACE, kinds.STATUS)),
+    "SKILL_REGISTER_ACK": Shape(messages.RegisterAck, (IDENTIFIER, OUTCOME, TEXT)),
+    "SKILL_UNREGISTER": Shape(messages.Unregister, (*_ENDPOINT_FIELD, REASON), is_signed=True),
+    "SKILL_UNREGISTER_ACK": Shape(messages.UnregisterAck, (*_ENDPOINT_FIELD, OUTCOME)),
+    "SKILL_DISCOVER": Shape(messages.Discover, (IDENTIFIER, IDENTIFIERS, IDENTIFIERS, SKILL_TYPES)),
+    "SKILL_DISCOVER_RESPONSE": Shape(DiscoverResponse, (IDENTIFIER,)),  # and then the skills
+    "SKILL_HEARTBEAT": Shape(messages.Heartbeat, (*_ENDPOINT_FIELD, REPORTED_STATUS), is_signed=True),
+    "SKILL_STATUS": Shape(messages.StatusUpdate, (*_ENDPOINT_FIELD, REPORTED_STATUS, TEXT), is_signed=True),
+    "CHALLENGE": Shape(messages.Challenge, (IDENTIFIER, NONCE)),
+    "CHALLENGE_RESPONSE": Shape(messages.ChallengeResponse, (IDENTIFIER, NONCE, CERTIFICATE), is_signed=True),
+    "JOIN_SCENE": Shape(messages.JoinScene, (*_ENDPOINT_FIELD, IDENTIFIERS), is_signed=True),
+    "REQUEST_SCENE": Shape(messages.RequestScene, (*_ENDPOINT_FIELD, IDENTIFIERS), is_signed=True),
+    "JOIN_SCENE_RESPONSE": Shape(messages.JoinSceneResponse, (IDENTIFIER, SCENE_ANSWER)),
+    "SCENE_JOIN_RESPONSE": Shape(messages.SceneJoinResponse, (IDENTIFIER, SCENE_ANSWER)),
+    "SCENE_NOT_FOUND": Shape(messages.SceneNotFound, _ENDPOINT_FIELD),
+    "SCENE_EVENT": Shape(messages.SceneEvent, (IDENTIFIER, GROUP_EVENT, *_ENDPOINT_FIELD, STATUS)),
 }
 #: Type → message, what reads each field and the timestamp, and whether the text signs it.
 _READERS: Final = {
-    name: (shape.message, tuple([field.read for field in (*shape.fields, kinds.TIMESTAMP)]), shape.is_signed)
+    name: (shape.message, tuple([field.read for field in (*shape.fields, TIMESTAMP)]), shape.is_signed)
     for name, shape in SHAPES.items()
 }
 #: Message → type, what gets and what writes each field and the timestamp, and whether the text signs it.
@@ -83,7 +371,7 @@ _WRITERS: Final = {
                 (attrgetter(attribute), field.write)
                 for attribute, field in zip(
                     (*shape.message.__struct_fields__[: len(shape.fields)], "timestamp"),
-                    (*shape.fields, kinds.TIMESTAMP),
+                    (*shape.fields, TIMESTAMP),
                     strict=True,
                 )
             ]
@@ -114,11 +402,11 @@ def decode(data: bytes, profile: Profile = Profile.OPEN) -> Message:
     found = _READERS.get(name) if colon else None
     if found is None:
         if not colon or not _is_type(name):
-            kinds.refuse("a message", text)
+            refuse("a message", text)
         return Unknown()
     message, readers, is_signed = found
     parts = payload.split(";")
-    signature = kinds.SIGNATURE.read(parts.pop()) if is_signed or profile is Profile.SIGNED else ""
+    signature = SIGNATURE.read(parts.pop()) if is_signed or profile is Profile.SIGNED else ""
     if message is DiscoverResponse:
         return _read_response(parts, signature)
     if len(parts) != len(readers):
@@ -137,8 +425,8 @@ def _read_response(parts: list[str], signature: str) -> DiscoverResponse:
     if len(parts) < len(("requester", "skills", "timestamp")):
         raise DecodeError("DATAGRAM", "SKILL_DISCOVER_RESPONSE with a wrong number of fields")
     requester, *records, timestamp = parts
-    found = () if records == [""] else tuple([kinds.read_record(record) for record in records])
-    return DiscoverResponse(kinds.read_identifier(requester), found, kinds.TIMESTAMP.read(timestamp), signature)
+    found = () if records == [""] else tuple([read_record(record) for record in records])
+    return DiscoverResponse(read_identifier(requester), found, TIMESTAMP.read(timestamp), signature)
 
 
 def encode(message: Message, profile: Profile = Profile.OPEN) -> bytes:
@@ -163,13 +451,13 @@ def encode_signed(message: Message, sign: Callable[[bytes], str], profile: Profi
     try:
         texts = [write(get(message)) for get, write in fields]
         if isinstance(message, DiscoverResponse):
-            texts[1:1] = [kinds.RECORD.write(one) for one in message.skills] or [""]
+            texts[1:1] = [RECORD.write(one) for one in message.skills] or [""]
     except DecodeError as error:
         raise ValidationError("DATAGRAM_FIELD", error.message) from None
     data = (name + ";".join(texts)).encode("ascii")
     if is_signed or profile is Profile.SIGNED:
         signature = sign(data)
-        if not kinds.is_signature(signature):
+        if not is_signature(signature):
             raise ValidationError("DATAGRAM_FIELD", f"not a signature: {ascii(signature)[:80]}")
         data += b";" + signature.encode("ascii")
     if len(data) > limits.DATAGRAM_BYTES:
@@ -177,9 +465,9 @@ def encode_signed(message: Message, sign: Callable[[bytes], str], profile: Profi
     return data
 
 
-def can_be_told(skill: SkillRecord) -> bool:
+def record_fits(skill: SkillRecord) -> bool:
     """Whether a skill fits into a response to whoever asks, signed or not."""
-    return len(kinds.write_record(skill)) < _RECORD_ROOM
+    return len(write_record(skill)) < _RECORD_ROOM
 
 
 def signed_part(data: bytes) -> bytes:
@@ -213,7 +501,7 @@ def encode_responses(
     parts: list[list[SkillRecord]] = [[]]
     left = room
     for skill in skills:
-        size = len(kinds.write_record(skill)) + 1
+        size = len(write_record(skill)) + 1
         if size > room:
             continue
         if size > left and parts[-1]:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from skillwire import limits
 from skillwire.errors import TrustError, ValidationError
-from skillwire.protocols.skill_discovery.fields import read_identifier
+from skillwire.protocols.skill_discovery.codec import read_identifier
 from skillwire.trust.guarded_json import load_json
 
 if TYPE_CHECKING:

@@ -23,23 +23,34 @@ What is read is a *hint*, a registration without a signature: nothing in a TXT r
 crashed stays in the caches of others for minutes. Spec: SDP §1.2; specs §3; RFC 6763 §6.
 
 Trust: names and TXT records are a stranger's; reading raises ``DecodeError`` and nothing else.
+
+Details: what an agent tells over HTTP of the skills that it announces, for whom a datagram has cut the lists.
+
+The document stands at the path ``p`` of its mDNS instances: ``{"agentId": ..., "skills": [...]}`` with ``skillId``,
+``capabilities`` and ``scenes`` of each **[ours]**. Nobody has signed it, so it is worth as much as the hint that leads
+there. Spec: specs §3 "mDNS: a list that does not fit is cut, more=1, and fetched from p".
+
+Trust: the document is a stranger's; reading raises ``DecodeError`` and nothing else.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
+from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire import limits
 from skillwire.errors import DecodeError, ValidationError
-from skillwire.protocols.skill_discovery import fields
+from skillwire.protocols.skill_discovery import codec
 from skillwire.protocols.skill_discovery.messages import Endpoint, HealthStatus, Register, SkillType
+from skillwire.trust.guarded_json import load_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from skillwire.protocols.skill_discovery.route_agent import Offer
+
 
 #: Ours first.
 SERVICE_TYPES: Final = ("_agent-skills._tcp.local.", "_ooder-skill._tcp.local.")
@@ -145,18 +156,18 @@ def decode_txt(text: bytes) -> Advertised:
         raise DecodeError("DATAGRAM", f"a TXT record of {len(text)} bytes")
     named = _named(text)
     if named.get("txtvers", "1") != "1":
-        fields.refuse("a TXT record of version 1", named["txtvers"])
+        codec.refuse("a TXT record of version 1", named["txtvers"])
     agent_id, slash, skill_id = named.get("id", "").rpartition("/")
     if named.get("t") == AGENT:
         agent_id, slash, skill_id = skill_id, "", ""
     status = named.get("st", "")
     return Advertised(
-        agent_id=fields.read_identifier(agent_id) if slash or not skill_id else "",
-        skill_id=fields.read_identifier(skill_id) if slash or skill_id else "",
-        version=fields.VERSION.read(named.get("v", _NO_VERSION)),
-        skill_type=fields.SKILL_TYPE.read(named.get("t", SkillType.TOOL)) if skill_id else None,
-        capabilities=fields.read_identifiers(named.get("cap", "")),
-        scenes=fields.read_identifiers(named.get("sc", "")),
+        agent_id=codec.read_identifier(agent_id) if slash or not skill_id else "",
+        skill_id=codec.read_identifier(skill_id) if slash or skill_id else "",
+        version=codec.VERSION.read(named.get("v", _NO_VERSION)),
+        skill_type=codec.SKILL_TYPE.read(named.get("t", SkillType.TOOL)) if skill_id else None,
+        capabilities=codec.read_identifiers(named.get("cap", "")),
+        scenes=codec.read_identifiers(named.get("sc", "")),
         path=_taken(_PATH, named.get("p", "")),
         status=HealthStatus(status) if status in HealthStatus.__members__ else HealthStatus.UNKNOWN,
         key_id=_taken(_KEY_ID, named.get("kid", "")),
@@ -295,7 +306,79 @@ def hint_of(text: bytes, server: str, host: str, port: int) -> Register | None:
     facts = decode_txt(text)
     if facts.skill_type is None:
         return None
-    endpoint = fields.read_endpoint(str(Endpoint(host, port)))
-    agent_id = facts.agent_id or fields.read_identifier(server.split(".", 1)[0])
+    endpoint = codec.read_endpoint(str(Endpoint(host, port)))
+    agent_id = facts.agent_id or codec.read_identifier(server.split(".", 1)[0])
     what = (facts.version, facts.skill_type, endpoint, facts.capabilities, facts.scenes)
     return Register(agent_id, facts.skill_id, *what, timestamp=0)
+
+
+class Lists(NamedTuple):
+    """What a skill can do, and the scenes that it takes part in."""
+
+    capabilities: tuple[str, ...]
+    scenes: tuple[str, ...]
+
+
+def details_of(agent_id: str, offers: Iterable[Offer]) -> list[dict[str, object]]:
+    """Return the ``skills`` of an agent's document: those of which mDNS has cut a list."""
+    return [
+        {"skillId": offer.skill_id, "capabilities": offer.capabilities, "scenes": offer.scenes}
+        for offer in islice(offers, limits.LAN_MDNS_SKILLS)
+        if is_cut(agent_id, offer)
+    ]
+
+
+class AgentDetails(NamedTuple):
+    """What an agent tells: its name, and the lists of its skills, by their identifiers."""
+
+    agent_id: str
+    skills: dict[str, Lists]
+
+
+def read_details(body: bytes, source: str) -> AgentDetails:
+    """Return what an agent tells.
+
+    Args:
+        body: the document.
+        source: its URL, for errors.
+
+    Raises:
+        DecodeError: it is none.
+    """
+    document = load_json(body, max_bytes=limits.LAN_DETAILS_BYTES, source=source)
+    if not isinstance(document, dict):
+        raise DecodeError("DATAGRAM", f"{source} is no object")
+    agent_id, skills = codec.read_identifier(_text(document.get("agentId"))), document.get("skills")
+    found = {}
+    for skill in skills if isinstance(skills, list) else ():
+        if isinstance(skill, dict):
+            name = codec.read_identifier(_text(skill.get("skillId")))
+            found[name] = Lists(_names(skill.get("capabilities")), _names(skill.get("scenes")))
+    return AgentDetails(agent_id, found)
+
+
+def completed(hint: Register, details: AgentDetails) -> Register | None:
+    """Return a hint with the lists that were cut; None where nothing is told of it, or something else.
+
+    What the hint says has to begin what is told: a list that goes on otherwise is another skill's.
+    """
+    lists = details.skills.get(hint.skill_id) if details.agent_id == hint.agent_id else None
+    if lists is None or not (
+        lists.capabilities[: len(hint.capabilities)] == hint.capabilities
+        and lists.scenes[: len(hint.scenes)] == hint.scenes
+    ):
+        return None
+    named = {name: getattr(hint, name) for name in hint.__struct_fields__}
+    return type(hint)(**named | lists._asdict())
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise DecodeError("DATAGRAM", f"{ascii(value)[:60]} is no text")
+    return value
+
+
+def _names(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list) or len(value) > limits.LAN_DETAILS_NAMES:
+        raise DecodeError("DATAGRAM", "no list of names")
+    return tuple(codec.read_identifier(_text(name)) for name in value)

@@ -3,6 +3,13 @@
 What is asked is asked again after short pauses, since datagrams are lost, and answers are collected until there is
 enough or patience ends; an answer to nothing that was asked is dropped. Who lets us into a scene is asked to prove
 itself, and certified ones are waited for. What several agents tell of a group counts once. Spec: SDP §3.3, §4.2.
+
+What members are told of a group: each change once, however many agents tell it, and in whichever order.
+
+A notice goes out several times, over a way that loses and reorders, and every agent that has let us in sends its own.
+Of one agent the timestamps tell what is newer. Those of two agents cannot be compared, since their clocks may differ:
+what one tells that another has told a moment ago is the same change, come late. Nobody signs a notice, so what a
+stranger makes up is remembered like any other, in so many places. Spec: SDP §8.3, §9.2; specs §3.
 """
 
 from __future__ import annotations
@@ -10,26 +17,116 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from skillwire import limits
 from skillwire.protocols.skill_discovery import messages as m
 from skillwire.protocols.skill_discovery import scenes
-from skillwire.protocols.skill_discovery.agenda import Agenda, Timer
+from skillwire.protocols.skill_discovery.challenges import Responder
 from skillwire.protocols.skill_discovery.events import GroupChanged, SceneJoined, SceneMissing
-from skillwire.protocols.skill_discovery.notices import Notices
-from skillwire.protocols.skill_discovery.searches import Searches
-from skillwire.protocols.skill_discovery.witnesses import Author
+from skillwire.protocols.skill_discovery.messages import GroupEvent
+from skillwire.protocols.skill_discovery.scheduling import BoundedDict, Timer, TimerQueue
+from skillwire.protocols.skill_discovery.search import Searches
 
 if TYPE_CHECKING:
+    from skillwire.model.execution import Moment
+    from skillwire.protocols.skill_discovery.messages import SceneEvent
+    from skillwire.wire.node import Peer
+
+    Fact = tuple[str, ...]
+    Said = GroupEvent | str | tuple[str, str] | None
     from collections.abc import Callable, Sequence
 
-    from skillwire.model.ledger import Moment
-    from skillwire.protocols.skill_discovery.admitted import Admitted
-    from skillwire.protocols.skill_discovery.enough import Enough
     from skillwire.protocols.skill_discovery.events import NodeEvent
-    from skillwire.protocols.skill_discovery.listing import Listed
+    from skillwire.protocols.skill_discovery.health import Listed
+    from skillwire.protocols.skill_discovery.ingress import VerifiedMessage
     from skillwire.protocols.skill_discovery.messages import SkillType
     from skillwire.protocols.skill_discovery.outbox import Outbox
+    from skillwire.protocols.skill_discovery.search import StopCondition
     from skillwire.protocols.skill_discovery.settings import DiscoverySettings
-    from skillwire.wire.node import Peer
+
+
+#: Seconds in which all agents have told one change: those in which one repeats it, and in which another hears of it.
+_SAME: Final = 2.0
+
+
+class GroupNotices:
+    """What was told of the groups that one agent is in.
+
+    Args:
+        window: seconds that a timestamp may differ from our clock. What is twice as far ahead counts as never told,
+            since whoever sets such a clock right begins anew with its timestamps.
+    """
+
+    def __init__(self, window: float) -> None:
+        self._window = window
+        self._first: dict[str, Said] = {}  # who is PRIMARY of each group
+        self._says: BoundedDict[Fact, Said] = BoundedDict(limits.LAN_NOTICES)
+        self._heard: BoundedDict[tuple[Fact, Peer], int] = BoundedDict(limits.LAN_NOTICES)  # the newest timestamp
+        self._told: BoundedDict[tuple[Fact, Said], tuple[Peer, float]] = BoundedDict(limits.LAN_NOTICES)
+
+    def begin(self, group_id: str, primary: tuple[str, str]) -> None:
+        """Know who is PRIMARY of a group that was joined: its agent and skill."""
+        self._first[group_id] = primary
+
+    def take(self, message: SceneEvent, source: Peer, now: Moment) -> bool:
+        """Whether a notice, of a group that we are in, tells what was not told before."""
+        fact, says = _read(message)
+        newest = self._heard.get((fact, source), -1)
+        if message.timestamp <= newest <= (now.wall + 2 * self._window) * 1000:  # said before, or not true any more
+            return False
+        if self._known(fact) == says:
+            self._heard.put((fact, source), message.timestamp)
+            return False
+        teller, at = self._told.get((fact, says), (source, 0.0))
+        if teller != source and now.steady < at + _SAME:  # not heard: what it repeats after that is another change
+            return False
+        self._heard.put((fact, source), message.timestamp)
+        self._told.put((fact, says), (source, now.steady))
+        self._know(message, fact, says)
+        return True
+
+    def forget(self, group_id: str) -> None:
+        """Know nothing of a group that was left."""
+        self._first.pop(group_id, None)
+        for fact in [fact for fact in self._says if fact[0] == group_id]:
+            del self._says[fact]
+        for key in [key for key in self._heard if key[0][0] == group_id]:
+            del self._heard[key]
+        for told in [told for told in self._told if told[0][0] == group_id]:
+            del self._told[told]
+
+    def _known(self, fact: Fact) -> Said:
+        return self._first.get(fact[0]) if fact == _first(fact[0]) else self._says.get(fact)
+
+    def _know(self, message: SceneEvent, fact: Fact, says: Said) -> None:
+        """Know what was told, and what follows: how a member begins, and that one that is gone is nothing more."""
+        if message.event is GroupEvent.PRIMARY_CHANGED:
+            self._first[message.group_id] = says
+            return
+        self._says.put(fact, says)
+        if message.event is GroupEvent.MEMBER_JOINED:
+            self._says.put(_status(message), message.status)
+        elif message.event is GroupEvent.MEMBER_LEFT:
+            self._says.pop(_status(message), None)
+            if self._first.get(message.group_id) == (message.agent_id, message.skill_id):
+                del self._first[message.group_id]
+
+
+def _first(group_id: str) -> Fact:
+    return group_id, "PRIMARY"
+
+
+def _status(message: SceneEvent) -> Fact:
+    return message.group_id, "status", message.agent_id, message.skill_id
+
+
+def _read(message: SceneEvent) -> tuple[Fact, Said]:
+    """Return what a notice is about, and what it says of that."""
+    if message.event is GroupEvent.PRIMARY_CHANGED:
+        return _first(message.group_id), (message.agent_id, message.skill_id)
+    if message.event is GroupEvent.STATUS_CHANGED:
+        return _status(message), message.status
+    return (message.group_id, "member", message.agent_id, message.skill_id), message.event
+
 
 #: How often it is said at least that we are in a scene, whoever has let us in: there may be more who tell its group.
 _LEAST_JOINS: Final = 2
@@ -40,7 +137,7 @@ _MOST_OF_HOST: Final = 4
 _ANSWERS_COME: Final = 0.3
 
 
-class _Wish(NamedTuple):
+class _WantedScene(NamedTuple):
     """A scene that we want to be in, or are in."""
 
     capabilities: tuple[str, ...]
@@ -93,11 +190,11 @@ class EndAgent:
         self._ask = ask
         self._on_event = on_event
         self._searches = Searches(agent_id, outbox, settings, ask, on_event, listed=listed, invite=invite)
-        self._wishes: dict[str, _Wish] = {}
+        self._wishes: dict[str, _WantedScene] = {}
         self._heard: dict[str, _Heard] = {}
         self._groups: dict[str, str] = {}  # of the scenes that we are in, as they are told
-        self._notices = Notices(settings.window)
-        self._agenda: Agenda[tuple[str, str]] = Agenda()
+        self._notices = GroupNotices(settings.window)
+        self._agenda: TimerQueue[tuple[str, str]] = TimerQueue()
         self.timers: tuple[Timer, ...] = (self._searches.timer, self._agenda.timer)
 
     def discover(
@@ -108,7 +205,7 @@ class EndAgent:
         scenes: tuple[str, ...] = (),
         skill_types: tuple[SkillType, ...] = (),
         patience: float | None = None,
-        enough: Enough | None = None,
+        enough: StopCondition | None = None,
     ) -> str:
         """Ask for skills; return the name of the request, which stands in the event that ends it.
 
@@ -129,7 +226,7 @@ class EndAgent:
         kind = m.RequestScene if is_request else m.JoinScene
         data = self._outbox.write(kind(self._agent_id, scene, capabilities, self._outbox.stamp(now)))
         self._forget_answers(scene)
-        self._wishes[scene] = _Wish(capabilities, now.steady + self._settings.patience, data)
+        self._wishes[scene] = _WantedScene(capabilities, now.steady + self._settings.patience, data)
         self._agenda.set(("scene", scene), now.steady)
 
     def leave_scene(self, scene: str) -> None:
@@ -140,11 +237,13 @@ class EndAgent:
             self._notices.forget(group_id)
         self._agenda.cancel(("scene", scene))
 
-    def found(self, admitted: Admitted, message: m.DiscoverResponse, now: Moment) -> bool:
+    def found(self, admitted: VerifiedMessage, message: m.DiscoverResponse, now: Moment) -> bool:
         """Take the answer to a discovery; False when it was not asked for."""
         return self._searches.found(admitted, message, now)
 
-    def joined(self, admitted: Admitted, message: m.JoinSceneResponse | m.SceneJoinResponse, now: Moment) -> bool:
+    def joined(
+        self, admitted: VerifiedMessage, message: m.JoinSceneResponse | m.SceneJoinResponse, now: Moment
+    ) -> bool:
         """Take the answer of an agent that has let us in; False when it was not asked for."""
         scene = self._scene_of(message)
         if scene is None or message.agent_id != self._agent_id:
@@ -160,21 +259,21 @@ class EndAgent:
             return True
         heard.answers[digest] = answer
         if admitted.judgement is not None:
-            self._know(scene, digest, Author(admitted.source, admitted.signer, admitted.judgement), now)
+            self._know(scene, digest, Responder(admitted.source, admitted.signer, admitted.judgement), now)
         else:
             heard.unproven.add(digest)
             self._agenda.set(("answers", scene), heard.since + _ANSWERS_COME)
             self._ask(admitted.source, admitted.data, now)
         return True
 
-    def proven(self, admitted: Admitted, now: Moment) -> str | None:
+    def proven(self, admitted: VerifiedMessage, now: Moment) -> str | None:
         """Take note of who has proven to have sent an answer; None when it was none of ours.
 
         Returns a skill that the agent has told of as its own, empty when there is none.
         """
         if admitted.judgement is None or not admitted.proves:
             return None
-        author = Author(admitted.source, admitted.signer, admitted.judgement)
+        author = Responder(admitted.source, admitted.signer, admitted.judgement)
         for scene, heard in self._heard.items():
             if admitted.proves in heard.unproven:
                 info = heard.answers[admitted.proves].answer
@@ -211,7 +310,7 @@ class EndAgent:
             else:
                 self._want(scene, now)
 
-    def _know(self, scene: str, digest: bytes, author: Author, now: Moment) -> None:
+    def _know(self, scene: str, digest: bytes, author: Responder, now: Moment) -> None:
         """Take note of who sent an answer about a scene; who is certified is waited for no longer."""
         heard = self._heard[scene]
         heard.unproven.discard(digest)
@@ -280,7 +379,7 @@ class EndAgent:
         self._agenda.set(("scene", scene), due)
         self._wishes[scene] = wish._replace(sends=wish.sends + 1)
 
-    def _give_up(self, scene: str, wish: _Wish, now: Moment) -> None:
+    def _give_up(self, scene: str, wish: _WantedScene, now: Moment) -> None:
         if wish.is_joined:  # nobody answers for now; the group is not left for that
             self._wishes[scene] = wish._replace(data=b"", sends=0)
             self._agenda.set(("scene", scene), now.steady + self._settings.announce_interval)

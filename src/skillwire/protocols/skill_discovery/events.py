@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from skillwire.protocols.skill_discovery.health import Change
 from skillwire.protocols.skill_discovery.identity import Standing
-from skillwire.protocols.skill_discovery.listing import Change
 
 if TYPE_CHECKING:
     from skillwire.protocols.skill_discovery.messages import (
@@ -101,7 +101,7 @@ class NameTaken(NamedTuple):
     by: Peer
 
 
-class Unheard(NamedTuple):
+class PeerMismatch(NamedTuple):
     """Somebody speaks otherwise than we do, so nothing of it is heard; told once for each host and kind.
 
     Args:
@@ -113,4 +113,4 @@ class Unheard(NamedTuple):
     said: str
 
 
-NodeEvent = Change | Acknowledged | Discovered | SceneJoined | SceneMissing | GroupChanged | NameTaken | Unheard
+NodeEvent = Change | Acknowledged | Discovered | SceneJoined | SceneMissing | GroupChanged | NameTaken | PeerMismatch

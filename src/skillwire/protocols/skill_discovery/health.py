@@ -8,6 +8,8 @@ is probed once: an answer puts off what silence would do next. A newer beat refu
 :data:`TRANSITIONS` is the whole of it, as h11 has its states: what follows on what. Flapping is damped as routers damp
 a route that comes and goes: every fall counts as a penalty that decays, and too much of it holds the skill down.
 Spec: SDP §8; specs §3. Time is an argument, in seconds that only grow.
+
+How a registry lists skills: the values, and what changes in them.
 """
 
 from __future__ import annotations
@@ -18,7 +20,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from skillwire.protocols.skill_discovery.messages import HealthStatus
 
 if TYPE_CHECKING:
+    from skillwire.protocols.skill_discovery.messages import Register
     from skillwire.protocols.skill_discovery.settings import DiscoverySettings
+
 
 HEALTHY, DEGRADED, UNHEALTHY = HealthStatus.HEALTHY, HealthStatus.DEGRADED, HealthStatus.UNHEALTHY
 MAINTENANCE, OFFLINE, UNKNOWN = HealthStatus.MAINTENANCE, HealthStatus.OFFLINE, HealthStatus.UNKNOWN
@@ -41,7 +45,7 @@ class Event(StrEnum):
     MISSED = "missed"  # too many beats were missed
 
 
-_TOLD: Final = {
+_REPORTED: Final = {
     Event.DEGRADED: DEGRADED,
     Event.MAINTENANCE: MAINTENANCE,
     Event.UNHEALTHY: UNHEALTHY,
@@ -49,14 +53,14 @@ _TOLD: Final = {
     Event.RECOVERED: HEALTHY,
 }
 TRANSITIONS: Final[dict[HealthStatus, dict[Event, HealthStatus]]] = {
-    HEALTHY: {**_TOLD, Event.GOOD: HEALTHY, Event.MISSED: UNHEALTHY},
-    DEGRADED: {**_TOLD, Event.GOOD: DEGRADED, Event.MISSED: UNHEALTHY},
-    MAINTENANCE: {**_TOLD, Event.GOOD: MAINTENANCE, Event.MISSED: UNHEALTHY},
-    UNKNOWN: {**_TOLD, Event.GOOD: UNKNOWN, Event.MISSED: UNHEALTHY},
-    UNHEALTHY: {**_TOLD, Event.GOOD: UNHEALTHY, Event.MISSED: UNHEALTHY},
-    OFFLINE: {**_TOLD, Event.GOOD: OFFLINE, Event.MISSED: UNHEALTHY},
+    HEALTHY: {**_REPORTED, Event.GOOD: HEALTHY, Event.MISSED: UNHEALTHY},
+    DEGRADED: {**_REPORTED, Event.GOOD: DEGRADED, Event.MISSED: UNHEALTHY},
+    MAINTENANCE: {**_REPORTED, Event.GOOD: MAINTENANCE, Event.MISSED: UNHEALTHY},
+    UNKNOWN: {**_REPORTED, Event.GOOD: UNKNOWN, Event.MISSED: UNHEALTHY},
+    UNHEALTHY: {**_REPORTED, Event.GOOD: UNHEALTHY, Event.MISSED: UNHEALTHY},
+    OFFLINE: {**_REPORTED, Event.GOOD: OFFLINE, Event.MISSED: UNHEALTHY},
 }
-_EVENTS: Final = {status: event for event, status in _TOLD.items()}
+_EVENTS: Final = {status: event for event, status in _REPORTED.items()}
 
 
 class Health(NamedTuple):
@@ -95,7 +99,7 @@ def alive(health: Health, now: float) -> Health:
     return health._replace(heard=now, is_suspect=False, is_excused=False, is_stale=False)
 
 
-class Silence(StrEnum):
+class Overdue(StrEnum):
     """What the silence of a skill has come to."""
 
     NOTHING = "nothing"
@@ -130,19 +134,19 @@ def _step(health: Health, event: Event, now: float, settings: DiscoverySettings)
     return health._replace(status=status, good=0, penalty=penalty, fell=now, held_until=held_until)
 
 
-def silent(health: Health, now: float, settings: DiscoverySettings) -> tuple[Health, Silence]:
+def silent(health: Health, now: float, settings: DiscoverySettings) -> tuple[Health, Overdue]:
     """Return the health as silence has made it by ``now``, and what that silence has come to."""
     beat = settings.heartbeat_interval
     if now >= health.heard + settings.eviction:
-        return health, Silence.EXPIRED
+        return health, Overdue.EXPIRED
     if now >= health.heard + settings.suspect_missed * settings.heartbeat_interval and health.good:
         health = health._replace(good=0)  # what comes next is the first in a row
     if now >= health.heard + settings.unhealthy_missed * beat and health.status not in FALLEN:
         fallen = health._replace(is_suspect=True, is_excused=False)
-        return _step(fallen, Event.MISSED, now, settings), Silence.MISSED
+        return _step(fallen, Event.MISSED, now, settings), Overdue.MISSED
     if now >= health.heard + settings.suspect_missed * beat and not health.is_suspect:
-        return health._replace(is_suspect=True), Silence.SUSPECTED
-    return health, Silence.NOTHING
+        return health._replace(is_suspect=True), Overdue.SUSPECTED
+    return health, Overdue.NOTHING
 
 
 def answered_probe(health: Health, now: float) -> Health:
@@ -159,3 +163,71 @@ def next_step(health: Health, settings: DiscoverySettings) -> float:
     if health.status not in FALLEN:
         return health.heard + settings.unhealthy_missed * settings.heartbeat_interval
     return health.heard + settings.eviction
+
+
+#: ``(agent, skill)``.
+Key = tuple[str, str]
+
+#: Facts of a registration; when they are the same, there is nothing new in it.
+_FACTS: Final = ("version", "skill_type", "endpoint", "capabilities", "scenes")
+
+
+class What(StrEnum):
+    """What has changed in a registry."""
+
+    REGISTERED = "registered"
+    UPDATED = "updated"
+    STATUS = "status"
+    SUSPECTED = "suspected"
+    STALE = "stale"
+    LEFT = "left"
+    EVICTED = "evicted"
+
+
+class Listed(NamedTuple):
+    """One skill as it is listed.
+
+    Args:
+        registration: what it says.
+        health: how it is.
+        is_verified: whether its key is certified.
+        host: where it came from.
+        is_hint: whether an unsigned source said it, and nobody registered.
+    """
+
+    registration: Register
+    health: Health
+    is_verified: bool
+    host: str
+    is_hint: bool = False
+
+    @property
+    def key(self) -> Key:
+        """The name of its registration."""
+        return self.registration.agent_id, self.registration.skill_id
+
+
+class Change(NamedTuple):
+    """One change, and the skill as it was and is; None for before it was there, and after it is gone.
+
+    A skill that is registered after it was a hint was one before. ``reason`` says why one is gone: of a goodbye what it
+    says, such as ``shutdown``; of one that is forgotten ``silent``, ``revoked`` where the certificate of its agent was
+    taken back, ``crowded`` where it has given way to another one; empty where there is nothing to say.
+    """
+
+    what: What
+    before: Listed | None
+    after: Listed | None
+    reason: str = ""
+
+    @property
+    def listed(self) -> Listed:
+        """The skill, as it is or as it last was."""
+        found = self.after or self.before
+        assert found is not None  # noqa: S101 - for the type checker; a change is of something
+        return found
+
+
+def has_facts_of(one: Register, other: Register) -> bool:
+    """Whether two registrations say the same of their skill."""
+    return all(getattr(one, fact) == getattr(other, fact) for fact in _FACTS)

@@ -3,6 +3,22 @@
 The core knows no cryptography beyond HMAC. :mod:`skillwire.trust.ecdsa` fills the ports with ECDSA P-256;
 :class:`GroupKey` fills them for peers that share a secret. Which of the two is used is local policy, never told by a
 message. Spec: SDP §10; specs §3.
+
+Whose key is whose, and who has proven to be where it says.
+
+An agent's key is learned from its certificate, by a challenge, and stays the agent's: another key for the same agent
+is taken when it is better certified, or when the agent has nothing registered any more. So it is over a restart: keys
+are kept with what was registered by them, and end with it.
+
+Both tables are bounded. An agent that has nothing registered makes room for any other. Of those that nobody certified a
+host has so many; the host that has most of them makes room for who is certified, and for a host that has fewer. Who
+proved itself longest ago goes first. Spec: SDP §10.2; specs §3.
+
+The authority of a network where each agent has a key of its own: certificates, judged by a chain.
+
+An agent that nobody certified is UNVERIFIED under the name that its certificate has, and under no other. It is asked
+for its certificate again now and then: somebody may have certified it since, without its key being another one.
+Spec: SDP §10.2; specs §3 "profile".
 """
 
 from __future__ import annotations
@@ -10,10 +26,18 @@ from __future__ import annotations
 import hashlib
 import hmac
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+
+from skillwire import limits
+from skillwire.protocols.skill_discovery.scheduling import BoundedDict
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from skillwire.trust.certificates import Chain
+    from skillwire.wire.node import Peer
 
 
 class Standing(StrEnum):
@@ -146,3 +170,186 @@ class GroupKey:
     def judge(self, agent_id: str, certificate: bytes, now: float) -> Judgement:  # noqa: ARG002 - a port's form
         """Return what everybody with the secret is worth."""
         return Judgement(self, Standing.CERTIFIED, agents=frozenset({agent_id}))
+
+
+#: Agents that are looked at for one that makes room.
+_LOOKED_AT: Final = 32
+
+
+class KeyRing:
+    """The keys of agents, and the addresses that are proven.
+
+    Args:
+        authority: judges certificates.
+        proof: seconds that an address stays proven.
+        is_listed: whether an agent has anything registered.
+    """
+
+    def __init__(self, authority: Authority, proof: float, is_listed: Callable[[str], bool]) -> None:
+        self._authority = authority
+        self._proof = proof
+        self._is_listed = is_listed
+        self._agents: dict[str, Judgement] = {}
+        self._strangers: dict[str, dict[str, None]] = {}  # agents that nobody certified, by their hosts
+        self._hosts: dict[str, str] = {}  # of these agents
+        self._proven: BoundedDict[Peer, tuple[float, str]] = BoundedDict(limits.LAN_AGENTS)
+        #: Whether all agents share one key.
+        self.is_shared: Final = authority.shared_key() is not None
+
+    def judgement_of(self, agent_id: str, now: float) -> Judgement | None:
+        """Return what is known of an agent's key at ``now``, seconds since the epoch."""
+        if self.is_shared:
+            return self._authority.judge(agent_id, b"", now)
+        found = self._agents.get(agent_id)
+        return found if found is not None and found.until > now and not found.is_revoked() else None
+
+    def revoked(self) -> set[str]:
+        """Return the agents whose certificates were taken back, and forget their keys."""
+        agents = {agent_id for agent_id, judgement in self._agents.items() if judgement.is_revoked()}
+        for agent_id in agents:
+            self._forget(agent_id)
+        for peer in [peer for peer, (_, agent_id) in self._proven.items() if agent_id in agents]:
+            del self._proven[peer]
+        return agents
+
+    def may_change(self, agent_id: str) -> bool:
+        """Whether an agent may have another key than the one that we know; see :meth:`learn`."""
+        known = self._agents.get(agent_id)
+        return known is not None and not (known.standing is Standing.CERTIFIED and self._is_listed(agent_id))
+
+    def judge(self, agent_id: str, certificate: bytes, now: float) -> Judgement | None:
+        """Return what a certificate is worth that an agent shows; None when it is refused."""
+        return self._authority.judge(agent_id, certificate, now)
+
+    def digest_of(self, agent_id: str) -> tuple[bytes, bytes]:
+        """Return the digest of an agent's key, to be kept, and who has certified it; both empty for none."""
+        known = self._agents.get(agent_id)
+        return (b"", b"") if known is None else (known.key.digest, known.issuer)
+
+    def remember(self, agent_id: str, digest: bytes, issuer: bytes) -> bool:
+        """Hold an agent's key of before a restart, and who has certified it; False when it was taken back since.
+
+        The agent has to prove itself anew, and no other has its name meanwhile.
+        """
+        is_gone, is_certified = partial(self._is_gone, agent_id, digest, issuer), bool(issuer)
+        if is_gone():
+            return False
+        known = self._agents.get(agent_id)
+        is_better = known is None or (is_certified and known.standing is not Standing.CERTIFIED)
+        if digest and is_better and len(self._agents) < limits.LAN_AGENTS:
+            standing = Standing.CERTIFIED if is_certified else Standing.UNVERIFIED
+            past = float("-inf")
+            known = Judgement(RememberedKey(digest), standing, until=past, is_revoked=is_gone, issuer=issuer)
+            self._agents[agent_id] = known
+        return True
+
+    def is_withheld(self, agent_id: str) -> bool:
+        """Whether nobody has an agent's name by his own word, nor by that of who signs nothing."""
+        return self._authority.is_withheld(agent_id)
+
+    def _is_gone(self, agent_id: str, digest: bytes, issuer: bytes) -> bool:
+        is_key_revoked = self._authority.is_key_revoked(digest, issuer)
+        return is_key_revoked or (not issuer and self._authority.is_withheld(agent_id))
+
+    def agent_at(self, peer: Peer, now: float) -> str | None:
+        """Return the agent that has proven to be at an address; ``now`` is of the steady clock."""
+        until, agent_id = self._proven.get(peer, (now, ""))
+        return agent_id if until > now else None
+
+    def is_there_again(self, agent_id: str, peer: Peer, now: float) -> bool:
+        """Whether an agent that has just signed something new speaks from where it has proven to be; prolongs that."""
+        if self.agent_at(peer, now) != agent_id:
+            return False
+        self._proven[peer] = now + self._proof, agent_id
+        return True
+
+    def learn(self, agent_id: str, judgement: Judgement, peer: Peer, now: float) -> str:
+        """Take the key with which an agent has proven itself; return why not, empty when it is taken."""
+        known = self._agents.get(agent_id)
+        is_certified = judgement.standing is Standing.CERTIFIED
+        if known is not None and known.key.digest != judgement.key.digest and self._is_listed(agent_id):
+            is_better = is_certified and known.standing is not Standing.CERTIFIED
+            if not is_better:
+                return "another key"
+        if not self._makes_room(agent_id, peer.host, is_certified=is_certified):
+            return "no room"
+        self._forget(agent_id)
+        self._agents[agent_id] = judgement
+        if not is_certified:
+            self._strangers.setdefault(peer.host, {})[agent_id] = None
+            self._hosts[agent_id] = peer.host
+        self._proven.put(peer, (now + self._proof, agent_id))
+        return ""
+
+    def _makes_room(self, agent_id: str, host: str, *, is_certified: bool) -> bool:
+        """Whether there is room for an agent's key, once another's is forgotten that matters less."""
+        if not is_certified and self._hosts.get(agent_id) != host:
+            of_host = self._strangers.get(host, {})
+            if len(of_host) >= limits.LAN_STRANGERS_PER_HOST and not self._forget_first(of_host, self._is_idle):
+                return False
+        if agent_id in self._agents or len(self._agents) < limits.LAN_AGENTS:
+            return True
+        if self._forget_first(self._agents, self._is_idle):
+            return True
+        most: dict[str, None] = max(self._strangers.values(), key=len, default={})
+        has_less = len(self._strangers.get(host, ())) + 1 < len(most)
+        return bool(most) and (is_certified or has_less) and self._forget_first(most, lambda _: True)
+
+    def _is_idle(self, agent_id: str) -> bool:
+        return not self._is_listed(agent_id)
+
+    def _forget_first(self, agents: dict[str, Any], may_go: Callable[[str], bool]) -> bool:
+        """Forget the first of ``agents`` that may go; those before it stand last from now on, and few are looked at."""
+        for agent_id in list(islice(agents, _LOOKED_AT)):
+            if may_go(agent_id):
+                self._forget(agent_id)
+                return True
+            agents[agent_id] = agents.pop(agent_id)
+        return False
+
+    def _forget(self, agent_id: str) -> None:
+        self._agents.pop(agent_id, None)
+        host = self._hosts.pop(agent_id, None)
+        if host is not None:
+            of_host = self._strangers[host]
+            del of_host[agent_id]
+            if not of_host:
+                del self._strangers[host]
+
+
+#: Seconds that an agent stays unverified without being asked for its certificate again.
+UNVERIFIED_SECONDS: Final = 600.0
+
+
+class ChainAuthority:
+    """Judges agents by their certificates.
+
+    Args:
+        chain: what certificates are held against.
+    """
+
+    def __init__(self, chain: Chain) -> None:
+        self._chain = chain
+
+    def shared_key(self) -> None:
+        """Return None: each has its own."""
+        return
+
+    def is_key_revoked(self, digest: bytes, issuer: bytes) -> bool:
+        """Whether a certificate of this key was taken back by its issuer; by anybody, where none has certified it."""
+        return self._chain.revocations.is_key_revoked(digest, issuer or None)
+
+    def is_withheld(self, agent_id: str) -> bool:
+        """Whether a certificate with this name was taken back."""
+        return self._chain.revocations.is_withheld(agent_id)
+
+    def judge(self, agent_id: str, certificate: bytes, now: float) -> Judgement | None:
+        """Return what a certificate is worth at ``now``. Trust: both are a stranger's; it never raises."""
+        found = self._chain.judge(certificate, now)
+        if found is None or not (found.is_certified or agent_id in found.agents):
+            return None
+        if not found.is_certified:
+            until = min(found.until, now + UNVERIFIED_SECONDS)
+            return Judgement(found.key, Standing.UNVERIFIED, until=until, is_revoked=found.is_revoked)
+        names = found.agents, found.skills, found.hosts
+        return Judgement(found.key, Standing.CERTIFIED, *names, found.until, found.is_revoked, found.issuer)

@@ -21,7 +21,7 @@ from skillwire.protocols.skill_discovery.messages import HealthStatus
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
-    from skillwire.protocols.skill_discovery.listing import Key, Listed
+    from skillwire.protocols.skill_discovery.health import Key, Listed
     from skillwire.protocols.skill_discovery.messages import Discover
 
 #: Of a set that is held as it is.

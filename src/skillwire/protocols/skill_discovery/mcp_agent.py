@@ -16,22 +16,21 @@ from skillwire.model.url import without_zone
 from skillwire.protocols.skill_discovery import messages as m
 from skillwire.protocols.skill_discovery import scenes
 from skillwire.protocols.skill_discovery.codec import encode_responses
-from skillwire.protocols.skill_discovery.doubts import Doubts
-from skillwire.protocols.skill_discovery.groups import Groups
+from skillwire.protocols.skill_discovery.heartbeats import SuspectPinger
 from skillwire.protocols.skill_discovery.identity import Standing
 from skillwire.protocols.skill_discovery.messages import Outcome, Profile
 from skillwire.protocols.skill_discovery.registry import Registry
-from skillwire.protocols.skill_discovery.route_agent import UNKNOWN_SKILL
-from skillwire.protocols.skill_discovery.tellable import check_scenes, check_told, record_of
+from skillwire.protocols.skill_discovery.route_agent import UNKNOWN_SKILL, check_record_size, check_scenes, record_of
+from skillwire.protocols.skill_discovery.scenes import Groups
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-    from skillwire.model.ledger import Moment
-    from skillwire.protocols.skill_discovery.admitted import Admitted
-    from skillwire.protocols.skill_discovery.agenda import Timer
-    from skillwire.protocols.skill_discovery.listing import Change, Key
+    from skillwire.model.execution import Moment
+    from skillwire.protocols.skill_discovery.health import Change, Key
+    from skillwire.protocols.skill_discovery.ingress import VerifiedMessage
     from skillwire.protocols.skill_discovery.outbox import Outbox
+    from skillwire.protocols.skill_discovery.scheduling import Timer
     from skillwire.protocols.skill_discovery.settings import DiscoverySettings
     from skillwire.wire.node import Peer
 
@@ -54,8 +53,8 @@ class McpAgent:
         self,
         outbox: Outbox,
         settings: DiscoverySettings,
-        answer: Callable[[Admitted, Sequence[bytes], Moment], object],
-        hold: Callable[[Admitted, Moment], object],
+        answer: Callable[[VerifiedMessage, Sequence[bytes], Moment], object],
+        hold: Callable[[VerifiedMessage, Moment], object],
         on_change: Callable[[Change], object],
     ) -> None:
         self.registry = Registry(settings, self._changed)
@@ -64,20 +63,20 @@ class McpAgent:
         self._hold = hold
         self._on_change = on_change
         self._groups = Groups(self.registry, outbox, settings)
-        self._doubts = Doubts(self.registry, outbox, settings)
+        self._doubts = SuspectPinger(self.registry, outbox, settings)
         self._changes: list[Change] = []
         self.timers: tuple[Timer, ...] = (self.registry.timer, self._groups.timer, self._doubts.timer)
 
-    def register(self, admitted: Admitted, message: m.Register, now: Moment) -> None:
+    def register(self, admitted: VerifiedMessage, message: m.Register, now: Moment) -> None:
         """Take a registration, and say what became of it. Spec: SDP §2.2."""
         status, why = self._judge(admitted, message, now)
-        if status in m.TAKEN:
+        if status in m.ACCEPTED:
             self._doubts.heard(message.agent_id, admitted.source)
         text = f"{message.skill_id} {why}"
         self._reply(admitted, m.RegisterAck(message.agent_id, status, text, self._outbox.stamp(now)), now)
         self._tell(now)
 
-    def beat(self, admitted: Admitted, message: m.Heartbeat | m.StatusUpdate, now: Moment) -> None:
+    def beat(self, admitted: VerifiedMessage, message: m.Heartbeat | m.StatusUpdate, now: Moment) -> None:
         """Take a heartbeat or a change of status; ask for the registration of a skill that is not listed."""
         key = message.agent_id, message.skill_id
         is_stranger = admitted.standing is Standing.STRANGER
@@ -96,7 +95,7 @@ class McpAgent:
         self._doubts.heard(key[0], peer)
         self.registry.told(key, m.HealthStatus.HEALTHY, timestamp, now.steady)
 
-    def unregister(self, admitted: Admitted, message: m.Unregister, now: Moment) -> None:
+    def unregister(self, admitted: VerifiedMessage, message: m.Unregister, now: Moment) -> None:
         """Take a goodbye, and say what became of it. Spec: SDP §9.2."""
         status = Outcome.UNAUTHORIZED
         if admitted.standing is not Standing.STRANGER:
@@ -106,7 +105,7 @@ class McpAgent:
         self._reply(admitted, m.UnregisterAck(message.agent_id, message.skill_id, status, stamp), now)
         self._tell(now)
 
-    def discover(self, admitted: Admitted, message: m.Discover, now: Moment) -> None:
+    def discover(self, admitted: VerifiedMessage, message: m.Discover, now: Moment) -> None:
         """Answer with the skills that pass the filters, as many as datagrams are good for; not at all without any.
 
         The rest is not told: who asks for less, by a capability or a scene, is told all of that. Spec: SDP §3.3.
@@ -119,7 +118,7 @@ class McpAgent:
             stamp = self._outbox.stamp(now)
             self._answer(admitted, encode_responses(message.requester_id, found, stamp, sign=sign), now)
 
-    def join(self, admitted: Admitted, message: m.JoinScene | m.RequestScene, now: Moment) -> None:
+    def join(self, admitted: VerifiedMessage, message: m.JoinScene | m.RequestScene, now: Moment) -> None:
         """Let an agent join a scene that is here, and tell it the group; or that there is none. Spec: SDP §4.2.
 
         A provider that no answer has room for is as good as none: who hears nothing would take it for loss. Nobody
@@ -191,7 +190,7 @@ class McpAgent:
         self._groups.on_timer(now)
         self._doubts.on_timer(now)
 
-    def _judge(self, admitted: Admitted, message: m.Register, now: Moment) -> tuple[Outcome, str]:
+    def _judge(self, admitted: VerifiedMessage, message: m.Register, now: Moment) -> tuple[Outcome, str]:
         if admitted.refused is not None:
             return admitted.refused
         judgement = admitted.judgement
@@ -205,13 +204,13 @@ class McpAgent:
         if host != source and host not in {without_zone(source), *judgement.hosts}:
             return Outcome.INVALID, "endpoint is not where it comes from"
         try:
-            check_told(message, len(admitted.data))
+            check_record_size(message, len(admitted.data))
         except ValidationError as error:
             return Outcome.INVALID, error.message
         is_verified = admitted.standing is Standing.CERTIFIED
         return self.registry.register(message, now.steady, is_verified=is_verified, host=admitted.source.host)
 
-    def _reply(self, admitted: Admitted, message: m.Message, now: Moment) -> None:
+    def _reply(self, admitted: VerifiedMessage, message: m.Message, now: Moment) -> None:
         self._answer(admitted, [self._outbox.write(message)], now)
 
     def _changed(self, change: Change) -> None:

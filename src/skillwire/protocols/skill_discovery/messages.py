@@ -52,7 +52,7 @@ class Outcome(StrEnum):
 
 
 #: What a registration is answered that is listed now.
-TAKEN: Final = frozenset({Outcome.SUCCESS, Outcome.DUPLICATE})
+ACCEPTED: Final = frozenset({Outcome.SUCCESS, Outcome.DUPLICATE})
 
 
 class Reason(StrEnum):

@@ -4,23 +4,30 @@ An agent has one or several of the text's roles: an MCPAgent keeps the registry 
 skills, an EndAgent asks. What arrives passes the gate and goes to the role that it is for; what the roles say goes to
 the outbox. Nobody is answered with more than three times what they sent before they have proven to be where they say:
 what is larger than that waits until they have. Spec: SDP §2 to §5, §8 to §10; specs §3.
+
+How a challenge of something that we sent is answered: with our certificate, and a signature over the nonce.
+
+A proof is larger than three challenges, so it goes to an address only when that may be sent as much; until then the
+challenge is held, and answered with one of ours. Nothing is signed before that is known, and no more than so often:
+strangers cannot use up what is left for who has proven to be where it says. Spec: SDP §10.3; specs §3.
 """
 
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from skillwire.protocols.skill_discovery import messages as m
+from skillwire.protocols.skill_discovery.challenges import challenge_text
+from skillwire.protocols.skill_discovery.codec import encode
 from skillwire.protocols.skill_discovery.end_agent import EndAgent
 from skillwire.protocols.skill_discovery.events import NameTaken
-from skillwire.protocols.skill_discovery.gate import Gate
-from skillwire.protocols.skill_discovery.held_beats import HeldBeats
-from skillwire.protocols.skill_discovery.keyring import KeyRing
+from skillwire.protocols.skill_discovery.identity import KeyRing
+from skillwire.protocols.skill_discovery.ingress import Ingress
+from skillwire.protocols.skill_discovery.liveness import DeferredHeartbeats
 from skillwire.protocols.skill_discovery.mcp_agent import McpAgent
-from skillwire.protocols.skill_discovery.messages import Profile
+from skillwire.protocols.skill_discovery.messages import Challenge, ChallengeResponse, Profile
 from skillwire.protocols.skill_discovery.outbox import Outbox
-from skillwire.protocols.skill_discovery.prover import Prover
 from skillwire.protocols.skill_discovery.route_agent import UNKNOWN_SKILL, RouteAgent
 from skillwire.protocols.skill_discovery.settings import DiscoverySettings
 
@@ -28,16 +35,73 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from random import Random
 
-    from skillwire.model.ledger import Moment
-    from skillwire.protocols.skill_discovery.admitted import Admitted
+    from skillwire.model.execution import Moment
     from skillwire.protocols.skill_discovery.events import NodeEvent
+    from skillwire.protocols.skill_discovery.health import Key, Listed
     from skillwire.protocols.skill_discovery.identity import Authority, Identity
     from skillwire.protocols.skill_discovery.identity import Key as SignerKey
-    from skillwire.protocols.skill_discovery.listing import Key, Listed
+    from skillwire.protocols.skill_discovery.ingress import VerifiedMessage
+    from skillwire.protocols.skill_discovery.limits import ReplayGuard
     from skillwire.protocols.skill_discovery.messages import HealthStatus
     from skillwire.protocols.skill_discovery.registry import Registry
-    from skillwire.protocols.skill_discovery.replay import ReplayGuard
     from skillwire.wire.node import Datagram, Peer
+
+
+#: Proofs a second, and at once, to addresses that are proven and to the others: of 1 % of a core each, and for as many
+#: agents as start together.
+_PROOFS: Final = 100.0
+_MOST_PROOFS: Final = 128
+#: A time as long as those of today, in milliseconds since the epoch, and the base64 of the longest signature.
+_SOME_TIME: Final = 1_707_868_800_000
+_LONGEST_SIGNATURE: Final = "A" * 96
+
+
+class ChallengeResponder:
+    """Answers the challenges of one node.
+
+    Args:
+        agent_id: who we are.
+        outbox: takes what is sent, and knows what was.
+        hold: holds a challenge until its sender has proven to be where it says.
+    """
+
+    def __init__(self, agent_id: str, outbox: Outbox, hold: Callable[[VerifiedMessage, Moment], object]) -> None:
+        self._agent_id = agent_id
+        self._outbox = outbox
+        self._hold = hold
+        self._sizes: tuple[bytes, int] = b"", 0
+        self._until = {True: 0.0, False: 0.0}  # of addresses that are proven, and of the others
+
+    def challenged(self, admitted: VerifiedMessage, message: Challenge, now: Moment) -> bool:
+        """Answer a challenge; False when it is about nothing that we sent. Who asks learns no more than who we are."""
+        outbox, source = self._outbox, admitted.source
+        digest = outbox.sent.challenged(message.nonce, now.steady)
+        if digest is None:
+            return False
+        if outbox.allowances.room(source, now.steady) < self._size():
+            self._hold(admitted, now)
+        elif self._may_sign(now.steady, is_proven=outbox.allowances.is_proven(source, now.steady)):
+            identity = outbox.identity
+            signature = identity.sign(challenge_text(message.agent_id, self._agent_id, message.nonce, digest))
+            stamp = outbox.stamp(now)
+            proof = ChallengeResponse(self._agent_id, message.nonce, identity.certificate, stamp, signature)
+            outbox.send(encode(proof), now, source)
+        return True
+
+    def _size(self) -> int:
+        """Return how many bytes a proof has at most; anew for each certificate."""
+        certificate = self._outbox.identity.certificate
+        if self._sizes[0] is not certificate:
+            proof = ChallengeResponse(self._agent_id, bytes(32), certificate, _SOME_TIME, _LONGEST_SIGNATURE)
+            self._sizes = certificate, len(encode(proof))
+        return self._sizes[1]
+
+    def _may_sign(self, now: float, *, is_proven: bool) -> bool:
+        until = self._until[is_proven]
+        if until > now + _MOST_PROOFS / _PROOFS:
+            return False
+        self._until[is_proven] = max(until, now) + 1 / _PROOFS
+        return True
 
 
 class Role(StrEnum):
@@ -88,15 +152,15 @@ class DiscoveryNode:
         self._events: list[NodeEvent] = []
         self._outbox = Outbox(identity, profile, settings, random)
         self.mcp_agent = McpAgent(self._outbox, settings, self._answer, self._hold, self._events.append)
-        self._prover = Prover(agent_id, self._outbox, self._hold)
+        self._prover = ChallengeResponder(agent_id, self._outbox, self._hold)
         self.route_agent = RouteAgent(agent_id, self._outbox, settings, self._events.append, health)
-        self.ring = KeyRing(authority, settings.proof, lambda agent: self.registry.owed_by(agent) > 0)
-        self.gate = Gate(
+        self.ring = KeyRing(authority, settings.proof, lambda agent: self.registry.count_of_agent(agent) > 0)
+        self.gate = Ingress(
             agent_id,
             profile=profile,
             settings=settings,
             ring=self.ring,
-            owed=self.registry.owed_from,
+            owed=self.registry.count_of_host,
             challenge=self._challenge,
             allowances=self._outbox.allowances,
             random=random,
@@ -106,7 +170,7 @@ class DiscoveryNode:
             on_unheard=self._events.append,
         )
         if self._keeps_registry:
-            self.gate.held_beats = beats = HeldBeats(
+            self.gate.held_beats = beats = DeferredHeartbeats(
                 self.registry.is_well,
                 self._alive,
                 ring=self.ring,
@@ -127,7 +191,7 @@ class DiscoveryNode:
 
     def receive(self, data: bytes, source: Peer, now: Moment) -> None:
         """Take a datagram. Trust: it is a stranger's; it never raises."""
-        for admitted in self.gate.admit(data, source, now):
+        for admitted in self.gate.accept(data, source, now):
             if not self._dispatch(admitted, now):
                 self.gate.stopped["not for us"] += 1
 
@@ -173,7 +237,7 @@ class DiscoveryNode:
         """Take back what mDNS said of a skill; False when there was nothing left of it."""
         return self.mcp_agent.unhint(key, now)
 
-    def _dispatch(self, admitted: Admitted, now: Moment) -> bool:
+    def _dispatch(self, admitted: VerifiedMessage, now: Moment) -> bool:
         message = admitted.message
         if isinstance(message, m.Challenge):
             return self._prover.challenged(admitted, message, now)
@@ -185,7 +249,7 @@ class DiscoveryNode:
             return True
         return Role.END_AGENT in self._roles and self._asking(admitted, now)
 
-    def _heard(self, admitted: Admitted, now: Moment) -> bool:
+    def _heard(self, admitted: VerifiedMessage, now: Moment) -> bool:
         """Take what is for a registry."""
         match admitted.message:
             case m.Heartbeat() | m.StatusUpdate() as message:
@@ -198,7 +262,7 @@ class DiscoveryNode:
                 return False
         return True
 
-    def _asked(self, admitted: Admitted, now: Moment) -> bool:
+    def _asked(self, admitted: VerifiedMessage, now: Moment) -> bool:
         """Take what is asked of an MCPAgent."""
         match admitted.message:
             case m.Discover() as message:
@@ -209,7 +273,7 @@ class DiscoveryNode:
                 return False
         return True
 
-    def _offering(self, admitted: Admitted, now: Moment) -> bool:
+    def _offering(self, admitted: VerifiedMessage, now: Moment) -> bool:
         """Take what is for a RouteAgent."""
         match admitted.message:
             case m.RegisterAck(agent_id=self.agent_id) as message:
@@ -220,7 +284,7 @@ class DiscoveryNode:
                 return False
         return True
 
-    def _asking(self, admitted: Admitted, now: Moment) -> bool:
+    def _asking(self, admitted: VerifiedMessage, now: Moment) -> bool:
         """Take what is for an EndAgent."""
         match admitted.message:
             case m.DiscoverResponse() as message:
@@ -246,10 +310,10 @@ class DiscoveryNode:
         """Return what is registered here of what a discovery asks for; None where no registry is kept."""
         return self.registry.find(wanted) if self._keeps_registry else None
 
-    def _proven(self, admitted: Admitted, now: Moment) -> bool:
+    def _proven(self, admitted: VerifiedMessage, now: Moment) -> bool:
         """Take a proof of who has answered; let that agent register what it offers with us: answers name no agent."""
         offered = self.end_agent.proven(admitted, now)
-        if offered and self._keeps_registry and not self.registry.owed_by(admitted.signer):
+        if offered and self._keeps_registry and not self.registry.count_of_agent(admitted.signer):
             self._invite(admitted.signer, offered, admitted.source, now)
         return offered is not None
 
@@ -263,13 +327,13 @@ class DiscoveryNode:
         self.gate.heard(key[0], source, came)
         self.mcp_agent.alive(key, timestamp, source, came)
 
-    def _hold(self, question: Admitted, now: Moment) -> None:
+    def _hold(self, question: VerifiedMessage, now: Moment) -> None:
         self.gate.hold(question, now)
 
     def _challenge(self, peer: Peer, nonce: bytes, now: Moment) -> None:
         self._outbox.send(self._outbox.write(m.Challenge(self.agent_id, nonce, self._outbox.stamp(now))), now, peer)
 
-    def _answer(self, question: Admitted, answers: Sequence[bytes], now: Moment) -> None:
+    def _answer(self, question: VerifiedMessage, answers: Sequence[bytes], now: Moment) -> None:
         """Send answers a moment later; what an address that is not proven may not be sent waits until it is."""
         if sum(map(len, answers)) > self._outbox.allowances.room(question.source, now.steady):
             self.gate.hold(question, now)

@@ -3,34 +3,138 @@
 A registration is named by its agent and its skill, and the newest timestamp wins, whatever the order in which they
 come; so agents that heard the same list the same. A goodbye leaves a *tombstone* for as long as an older registration
 could still arrive. Health annotates what is listed and never hides it; what silence comes to is said in
-:mod:`~skillwire.protocols.skill_discovery.silences`.
+:mod:`~skillwire.protocols.skill_discovery.liveness`.
 
 A *hint* is what an unsigned source, mDNS, says of a skill: it stands until a registration takes its place, is kept by
 answered probes alone, and is told to nobody else. Bounds stand for what strangers can make large: skills in all and of
 one agent, unverified ones of one host, and hints. Spec: SDP §2, §8, §9; specs §3.
+
+Who holds the places of a registry: how many each agent and each host has, and who makes room when all are taken.
+
+Anybody can make up agents, each with a key of its own, so what nobody certified is bounded for each host as well, and
+gives way to what is certified: first of the host that holds the most, and there what came last. Spec: specs §3.
+
+Tombstones: who has said goodbye, as long as an older registration could still arrive. Spec: SDP §9.2.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from skillwire import limits
 from skillwire.protocols.skill_discovery import health as states
-from skillwire.protocols.skill_discovery.health import Health
+from skillwire.protocols.skill_discovery.health import Change, Health, Listed, What, has_facts_of
 from skillwire.protocols.skill_discovery.index import Index
-from skillwire.protocols.skill_discovery.listing import Change, Listed, What, has_facts_of
+from skillwire.protocols.skill_discovery.liveness import LivenessTimeouts
 from skillwire.protocols.skill_discovery.messages import HealthStatus, Outcome
-from skillwire.protocols.skill_discovery.places import Places
-from skillwire.protocols.skill_discovery.silences import Silences
-from skillwire.protocols.skill_discovery.tombstones import Tombstones
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
 
-    from skillwire.protocols.skill_discovery.held_beats import HeldBeats
-    from skillwire.protocols.skill_discovery.listing import Key
+    from skillwire.protocols.skill_discovery.health import Key
+    from skillwire.protocols.skill_discovery.liveness import DeferredHeartbeats
     from skillwire.protocols.skill_discovery.messages import Discover, Register
     from skillwire.protocols.skill_discovery.settings import DiscoverySettings
+
+
+class RegistryQuota:
+    """The places of one registry; hints take none."""
+
+    def __init__(self) -> None:
+        self._per_agent: Counter[str] = Counter()
+        self._per_host: Counter[str] = Counter()
+        self._unverified: dict[str, dict[Key, None]] = {}
+        self._taken = 0
+
+    def take(self, listed: Listed) -> None:
+        """Count a skill that is listed."""
+        self._taken += 1
+        self._per_agent[listed.registration.agent_id] += 1
+        self._per_host[listed.host] += 1
+        if not listed.is_verified:
+            self._unverified.setdefault(listed.host, {})[listed.key] = None
+
+    def leave(self, listed: Listed) -> None:
+        """Count it no more."""
+        self._taken -= 1
+        for counts, name in ((self._per_agent, listed.registration.agent_id), (self._per_host, listed.host)):
+            counts[name] -= 1
+            if not counts[name]:
+                del counts[name]
+        if not listed.is_verified:
+            of_host = self._unverified[listed.host]
+            del of_host[listed.key]
+            if not of_host:
+                del self._unverified[listed.host]
+
+    def of_agent(self, agent_id: str) -> int:
+        """Return how many places an agent has."""
+        return self._per_agent[agent_id]
+
+    def of_host(self, host: str) -> int:
+        """Return how many places were taken from a host."""
+        return self._per_host.get(host, 0)
+
+    def is_full(self) -> bool:
+        """Whether all places are taken."""
+        return self._taken >= limits.LAN_SKILLS
+
+    def is_full_for(self, agent_id: str) -> bool:
+        """Whether there is none for one more skill of this agent, unless another gives way."""
+        return self.is_full() or self._per_agent[agent_id] >= limits.LAN_SKILLS_PER_AGENT
+
+    def is_full_from(self, host: str) -> bool:
+        """Whether there is none for one more unverified skill from this host."""
+        return len(self._unverified.get(host, ())) >= limits.LAN_SKILLS_PER_HOST
+
+    def has_one(self, agent_id: str, host: str, *, is_verified: bool) -> bool:
+        """Whether one more skill of this agent, from this host, may be listed."""
+        is_within = self._per_agent.get(agent_id, 0) < limits.LAN_SKILLS_PER_AGENT
+        if not is_verified:
+            return is_within and not self.is_full() and not self.is_full_from(host)
+        return is_within and (not self.is_full() or bool(self._unverified))
+
+    def gives_way(self) -> Key | None:
+        """Return which unverified skill makes room for a certified one; None when there is room, or none of them."""
+        if not self.is_full() or not self._unverified:
+            return None
+        most = max(self._unverified, key=lambda host: len(self._unverified[host]))
+        return next(reversed(self._unverified[most]))
+
+
+class Tombstones:
+    """The newest goodbye of each skill that said one lately.
+
+    Args:
+        seconds: that each is remembered.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._kept: dict[Key, tuple[int, float]] = {}  # those first that end first
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self._kept
+
+    def add(self, key: Key, timestamp: int, now: float) -> None:
+        """Remember one, unless there are too many."""
+        self._kept.pop(key, None)
+        if len(self._kept) < limits.LAN_SKILLS:
+            self._kept[key] = timestamp, now + self._seconds
+
+    def of(self, key: Key) -> int:
+        """Return the timestamp of a skill's goodbye; -1 when there is none."""
+        return self._kept.get(key, (-1, 0.0))[0]
+
+    def timer(self) -> float | None:
+        """Return when one is to be forgotten next."""
+        return next(iter(self._kept.values()))[1] if self._kept else None
+
+    def forget(self, now: float) -> None:
+        """Forget what is over."""
+        while (until := self.timer()) is not None and until <= now:
+            del self._kept[next(iter(self._kept))]
 
 
 class Registry:
@@ -47,11 +151,11 @@ class Registry:
         self._skills: dict[Key, Listed] = {}
         self._heard: dict[Key, int] = {}  # the newest timestamp of each skill, of any kind of message
         self._tombstones = Tombstones(2 * settings.window)
-        self._places = Places()
+        self._places = RegistryQuota()
         self._index = Index()
         self._hints: set[Key] = set()
-        self._held: HeldBeats | None = None
-        self._silences = Silences(
+        self._held: DeferredHeartbeats | None = None
+        self._silences = LivenessTimeouts(
             settings,
             self._skills,
             self._hints,
@@ -70,11 +174,11 @@ class Registry:
         """Return the skill of this name."""
         return self._skills.get(key)
 
-    def owed_by(self, agent_id: str) -> int:
+    def count_of_agent(self, agent_id: str) -> int:
         """Return how many skills an agent has registered, and owes heartbeats for."""
         return self._places.of_agent(agent_id)
 
-    def owed_from(self, host: str) -> int:
+    def count_of_host(self, host: str) -> int:
         """Return how many skills were registered from a host."""
         return self._places.of_host(host)
 
@@ -82,7 +186,7 @@ class Registry:
         """Whether so many skills fell silent that it is the network; of ``known`` those that are trusted as much."""
         return self._silences.is_network(now, known)
 
-    def hold(self, beats: HeldBeats) -> None:
+    def hold(self, beats: DeferredHeartbeats) -> None:
         """Have beats verified that are held before silence comes to anything."""
         self._held = self._silences.held = beats
 

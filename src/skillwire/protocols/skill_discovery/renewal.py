@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from skillwire import limits
 from skillwire.errors import TrustError
-from skillwire.trust.certificate_requests import Names, make_request, read_request, refusal
+from skillwire.trust.certificates import RequestedNames, decode_request, encode_request, request_error
 from skillwire.trust.guarded_json import load_json
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey, EllipticCurvePublicKey
 
     from skillwire.protocols.skill_discovery.identity import Identity
-    from skillwire.trust.certificates import Certified
+    from skillwire.trust.certificates import VerifiedCertificate
 
 #: Where a server takes what :func:`write_renewal` makes, and where it gives out the signed list.
 CERTIFICATES_PATH: Final = "/lan/certificates"
@@ -40,7 +40,7 @@ class Renewal(NamedTuple):
     """What may be issued: for a key, to whom, and in place of which certificate, DER."""
 
     key: EllipticCurvePublicKey
-    names: Names
+    names: RequestedNames
     certificate: bytes
 
 
@@ -49,7 +49,7 @@ def renewal_text(timestamp: int, request: bytes) -> bytes:
     return f"skill-discovery/0.7 certificate\n{timestamp}\n{hashlib.sha256(request).hexdigest()}".encode()
 
 
-def write_renewal(identity: Identity, key: EllipticCurvePrivateKey, names: Names, now: float) -> bytes:
+def write_renewal(identity: Identity, key: EllipticCurvePrivateKey, names: RequestedNames, now: float) -> bytes:
     """Return the question for a new certificate.
 
     Args:
@@ -58,7 +58,7 @@ def write_renewal(identity: Identity, key: EllipticCurvePrivateKey, names: Names
         names: of the old one, or fewer.
         now: seconds since the epoch.
     """
-    request, timestamp = make_request(names, key), int(now * 1000)
+    request, timestamp = encode_request(names, key), int(now * 1000)
     document = {
         "request": request.decode("ascii"),
         "certificate": base64.b64encode(identity.certificate).decode("ascii"),
@@ -68,7 +68,7 @@ def write_renewal(identity: Identity, key: EllipticCurvePrivateKey, names: Names
     return json.dumps(document).encode()
 
 
-def judge_renewal(body: bytes, judge: Callable[[bytes, float], Certified | None], now: float) -> Renewal:
+def judge_renewal(body: bytes, judge: Callable[[bytes, float], VerifiedCertificate | None], now: float) -> Renewal:
     """Return what may be issued on a question that came at ``now``, seconds since the epoch.
 
     Args:
@@ -88,14 +88,14 @@ def judge_renewal(body: bytes, judge: Callable[[bytes, float], Certified | None]
     request, timestamp = _text(document, "request").encode("utf-8", "replace"), document.get("timestamp")
     if type(timestamp) is not int or abs(timestamp - now * 1000) > _CLOCKS_MS:
         raise TrustError("CERTIFICATE_REFUSED", "its timestamp is not of now; our clocks differ")
-    asked = read_request(request)
+    asked = decode_request(request)
     certificate = _bytes(document, "certificate")
     found = judge(certificate, now)
     if found is None or not found.is_certified:
         raise TrustError("CERTIFICATE_REFUSED", "the certificate that it comes with is not good here, or not any more")
     if not found.key.verifies(renewal_text(timestamp, request), _text(document, "signature")):
         raise TrustError("CERTIFICATE_REFUSED", "it is not signed by the holder of the certificate")
-    ours = Names(*(tuple(sorted(names)) for names in (found.agents, found.skills, found.hosts)))
+    ours = RequestedNames(*(tuple(sorted(names)) for names in (found.agents, found.skills, found.hosts)))
     if not asked.names.are_within(ours):
         raise TrustError("CERTIFICATE_REFUSED", "it asks for names that the certificate does not have")
     return Renewal(asked.key, ours, certificate)
@@ -119,14 +119,14 @@ def read_issued(body: bytes) -> bytes:
 def _document(body: bytes) -> dict[str, Any]:
     document = load_json(body, max_bytes=limits.LAN_RENEWAL_BYTES, source=CERTIFICATES_PATH)
     if not isinstance(document, dict):
-        raise refusal("it is no JSON object")
+        raise request_error("it is no JSON object")
     return document
 
 
 def _text(document: dict[str, Any], name: str) -> str:
     value = document.get(name)
     if not isinstance(value, str):
-        raise refusal(f"{name} is missing, or no text")
+        raise request_error(f"{name} is missing, or no text")
     return value
 
 
@@ -134,4 +134,4 @@ def _bytes(document: dict[str, Any], name: str) -> bytes:
     try:
         return binascii.a2b_base64(_text(document, name), strict_mode=True)
     except ValueError as error:
-        raise refusal(f"{name} is not base64") from error
+        raise request_error(f"{name} is not base64") from error

@@ -6,39 +6,135 @@ skill that it does not list asks for the registration. What nobody acknowledges,
 often as loss demands. Registrations are paced, so that a hundred skills that start together stay within what others
 read from one source; toward who asked for them, or while all take them, they go as fast as they are acknowledged.
 Goodbyes are paced, too. Spec: SDP §2.2, §8, §9; specs §3.
+
+How fast one agent says much of one kind: what waits stands in line, and is said no faster than others read.
+
+A stranger is read 20 times a second, so nothing goes faster by itself. Who has asked for what we say, and answers that
+it took it, reads as fast as it answers; so each such answer lets two more go at once, up to a bound. Where answers are
+lost or late, it goes on at the pace that everybody reads. Spec: specs §3.
+
+Whether others can tell of a skill that fits into a registration.
+
+A registration names its agent once, and no scene's group; an answer names who asks, and the group of a scene has a name
+that is longer than the scene's. What no answer has room for would be listed and never found, so it is neither offered
+nor taken. Spec: specs §3.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from skillwire.protocols.skill_discovery.agenda import Agenda, Timer
-from skillwire.protocols.skill_discovery.doubts import SILENT_SKILL
+from skillwire import limits
+from skillwire.errors import SourceLocation, ValidationError
+from skillwire.protocols.skill_discovery import scenes
+from skillwire.protocols.skill_discovery.codec import record_fits
 from skillwire.protocols.skill_discovery.events import Acknowledged
-from skillwire.protocols.skill_discovery.heartbeats import Heartbeats
-from skillwire.protocols.skill_discovery.known_registries import KnownRegistries
+from skillwire.protocols.skill_discovery.heartbeats import SILENT_SKILL, Heartbeats, KnownRegistries
 from skillwire.protocols.skill_discovery.messages import (
-    TAKEN,
+    ACCEPTED,
     Endpoint,
     HealthStatus,
     Outcome,
     Reason,
     Register,
+    SkillRecord,
     SkillType,
     StatusUpdate,
     Unregister,
 )
-from skillwire.protocols.skill_discovery.pacing import Line
-from skillwire.protocols.skill_discovery.tellable import check_told
+from skillwire.protocols.skill_discovery.scheduling import Timer, TimerQueue
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from skillwire.model.ledger import Moment
+    from skillwire.model.execution import Moment
     from skillwire.protocols.skill_discovery.messages import RegisterAck, UnregisterAck
     from skillwire.protocols.skill_discovery.outbox import Outbox
     from skillwire.protocols.skill_discovery.settings import DiscoverySettings
     from skillwire.wire.node import Peer
+
+
+class SendQueue:
+    """Skills that wait to be told of, each once, in the order in which they came.
+
+    Args:
+        pace: datagrams a second that go by themselves.
+        most: datagrams a second that go at most, however many are answered.
+        burst: datagrams that go at once after a quiet time.
+    """
+
+    def __init__(self, pace: float, most: float, burst: float) -> None:
+        self._pause = 1 / pace
+        self._least = 1 / most
+        self._burst = burst
+        self._next = self._next_most = 0.0
+        self._waiting: dict[str, None] = {}
+
+    def __contains__(self, skill_id: str) -> bool:
+        return skill_id in self._waiting
+
+    def join(self, skill_id: str) -> None:
+        """Wait; who waits already keeps its place."""
+        self._waiting.setdefault(skill_id)
+
+    def leave(self, skill_id: str) -> None:
+        """Wait no more."""
+        self._waiting.pop(skill_id, None)
+
+    def first(self) -> str | None:
+        """Return who has waited longest."""
+        return next(iter(self._waiting), None)
+
+    def free(self, now: float) -> float:
+        """Return when the first may go, by the steady clock; a time that is over when it may go now."""
+        return max(self._next, self._next_most, now - self._burst * self._pause)
+
+    def take(self, now: float) -> None:
+        """Take note that one has gone."""
+        self._next = max(self._next, now - self._burst * self._pause) + self._pause
+        self._next_most = max(self._next_most, now - self._burst * self._least) + self._least
+
+    def answered(self) -> None:
+        """Let two more go, since one was taken."""
+        self._next -= 2 * self._pause
+
+
+#: Bytes of a registration whose record is short enough to be told, whatever is in it.
+_SURELY_FITS: Final = 900
+
+
+def record_of(skill: Register | Offer) -> SkillRecord:
+    """Return a skill as it is told to who asks. Spec: SDP §3.2."""
+    return SkillRecord(skill.skill_id, skill.version, skill.endpoint, skill.capabilities, skill.scenes)
+
+
+def check_scenes(skill: Register | Offer) -> None:
+    """Refuse a skill in a scene whose group would have no name.
+
+    Raises:
+        ValidationError: ``DATAGRAM_FIELD`` with the name of the skill.
+    """
+    for scene in skill.scenes:
+        if len(scene) > scenes.LONGEST:
+            message = f"a scene has a name of {len(scene)} letters, and up to {scenes.LONGEST} count"
+            fix = f"Shorten {scene[:20]}..."
+            raise ValidationError("DATAGRAM_FIELD", message, place=SourceLocation(skill.skill_id), fix=fix)
+
+
+def check_record_size(skill: Register | Offer, size: int = limits.DATAGRAM_BYTES) -> None:
+    """Refuse a skill that fits into a registration, and that nobody could tell of.
+
+    Args:
+        skill: whose fields have their form.
+        size: bytes of its registration, if there is one.
+
+    Raises:
+        ValidationError: as :func:`check_scenes`; ``DATAGRAM_SIZE`` when it does not fit into an answer.
+    """
+    check_scenes(skill)
+    if size > _SURELY_FITS and not record_fits(record_of(skill)):
+        raise ValidationError("DATAGRAM_SIZE", "too long to be told to who asks", place=SourceLocation(skill.skill_id))
+
 
 #: **[ours]**: how the message of an acknowledgment goes on that asks for a registration.
 UNKNOWN_SKILL: Final = "unknown, register again"
@@ -64,7 +160,7 @@ class Offer(NamedTuple):
     scenes: tuple[str, ...] = ()
 
 
-class _Told:
+class _Announced:
     """Something that is said again and again: its datagram, how often it was sent, and who has acknowledged it."""
 
     __slots__ = ("acknowledged", "at", "data", "is_awaited", "sends")
@@ -101,8 +197,8 @@ class RouteAgent:
         self._settings = settings
         self._on_event = on_event
         self._offers: dict[str, Offer] = {}
-        self._told: dict[tuple[str, str], _Told] = {}
-        self._agenda: Agenda[tuple[str, str]] = Agenda()
+        self._told: dict[tuple[str, str], _Announced] = {}
+        self._agenda: TimerQueue[tuple[str, str]] = TimerQueue()
         self.timer: Timer = self._agenda.timer
         self._registries = KnownRegistries(settings, outbox.allowances.is_proven)
         self._pauses = {
@@ -114,8 +210,8 @@ class RouteAgent:
         pace = settings.rate * _FULL_PACE
         self._beats = Heartbeats(agent_id, outbox, settings, self._agenda, pace=pace, health=health)
         self._lines = {
-            "register": Line(pace, max(_MOST_REGISTRATIONS, pace), settings.burst / 2),
-            "leave": Line(_GOODBYES, _GOODBYES, settings.burst),
+            "register": SendQueue(pace, max(_MOST_REGISTRATIONS, pace), settings.burst / 2),
+            "leave": SendQueue(_GOODBYES, _GOODBYES, settings.burst),
         }
 
     def offer(self, offer: Offer, now: Moment) -> None:
@@ -126,7 +222,7 @@ class RouteAgent:
                 it could tell of it.
         """
         data = self._registration(offer, now)
-        check_told(offer)
+        check_record_size(offer)
         self._tell("register", offer.skill_id, data, now)
         self._offers[offer.skill_id] = offer
         self._forget(("leave", offer.skill_id))
@@ -184,7 +280,7 @@ class RouteAgent:
         told = self._told.get(("register", skill_id))
         if told is None or told.acknowledged.get(source) is message.status:
             return
-        is_same = source in told.acknowledged and {message.status, told.acknowledged[source]} <= TAKEN
+        is_same = source in told.acknowledged and {message.status, told.acknowledged[source]} <= ACCEPTED
         told.acknowledged[source] = message.status
         if not is_same:
             self._on_event(Acknowledged(skill_id, source, message.status, rest))
@@ -217,7 +313,7 @@ class RouteAgent:
         return self._outbox.write(Register(self._agent_id, *offer, timestamp=self._outbox.stamp(now)))
 
     def _tell(self, kind: str, skill_id: str, data: bytes, now: Moment) -> None:
-        self._told[kind, skill_id] = _Told(data, now.steady)
+        self._told[kind, skill_id] = _Announced(data, now.steady)
         self._agenda.set((kind, skill_id), now.steady)
 
     def _forget(self, what: tuple[str, str]) -> None:
@@ -258,14 +354,14 @@ class RouteAgent:
                 self._beats.follow(skill_id, now)
             self._send(kind, skill_id, told, now)
 
-    def _send(self, kind: str, skill_id: str, told: _Told, now: Moment) -> None:
+    def _send(self, kind: str, skill_id: str, told: _Announced, now: Moment) -> None:
         pauses = self._pauses[kind]
         self._outbox.send(told.data, now)
         pause = pauses[min(told.sends, len(pauses) - 1)]
         told.sends += 1
         self._agenda.set((kind, skill_id), now.steady + pause)
 
-    def _is_acknowledged(self, kind: str, skill_id: str, told: _Told, now: Moment) -> bool:
+    def _is_acknowledged(self, kind: str, skill_id: str, told: _Announced, now: Moment) -> bool:
         """Whether everybody has answered of whom we know.
 
         The first skill is said as often as loss demands, so that we get to know who keeps a registry.
@@ -285,11 +381,11 @@ class RouteAgent:
     def _announce_pause(self) -> float:
         return self._settings.announce_interval * self._outbox.random.uniform(0.8, 1)
 
-    def _renew(self, skill_id: str, now: Moment) -> _Told:
+    def _renew(self, skill_id: str, now: Moment) -> _Announced:
         """Write a registration anew, which says nothing new; who has acknowledged it need not again."""
         self._registries.forget_silent(now)
         old = self._told["register", skill_id]
-        told = _Told(self._registration(self._offers[skill_id], now), now.steady)
+        told = _Announced(self._registration(self._offers[skill_id], now), now.steady)
         told.sends = old.sends
         told.acknowledged = {peer: status for peer, status in old.acknowledged.items() if peer in self._registries}
         self._told["register", skill_id] = told

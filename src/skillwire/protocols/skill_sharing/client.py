@@ -12,13 +12,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from skillwire import limits
-from skillwire.errors import FetchError, Place
+from skillwire.errors import FetchError, SourceLocation
 from skillwire.protocols.skill_sharing.paths import REGISTRY, WELL_KNOWN
 from skillwire.wire.exchange import HttpRequest
 from skillwire.wire.fetch import conditional_headers, expect_json, fetch
 
 if TYPE_CHECKING:
-    from skillwire.model.cached_response import CachedResponse
+    from skillwire.model.install import CachedResponse
     from skillwire.wire.exchange import Exchange, HttpResponse
 
 _ABSENT: Final = frozenset({404, 410})
@@ -103,7 +103,7 @@ def fetch_document(
 
         raise decode_error(response.body, status=response.status, source=response.url)
     if response.status != _OK:
-        raise FetchError("HTTP_STATUS", f"the origin answered {response.status}", place=Place(response.url))
+        raise FetchError("HTTP_STATUS", f"the origin answered {response.status}", place=SourceLocation(response.url))
     expect_json(response)
     return response
 

@@ -16,14 +16,12 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from skillwire import limits
-from skillwire.errors import Place, SkillwireError, ValidationError
-from skillwire.model.finding import Finding
-from skillwire.model.name import is_sharing_id
+from skillwire.errors import SkillwireError, SourceLocation, ValidationError
+from skillwire.model.skill import Finding, is_sharing_id
 from skillwire.model.url import parse_url, reached_from, resolve_url
 from skillwire.protocols.skill_sharing.messages import IndexProvider, SkillDescriptor, SkillIndexEntry
-from skillwire.protocols.skill_sharing.rules import check_descriptor
+from skillwire.protocols.skill_sharing.rules import check_descriptor, check_version
 from skillwire.protocols.skill_sharing.validation import Violation, convert, invalid, parse
-from skillwire.protocols.skill_sharing.versions import check_version
 from skillwire.trust.address import AddressPolicy, is_local_host
 from skillwire.trust.guarded_json import load_json
 from skillwire.trust.hidden_text import neutralise
@@ -65,11 +63,11 @@ def decode_index(data: bytes, index_url: str, *, addresses: AddressPolicy | None
     is_registry = items is document
     if len(items) > limits.INDEX_ENTRIES:
         message = f"{len(items):,} entries, at most {limits.INDEX_ENTRIES:,} are read"
-        raise ValidationError("INDEX_ENTRIES", message, place=Place(index_url))
+        raise ValidationError("INDEX_ENTRIES", message, place=SourceLocation(index_url))
     reader = _EntryReader(base, addresses or AddressPolicy().naming(base), is_registry=is_registry)
     entries: dict[str, SkillIndexEntry] = {}
     for position, item in enumerate(items):
-        place = Place(f"{index_url}#{'' if is_registry else '/skills'}/{position}")
+        place = SourceLocation(f"{index_url}#{'' if is_registry else '/skills'}/{position}")
         entry = reader.read(item, place)
         if entry is None:
             continue
@@ -97,11 +95,11 @@ def decode_descriptor(
     document = load_json(data, max_bytes=limits.DESCRIPTOR_BYTES, source=url)
     _check_protocol(document, url)
     base = parse_url(url)
-    descriptor = _reached(parse(_with_whole_retry(document), source=url), base)
+    descriptor = _reached(parse(_complete_retry(document), source=url), base)
     check_descriptor(descriptor, source=url, addresses=addresses or AddressPolicy().naming(base))
     if expected_id is not None and descriptor.id != expected_id:
         message = f"the index says {expected_id!r}, the descriptor {descriptor.id!r}"
-        raise ValidationError("ID_DIFFERS", message, place=Place(f"{url}#/id"))
+        raise ValidationError("ID_DIFFERS", message, place=SourceLocation(f"{url}#/id"))
     return msgspec.structs.replace(
         descriptor, name=neutralise(descriptor.name), description=neutralise(descriptor.description)
     )
@@ -123,7 +121,7 @@ def _check_protocol(document: object, source: str) -> None:
     protocol = document.get("protocol") if isinstance(document, dict) else None
     version = protocol.get("version") if isinstance(protocol, dict) else None
     if isinstance(version, str):
-        check_version(version, place=Place(f"{source}#/protocol/version"))
+        check_version(version, place=SourceLocation(f"{source}#/protocol/version"))
 
 
 def _entries_of(document: object, source: str) -> list[Any]:
@@ -140,7 +138,7 @@ def _provider(document: object) -> IndexProvider | None:
     return msgspec.convert(document["provider"], IndexProvider) if isinstance(document, dict) else None
 
 
-def _with_whole_retry(document: object) -> object:
+def _complete_retry(document: object) -> object:
     """Return the document with both fields of ``endpoint.retry``: the blueprint lets either be absent."""
     match document:
         case {"endpoint": {"retry": dict(retry), **endpoint}, **rest}:
@@ -157,7 +155,7 @@ class _EntryReader:
         self._addresses = addresses
         self._is_registry = is_registry
 
-    def read(self, item: object, place: Place) -> SkillIndexEntry | None:
+    def read(self, item: object, place: SourceLocation) -> SkillIndexEntry | None:
         """Return the entry, or None when it is skipped."""
         try:
             entry = self._read(item, place)
@@ -172,7 +170,7 @@ class _EntryReader:
             entry, name=neutralise(entry.name), description=neutralise(entry.description)[: limits.DESCRIPTION_LENGTH]
         )
 
-    def _read(self, item: object, place: Place) -> SkillIndexEntry:
+    def _read(self, item: object, place: SourceLocation) -> SkillIndexEntry:
         try:
             entry = msgspec.convert(item, SkillIndexEntry)
         except msgspec.ValidationError as error:
@@ -187,7 +185,7 @@ class _EntryReader:
             raise ValidationError("FIELD", f"descriptor_url: {error.message}") from None
         return msgspec.structs.replace(entry, descriptor_url=str(url))
 
-    def _check_domain(self, identifier: str, place: Place) -> None:
+    def _check_domain(self, identifier: str, place: SourceLocation) -> None:
         """Check that an id which names a domain names that of the index. Spec: SSB §5.7."""
         host = self._base.host
         if "/" in identifier or is_local_host(host):

@@ -17,8 +17,8 @@ from skillwire.errors import (
     DecodeError,
     FetchError,
     NotFoundError,
-    Place,
     SkillwireError,
+    SourceLocation,
     StorageError,
     TrustError,
     UsageError,
@@ -124,7 +124,7 @@ def decode_error(data: bytes, *, status: int, source: str) -> SkillwireError:
     message = told.get("message")
     text = neutralise(message[:_SHOWN]) if isinstance(message, str) and message else ERRORS[code].meaning
     details = {"status": status, "details": _details(told), "retry": _retry(told.get("retry"))}
-    return _CLASSES[code](code, text, place=Place(source), details=details)
+    return _CLASSES[code](code, text, place=SourceLocation(source), details=details)
 
 
 def _code_of(status: int) -> str:

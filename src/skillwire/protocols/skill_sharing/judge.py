@@ -6,6 +6,12 @@ they find. Which kind of document it is, is guessed from the fields that only on
 
 The schema is held to the letter here: what our reader forgives a publisher of the blueprint's form is an error.
 Spec: SSP §4.3, §6, §8.3.1, §9.3. Trust: documents are hostile; finding places is bounded, too.
+
+The rules that what a folder says for Skill Sharing can be served, for ``check`` and for publishing.
+
+A publisher's own descriptor is served as it is, so it has to be one: by the schema, and by the rules that our own
+client applies to a stranger's. Local addresses are let pass; who publishes inside a network means them. The schemas in
+``skill.toml`` stand in the descriptor that is made, so the same rules are theirs.
 """
 
 from __future__ import annotations
@@ -13,22 +19,25 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from skillwire import limits
-from skillwire.errors import DecodeError, Place, SkillwireError, ValidationError
-from skillwire.model.name import is_sharing_id
+from skillwire.errors import DecodeError, SkillwireError, SourceLocation, ValidationError
+from skillwire.model.skill import is_sharing_id
 from skillwire.model.url import parse_url
-from skillwire.protocols.skill_sharing.rules import find_violations
-from skillwire.protocols.skill_sharing.validation import Violation, parse, shown, validate
-from skillwire.protocols.skill_sharing.versions import check_version
-from skillwire.trust import json_places
-from skillwire.trust.guarded_json import load_json
+from skillwire.protocols.skill_sharing.rules import check_version, find_violations
+from skillwire.protocols.skill_sharing.validation import Violation, find_unsafe_keywords, parse, shown, validate
+from skillwire.trust import guarded_json
+from skillwire.trust.guarded_json import load_json, place_at
+from skillwire.trust.guarded_toml import toml_place
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from skillwire.folder.lint.content import FolderContent
+    from skillwire.folder.rules import Findings
     from skillwire.model.url import Url
 
+
 #: What a user calls a kind of document → the definition of the schema.
-KINDS: Final = {
+DOCUMENT_KINDS: Final = {
     "descriptor": "SkillDescriptor",
     "index": "SkillIndex",
     "request": "InvocationRequest",
@@ -38,24 +47,24 @@ KINDS: Final = {
 _READ_AGAIN: Final = 4 * 1024 * 1024
 
 
-class Fault(NamedTuple):
+class DocumentFault(NamedTuple):
     """One thing that is wrong: its code, what, and where in the text, as far as that is known."""
 
     code: str
     violation: Violation
-    place: Place
+    place: SourceLocation
 
 
-class Judgement(NamedTuple):
+class DocumentReport(NamedTuple):
     """What was found out about a document: its kind (a key of :data:`KINDS`; None for no JSON) and its faults."""
 
     kind: str | None
-    faults: tuple[Fault, ...]
+    faults: tuple[DocumentFault, ...]
 
 
-def judge(
+def validate_document(
     data: bytes, source: str, kind: str | None = None, check_url: Callable[[Url], None] = lambda _: None
-) -> Judgement:
+) -> DocumentReport:
     """Return everything that is wrong with a document.
 
     Args:
@@ -67,19 +76,23 @@ def judge(
     try:
         value = load_json(data, max_bytes=limits.INDEX_BYTES, source=source)
     except DecodeError as error:
-        return Judgement(kind, (Fault(error.code, Violation("", error.message), error.place or Place(source)),))
-    kind = kind or guess_kind(value)
+        return DocumentReport(
+            kind, (DocumentFault(error.code, Violation("", error.message), error.place or SourceLocation(source)),)
+        )
+    kind = kind or guess_document_kind(value)
     found = list(_find(value, kind, check_url))
     text = data.removeprefix(b"\xef\xbb\xbf").decode()
     known = max(_READ_AGAIN // max(len(text), 1), 1)
     faults = [
-        Fault(code, violation, _place(value, violation.path, text, source) if number < known else Place(source))
+        DocumentFault(
+            code, violation, _place(value, violation.path, text, source) if number < known else SourceLocation(source)
+        )
         for number, (code, violation) in enumerate(found)
     ]
-    return Judgement(kind, tuple(faults))
+    return DocumentReport(kind, tuple(faults))
 
 
-def guess_kind(value: object) -> str:
+def guess_document_kind(value: object) -> str:
     """Return the kind of a document by the fields that one kind alone has; a list is what a registry answers."""
     if isinstance(value, list):
         return "index"
@@ -98,7 +111,7 @@ def _find(value: object, kind: str, check_url: Callable[[Url], None]) -> Iterato
         for position, entry in enumerate(value):
             yield from _schema_faults(entry, "SkillIndexEntry", f"/{position}")
     else:
-        yield from _schema_faults(value, KINDS[kind])
+        yield from _schema_faults(value, DOCUMENT_KINDS[kind])
     if kind == "index":
         yield from _index_faults(value)
     elif kind == "descriptor" and validate(value).valid:
@@ -147,8 +160,8 @@ def _index_faults(value: object) -> Iterator[tuple[str, Violation]]:
                 yield "FIELD", Violation(f"{path}/descriptor_url", error.message, "a full URL", shown(url))
 
 
-def _place(value: object, pointer: str, text: str, source: str) -> Place:
-    return json_places.member(text, _steps(value, pointer), source)
+def _place(value: object, pointer: str, text: str, source: str) -> SourceLocation:
+    return guarded_json.member(text, _steps(value, pointer), source)
 
 
 def _steps(value: object, pointer: str) -> Sequence[str | int]:
@@ -165,3 +178,55 @@ def _steps(value: object, pointer: str) -> Sequence[str | int]:
         else:
             break
     return steps
+
+
+_DESCRIPTOR: Final = "descriptor.json"
+_MANIFEST: Final = "skill.toml"
+
+
+def lint_sharing(content: FolderContent, findings: Findings) -> None:
+    """Judge the ``descriptor.json`` of a folder by schema and rules, and the schemas in its ``skill.toml``."""
+    for path, schema in _schemas(content):
+        for violation in find_unsafe_keywords(schema, ""):
+            place = toml_place(_text(content, _MANIFEST), path, str(content.place(_MANIFEST)))
+            message = f"{'.'.join(path)}: {violation.path} {violation.message}"
+            findings.add_error(ValidationError("FIELD", message, place=place))
+    if content.descriptor is None:
+        return
+    text = _text(content, _DESCRIPTOR)
+    place = content.place(_DESCRIPTOR)
+    violations = validate(content.descriptor).errors
+    if not violations:
+        descriptor = parse(content.descriptor)
+        violations = tuple(find_violations(descriptor, lambda _: None))
+        try:
+            check_version(descriptor.protocol.version)
+        except SkillwireError as error:
+            findings.add_error(error, _place_in_folder(text, "/protocol/version", place))
+    for violation in violations:
+        told = f"{violation.path or '/'} {violation.message}"
+        findings.add("DESCRIPTOR_FORM", told, _place_in_folder(text, violation.path, place))
+
+
+def _schemas(content: FolderContent) -> Iterator[tuple[tuple[str, ...], Mapping[str, Any]]]:
+    """Yield the schemas that stand in ``skill.toml``, each with its path there."""
+    for name, one in content.manifest.inputs.items():
+        if one.schema:
+            yield ("inputs", name, "schema"), one.schema
+    output = content.manifest.output or {}
+    if isinstance(output.get("schema"), dict):
+        yield ("output", "schema"), output["schema"]
+
+
+def _text(content: FolderContent, path: str) -> str:
+    return next((file.text for file in content.texts if file.path == path), "")
+
+
+def _place_in_folder(text: str, path: str, place: SourceLocation) -> SourceLocation:
+    """Return about where a JSON Pointer leads: the line of its last key that stands in the text."""
+    at = -1
+    for part in path.split("/")[1:]:
+        key = f'"{part.replace("~1", "/").replace("~0", "~")}"'
+        found = text.find(key, at + 1)
+        at = found if found >= 0 else at
+    return place_at(text[:at], text, place.source) if at >= 0 else place

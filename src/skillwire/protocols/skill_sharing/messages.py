@@ -1,6 +1,6 @@
 """The values of Skill Sharing: descriptors, indexes, and what is said when a skill is invoked.
 
-These classes are the one source of the protocol's schema: :mod:`~skillwire.protocols.skill_sharing.schema` writes
+These classes are the one source of the protocol's schema: :mod:`~skillwire.protocols.skill_sharing.schemas` writes
 JSON Schema, TypeScript and MDX from them. What cannot be said by a type, that one field demands another, stands in
 :data:`CONDITIONS`; decoding checks it too.
 
@@ -18,7 +18,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from skillwire.model.access import Access
 from skillwire.model.execution import ExecutionStatus, Priority
-from skillwire.model.semver import SEMVER_PATTERN
+from skillwire.model.skill import SEMVER_PATTERN
 
 #: The version of the protocol that we speak.
 PROTOCOL_VERSION: Final = "1.0.0"

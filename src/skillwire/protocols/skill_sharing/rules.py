@@ -1,4 +1,6 @@
-"""What a descriptor must not do, beyond what its schema says.
+"""Which versions of the protocol fit together, as a table. Spec: SSP §6.
+
+What a descriptor must not do, beyond what its schema says.
 
 A descriptor is a stranger's text that tells us where to send requests and credentials, and hands us schemas to
 check values by. These rules are ours, except where a clause is named:
@@ -17,15 +19,15 @@ from __future__ import annotations
 
 import math
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from msgspec import UNSET
 
-from skillwire.errors import Place, SkillwireError, ValidationError
-from skillwire.model.name import is_sharing_id
+from skillwire.errors import SkillwireError, SourceLocation, ValidationError
+from skillwire.model.skill import is_sharing_id, is_version, major
 from skillwire.model.url import parse_url
-from skillwire.protocols.skill_sharing.nested_schemas import find_dangers, judge_default
-from skillwire.protocols.skill_sharing.validation import Violation, shown
+from skillwire.protocols.skill_sharing.messages import PROTOCOL_VERSION
+from skillwire.protocols.skill_sharing.validation import Violation, find_unsafe_keywords, judge_default, shown
 from skillwire.trust.address import AddressPolicy
 
 if TYPE_CHECKING:
@@ -33,6 +35,48 @@ if TYPE_CHECKING:
 
     from skillwire.model.url import Url
     from skillwire.protocols.skill_sharing.messages import AuthConfig, InvocationEndpoint, SkillDescriptor
+
+
+class Rule(NamedTuple):
+    """What holds when the major version of a document is so beside a consumer's."""
+
+    document: str
+    compatible: bool
+    meaning: str
+
+
+#: How the document's MAJOR is, beside the consumer's. Spec: SSP §6.3.
+RULES: Final[dict[int, Rule]] = {
+    1: Rule("newer", False, "A consumer cannot read a newer major version."),
+    0: Rule("same", True, "Minor and patch versions only add."),
+    -1: Rule("older", True, "A consumer reads older major versions."),
+}
+
+
+def check_version(version: str, *, consumer: str = PROTOCOL_VERSION, place: SourceLocation | None = None) -> None:
+    """Check that a consumer of the protocol version ``consumer`` can read a document of ``version``.
+
+    Raises:
+        ValidationError: ``VERSION_INCOMPATIBLE`` with both versions and the range that is read; ``VALIDATION_ERROR``
+            when ``version`` is none.
+    """
+    if not is_version(version):
+        raise ValidationError("VALIDATION_ERROR", f"not a version: {ascii(version)[:80]}", place=place)
+    theirs, ours = major(version), major(consumer)
+    rule = RULES[(theirs > ours) - (theirs < ours)]
+    if not rule.compatible:
+        raise ValidationError(
+            "VERSION_INCOMPATIBLE",
+            f"Protocol version {version} is not compatible with consumer version {consumer}",
+            place=place,
+            details={
+                "descriptor_version": version,
+                "consumer_version": consumer,
+                "supported_major": ours,
+                "supported_range": f"<{ours + 1}.0.0",
+            },
+        )
+
 
 #: What a template may hold. Spec: SSP §5.5.
 PLACEHOLDER: Final = "{execution_id}"
@@ -64,7 +108,7 @@ def check_descriptor(descriptor: SkillDescriptor, *, source: str, addresses: Add
         raise ValidationError(
             "DESCRIPTOR",
             f"{first.path} {first.message}{more}",
-            place=Place(f"{source}#{first.path}"),
+            place=SourceLocation(f"{source}#{first.path}"),
             details={"errors": [violation.as_object() for violation in violations]},
         )
 
@@ -81,11 +125,11 @@ def find_violations(descriptor: SkillDescriptor, check_url: Callable[[Url], None
         if parameter.name in names:
             yield Violation(f"{path}/name", "stands twice among the inputs", "another name", shown(parameter.name))
         names.add(parameter.name)
-        dangers = list(find_dangers(parameter.schema or {}, f"{path}/schema"))
+        dangers = list(find_unsafe_keywords(parameter.schema or {}, f"{path}/schema"))
         yield from dangers
         if not dangers and parameter.default is not UNSET:
             yield from judge_default(parameter, path)
-    yield from find_dangers(descriptor.output.schema or {}, "/output/schema")
+    yield from find_unsafe_keywords(descriptor.output.schema or {}, "/output/schema")
 
 
 def _endpoint(endpoint: InvocationEndpoint, check_url: Callable[[Url], None]) -> Iterator[Violation]:
@@ -128,7 +172,7 @@ def _auth(auth: AuthConfig, check_url: Callable[[Url], None]) -> Iterator[Violat
                     f"/auth/oauth2/{field}", url, "a URL that may be called", shown(getattr(auth.oauth2, field))
                 )
     for position, parameter in enumerate(auth.custom.parameters if auth.custom else ()):
-        yield from find_dangers(parameter.schema or {}, f"/auth/custom/parameters/{position}/schema")
+        yield from find_unsafe_keywords(parameter.schema or {}, f"/auth/custom/parameters/{position}/schema")
 
 
 def _is_between(number: float, least: float, most: float) -> bool:

@@ -44,9 +44,8 @@ from skillwire.protocols.skill_sharing.rules import PLACEHOLDER
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from skillwire.model.sharing import SharedInput
-    from skillwire.model.sharing import Sharing as SharingFacts
-    from skillwire.model.skill import Skill
+    from skillwire.model.skill import SharedInput, Skill
+    from skillwire.model.skill import Sharing as SharingFacts
 
 _ARTIFACTS: Final = "/.well-known/agent-skills/sha256"
 _PROTOCOL: Final = ProtocolVersion(version=PROTOCOL_VERSION)
@@ -168,7 +167,7 @@ class Sharing:
         return _NOBODY if skill.access is Access.PUBLIC else self._auth
 
 
-def written_descriptor(message: SkillDescriptor) -> bytes:
+def encode_descriptor(message: SkillDescriptor) -> bytes:
     """Return a descriptor as it is sent: JSON for people to read, too."""
     return msgspec.json.format(msgspec.json.encode(message), indent=2)
 

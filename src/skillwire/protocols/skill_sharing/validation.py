@@ -3,10 +3,27 @@
 The schema asks for types and for nothing that could be dangerous or wrong beyond them; that is
 :mod:`~skillwire.protocols.skill_sharing.rules`. Spec: SSP §9.3, §8.3.1. Trust: documents are hostile. The schema is
 ours, nothing is fetched for it, and its patterns run in an engine whose time grows with the text only.
+
+Patterns whose matching may take exponential time in an engine that backtracks.
+
+We match patterns of strangers with an engine that does not. But what we publish or hand on is read by others, and
+a pattern such as ``(a+)+$`` stops them for hours. What is found here is a group that repeats without bound and
+
+- holds something that repeats without bound, unless a separator that nothing else in the group can match tells
+  the rounds apart, as in ``(-[a-z]+)*``; or
+- has branches that may begin with the same character, as ``(a|ab)*``.
+
+The test errs to the safe side: some patterns that it names are harmless.
+
+The schemas inside of a descriptor: what an input and the output look like.
+
+They are compiled and run against values, here and by every reader, so they are judged first. Trust: hostile, in a
+document of bounded size and depth.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -14,16 +31,19 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import msgspec
 
 from skillwire import limits
-from skillwire.errors import Place, ValidationError
+from skillwire.errors import SourceLocation, ValidationError
 from skillwire.protocols.skill_sharing.messages import DEFINITIONS, SkillDescriptor
-from skillwire.protocols.skill_sharing.schema import json_schema
+from skillwire.protocols.skill_sharing.schemas import json_schema
 from skillwire.trust.guarded_json import load_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from jsonschema_rs import Draft202012Validator
     from jsonschema_rs import ValidationError as SchemaError
+
+    from skillwire.protocols.skill_sharing.messages import ParameterDefinition
+
 
 _DIGITS_AS_ZEROS: Final = bytes(ord("0") if chr(byte).isdecimal() else 0 for byte in range(256))
 _LONG_NUMBER: Final = b"0" * limits.JSON_INTEGER_DIGITS
@@ -156,7 +176,7 @@ def invalid(definition: str, violations: Sequence[Violation], source: str) -> Va
     return ValidationError(
         "VALIDATION_ERROR",
         f"Invalid {definition} document: {first.path or '/'} {first.message}{more}",
-        place=Place(f"{source}#{first.path}" if first.path else source),
+        place=SourceLocation(f"{source}#{first.path}" if first.path else source),
         details={"errors": [violation.as_object() for violation in violations]},
     )
 
@@ -200,3 +220,158 @@ def shown(value: object) -> object:
     if isinstance(value, str) or len(text) > _SHOWN:
         return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
     return value
+
+
+_PART: Final = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\(\?(?:[:=!>]|P?<[^>]*>|<[=!])|\{\d*,?\d*\}|.", re.DOTALL)
+_UNBOUNDED: Final = re.compile(r"[*+]|\{\d*,\}")
+_QUANTIFIER: Final = re.compile(r"[*+?]|\{\d*,?\d*\}")
+_SEPARATOR: Final = re.compile(r"\\?[^A-Za-z0-9\\\[\](){}|*+?.^$]|\\[.()\[\]{}|*+?^$]")
+
+
+def may_backtrack(pattern: str) -> bool:
+    """Whether matching ``pattern`` may take exponential time."""
+    parts = _PART.findall(pattern)
+    opened: list[int] = []
+    for position, part in enumerate(parts):
+        if part.startswith("("):
+            opened.append(position)
+        elif part == ")" and opened:
+            inner = parts[opened.pop() + 1 : position]
+            after = parts[position + 1] if position + 1 < len(parts) else ""
+            if _UNBOUNDED.fullmatch(after) and _is_ambiguous(inner):
+                return True
+    return False
+
+
+def _is_ambiguous(inner: list[str]) -> bool:
+    branches = _branches(inner)
+    if len(branches) > 1 and _may_begin_alike(branches):
+        return True
+    repeats = any(_UNBOUNDED.fullmatch(part) for part in inner)
+    return repeats and not all(_is_separated(branch) for branch in branches)
+
+
+def _branches(parts: list[str]) -> list[list[str]]:
+    depth, branches = 0, [list[str]()]
+    for part in parts:
+        depth += part.startswith("(") - (part == ")")
+        if part == "|" and not depth:
+            branches.append([])
+        else:
+            branches[-1].append(part)
+    return branches
+
+
+def _may_begin_alike(branches: list[list[str]]) -> bool:
+    begins = [next((part for part in branch if not part.startswith("(")), "") for branch in branches]
+    plain = all((len(begin) == 1 and begin != ".") or _SEPARATOR.fullmatch(begin) for begin in begins)
+    return not plain or len(set(begins)) < len(begins)
+
+
+def _is_separated(branch: list[str]) -> bool:
+    """Whether one end of a branch is a character, once, that nothing else in it matches."""
+    for end, rest in ((branch[:1], branch[1:]), (branch[-1:], branch[:-1])):
+        once = not (end == branch[:1] and rest and _QUANTIFIER.fullmatch(rest[0]))
+        if end and once and _SEPARATOR.fullmatch(end[0]) and not any(_matches(part, end[0][-1]) for part in rest):
+            return True
+    return False
+
+
+def _matches(part: str, character: str) -> bool:
+    if _QUANTIFIER.fullmatch(part) or part in {"|", ")"} or part.startswith("("):
+        return False
+    try:
+        return re.fullmatch(part, character) is not None
+    except re.error:  # of another dialect: what it matches is not known
+        return True
+
+
+TYPES: Final = ("string", "number", "integer", "boolean", "object", "array", "null")
+#: Keywords whose values are names of schemas, and those whose values are no schemas.
+_NAMING: Final = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
+_VALUES: Final = frozenset({"enum", "const", "default", "examples", "required", "dependentRequired"})
+_REFERENCES: Final = frozenset({"$ref", "$dynamicRef", "$recursiveRef"})
+_PATTERN_LENGTH: Final = 512
+_DIALECTS: Final = ("https://json-schema.org/draft/2020-12/schema", "http://json-schema.org/draft-07/schema")
+
+
+def find_unsafe_keywords(schema: Mapping[str, Any], path: str) -> Iterator[Violation]:
+    """Yield what makes a schema unfit to be used; ``path`` is where it stands."""
+    if not schema:
+        return
+    found = False
+    for violation in _walk(schema, path):
+        found = True
+        yield violation
+    if not found and (why := compile_error(schema)):
+        yield Violation(path, why, "a JSON Schema", None)
+
+
+def judge_default(parameter: ParameterDefinition, path: str) -> Iterator[Violation]:
+    """Yield a violation when the default of an input does not fit it."""
+    for error in compiled(input_schema(parameter)).iter_errors(parameter.default):
+        yield Violation(f"{path}/default{pointer(error.instance_path)}", error.message, None, shown(error.instance))
+        return
+
+
+def input_schema(parameter: ParameterDefinition) -> dict[str, Any]:
+    """Return the schema that a value of an input has to fit: its type, and what its schema says.
+
+    The schema stays the root, since it may refer to its own parts from there.
+    """
+    own = {"type": parameter.type} if parameter.type in TYPES else {}
+    schema = parameter.schema or {}
+    return {**schema, "allOf": [*schema.get("allOf", ()), own]} if schema and own else schema or own
+
+
+def compiled(schema: Mapping[str, Any]) -> Draft202012Validator:
+    """Return a validator of ``schema`` that fetches nothing and matches patterns in linear time."""
+    from jsonschema_rs import Draft202012Validator, RegexOptions  # noqa: PLC0415  # heavy, and few descriptors need it
+
+    return Draft202012Validator(dict(schema), offline=True, pattern_options=RegexOptions())
+
+
+def compile_error(schema: Mapping[str, Any]) -> str | None:
+    """Return why ``schema`` is none, or None."""
+    from jsonschema_rs import ReferencingError, ValidationError  # noqa: PLC0415  # as above
+
+    try:
+        compiled(schema)
+    except (ValidationError, ReferencingError, ValueError) as error:
+        return str(error).partition("\n")[0]
+    return None
+
+
+def _walk(schema: object, path: str) -> Iterator[Violation]:
+    if isinstance(schema, list):
+        for position, item in enumerate(schema):
+            yield from _walk(item, f"{path}/{position}")
+    for key, value in schema.items() if isinstance(schema, dict) else ():
+        here = path + pointer([key])
+        yield from _judge_keyword(key, value, here)
+        if key in _NAMING and isinstance(value, dict):
+            for name, inner in value.items():
+                yield from _walk(inner, here + pointer([name]))
+        elif key not in _VALUES:
+            yield from _walk(value, here)
+
+
+def _judge_keyword(key: str, value: object, path: str) -> Iterator[Violation]:
+    if key in _REFERENCES and not (isinstance(value, str) and value.startswith("#")):
+        yield Violation(path, "must refer to the schema itself", "#/...", shown(value))
+    elif key in {"$id", "id"} and isinstance(value, str):
+        yield Violation(path, "must not give the schema an address", "no $id", shown(value))
+    elif key == "$schema" and str(value).rstrip("#") not in _DIALECTS:
+        yield Violation(path, "must be a dialect that is known", _DIALECTS[0], shown(value))
+    elif key == "pattern":
+        yield from _judge_pattern(value, path)
+    elif key == "patternProperties" and isinstance(value, dict):
+        for pattern in value:
+            yield from _judge_pattern(pattern, path)
+
+
+def _judge_pattern(pattern: object, path: str) -> Iterator[Violation]:
+    if not isinstance(pattern, str) or len(pattern) > _PATTERN_LENGTH:
+        yield Violation(path, "must be a short pattern", f"at most {_PATTERN_LENGTH} characters", shown(pattern))
+    elif may_backtrack(pattern):
+        yield Violation(path, "repeats what repeats, which can take exponential time", "a plain pattern", pattern)

@@ -24,8 +24,8 @@ from skillwire.errors import (
     FetchError,
     NotFoundError,
     PendingError,
-    Place,
     SkillwireError,
+    SourceLocation,
     TrustError,
     UsageError,
     ValidationError,
@@ -193,7 +193,7 @@ def raised_error(told: Mapping[str, Any], source: str) -> SkillwireError:
     return kind(
         code,
         message.removeprefix(f"{ERRORS[known]}: ") or ERRORS[known],  # the code says that much
-        place=Place(f"{source}#{where}" if where.startswith("/") else source),
+        place=SourceLocation(f"{source}#{where}" if where.startswith("/") else source),
         fix=_text(data.get("fix")) or None,
         details={"rpc_code": number if isinstance(number, int) else None, "data": _short(data)},
     )

@@ -142,7 +142,7 @@ class RunError(NamedTuple):
     message: str
 
 
-class Run(NamedTuple):
+class RunResult(NamedTuple):
     """What came of an execution. Spec: specs §4, "run".
 
     Args:

@@ -1,6 +1,40 @@
-"""What we answer for the Skills Protocol: lists, descriptions and files of skills; no executions, which take time.
+"""Cursors of ``list_skills``: after which name the next page begins, and in which namespace.
 
-:class:`SkillsRpc` is made of an :class:`~skillwire.protocols.skills_rpc.index.SkillIndex` that was already narrowed to
+A cursor says a name, not a number, so that pages neither repeat nor pass over a skill when others are published or
+removed between them; the name itself may be gone. It holds ``namespace/name``; one that somebody made up leads to a
+page that may be asked for without it.
+
+Spec: SKP ``list_skills``, "Pagination cursor from a previous response". Trust: a cursor is a stranger's.
+
+The skill ``skills.protocol.guide``, which teaches a model to use an endpoint of this protocol.
+
+It lies in this package as the folder of a skill, and is prepared as any other. Every endpoint knows it by its name,
+whatever is published there; a published skill of that name takes its place. Spec: specs §4, "every runtime ships the
+instruction skill".
+
+The skills of an audience as ``list_skills`` tells them: sorted by dotted name, written once.
+
+A page of a list is a part of a text that was written when the index was made, so that it costs what sending it costs.
+The text lies in one piece for each level of detail, with the place at which each skill ends: 10,000 skills take 4 MiB,
+and no value of any of them is kept. The index of a narrower audience shares the text of a wider one; it holds the
+numbers of its skills.
+
+A namespace is a prefix: ``salesforce`` holds ``salesforce.leads.sync``, and so does ``salesforce.leads``. In the order
+of dotted names each namespace is one range, which is found by bisection.
+
+Spec: SKP ``list_skills``, "deterministically sorted"; specs §0.
+
+The manifest that ``describe_skill`` gives: what ``skill.toml`` says, with what it leaves to defaults.
+
+A skill without a ``skill.toml`` has the same shape: the fields that the Skills Protocol wants are always there, first
+and in its order. What follows is the document as it was read. To those who may know of a skill and not use it, the
+manifest tells what the catalog holds and nothing of the folder.
+
+Spec: SKP ``describe_skill``, "Parsed skill.toml as JSON"; specs §0, §4.
+
+What we answer for the Skills Protocol: lists, descriptions and files of skills; no executions, which take time.
+
+:class:`SkillsRpc` is made of an :class:`~skillwire.protocols.skills_rpc.server.SkillIndex` that was already narrowed to
 its audience. A skill that the audience may know of and not use is listed and described with what the catalog tells;
 its files are refused. One that it may not know of is not there: no answer tells the two apart.
 
@@ -13,28 +47,271 @@ names is looked for among the files of the skill alone, by their digests: no pat
 
 from __future__ import annotations
 
+from array import array
 from base64 import b64encode
+from bisect import bisect_left, bisect_right
+from functools import cache
+from importlib import resources
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
 from skillwire import limits
-from skillwire.errors import NotFoundError, Place, StorageError, TrustError, ValidationError
+from skillwire.errors import NotFoundError, SourceLocation, StorageError, TrustError, UsageError, ValidationError
 from skillwire.folder.frontmatter import parse_skill_md
-from skillwire.protocols.skills_rpc.guide import GUIDE, load_guide
-from skillwire.protocols.skills_rpc.index import dotted_name
-from skillwire.protocols.skills_rpc.manifest import full_manifest, known_frontmatter, known_manifest
-from skillwire.protocols.skills_rpc.messages import DescribedSkill, FileContent
-from skillwire.protocols.skills_rpc.results import encode_described, encode_file
+from skillwire.folder.publish import PreparedSkill, prepare_files
+from skillwire.model.search import seal, unseal
+from skillwire.model.skill import FileContent
+from skillwire.protocols.skills_rpc.codec import encode_described, encode_file, encode_listed, encode_page
+from skillwire.protocols.skills_rpc.messages import DescribedSkill, ListedSkill
+from skillwire.protocols.skills_rpc.messages import FileContent as FileContent_server
+from skillwire.trust.guarded_toml import load_toml
 from skillwire.trust.paths import check_path, show
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container
+    from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
     from skillwire.model.digest import Digest
     from skillwire.model.skill import Skill, SkillFile
-    from skillwire.protocols.skills_rpc.index import SkillIndex
     from skillwire.protocols.skills_rpc.messages import DescribeSkill, ListSkills, LoadGuide, ReadSkillFile
+
+
+_FIX: Final = "Ask again without cursor, and go on with the next_cursor of that answer; keep the namespace."
+
+
+def encode_cursor(namespace: str | None, last: str) -> str:
+    """Return the cursor behind the skill ``last`` of a list of ``namespace``, or of all when that is None."""
+    return seal(f"{namespace or ''}/{last}".encode())
+
+
+def decode_cursor(cursor: str, namespace: str | None) -> str:
+    """Return the name behind which the page begins.
+
+    Args:
+        cursor: as a client gave it.
+        namespace: that of the list that it asks for.
+
+    Raises:
+        UsageError: ``CURSOR`` for what is none, or one of another namespace.
+    """
+    try:
+        of, slash, last = unseal(cursor, limits.RPC_CURSOR_LENGTH).decode().partition("/")
+    except UnicodeDecodeError:
+        slash = ""
+    if not slash:
+        raise _refused("it is no cursor of list_skills")
+    if of != (namespace or ""):
+        raise _refused("it is of another namespace")
+    return last
+
+
+def _refused(why: str) -> UsageError:
+    return UsageError("CURSOR", f"the cursor cannot be used: {why}", place=SourceLocation("/params/cursor"), fix=_FIX)
+
+
+#: Its dotted name.
+GUIDE: Final = "skills.protocol.guide"
+_FOLDER: Final = PurePosixPath("guide", "skills-protocol-guide")
+_FILES: Final = ("SKILL.md", "skill.toml")
+_PUBLISHER: Final = "skills"
+
+
+class Guide(NamedTuple):
+    """The skill, and its files by their digests."""
+
+    skill: Skill
+    contents: Mapping[Digest, bytes]
+
+    def read(self, digest: Digest) -> bytes | None:
+        """Return a file, as a blob store does."""
+        return self.contents.get(digest)
+
+    @property
+    def text(self) -> str:
+        """Its SKILL.md."""
+        return self.contents[self.skill.files[0].digest].decode()
+
+
+@cache
+def load_guide() -> Guide:
+    """Return the guide."""
+    folder = resources.files(__package__).joinpath(*_FOLDER.parts)
+    files = tuple(FileContent(name, folder.joinpath(name).read_bytes()) for name in _FILES)
+    prepared = prepare_files(_FOLDER.name, files, _PUBLISHER)
+    if not isinstance(prepared, PreparedSkill):
+        raise TypeError(f"the guide cannot be published: {prepared.findings}")
+    digests = [file.digest for file in prepared.skill.files]
+    return Guide(prepared.skill, dict(zip(digests, (bytes(file.content) for file in prepared.files), strict=True)))
+
+
+#: The characters on both sides of the dot: what begins with ``a.`` lies between ``a.`` and ``a/``.
+_DOT, _AFTER_DOT = ".", "/"
+
+
+class _Text:
+    """Fragments of JSON in one piece, joined by commas."""
+
+    def __init__(self, fragments: Iterable[bytes]) -> None:
+        ends, text = array("Q"), bytearray()
+        for fragment in fragments:
+            text += fragment
+            ends.append(len(text))
+            text += b","
+        self._ends, self._text = ends, bytes(text)
+
+    def part(self, first: int, after: int) -> bytes:
+        """Return the fragments from number ``first`` up to, and without, ``after``."""
+        start = self._ends[first - 1] + 1 if first else 0
+        return self._text[start : self._ends[after - 1]] if after > first else b""
+
+
+class IndexTexts(NamedTuple):
+    """What indexes share: dotted names in order, the names in the catalog, and the text of each level of detail."""
+
+    dotted: Sequence[str]
+    catalog: Sequence[str]
+    names: _Text
+    summaries: _Text
+
+
+class SkillIndex:
+    """The skills of an audience, listed; immutable.
+
+    Making one of a whole catalog takes 0.1 s for 10,000 skills, one ``within`` it 3 ms.
+
+    Args:
+        skills: name in the catalog → skill; a skill is looked up in it when it is asked for.
+        within: an index that holds all of them, whose text is shared.
+
+    Attributes:
+        written: what it shares with others.
+        numbers: its skills among those that are written, in order.
+    """
+
+    def __init__(self, skills: Mapping[str, Skill], within: SkillIndex | None = None) -> None:
+        self.skills = skills
+        self.written: IndexTexts = _write(skills) if within is None else within.written
+        self.numbers: Sequence[int]
+        if within is None or len(skills) == len(within):
+            self.numbers = range(len(self.written.dotted)) if within is None else within.numbers
+        else:
+            self.numbers = array("I", [n for n in within.numbers if self.written.catalog[n] in skills])
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def find(self, dotted: str) -> Skill | None:
+        """Return the skill of this dotted name, or None."""
+        place = bisect_left(self.numbers, dotted, key=self.written.dotted.__getitem__)
+        if place == len(self.numbers) or self.written.dotted[self.numbers[place]] != dotted:
+            return None
+        return self.skills.get(self.written.catalog[self.numbers[place]])
+
+    def page(self, asked: ListSkills) -> bytes:
+        """Return the page that is asked for, as JSON.
+
+        Raises:
+            UsageError: ``CURSOR``.
+        """
+        start, stop = self._range(asked.namespace)
+        if asked.cursor is not None:
+            start = max(start, self._after(decode_cursor(asked.cursor, asked.namespace)))
+        end = min(start + asked.limit, stop)
+        text = self.written.summaries if asked.detail == "summary" else self.written.names
+        is_last = end >= stop
+        cursor = None if is_last else encode_cursor(asked.namespace, self.written.dotted[self.numbers[end - 1]])
+        return encode_page(self._join(text, start, end), cursor)
+
+    def _range(self, namespace: str | None) -> tuple[int, int]:
+        if not namespace:
+            return 0, len(self.numbers)
+        key = self.written.dotted.__getitem__
+        start = bisect_left(self.numbers, namespace + _DOT, key=key)
+        return start, bisect_left(self.numbers, namespace + _AFTER_DOT, lo=start, key=key)
+
+    def _after(self, name: str) -> int:
+        return bisect_right(self.numbers, name, key=self.written.dotted.__getitem__)
+
+    def _join(self, text: _Text, start: int, end: int) -> bytes:
+        if start >= end:
+            return b""
+        first, last = self.numbers[start], self.numbers[end - 1]
+        if last - first == end - 1 - start:  # neighbours in the text, too
+            return text.part(first, last + 1)
+        return b",".join([text.part(number, number + 1) for number in self.numbers[start:end]])
+
+
+def list_entry(skill: Skill) -> ListedSkill:
+    """Return what a list tells of a skill. Spec: SKP ``list_skills``."""
+    return ListedSkill(dotted_name(skill), skill.version, skill.description, namespace_of(skill), skill.kind)
+
+
+def dotted_name(skill: Skill) -> str:
+    """Return the name of a skill in the Skills Protocol. Spec: specs §0."""
+    if skill.identifiers is not None:
+        return skill.identifiers.skills_rpc
+    return f"{skill.publisher.lower()}.{skill.name}".replace("-", ".")
+
+
+def namespace_of(skill: Skill) -> str:
+    """Return the namespace that groups a skill: what it says, else the first part of its dotted name."""
+    said = skill.identifiers.namespace if skill.identifiers is not None else ""
+    return said or dotted_name(skill).partition(_DOT)[0]
+
+
+def _write(skills: Mapping[str, Skill]) -> IndexTexts:
+    rows = sorted((dotted_name(skill), name, *_fragments(skill)) for name, skill in skills.items())
+    return IndexTexts(
+        [row[0] for row in rows],
+        [row[1] for row in rows],
+        _Text(row[2] for row in rows),
+        _Text(row[3] for row in rows),
+    )
+
+
+def _fragments(skill: Skill) -> tuple[bytes, bytes]:
+    told = list_entry(skill)
+    return encode_listed(ListedSkill(told.name, told.version)), encode_listed(told)
+
+
+def full_manifest(skill: Skill, skill_toml: bytes | None) -> dict[str, Any]:
+    """Return the manifest of a skill; ``skill_toml`` is that file, None where the folder has none.
+
+    Raises:
+        DecodeError: a ``skill.toml`` that cannot be read, which is never published.
+    """
+    document = load_toml(skill_toml, source="skill.toml") if skill_toml is not None else {}
+    return {**_head(skill), **document}
+
+
+def known_manifest(skill: Skill) -> dict[str, Any]:
+    """Return the manifest that the catalog alone tells."""
+    facts = skill.sharing
+    manifest = {**_head(skill), "access": skill.access.value}
+    if facts is not None and facts.inputs:
+        manifest["inputs"] = {
+            one.name: {"type": one.input_type, "description": one.description, "required": one.required}
+            for one in facts.inputs
+        }
+    return manifest
+
+
+def known_frontmatter(skill: Skill) -> dict[str, Any]:
+    """Return as much of the frontmatter as every list tells."""
+    return {"name": skill.name, "description": skill.description}
+
+
+def _head(skill: Skill) -> dict[str, Any]:
+    return {
+        "name": dotted_name(skill),
+        "version": skill.version,
+        "description": skill.description,
+        "kind": skill.kind,
+        "namespace": namespace_of(skill),
+        "tags": list(skill.sharing.tags) if skill.sharing is not None else [],
+    }
+
 
 _SKILL_MD: Final = "SKILL.md"
 _SKILL_TOML: Final = "skill.toml"
@@ -111,7 +388,7 @@ class SkillsRpc:
             raise NotFoundError("FILE_NOT_FOUND", f"{params.name} has no file {show(path)}", fix=fix)
         if file.size > limits.RPC_FILE_BYTES:
             raise _too_large(found.skill, file)
-        return encode_file(_as_told(_read(found, file), file, params))
+        return encode_file(_as_file_content(_read(found, file), file, params))
 
     def load_skills_protocol_guide(self, _params: LoadGuide) -> bytes:
         """Return the guide. Spec: specs §4."""
@@ -154,7 +431,7 @@ def _judged(path: str) -> str:
         return check_path(path)
     except TrustError as error:
         fix = "Give a plain path relative to the skill's folder, such as SKILL.md or references/api.md."
-        raise TrustError(error.code, error.message, place=Place("/params/path"), fix=fix) from None
+        raise TrustError(error.code, error.message, place=SourceLocation("/params/path"), fix=fix) from None
 
 
 def _file_of(skill: Skill, path: str) -> SkillFile | None:
@@ -173,16 +450,16 @@ def _read(found: _Found, file: SkillFile) -> bytes:
     return content
 
 
-def _as_told(content: bytes, file: SkillFile, params: ReadSkillFile) -> FileContent:
+def _as_file_content(content: bytes, file: SkillFile, params: ReadSkillFile) -> FileContent_server:
     if params.encoding == "base64":
-        return FileContent(b64encode(content).decode("ascii"), "base64")
+        return FileContent_server(b64encode(content).decode("ascii"), "base64")
     try:
-        return FileContent(content.decode())
+        return FileContent_server(content.decode())
     except UnicodeDecodeError:
         raise ValidationError(
             "ENCODING",
             f"{show(file.path)} is no text",
-            place=Place("/params/path"),
+            place=SourceLocation("/params/path"),
             fix='Ask for it with "encoding": "base64".',
         ) from None
 
@@ -211,4 +488,4 @@ def _not_opened(name: str) -> TrustError:
 def _too_large(skill: Skill, file: SkillFile) -> ValidationError:
     message = f"{show(file.path)} has {file.size:,} bytes, at most {limits.RPC_FILE_BYTES:,} are read in an answer"
     fix = f"Download it: GET /.well-known/agent-skills/{skill.name}/{file.path}."
-    return ValidationError("LIMIT_SIZE", message, place=Place("/params/path"), fix=fix)
+    return ValidationError("LIMIT_SIZE", message, place=SourceLocation("/params/path"), fix=fix)

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from skillwire import limits
 from skillwire.errors import DecodeError
-from skillwire.server.auth.key_set import ALGORITHMS
+from skillwire.server.auth.issuer import ALGORITHMS
 from skillwire.server.auth.refusals import refused
 from skillwire.trust.guarded_json import load_json
 
 if TYPE_CHECKING:
-    from skillwire.server.auth.key_set import VerifyingKey
+    from skillwire.server.auth.issuer import VerifyingKey
 
 _TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/-]+=*", re.ASCII)  # RFC 6750 §2.1
 _COMPACT: Final = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+", re.ASCII)
@@ -73,7 +73,7 @@ def is_jwt(token: str) -> bool:
     return _COMPACT.fullmatch(token) is not None
 
 
-def take_apart(token: str, *, allow_untyped: bool = False) -> UnverifiedToken:
+def decode_token(token: str, *, allow_untyped: bool = False) -> UnverifiedToken:
     """Return the parts of a JWT whose header is one that we accept.
 
     Raises:
@@ -113,10 +113,10 @@ def verify(token: UnverifiedToken, key: VerifyingKey, rules: TokenRules, now: fl
     claims = _object(token.payload)
     if "exp" not in claims or "iss" not in claims:
         raise refused("the access token does not say by whom it is, or when it ends", "malformed")
-    return judge(claims, rules, now)
+    return validate_claims(claims, rules, now)
 
 
-def judge(claims: dict[str, Any], rules: TokenRules, now: float) -> AccessClaims:
+def validate_claims(claims: dict[str, Any], rules: TokenRules, now: float) -> AccessClaims:
     """Return what verified claims say: those of a JWT, or what the issuer answers about an opaque token.
 
     Raises:

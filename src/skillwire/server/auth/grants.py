@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from skillwire.model.access import EVERY_SKILL
-from skillwire.model.name import is_skill_name
+from skillwire.model.skill import is_skill_name
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

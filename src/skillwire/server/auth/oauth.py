@@ -1,7 +1,14 @@
-"""OAuth 2.0 bearer tokens: who presents one, and what it opens.
+"""Opaque access tokens: the issuer is asked about each, and its answers are remembered for a short while.
+
+A good token is not asked about again for a minute, or until it ends, so that long a token that was taken back still
+opens something; a refused one for ten seconds. Answers are kept under a hash of the token, never the token. Everybody
+who waits for the same token waits for one request. Strangers can make up tokens as they like, so few requests are
+under way at once, few wait for their turn, and whoever comes after them is told to come back. Spec: RFC 7662.
+
+OAuth 2.0 bearer tokens: who presents one, and what it opens.
 
 A token with the form of a JWT is verified here, with the issuer's keys (:mod:`~skillwire.server.auth.access_token`);
-any other is asked about (:mod:`~skillwire.server.auth.introspection`), if this server has credentials for that. Which
+any other is asked about (:mod:`~skillwire.server.auth.oauth`), if this server has credentials for that. Which
 of the two is decided by the token's form alone, so a JWT that is refused here gets no second chance there.
 
 This module loads joserfc and cryptography: a server without a table ``[oauth2]`` has no need to import it.
@@ -10,25 +17,162 @@ Spec: SSP §7.2.2; RFC 6750, RFC 9068, RFC 7662.
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
 import time
-from typing import TYPE_CHECKING
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Final, NamedTuple
+from urllib.parse import urlencode
 
+from skillwire import limits
+from skillwire.errors import SkillwireError, TrustError
 from skillwire.model.access import Principal
 from skillwire.model.url import parse_url
-from skillwire.server.auth.access_token import TokenRules, check_form, is_jwt, take_apart, verify
-from skillwire.server.auth.introspection import Introspection
-from skillwire.server.auth.issuer import IssuerKeys
-from skillwire.server.auth.refusals import refused
+from skillwire.server.auth.access_token import TokenRules, check_form, decode_token, is_jwt, validate_claims, verify
+from skillwire.server.auth.issuer import IssuerKeys, ask, fetch_metadata
+from skillwire.server.auth.refusals import refused, unavailable
+from skillwire.trust.guarded_json import load_json
+from skillwire.wire.exchange import HttpRequest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from skillwire.server.auth.access_token import AccessClaims
-    from skillwire.server.auth.configuration import OAuth2Settings
-    from skillwire.server.auth.files import Credentials
     from skillwire.server.auth.grants import Grants
     from skillwire.server.auth.issuer import Driver
+    from skillwire.server.configuration import Credentials, OAuth2Settings
     from skillwire.trust.address import AddressPolicy
+    from skillwire.wire.exchange import Exchange
+
+
+_OK: Final = 200
+
+
+class _Answer(NamedTuple):
+    """What the issuer said: good claims or the refusal, and until when, by the monotonic clock, that stands."""
+
+    claims: AccessClaims | None
+    refusal: TrustError | None
+    until: float
+
+
+class Introspection:
+    """Asks the issuer about opaque tokens.
+
+    Args:
+        driver: of the requests; its policy names what the configuration names.
+        rules: what a token has to say.
+        credentials: ours.
+        url: of the introspection endpoint; None to find it in the issuer's metadata.
+        clock: seconds since the epoch.
+        monotonic: seconds of a clock that never runs backwards.
+    """
+
+    def __init__(
+        self,
+        driver: Driver,
+        rules: TokenRules,
+        credentials: Credentials,
+        url: str | None,
+        *,
+        clock: Callable[[], float],
+        monotonic: Callable[[], float],
+    ) -> None:
+        self._driver = driver
+        self._rules = rules
+        self._credentials = credentials
+        self._url = url
+        self._clock = clock
+        self._monotonic = monotonic
+        self._answers: OrderedDict[bytes, _Answer] = OrderedDict()
+        self._flights: dict[bytes, asyncio.Task[_Answer]] = {}
+        self._turn = asyncio.Semaphore(limits.INTROSPECTIONS_AT_ONCE)
+
+    async def verify(self, token: str) -> AccessClaims:
+        """Return what a good token says.
+
+        Raises:
+            TrustError: ``AUTH_REQUIRED``.
+            FetchError: ``ISSUER_UNAVAILABLE``.
+
+        Trust: ``token`` is a stranger's; :func:`~skillwire.server.auth.access_token.check_form` holds for it.
+        """
+        name = hashlib.sha256(token.encode("ascii")).digest()
+        answer = self._answers.get(name)
+        if answer is None or self._monotonic() >= answer.until:
+            answer = await self._ask_once(name, token)
+        if answer.claims is None:
+            raise refused("the access token is not in force", "inactive") from answer.refusal
+        expires = answer.claims.expires
+        if expires is not None and self._clock() >= expires:
+            raise refused("the access token has expired", "expired")
+        return answer.claims
+
+    async def close(self) -> None:
+        """End the requests that are under way."""
+        flights = list(self._flights.values())
+        for flight in flights:
+            flight.cancel()
+        await asyncio.gather(*flights, return_exceptions=True)
+
+    async def _ask_once(self, name: bytes, token: str) -> _Answer:
+        flight = self._flights.get(name)
+        if flight is None:
+            if len(self._flights) >= limits.INTROSPECTIONS_AT_ONCE + limits.INTROSPECTIONS_WAITING:
+                raise unavailable("too many tokens are being asked about; try again in a moment", self._rules.issuer)
+            flight = self._flights[name] = asyncio.create_task(self._ask(token))
+            flight.add_done_callback(lambda done: self._landed(name, done))
+        return await asyncio.shield(flight)  # who stops waiting stops nobody else
+
+    def _landed(self, name: bytes, flight: asyncio.Task[_Answer]) -> None:
+        del self._flights[name]
+        if flight.cancelled() or flight.exception() is not None:
+            return  # those who wait are told
+        self._answers.pop(name, None)
+        self._answers[name] = flight.result()
+        if len(self._answers) > limits.INTROSPECTIONS_KEPT:
+            self._answers.popitem(last=False)
+
+    async def _ask(self, token: str) -> _Answer:
+        async with self._turn:
+            claims = await ask(self._driver, self._rules.issuer, self._introspect(token))
+        try:
+            if claims.get("active") is not True or str(claims.get("token_type", "bearer")).lower() != "bearer":
+                raise refused("the access token is not in force", "inactive")
+            good = validate_claims(claims, self._rules, self._clock())
+        except TrustError as refusal:
+            return _Answer(None, refusal, self._monotonic() + limits.INTROSPECTION_REFUSED_SECONDS)
+        return _Answer(good, None, self._monotonic() + limits.INTROSPECTION_SECONDS)
+
+    def _introspect(self, token: str) -> Exchange[dict[str, object]]:
+        if self._url is None:
+            metadata = yield from fetch_metadata(self._rules.issuer)
+            found = metadata.get("introspection_endpoint")
+            if not isinstance(found, str):
+                raise unavailable("its metadata names no introspection_endpoint", self._rules.issuer)
+            self._url = found
+        request = HttpRequest(
+            self._url,
+            "POST",
+            headers={
+                "Accept": "application/json",
+                "Authorization": self._credentials.header(),
+                "Content-Type": "application/x-www-form-urlencoded",
+            },
+            body=urlencode({"token": token, "token_type_hint": "access_token"}).encode("ascii"),
+            max_bytes=limits.INTROSPECTION_BYTES,
+            timeout=limits.ISSUER_SECONDS,
+        )
+        response = yield request  # a redirect is not followed: it would carry the token elsewhere
+        if response.status != _OK:
+            raise unavailable(f"answered {response.status} when asked about a token", self._url)
+        try:
+            claims = load_json(response.body, max_bytes=limits.INTROSPECTION_BYTES, source=self._url)
+        except SkillwireError:
+            claims = None  # an excerpt of it could be a part of the token
+        if not isinstance(claims, dict):
+            raise unavailable("its answer about a token cannot be read", self._url)
+        return claims
 
 
 class BearerTokens:
@@ -91,7 +235,7 @@ class BearerTokens:
             await self._introspection.close()
 
     async def _verify(self, token: str) -> AccessClaims:
-        parts = take_apart(token, allow_untyped=self._rules.allow_untyped)
+        parts = decode_token(token, allow_untyped=self._rules.allow_untyped)
         key = await self._keys.find(parts.key_id, parts.algorithm)
         return verify(parts, key, self._rules, self._clock())
 

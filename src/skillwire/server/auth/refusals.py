@@ -7,7 +7,7 @@ token or a secret. Spec: SSP §8.3.2; RFC 6750 §3.1.
 
 from __future__ import annotations
 
-from skillwire.errors import FetchError, Place, TrustError
+from skillwire.errors import FetchError, SourceLocation, TrustError
 
 
 def refused(message: str, reason: str) -> TrustError:
@@ -22,4 +22,4 @@ def refused(message: str, reason: str) -> TrustError:
 
 def unavailable(message: str, url: str) -> FetchError:
     """Return the error that says that the authorization server at ``url`` fails us."""
-    return FetchError("ISSUER_UNAVAILABLE", message, place=Place(url))
+    return FetchError("ISSUER_UNAVAILABLE", message, place=SourceLocation(url))

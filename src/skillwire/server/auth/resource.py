@@ -9,17 +9,14 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
-from skillwire.protocols.agent_skills.fields import OPEN_FIELDS
-from skillwire.protocols.agent_skills.media import JSON
-from skillwire.server.headers import encode_fields
-from skillwire.server.methods import READ, answer_other_method
-from skillwire.server.problems import NOT_FOUND
-from skillwire.server.site import site_of
+from skillwire.protocols.agent_skills.messages import JSON, OPEN_FIELDS
+from skillwire.server.http import encode_fields, site_of
+from skillwire.server.problems import NOT_FOUND, READ, answer_other_method
 
 if TYPE_CHECKING:
     from starlette.types import Scope, Send
 
-    from skillwire.server.auth.configuration import OAuth2Settings
+    from skillwire.server.configuration import OAuth2Settings
 
 RESOURCE_PATH: Final = "/.well-known/oauth-protected-resource"
 

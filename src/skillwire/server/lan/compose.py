@@ -9,23 +9,22 @@ from skillwire import limits
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from skillwire.adapters.executors.secrets import Secrets
     from skillwire.adapters.http.asynchronous import AsyncDriver
-    from skillwire.adapters.sandbox.secrets import Secrets
     from skillwire.model.skill import Skill
     from skillwire.ports import Executor
-    from skillwire.protocols.skill_discovery.configuration import LanSettings
     from skillwire.protocols.skill_discovery.messages import HealthStatus
-    from skillwire.server.compose import Parts
-    from skillwire.server.doors import Annex
-    from skillwire.server.lan.check_rounds import CheckRounds
-    from skillwire.server.lan.parts import Agent, KeyServer
-    from skillwire.server.lan.service import LanService
+    from skillwire.protocols.skill_discovery.settings import LanSettings
+    from skillwire.server.compose import Components
+    from skillwire.server.doors import Plugin
+    from skillwire.server.lan.health import HealthCheckLoop
+    from skillwire.server.lan.service import Agent, KeyServer, LanService
     from skillwire.server.publisher import PublishedFunction
 
 
 def make_lan(
     settings: LanSettings,
-    parts: Parts,
+    parts: Components,
     functions: Sequence[PublishedFunction],
     *,
     secrets: Callable[[], Secrets],
@@ -38,8 +37,10 @@ def make_lan(
         functions: that it publishes beside folders; some say how they are.
         secrets: returns those that skills are given.
     """
-    from skillwire.server.lan.conditions import Conditions  # noqa: PLC0415  # most servers are not on it
-    from skillwire.server.lan.obstacles import Obstacles  # noqa: PLC0415  # same
+    from skillwire.server.lan.health import (
+        RunBlockers,  # same
+        SkillHealth,  # most servers are not on it
+    )
     from skillwire.server.lan.service import LanService  # noqa: PLC0415  # same
 
     executions = parts.configuration.executions
@@ -54,39 +55,41 @@ def make_lan(
 
     def make_agent(fitting: LanSettings, health: Callable[[str], HealthStatus]) -> Agent:
         from skillwire.adapters.lan.agent import LanAgent  # noqa: PLC0415  # mDNS and cryptography
-        from skillwire.server.lan.troubles import Troubles  # noqa: PLC0415  # same
+        from skillwire.server.lan.service import PeerWarnings  # noqa: PLC0415  # same
 
-        return LanAgent(fitting, health=health, on_trouble=Troubles().tell)
+        return LanAgent(fitting, health=health, on_trouble=PeerWarnings().tell)
 
     def make_secrets(fitting: LanSettings, skill_name: Callable[[str, str], str | None]) -> KeyServer:
-        from skillwire.server.lan.secrets import SceneSecrets  # noqa: PLC0415  # cryptography
+        from skillwire.server.lan.certificates import SceneSecrets  # noqa: PLC0415  # cryptography
 
         return SceneSecrets(fitting, parts.authentication.tokens, skill_name)
 
     checks = {one.name: one.health for one in functions if one.health is not None}
     folders = make_check_rounds(parts, secrets) if executions.concurrency else None
-    conditions = Conditions(Obstacles(executions, unset, check_sandbox).find, checks, folders)
+    conditions = SkillHealth(RunBlockers(executions, unset, check_sandbox).find, checks, folders)
     return LanService(settings, parts.publication, conditions, make_agent, make_secrets)
 
 
-def make_check_rounds(parts: Parts, secrets: Callable[[], Secrets]) -> CheckRounds:
+def make_check_rounds(parts: Components, secrets: Callable[[], Secrets]) -> HealthCheckLoop:
     """Return what has the skills of folders checked that say how. Arguments as of :func:`make_lan`."""
-    from skillwire.server.invocation.readiness import ungranted_skills  # noqa: PLC0415  # most servers are not on it
-    from skillwire.server.lan.check_rounds import CheckRounds  # noqa: PLC0415  # same
-    from skillwire.server.lan.health_checks import HealthChecks  # noqa: PLC0415  # same
+    from skillwire.server.callable_skills import ungranted_skills  # noqa: PLC0415  # most servers are not on it
+    from skillwire.server.lan.health import (
+        HealthCheckLoop,  # same
+        HealthChecks,  # same
+    )
     from skillwire.trust.address import AddressPolicy  # noqa: PLC0415  # same
 
     settings = parts.configuration.executions
 
     def python() -> Executor:
         from skillwire.adapters.executors.python import PythonExecutor  # noqa: PLC0415  # with the first check
-        from skillwire.adapters.sandbox.bounds import Bounds  # noqa: PLC0415  # same
+        from skillwire.adapters.sandbox.resources import ResourceLimits  # noqa: PLC0415  # same
 
         return PythonExecutor(
             parts.publication.blobs,
             secrets=secrets(),
             policy=AddressPolicy(allow=settings.allow),
-            bounds=lambda seconds: Bounds(seconds, output_bytes=limits.LAN_HEALTH_OUTPUT_BYTES),
+            bounds=lambda seconds: ResourceLimits(seconds, output_bytes=limits.LAN_HEALTH_OUTPUT_BYTES),
         )
 
     def driver() -> AsyncDriver:
@@ -98,10 +101,10 @@ def make_check_rounds(parts: Parts, secrets: Callable[[], Secrets]) -> CheckRoun
         return settings.grant_all or not ungranted_skills([skill])
 
     checks = HealthChecks(python, driver, may_run)
-    return CheckRounds(checks.ask, checks.close)
+    return HealthCheckLoop(checks.ask, checks.close)
 
 
-def make_authority(settings: LanSettings) -> Iterator[Annex]:
+def make_authority(settings: LanSettings) -> Iterator[Plugin]:
     """Yield the doors of the authority that the settings name, if they name one.
 
     Raises:
@@ -109,8 +112,8 @@ def make_authority(settings: LanSettings) -> Iterator[Annex]:
     """
     if settings.authority:
         from skillwire.adapters.files.lan_trust import local_authority  # noqa: PLC0415  # few servers certify
-        from skillwire.adapters.lan.certificate_desk import CertificateDesk  # noqa: PLC0415  # same
-        from skillwire.server.lan.certificates import CertificateDoors  # noqa: PLC0415  # same
+        from skillwire.adapters.lan.certificates import RenewalService  # noqa: PLC0415  # same
+        from skillwire.server.lan.certificates import CertificateRoutes  # noqa: PLC0415  # same
 
         if (folder := local_authority(settings)) is not None:
-            yield CertificateDoors(CertificateDesk(folder)).annex()
+            yield CertificateRoutes(RenewalService(folder)).annex()

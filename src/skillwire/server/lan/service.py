@@ -1,37 +1,133 @@
-"""The life of an agent in a server: it announces what the server publishes, follows its changes, and says goodbye.
+"""What the service on the local network is made of, as it sees them: its agent, and what hands out keys.
+
+The life of an agent in a server: it announces what the server publishes, follows its changes, and says goodbye.
 
 It begins when the first revision is served, so that what is announced is there. A network that cannot be used is said
 once and tried again; the HTTP server goes on meanwhile. Goodbyes are sent while the server still answers, before its
 sockets close. Spec: SDP §2, §8, §9.
+
+Where a server is reached by others, and what of the network is therefore used.
+
+An agent announces, on each link, the address that it sends from there. So a server that listens at every address is
+announced on every link; one that listens at one address, on the link of that address, and one that has no socket of
+IPv6, on none of IPv6: nothing is announced that nobody can reach.
+
+What the operator is told of other agents: who does not take our registrations, has our name, or is not heard.
+
+Anybody on the network may refuse, or take our name, as often as they like; so each is told once, and not many of a
+kind. Who refuses cannot hush who has our name: each kind is counted apart. Spec: SDP §2.3, §12.1.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import structlog
 
 from skillwire.errors import SkillwireError
 from skillwire.protocols.skill_discovery.messages import Endpoint, Reason
-from skillwire.server.invocation.changes import Changes
-from skillwire.server.lan.announcer import Announcer
-from skillwire.server.lan.reach import reach_of
+from skillwire.server.execution_service import Notifier
+from skillwire.server.lan.announcements import Announcer
 from skillwire.server.metrics import LanCount
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 
+    from skillwire.adapters.files.lan_trust import LanTrust
     from skillwire.model.lan import LanChange, LanSnapshot
-    from skillwire.protocols.skill_discovery.configuration import LanSettings
     from skillwire.protocols.skill_discovery.messages import HealthStatus
     from skillwire.protocols.skill_discovery.route_agent import Offer
-    from skillwire.server.lan.conditions import Conditions
-    from skillwire.server.lan.parts import Agent, KeyServer
-    from skillwire.server.publication import Publication
+    from skillwire.protocols.skill_discovery.settings import LanSettings
+    from skillwire.server.catalog_service import CatalogService
+    from skillwire.server.lan.health import SkillHealth
+
+
+class Agent(Protocol):
+    """What a service needs of :class:`skillwire.adapters.lan.agent.LanAgent`."""
+
+    agent_id: str
+    trust: LanTrust | None
+
+    @property
+    def counters(self) -> Mapping[str, int]:
+        """What was dropped or went wrong, by its reason."""
+
+    @property
+    def received(self) -> int:
+        """How many datagrams came."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is not as it should be, for people."""
+
+    async def start(self) -> None:
+        """Begin.
+
+        Raises:
+            FetchError: ``LAN_UNAVAILABLE`` when no interface can be used.
+            ConflictError: ``LAN_NAME`` when another process has our name by now.
+        """
+
+    async def stop(self, reason: Reason = Reason.SHUTDOWN) -> None:
+        """Say goodbye and end."""
+
+    def announce(self, offers: Iterable[Offer]) -> None:
+        """Offer exactly these from now on."""
+
+    def report(self, skill_id: str, status: HealthStatus, detail: str = "") -> None:
+        """Say that a skill is otherwise than before."""
+
+    def snapshot(self) -> LanSnapshot:
+        """Return what is known."""
+
+    def listen(self) -> AsyncIterator[LanChange]:
+        """Yield what happens from now on."""
+
+
+class KeyServer(Protocol):
+    """What a service needs of :class:`skillwire.server.lan.certificates.SceneSecrets`."""
+
+    async def start(self, trust: LanTrust | None, host: str) -> int:
+        """Begin, and return the port; 0 where there is none."""
+
+    async def stop(self) -> None:
+        """End."""
+
+
+_ANY4: Final = "0.0.0.0"  # noqa: S104  # compared with
+_ANY6: Final = "::"
+
+
+class AdvertisedAddress(NamedTuple):
+    """Where a server is reached: ``host`` is empty for the address that a datagram is sent from."""
+
+    host: str
+    port: int
+    settings: LanSettings
+
+
+def advertised_address(settings: LanSettings, addresses: Sequence[tuple[str, int]]) -> AdvertisedAddress:
+    """Return where a server is reached that listens at ``addresses``, and the settings that fit.
+
+    Args:
+        settings: the operator's; interfaces that they name are used whatever follows from the addresses.
+        addresses: hosts and ports of its sockets, at least one.
+    """
+    hosts = [host for host, _ in addresses]
+    port = addresses[0][1]
+    if _ANY6 in hosts:
+        return AdvertisedAddress("", port, settings)
+    if _ANY4 in hosts:
+        return AdvertisedAddress("", port, replace(settings, group6=""))
+    return AdvertisedAddress(
+        hosts[0], port, settings if settings.interfaces else replace(settings, interfaces=(hosts[0],))
+    )
+
 
 MakeSecrets = Callable[["LanSettings", Callable[[str, str], "str | None"]], "KeyServer"]
 #: Seconds until a network that could not be used is tried again.
@@ -62,8 +158,8 @@ class LanService:
     def __init__(
         self,
         settings: LanSettings,
-        publication: Publication,
-        conditions: Conditions,
+        publication: CatalogService,
+        conditions: SkillHealth,
         make_agent: Callable[[LanSettings, Callable[[str], HealthStatus]], Agent],
         make_secrets: MakeSecrets | None = None,
     ) -> None:
@@ -79,7 +175,7 @@ class LanService:
         self._secrets: KeyServer | None = None
         self._endpoint: Endpoint | None = None
         self._agent: Agent | None = None
-        self._changes = Changes()
+        self._changes = Notifier()
         self._wake = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._has_left = False
@@ -124,7 +220,7 @@ class LanService:
 
     def reached_at(self, *addresses: tuple[str, int]) -> None:
         """Take note at which hosts and ports this server listens; before :meth:`start`."""
-        reach = reach_of(self.settings, addresses)
+        reach = advertised_address(self.settings, addresses)
         self._endpoint, self.settings = Endpoint(reach.host, reach.port), reach.settings
 
     def start(self) -> None:
@@ -264,3 +360,31 @@ class LanService:
             self._log.warning("left the LAN without a goodbye", reason="it took too long")
         except Exception as error:  # noqa: BLE001  # the server ends all the same
             self._log.warning("left the LAN without a goodbye", exc_info=error)
+
+
+_TOLD: Final = 50
+_EVENTS: Final = {
+    "DISC_003": "not registered on the LAN",
+    "LAN_NAME": "another agent has our name on the LAN",
+    "LAN_UNHEARD": "an agent on the LAN speaks otherwise than we do",
+}
+
+
+class PeerWarnings:
+    """Tells each trouble once."""
+
+    def __init__(self) -> None:
+        self._told: defaultdict[str, set[str]] = defaultdict(set)
+        self._log = structlog.get_logger("skillwire.lan")
+
+    def tell(self, error: SkillwireError) -> None:
+        """Log a trouble, unless it was logged, or too many of its code were.
+
+        Args:
+            error: ``DISC_003``, ``LAN_NAME`` or ``LAN_UNHEARD``.
+        """
+        told = self._told[error.code]
+        if error.message in told or len(told) >= _TOLD:
+            return
+        told.add(error.message)
+        self._log.warning(_EVENTS[error.code], code=error.code, reason=error.message, fix=error.diagnostics().fix)

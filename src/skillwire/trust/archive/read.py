@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Literal
 
 from skillwire import limits
 from skillwire.errors import TrustError
-from skillwire.trust.archive.entries import malformed
-from skillwire.trust.archive.gzip_member import MAGIC as GZIP_MAGIC
-from skillwire.trust.archive.gzip_member import read_gzip
-from skillwire.trust.archive.plan import plan_entries
+from skillwire.trust.archive.gzip import MAGIC as GZIP_MAGIC
+from skillwire.trust.archive.gzip import read_gzip
+from skillwire.trust.archive.plan import malformed, plan_entries
 from skillwire.trust.archive.tar import read_tar
 
 if TYPE_CHECKING:
@@ -52,7 +51,7 @@ def read_archive(content: bytes, *, expected_format: ArchiveFormat | None = None
 def _find_format(content: bytes) -> ArchiveFormat:
     if content.startswith(GZIP_MAGIC):
         return "tar.gz"
-    from skillwire.trust.archive.zip_directory import LOCAL_MAGIC as ZIP_MAGIC  # noqa: PLC0415  # most are the other kind
+    from skillwire.trust.archive.zip import LOCAL_MAGIC as ZIP_MAGIC  # noqa: PLC0415  # most are the other kind
 
     if content.startswith(ZIP_MAGIC):
         return "zip"

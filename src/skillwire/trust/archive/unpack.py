@@ -17,7 +17,7 @@ import contextlib
 import os
 from typing import TYPE_CHECKING, Final
 
-from skillwire.errors import ConflictError, Place, StorageError
+from skillwire.errors import ConflictError, SourceLocation, StorageError
 from skillwire.trust.archive.plan import ArchivePlan, plan_files
 
 if TYPE_CHECKING:
@@ -51,7 +51,9 @@ def unpack(plan: ArchivePlan | Iterable[FileContent], destination: Path) -> None
             _check_destination(parent, destination)
             _write_and_rename(plan, parent, destination.name)
     except OSError as error:
-        raise StorageError("STORAGE", f"cannot unpack: {error.strerror}", place=Place(str(destination))) from error
+        raise StorageError(
+            "STORAGE", f"cannot unpack: {error.strerror}", place=SourceLocation(str(destination))
+        ) from error
 
 
 @contextlib.contextmanager
@@ -69,7 +71,7 @@ def _check_destination(parent: int, destination: Path) -> None:
         os.lstat(destination.name, dir_fd=parent)
     except FileNotFoundError:
         return
-    raise ConflictError("DESTINATION_EXISTS", "something is there already", place=Place(str(destination)))
+    raise ConflictError("DESTINATION_EXISTS", "something is there already", place=SourceLocation(str(destination)))
 
 
 def _write_and_rename(plan: ArchivePlan, parent: int, destination: str) -> None:

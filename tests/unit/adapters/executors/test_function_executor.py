@@ -15,9 +15,11 @@ from tests.support.attempts import attempt_of
 from skillwire import limits
 from skillwire.adapters.executors.function import FunctionExecutor
 from skillwire.errors import FetchError
-from skillwire.folder.typed_function import read_function
-from skillwire.model.call_context import CallContext  # noqa: TC001  # hints are read
-from skillwire.model.execution import Failure
+from skillwire.folder.functions import read_function
+from skillwire.model.execution import (
+    CallContext,  # hints are read
+    Failure,
+)
 
 
 @dataclass

@@ -11,15 +11,14 @@ from tests.support.sandbox_driver import make_attempt, make_skill
 from tests.support.sandbox_world import sandbox_missing
 
 from skillwire.adapters.executors.python import PythonExecutor
+from skillwire.adapters.executors.secrets import Secrets
 from skillwire.adapters.files.blobs import FileBlobs
-from skillwire.adapters.sandbox.bounds import Bounds
-from skillwire.adapters.sandbox.interpreter import find_interpreter
-from skillwire.adapters.sandbox.program import Program
+from skillwire.adapters.sandbox.bubblewrap import Program, find_interpreter
+from skillwire.adapters.sandbox.resources import ResourceLimits
 from skillwire.adapters.sandbox.sandbox import Sandbox
-from skillwire.adapters.sandbox.secrets import Secrets
 from skillwire.errors import TrustError
-from skillwire.model.action import Action, Permissions
 from skillwire.model.execution import Outcome
+from skillwire.model.skill import Action, Permissions
 
 MISSING = sandbox_missing()
 pytestmark = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
@@ -107,7 +106,7 @@ async def test_the_end_of_a_long_log_is_kept(tmp_path, blobs):
     executor = PythonExecutor(
         blobs,
         folder=tmp_path / "unpacked",
-        bounds=lambda seconds: Bounds(seconds, log_shown_bytes=100),
+        bounds=lambda seconds: ResourceLimits(seconds, log_shown_bytes=100),
         on_log=lambda execution, log: logs.append((execution, log)),
     )
     outcome = await executor.execute(attempt_of(blobs, "def main(args):\n    for n in range(1000): print(n)"))
@@ -122,7 +121,7 @@ async def test_the_end_of_a_long_log_is_kept(tmp_path, blobs):
 @pytest.mark.parametrize("length", range(97, 103))
 async def test_a_log_is_cut_at_a_character(tmp_path, blobs, length):
     executor = PythonExecutor(
-        blobs, folder=tmp_path / "unpacked", bounds=lambda seconds: Bounds(seconds, log_shown_bytes=length)
+        blobs, folder=tmp_path / "unpacked", bounds=lambda seconds: ResourceLimits(seconds, log_shown_bytes=length)
     )
     outcome = await executor.execute(attempt_of(blobs, "def main(args):\n    print('ä€😀' * 1000, end='')"))
     assert set(outcome.log.removeprefix("… ")) == set("ä€😀")

@@ -12,19 +12,18 @@ import pytest
 from tests.support.sandbox_driver import make_attempt, make_skill
 from tests.support.sandbox_world import sandbox_missing
 
-from skillwire.adapters.executors.handed_out import kind_of, read_rows
-from skillwire.adapters.executors.python import PythonExecutor
+from skillwire.adapters.executors.python import PythonExecutor, kind_of, read_output_rows
+from skillwire.adapters.executors.secrets import Secrets
 from skillwire.adapters.files.blobs import FileBlobs
-from skillwire.adapters.sandbox.bounds import Bounds
-from skillwire.adapters.sandbox.secrets import Secrets
+from skillwire.adapters.sandbox.resources import ResourceLimits
 from skillwire.adapters.sqlite.database import Database
 from skillwire.adapters.sqlite.run_blobs import SqliteRunBlobs
 from skillwire.errors import DecodeError, TrustError
-from skillwire.invocation.code import code_skill
-from skillwire.invocation.settings import RunSettings
-from skillwire.model.action import Action
+from skillwire.executions.accept import RunSettings
+from skillwire.executions.callable_skill import code_skill
 from skillwire.model.digest import Digest
 from skillwire.model.execution import Attachments
+from skillwire.model.skill import Action
 
 MISSING = sandbox_missing()
 needs_sandbox = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
@@ -50,7 +49,7 @@ def blobs(tmp_path):
 
 @pytest.fixture
 def executor(tmp_path, blobs):
-    bounds = lambda seconds: Bounds(seconds, blobs=5, blob_bytes=400_000)  # noqa: E731  # shorter
+    bounds = lambda seconds: ResourceLimits(seconds, blobs=5, blob_bytes=400_000)  # noqa: E731  # shorter
     store = FileBlobs(tmp_path / "blobs")
     return PythonExecutor(
         store, folder=tmp_path / "unpacked", secrets=Secrets({"KEY": "secret"}), run_blobs=blobs, bounds=bounds
@@ -299,12 +298,12 @@ async def test_the_log_of_what_succeeds_holds_no_secrets(executor, tmp_path):
 
 
 def test_names_and_sizes_have_to_add_up():
-    bounds = Bounds(1.0, blobs=2)
-    assert read_rows([["a/b", 1], ["c", 0]], 1, bounds) == [("a/b", 1), ("c", 0)]
+    bounds = ResourceLimits(1.0, blobs=2)
+    assert read_output_rows([["a/b", 1], ["c", 0]], 1, bounds) == [("a/b", 1), ("c", 0)]
     with pytest.raises(DecodeError):
-        read_rows([["a", 1]], 2, bounds)
+        read_output_rows([["a", 1]], 2, bounds)
     with pytest.raises(TrustError, match="PATH_TRAVERSAL"):
-        read_rows([["a/../b", 1]], 1, bounds)
+        read_output_rows([["a/../b", 1]], 1, bounds)
 
 
 @pytest.mark.parametrize(

@@ -13,13 +13,12 @@ import pytest
 from tests.support.sandbox_driver import make_attempt, make_skill
 
 from skillwire.adapters.executors.python import PythonExecutor
+from skillwire.adapters.executors.secrets import Secrets
 from skillwire.adapters.executors.unpacked import Held, UnpackedSkills
 from skillwire.adapters.files.blobs import FileBlobs
-from skillwire.adapters.sandbox.secrets import Secrets
 from skillwire.errors import NotFoundError, StorageError
-from skillwire.model.action import Action, Permissions
 from skillwire.model.digest import Digest
-from skillwire.model.skill import Artifact, Skill, SkillFile
+from skillwire.model.skill import Action, Artifact, Permissions, Skill, SkillFile
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 from skillwire import limits
 from skillwire.adapters.files.calls import FileCalls
 from skillwire.errors import DecodeError
-from skillwire.model.call_record import CallRecord
+from skillwire.model.execution import CallRecord
 
 URL = "https://example.com/call"
 

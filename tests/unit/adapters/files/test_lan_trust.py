@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import stat
 import threading
 import time
@@ -11,15 +12,16 @@ from typing import Any
 import pytest
 from tests.support.authorities import World
 
-from skillwire.adapters.files.agent_certificates import is_own, life_of
-from skillwire.adapters.files.authority_folder import AuthorityFolder
-from skillwire.adapters.files.lan_keys import LanKeys
+from skillwire.adapters.files.authority import AuthorityFolder
+from skillwire.adapters.files.keys import LanKeys, certificate_pem, is_own, life_of, private_pem
 from skillwire.adapters.files.lan_trust import load_trust, trust_digest
-from skillwire.adapters.files.trust_files import certificate_pem, private_pem
-from skillwire.errors import Place, SkillwireError, ValidationError
-from skillwire.protocols.skill_discovery.configuration import LanSettings
+from skillwire.adapters.files.settings_file import load_settings, read_discovery_file
+from skillwire.errors import SkillwireError, SourceLocation, ValidationError
 from skillwire.protocols.skill_discovery.identity import GroupKey, Standing
-from skillwire.trust.certificate_requests import Names
+from skillwire.protocols.skill_discovery.settings import LanSettings
+from skillwire.resolver.lan_settings import join_discovery
+from skillwire.resolver.settings import DiscoverySource
+from skillwire.trust.certificates import RequestedNames
 from skillwire.trust.ecdsa import new_key
 
 DAY = 86_400.0
@@ -123,7 +125,7 @@ class TestCertified:
     @staticmethod
     def install(folder, world, *agents, **options):
         keys = LanKeys(folder)
-        names = Names(agents, tuple(options.pop("skills", ())))
+        names = RequestedNames(agents, tuple(options.pop("skills", ())))
         at = options.pop("at", world.now)
         keys.keep_certificate(world.center.issue(names, keys.key().public_key(), at, **options))
         return keys
@@ -199,7 +201,7 @@ class TestCertified:
     @pytest.mark.parametrize("url", ["http://registry.example.com/lan/revocations", "ftp://192.0.2.7/list"])
     def test_a_url_that_is_never_asked_is_refused(self, folder, world, url):
         settings = dataclasses.replace(
-            world.settings, revocations=(url,), places={"revocations": Place("skillwire.toml", 7)}
+            world.settings, revocations=(url,), places={"revocations": SourceLocation("skillwire.toml", 7)}
         )
         with pytest.raises(SkillwireError) as caught:
             load(settings, folder=folder)
@@ -258,3 +260,94 @@ def test_whom_is_trusted_is_told_by_the_files_as_they_are(tmp_path):
     (tmp_path / "secret").write_bytes(b"a secret that all of us share")
     found.append(trust_digest(LanSettings(group_key_file=group), folder=tmp_path / "lan"))
     assert len(set(found)) == len(found)
+
+
+TOML = """sources = []
+
+[discovery.udp]
+port = 54321
+
+[discovery.trust]
+useUnverified = true
+KEY = VALUE
+"""
+YAML = """discovery:
+  udp:
+    port: 54321
+  trust:
+    KEY: VALUE
+"""
+#: What is written, and what is wrong with it: code, and the words that name the file.
+FLAWS = {
+    "roots": ('["nofile.pem"]', "LAN_TRUST", "nofile.pem: it cannot be read: No such file"),
+    "intermediates": ('["folder"]', "LAN_TRUST", "folder: it cannot be read: Is a directory"),
+    "revocations": ('["noise"]', "LAN_REVOCATIONS", "noise: a list of revoked certificates is refused"),
+    "groupKeyFile": ('"nofile.key"', "STORAGE", "nofile.key: "),
+    "renewFrom": ('"folder"', "CA_FOLDER", "folder: there is no certificate authority"),
+    "authority": ('"folder"', "CA_FOLDER", "folder: there is no certificate authority"),
+}
+
+
+@pytest.fixture(autouse=True)
+def folder_lan_trust_places(tmp_path):
+    """Give a folder of settings that has what is wrong."""
+    (tmp_path / "folder_lan_trust_places").mkdir()
+    (tmp_path / "noise").write_text("noise")
+    return tmp_path
+
+
+def said(settings, folder_lan_trust_places):
+    with pytest.raises(SkillwireError) as caught:
+        load_trust(settings, folder=folder_lan_trust_places / "lan")
+    return caught.value
+
+
+@pytest.mark.parametrize("key", FLAWS)
+def test_in_the_users_settings(folder_lan_trust_places, key, monkeypatch):
+    written, code, words = FLAWS[key]
+    monkeypatch.setenv("SKILLWIRE_HOME", str(folder_lan_trust_places))
+    (folder_lan_trust_places / "config").mkdir()
+    for name in ("folder_lan_trust_places", "noise"):
+        (folder_lan_trust_places / name).rename(folder_lan_trust_places / "config" / name)
+    file = folder_lan_trust_places / "config" / "skillwire.toml"
+    file.write_text(TOML.replace("KEY", key).replace("VALUE", written))
+    error = said(
+        join_discovery(load_settings(folder_lan_trust_places, os.environ).discovery, read_discovery_file),
+        folder_lan_trust_places,
+    )
+    assert error.code == code
+    assert str(folder_lan_trust_places / "config" / words.partition(":")[0]) in error.message
+    assert words.partition(":")[2] in error.message
+    assert error.place is not None
+    assert (error.place.source, error.place.line, error.place.column) == (str(file), 8, 1)
+    assert error.place.excerpt is not None
+    assert error.place.excerpt.startswith(key)
+    if code == "LAN_TRUST":
+        assert error.fix is not None
+        assert str(folder_lan_trust_places / "config") in error.fix
+
+
+@pytest.mark.parametrize("key", FLAWS)
+@pytest.mark.parametrize("form", ["discovery.yaml", "discovery.toml"])
+def test_in_a_file_of_its_own(folder_lan_trust_places, key, form):
+    written, code, words = FLAWS[key]
+    file = folder_lan_trust_places / form
+    text = YAML if form.endswith("yaml") else TOML.replace("sources = []\n", "")
+    file.write_text(text.replace("KEY", key).replace("VALUE", written))
+    named = DiscoverySource(str(file), SourceLocation(str(file)), is_project=False)
+    error = said(join_discovery([named], read_discovery_file), folder_lan_trust_places)
+    assert error.code == code
+    assert f"{folder_lan_trust_places}/{words}" in error.message
+    assert error.place is not None
+    assert (error.place.source, error.place.line) == (str(file), 5 if form.endswith("yaml") else 7)
+
+
+def test_what_the_environment_and_programs_name_is_said_with_the_file_alone(folder_lan_trust_places):
+    error = said(LanSettings(roots=(str(folder_lan_trust_places / "nofile.pem"),)), folder_lan_trust_places)
+    assert error.place == SourceLocation(str(folder_lan_trust_places / "nofile.pem"))
+
+
+def test_a_file_that_is_good_is_none_to_speak_of(folder_lan_trust_places):
+    authority = AuthorityFolder.create(folder_lan_trust_places / "authority", "Test", time.time())
+    settings = LanSettings(roots=(str(authority.root_file),), places={"roots": SourceLocation("x", 1)})
+    assert load_trust(settings, folder=folder_lan_trust_places / "lan").revocations is not None

@@ -1,26 +1,110 @@
-"""Loading folders: in this process or in others, the outcome is the same."""
+"""Whether a folder changed, without reading it."""
 
 from __future__ import annotations
 
+import os
+import time
 from typing import TYPE_CHECKING, cast
 
 import pytest
 from tests.support.catalogs import make_skill
 from tests.support.publishing import write_skill
 
+from skillwire.adapters.files import loading
+from skillwire.adapters.files.loading import (
+    BuildRecord,
+    FolderRecord,
+    LoadJob,
+    check_publisher,
+    load_folders,
+    published_roots,
+    sign_folder,
+)
+from skillwire.adapters.files.skill_store import PackedSkills, pack_skill, unpack_skill
+from skillwire.errors import SourceLocation, StorageError, UsageError
+from skillwire.model.access import Access
+from skillwire.model.skill import Finding
+
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from skillwire.adapters.files.loading import Loaded
+    from skillwire.adapters.files.loading import LoadResult
 
-from skillwire.adapters.files import loading
-from skillwire.adapters.files.build_record import BuildRecord, FolderRecord
-from skillwire.adapters.files.loading import Job, check_publisher, load_folders, published_roots
-from skillwire.adapters.files.packed_skills import PackedSkills
-from skillwire.adapters.files.skill_rows import pack_skill, unpack_skill
-from skillwire.errors import Place, StorageError, UsageError
-from skillwire.model.access import Access
-from skillwire.model.finding import Finding
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "a" / "scripts").mkdir(parents=True)
+    (tmp_path / "a" / "SKILL.md").write_text("one")
+    (tmp_path / "a" / "scripts" / "run.sh").write_text("two")
+    return tmp_path / "a"
+
+
+def _touch_back(path, change):
+    """Make a change that keeps size and modification time."""
+    before = path.stat()
+    change(path)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda folder: (folder / "new.md").write_text(""),
+        lambda folder: (folder / "SKILL.md").unlink(),
+        lambda folder: (folder / "SKILL.md").rename(folder / "skill.md"),
+        lambda folder: (folder / "SKILL.md").write_text("longer"),
+        lambda folder: (folder / "scripts" / "run.sh").chmod(0o755),
+        lambda folder: (folder / "scripts" / "new").mkdir(),
+        lambda folder: _touch_back(folder / "SKILL.md", lambda path: path.write_text("eno")),
+        lambda folder: (folder / "SKILL.md").unlink() or (folder / "SKILL.md").symlink_to("scripts/run.sh"),
+    ],
+)
+def test_every_change_shows(folder, change):
+    # Older than the clock's tick, so that a change within the same one cannot hide.
+    for path in (folder, folder / "SKILL.md", folder / "scripts", folder / "scripts" / "run.sh"):
+        os.utime(path, ns=(1, 1))
+    before = sign_folder(str(folder)).value
+    assert sign_folder(str(folder)).value == before
+    change(folder)
+    assert sign_folder(str(folder)).value != before
+
+
+def test_what_never_belongs_to_a_skill_does_not_count(folder):
+    before = sign_folder(str(folder)).value
+    (folder / ".git").mkdir()
+    (folder / ".git" / "HEAD").write_text("ref")
+    (folder / "__pycache__").mkdir()
+    (folder / ".DS_Store").write_text("")
+    assert sign_folder(str(folder)).value == before
+
+
+def test_it_does_not_follow_links(folder, tmp_path):
+    (folder / "link").symlink_to(tmp_path / "elsewhere")
+    before = sign_folder(str(folder)).value
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "file").write_text("")
+    assert sign_folder(str(folder)).value == before
+
+
+def test_it_settles_when_a_tick_of_the_clock_has_passed(folder, monkeypatch):
+    newest = max(path.stat().st_ctime_ns for path in folder.rglob("*"))
+    for later, settled in ((0, False), (40_000_000, False), (60_000_000, True)):
+        monkeypatch.setattr(time, "time_ns", lambda later=later: newest + later)
+        assert sign_folder(str(folder)).settled is settled
+
+
+def test_a_time_of_modification_in_the_future_does_not_keep_it_from_settling(folder, monkeypatch):
+    os.utime(folder / "SKILL.md", ns=(2**62, 2**62))
+    newest = max(path.stat().st_ctime_ns for path in folder.rglob("*"))
+    monkeypatch.setattr(time, "time_ns", lambda: newest + 60_000_000)
+    assert sign_folder(str(folder)).settled
+
+
+def test_a_folder_that_is_gone_has_a_signature_of_its_own(folder, tmp_path):
+    gone = sign_folder(str(tmp_path / "gone")).value
+    assert gone == sign_folder(str(tmp_path / "also-gone")).value
+    (tmp_path / "empty").mkdir()
+    assert gone not in {sign_folder(str(folder)).value, sign_folder(str(tmp_path / "empty")).value}
 
 
 @pytest.fixture
@@ -37,10 +121,10 @@ def _without_signature(loaded):
 
 
 def test_worker_processes_find_what_this_process_finds(folders, tmp_path, monkeypatch):
-    here = list(load_folders(Job("acme", "blobs", (str(tmp_path / "here"),)), folders))
+    here = list(load_folders(LoadJob("acme", "blobs", (str(tmp_path / "here"),)), folders))
     monkeypatch.setattr(loading, "_WORTH_A_WORKER", 2)
     monkeypatch.setattr(loading, "_BATCH", 2)
-    aside = list(load_folders(Job("acme", "blobs", (str(tmp_path / "aside"),)), folders))
+    aside = list(load_folders(LoadJob("acme", "blobs", (str(tmp_path / "aside"),)), folders))
     assert _without_signature(here) == _without_signature(aside)
     assert len(here) == 8
     assert [(one.packed, [finding.level for finding in one.findings]) for one in here if not one.packed] == [
@@ -55,7 +139,7 @@ def test_a_disk_that_fails_in_a_worker_fails_here(folders, tmp_path, monkeypatch
     monkeypatch.setattr(loading, "_WORTH_A_WORKER", 2)
     (tmp_path / "file").write_text("")
     with pytest.raises(StorageError) as raised:
-        list(load_folders(Job("acme", "blobs", (str(tmp_path / "file"),)), folders))
+        list(load_folders(LoadJob("acme", "blobs", (str(tmp_path / "file"),)), folders))
     assert raised.value.code == "STORAGE"
     assert raised.value.place is not None
 
@@ -64,16 +148,16 @@ def test_a_worker_that_ends_early_is_an_error_and_not_a_wait(folders, tmp_path, 
     monkeypatch.setattr(loading, "_WORTH_A_WORKER", 2)
     monkeypatch.setattr(loading, "_MODULE", "this")
     with pytest.raises(StorageError) as raised:
-        list(load_folders(Job("acme", "blobs", (str(tmp_path / "blobs"),)), folders))
+        list(load_folders(LoadJob("acme", "blobs", (str(tmp_path / "blobs"),)), folders))
     assert raised.value.code == "WORKER_LOST"
 
 
 def test_who_stops_listening_ends_the_workers(folders, tmp_path, monkeypatch):
     monkeypatch.setattr(loading, "_WORTH_A_WORKER", 2)
     monkeypatch.setattr(loading, "_BATCH", 1)
-    loaded = load_folders(Job("acme", "blobs", (str(tmp_path / "blobs"),)), folders)
+    loaded = load_folders(LoadJob("acme", "blobs", (str(tmp_path / "blobs"),)), folders)
     assert next(loaded).folder in folders
-    cast("Generator[Loaded]", loaded).close()
+    cast("Generator[LoadResult]", loaded).close()
 
 
 def test_roots_have_to_be_folders(tmp_path):
@@ -84,7 +168,7 @@ def test_roots_have_to_be_folders(tmp_path):
         with pytest.raises(UsageError) as raised:
             published_roots([tmp_path / "skills", tmp_path / wrong])
         assert raised.value.code == "FOLDER_MISSING"
-        assert raised.value.place == Place(str(tmp_path / wrong))
+        assert raised.value.place == SourceLocation(str(tmp_path / wrong))
 
 
 @pytest.mark.parametrize("publisher", ["acme", "example.com", "A-1", "x"])
@@ -99,7 +183,9 @@ def test_what_could_not_stand_in_a_url_is_no_publisher(publisher):
     assert raised.value.code == "PUBLISHER_FORM"
 
 
-FINDING = Finding("NO_VERSION", "warning", "there is none", Place("/x/SKILL.md", 3, 1, None, "text"), "Write one.")
+FINDING = Finding(
+    "NO_VERSION", "warning", "there is none", SourceLocation("/x/SKILL.md", 3, 1, None, "text"), "Write one."
+)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import pytest
 
 from skillwire.adapters.files.settings_file import load_settings
-from skillwire.errors import DecodeError, Place
+from skillwire.errors import DecodeError, SourceLocation
 from skillwire.limits import SETTINGS_BYTES
 
 
@@ -17,4 +17,4 @@ def test_a_settings_file_is_read_up_to_its_bound(tmp_path, more):
         return
     with pytest.raises(DecodeError, match=f"more than {SETTINGS_BYTES} bytes") as caught:
         load_settings(tmp_path, {})
-    assert (caught.value.code, caught.value.place) == ("LIMIT_SIZE", Place(str(path)))
+    assert (caught.value.code, caught.value.place) == ("LIMIT_SIZE", SourceLocation(str(path)))

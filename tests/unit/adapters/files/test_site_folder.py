@@ -7,9 +7,9 @@ import os
 import pytest
 from tests.support.catalogs import make_skill
 
-from skillwire.adapters.files.site_folder import SiteFolder
-from skillwire.adapters.files.site_manifest import (
+from skillwire.adapters.files.site_folder import (
     MANIFEST,
+    SiteFolder,
     file_line,
     line_paths,
     read_manifest,

@@ -4,22 +4,32 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import gc
 import json
 import socket
 from secrets import token_hex
+from typing import TYPE_CHECKING, cast
 
 import pytest
 from tests.support.loopback_lan import own_lan
 
-from skillwire.adapters.lan.agent import LanAgent
-from skillwire.adapters.lan.secrets_client import SecretsClient
-from skillwire.errors import FetchError, Place, TrustError, ValidationError
-from skillwire.protocols.skill_discovery.configuration import LanSettings
+from skillwire.adapters.lan import agent as agent_module
+from skillwire.adapters.lan import sockets
+from skillwire.adapters.lan.agent import LanAgent, Listeners
+from skillwire.adapters.lan.connection_secrets import SecretsClient
+from skillwire.errors import FetchError, SourceLocation, TrustError, ValidationError
+from skillwire.model.lan import LanChange
 from skillwire.protocols.skill_discovery.connection_secrets import ConnectionSecret
+from skillwire.protocols.skill_discovery.events import Acknowledged
 from skillwire.protocols.skill_discovery.identity import GroupKey
-from skillwire.protocols.skill_discovery.messages import Endpoint, HealthStatus, SkillType
+from skillwire.protocols.skill_discovery.messages import Endpoint, HealthStatus, Outcome, SkillType
 from skillwire.protocols.skill_discovery.route_agent import Offer
-from skillwire.protocols.skill_discovery.settings import DiscoverySettings
+from skillwire.protocols.skill_discovery.settings import DiscoverySettings, LanSettings
+from skillwire.wire.node import Peer
+
+if TYPE_CHECKING:
+    from skillwire.adapters.lan.link import Link
+
 
 PATIENCE = 20.0
 KEY = GroupKey(b"a secret that all of us share")
@@ -186,7 +196,7 @@ async def test_no_key_is_asked_of_somebody_whom_nobody_vouches_for_unless_each_q
     for asking, says in ((careful, {}), (careful, {"use_unverified": False}), (careless, {"use_unverified": False})):
         with pytest.raises(TrustError) as caught:
             await asking.request_scene("auth", **says)
-        assert caught.value.place == Place("127.0.0.1:8080")
+        assert caught.value.place == SourceLocation("127.0.0.1:8080")
     assert asked == []
     result = await careful.request_scene("auth", use_unverified=True)
     assert result.connection_info["apiKey"] == "sw_key"
@@ -285,3 +295,194 @@ async def test_who_listens_is_told_until_the_agent_stops(start):
     kinds = [change.kind async for change in changes]
     assert kinds[0] == "registered"
     assert "left" in kinds
+
+
+GROUP = "239.255.83.71"
+OFFER = Offer("skill-a", "1.0.0", SkillType.TOOL, Endpoint("", 8080), ("user-auth",), ("auth",))
+
+
+def agent_at(**settings):
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.bind(("127.0.0.1", 0))
+        port = sock.getsockname()[1]
+    place = {"group": GROUP, "port": port, "interfaces": ("127.0.0.1",), "agent_id": "agent-a"}
+    return LanAgent(LanSettings(**{"mdns": False} | place | settings), identity=KEY, authority=KEY, keeps_state=False)
+
+
+def timers():
+    """Return what the loop is about to call of ours."""
+    loop = asyncio.get_running_loop()
+    handles = [handle for handle in loop._scheduled if not handle.cancelled()]  # type: ignore[attr-defined]  # of asyncio's own loops
+    return [handle for handle in handles if "skillwire" in repr(handle)]
+
+
+async def test_an_agent_that_cannot_look_at_interfaces_leaves_no_timer(monkeypatch):
+    def fail():
+        raise FetchError("LAN_UNAVAILABLE", "a library is missing")
+
+    monkeypatch.setattr(sockets, "present", fail)
+    with pytest.raises(FetchError):
+        await agent_at().start()
+    assert timers() == []
+
+
+async def test_an_agent_that_fails_after_its_links_are_open_closes_them(monkeypatch):
+    opened = []
+
+    def fail(_, __, links):
+        opened.extend(links.open_links())
+        raise RuntimeError
+
+    monkeypatch.setattr(agent_module, "Hints", fail)
+    agent = agent_at(mdns=True)
+    agent.announce([OFFER])
+    with pytest.raises(RuntimeError):
+        await agent.start()
+    [link] = opened
+    assert not link.is_open
+    assert timers() == []
+    await agent.stop()  # as one that has never begun
+
+
+async def test_why_a_link_cannot_be_opened_is_told_with_its_name_and_counted_without(monkeypatch):
+    def fail(*_):
+        raise OSError(errno.EADDRINUSE, "Address already in use")
+
+    monkeypatch.setattr("skillwire.adapters.lan.link.LinkSockets", fail)
+    agent = agent_at()
+    with pytest.raises(FetchError) as caught:
+        await agent.start()
+    assert "open lo/4: EADDRINUSE" in caught.value.message
+    assert agent.counters == {"open: EADDRINUSE": 1}
+
+
+async def test_what_is_counted_does_not_become_less_when_a_link_is_forgotten(monkeypatch):
+    agent = agent_at(figures=DiscoverySettings(stale=-1.0))
+    await agent.start()
+    try:
+        assert agent._links is not None
+        [link] = agent._links
+        link.driver.received = 7
+        link.node.gate.stopped["forged"] = 2
+        monkeypatch.setattr(sockets, "present", list)
+        agent._links.look()  # which closes it
+        agent._links.look()  # and forgets it
+        assert list(agent._links) == []
+        assert agent.received == 7
+        assert agent.counters["forged"] == 2
+    finally:
+        await agent.stop()
+
+
+async def test_an_interface_that_goes_and_comes_is_told_once_each(monkeypatch, caplog):
+    caplog.set_level("INFO", "skillwire.lan")
+    agent = agent_at()
+    await agent.start()
+    try:
+        assert agent._links is not None
+        assert "interface" not in caplog.text
+        with monkeypatch.context() as unplugged:
+            unplugged.setattr(sockets, "present", list)
+            agent._links.look()
+            agent._links.look()
+        agent._links.look()
+        agent._links.look()
+        told = [message for message in caplog.messages if "interface" in message]
+        assert told == ["lo/4: the interface is gone", "lo/4: the interface is there again"]
+    finally:
+        await agent.stop()
+
+
+async def test_a_link_that_is_used_no_more_is_told_in_the_right_words(monkeypatch, caplog):
+    caplog.set_level("INFO", "skillwire.lan")
+    agent = agent_at()
+    await agent.start()
+    try:
+        assert agent._links is not None
+        [link] = agent._links
+        loopback = link.address
+        for address in (loopback, loopback._replace(host="192.0.2.1")):
+            with monkeypatch.context() as elsewhere:
+                link.address = address
+                elsewhere.setattr(sockets, "links", lambda *_, **__: [])
+                agent._links.look()
+            agent._links.look()
+        told = [message for message in caplog.messages if "again" not in message]
+        assert told == [
+            "lo/4: not needed any more, there is a network",
+            "lo/4: its address of IPv4 is gone, or not used any more",
+        ]
+        caplog.clear()
+        monkeypatch.setattr(sockets, "links", lambda *_, **__: [loopback, loopback._replace(interface="lo2")])
+        agent._links.look()
+        assert "lo2/4: takes part from now on, at 127.0.0.1" in caplog.messages
+    finally:
+        await agent.stop()
+
+
+def test_each_listener_is_told_what_happens_from_then_on():
+    async def main():
+        listeners = Listeners()
+        listeners.tell(LanChange("left", 1.0))
+        first, second = listeners.new(), listeners.new()
+        listeners.tell(LanChange("status", 2.0))
+        listeners.end()
+        return [[change async for change in one] for one in (first, second)]
+
+    assert asyncio.run(main()) == [[LanChange("status", 2.0)]] * 2
+
+
+def test_who_waits_is_woken():
+    async def main():
+        listeners = Listeners()
+        waiting = asyncio.ensure_future(anext(aiter(listeners.new())))
+        await asyncio.sleep(0)
+        listeners.tell(LanChange("status", 2.0))
+        async with asyncio.timeout(10):
+            return await waiting
+
+    assert asyncio.run(main()).kind == "status"
+
+
+def test_who_does_not_keep_up_is_told_so_once_and_costs_no_memory():
+    async def main():
+        listeners = Listeners()
+        slow = listeners.new()
+        for number in range(10_000):
+            listeners.tell(LanChange("status", float(number)))
+        listeners.end()
+        return [change async for change in slow]
+
+    found = asyncio.run(main())
+    assert len(found) < 5_000
+    assert found[0].kind == "missed"
+    assert [change.kind for change in found].count("missed") == 1
+    assert found[-1] == LanChange("status", 9_999.0)
+
+
+def test_who_is_forgotten_elsewhere_is_told_nothing():
+    listeners = Listeners()
+    listeners.new()
+    gc.collect()
+    assert not listeners._all
+
+
+@pytest.mark.parametrize(
+    ("status", "codes"),
+    [
+        (Outcome.SUCCESS, []),
+        (Outcome.DUPLICATE, []),
+        (Outcome.INVALID, ["DISC_003"]),
+        (Outcome.UNAUTHORIZED, ["DISC_003"]),
+    ],
+)
+def test_a_refusal_is_told(status, codes):
+    told: list[TrustError] = []
+    settings = LanSettings(agent_id="agent-001")
+    agent = LanAgent(settings, identity=KEY, authority=KEY, keeps_state=False, on_trouble=told.append)
+    agent._news.take(
+        cast("Link", None), [Acknowledged("skill-a", Peer("192.0.2.1", 54321), status, "the clock\x1b[2J is wrong")]
+    )
+    assert [error.code for error in told] == codes
+    assert all("192.0.2.1 does not register skill-a" in error.message for error in told)
+    assert not any("\x1b" in error.message for error in told)

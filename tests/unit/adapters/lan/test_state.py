@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
+from collections import Counter
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 import pytest
+from tests.support.authorities import World
+from tests.support.certificates import NOW
+from tests.support.lan import OFFERS, REGISTRY, Lan
 
 from skillwire.adapters.clock import moment
 from skillwire.adapters.lan import state as state_module
-from skillwire.adapters.lan.state import Changes, Heard, Kept, LanState
+from skillwire.adapters.lan.state import Changes, HeardRecords, LanState, SavedState, StateWriter
 from skillwire.protocols.skill_discovery.codec import encode
-from skillwire.protocols.skill_discovery.messages import Endpoint, Profile, Register, SkillType
+from skillwire.protocols.skill_discovery.health import Change
+from skillwire.protocols.skill_discovery.limits import ReplayGuard
+from skillwire.protocols.skill_discovery.messages import Endpoint, HealthStatus, Profile, Reason, Register, SkillType
+from skillwire.testing.virtual_clock import EPOCH
+from skillwire.trust.authority import CertificateAuthority
+from skillwire.trust.ecdsa import new_key, self_signed
+from skillwire.trust.revocations import CertificateHolder, Revocations, RevokedCertificate
 
 STREAM = ("Heartbeat", "agent-001", "skill-a")
 
@@ -30,7 +43,7 @@ def state(tmp_path):
 
 
 def test_nothing_was_kept_before_the_first_time(state):
-    assert state.load() == Kept()
+    assert state.load() == SavedState()
     assert not state.path.exists()
 
 
@@ -40,7 +53,7 @@ def test_what_was_written_is_read_by_the_next_one(state, tmp_path):
 
     kept = LanState(tmp_path / "lan", Profile.OPEN).load()
 
-    assert kept.heard == (Heard("eth0/4", "192.168.1.10", registration(version="1.0.1"), bytes(32), b"by whom"),)
+    assert kept.heard == (HeardRecords("eth0/4", "192.168.1.10", registration(version="1.0.1"), bytes(32), b"by whom"),)
     assert kept.timestamps == ((STREAM, 7),)
 
 
@@ -90,7 +103,7 @@ def test_a_file_that_cannot_be_read_is_made_anew(state):
     state.write(Changes(timestamps=((STREAM, 7),)))
     state.path.write_bytes(b"no database " * 1000)
 
-    assert state.load() == Kept(is_broken=True)
+    assert state.load() == SavedState(is_broken=True)
     state.write(Changes(timestamps=((STREAM, 8),)))
     assert state.load().timestamps == ((STREAM, 8),)
 
@@ -106,7 +119,7 @@ def test_a_file_that_is_broken_in_the_midst_is_made_anew(tmp_path):
     state.path.write_bytes(data)
 
     again = LanState(tmp_path / "lan", Profile.OPEN)
-    assert again.load() == Kept(is_broken=True)
+    assert again.load() == SavedState(is_broken=True)
     again.write(Changes(timestamps=((STREAM, 8),)))
     assert LanState(tmp_path / "lan", Profile.OPEN).load().timestamps == ((STREAM, 8),)
 
@@ -117,6 +130,248 @@ def test_a_file_of_another_version_is_made_anew(state):
         connection.execute("PRAGMA user_version = 99")
     connection.close()
 
-    assert state.load() == Kept()
+    assert state.load() == SavedState()
     state.write(Changes(timestamps=((STREAM, 8),)))
     assert state.load().timestamps == ((STREAM, 8),)
+
+
+R, A, B, EVIL = "192.168.1.1", "192.168.1.7", "192.168.1.8", "192.168.1.66"
+
+
+class Disk:
+    """Takes what is written, but for the first time."""
+
+    def __init__(self):
+        self.tries = 0
+        self.written = []
+
+    def write(self, changes):
+        self.tries += 1
+        if self.tries == 1:
+            raise sqlite3.OperationalError("disk I/O error at /a/path")
+        self.written.append(changes)
+
+
+async def test_timestamps_that_could_not_be_written_are_written_the_next_time():
+    disk, counters = Disk(), Counter[str]()
+    keeping = StateWriter(disk, "agent-self", Profile.OPEN, 60.0, counters)  # type: ignore[arg-type]  # as far as it is used
+    guard = ReplayGuard(60.0)
+    link = SimpleNamespace(
+        name="eth0/4", is_open=True, node=SimpleNamespace(gate=SimpleNamespace(replay=guard), ring=None)
+    )
+    keeping.start(lambda: [link])  # type: ignore[list-item]  # as far as it is used
+    now = moment().wall
+    guard.keep(STREAM, int(now * 1000), b"a beat", now)
+    await keeping._write()
+    assert (disk.tries, disk.written) == (1, [])
+    assert counters == {"state: OperationalError": 1}  # a label of metrics, which no path belongs in
+
+    await keeping._write()
+    [changes] = disk.written
+    assert changes.timestamps == ((STREAM, int(now * 1000)),)
+    assert changes.links == ("eth0/4",)
+    async with asyncio.timeout(20):
+        await keeping.stop()
+    assert disk.tries == 2  # and it is not written again
+
+
+async def test_who_begins_again_keeps_again():
+    disk = Disk()
+    disk.tries = 1
+    keeping = StateWriter(disk, "agent-self", Profile.OPEN, 60.0, Counter())  # type: ignore[arg-type]  # as far as it is used
+    guard = ReplayGuard(60.0)
+    link: Any = SimpleNamespace(
+        name="eth0/4", is_open=True, node=SimpleNamespace(gate=SimpleNamespace(replay=guard), ring=None)
+    )
+    for life in range(2):
+        keeping.start(lambda: [link])
+        now = moment().wall
+        guard.keep(STREAM, int(now * 1000) + life, f"beat {life}".encode(), now)
+        await asyncio.sleep(0)
+        async with asyncio.timeout(20):
+            await keeping.stop()
+        assert len(disk.written) == life + 1
+
+
+class Place(NamedTuple):
+    """A registry and its keeping."""
+
+    lan: Any
+    keeping: StateWriter
+
+
+@pytest.fixture
+def begin(tmp_path):
+    """Give what starts a registry in virtual time, which keeps what it hears in one and the same file."""
+
+    async def begin(world):
+        lan: Any = Lan()
+        keeping = StateWriter(LanState(tmp_path / "lan", Profile.OPEN), "registry", Profile.OPEN, 60.0, Counter())
+        await keeping.load()
+        node = lan.node(
+            R, REGISTRY, agent_id="registry", identity=world.identity("registry"), authority=world.authority()
+        )
+        keeping.restore("eth0/4", node)
+        link: Any = SimpleNamespace(name="eth0/4", is_open=True, node=node)
+        keeping._links = lambda: [link]
+        return Place(lan, keeping)
+
+    return begin
+
+
+def join(lan, world, host, identity, agent="agent-001"):
+    lan.node(host, OFFERS, agent_id=agent, identity=identity, authority=world.authority())
+    lan.offer(host, "skill-a")
+    lan.run(3)
+    return {listed.registration.skill_id: listed.host for listed in lan.nodes[R].registry}
+
+
+async def kept(place):
+    for change in place.lan.events(Change, R):
+        place.keeping.changed("eth0/4", change)
+    await place.keeping._write()
+
+
+def own(key):
+    return self_signed("agent-001", key, NOW)
+
+
+@pytest.mark.spec("SDP-key-stays")
+@pytest.mark.parametrize("is_certified", [True, False])
+async def test_nobody_takes_a_name_while_the_registry_starts_anew(begin, is_certified):
+    world = World(EPOCH)
+    identity = world.identity("agent-001") if is_certified else own(new_key())
+    first = await begin(world)
+    assert join(first.lan, world, A, identity) == {"skill-a": A}
+    await kept(first)
+
+    second = await begin(world)
+    assert join(second.lan, world, EVIL, own(new_key())) == {"skill-a": A}
+    assert second.lan.nodes[R].gate.stopped["another key"] > 0
+    second.lan.crash(EVIL)
+    assert join(second.lan, world, A, identity) == {"skill-a": A}
+    (listed,) = second.lan.nodes[R].registry
+    assert listed.is_verified is is_certified
+
+
+@pytest.mark.spec("SDP-key-stays")
+async def test_who_has_lost_its_key_comes_back_when_nothing_of_it_is_there_any_more(begin):
+    world = World(EPOCH)
+    first = await begin(world)
+    join(first.lan, world, A, own(new_key()))
+    await kept(first)
+
+    second = await begin(world)
+    second.lan.run(40)  # it has said nothing for so long
+    assert join(second.lan, world, A, own(new_key())) == {"skill-a": A}
+    await kept(second)
+    third = await begin(world)
+    assert third.lan.nodes[R].ring.digest_of("agent-001") == second.lan.nodes[R].ring.digest_of("agent-001")
+
+
+async def test_that_only_the_health_is_otherwise_is_not_written(begin):
+    place = await begin(World(EPOCH))
+    join(place.lan, World(EPOCH), A, own(new_key()))
+    await kept(place)
+    place.lan.told.clear()
+    place.lan.crash(A)
+    place.lan.run(20)
+
+    written = []
+    place.keeping._state.write = lambda changes: written.extend(changes.heard)
+    await kept(place)
+    assert [one.health.status for one in place.lan.nodes[R].registry] == [HealthStatus.UNHEALTHY]
+    assert written == []
+
+
+async def test_a_certified_one_takes_the_place_of_a_key_that_was_kept(begin):
+    world = World(EPOCH)
+    first = await begin(world)
+    join(first.lan, world, A, own(new_key()))
+    await kept(first)
+
+    second = await begin(world)
+    identity = world.identity("agent-001")
+    join(second.lan, world, B, identity)
+    (listed,) = second.lan.nodes[R].registry
+    assert (listed.is_verified, listed.host) == (True, B)
+    await kept(second)
+    third = await begin(world)
+    assert third.lan.nodes[R].ring.digest_of("agent-001")[1]
+
+
+async def test_a_key_ends_with_the_last_registration_by_it(begin):
+    world = World(EPOCH)
+    first = await begin(world)
+    join(first.lan, world, A, own(new_key()))
+    await kept(first)
+    first.lan.do(A, lambda node, now: node.route_agent.close(Reason.SHUTDOWN, now))
+    first.lan.run(3)
+    await kept(first)
+
+    second = await begin(world)
+    assert second.lan.nodes[R].ring.digest_of("agent-001") == (b"", b"")
+
+
+async def test_what_cannot_be_read_is_said_and_nobody_is_known(begin, tmp_path, caplog):
+    world = World(EPOCH)
+    first = await begin(world)
+    join(first.lan, world, A, own(new_key()))
+    await kept(first)
+    (tmp_path / "lan" / "lan.db").write_bytes(b"no database " * 1000)
+
+    second = await begin(world)
+    assert second.lan.nodes[R].ring.digest_of("agent-001") == (b"", b"")
+    assert second.keeping._counters == {"state: made anew": 1}
+    assert "made anew" in caplog.text
+
+
+@pytest.mark.spec("SDP-revocation")
+@pytest.mark.parametrize("is_known_at_once", [True, False])
+async def test_who_was_taken_back_meanwhile_is_not_listed_after_a_restart(begin, is_known_at_once):
+    world = World(EPOCH)
+    identity = world.identity("agent-001")
+    first = await begin(world)
+    join(first.lan, world, A, identity)
+    await kept(first)
+    taken = world.revoke(identity)
+    if is_known_at_once:
+        world.revocations.take(taken, EPOCH)
+    second = await begin(world)
+    node = second.lan.nodes[R]
+    assert len(node.registry) == (0 if is_known_at_once else 1)
+    if not is_known_at_once:
+        world.revocations.take(taken, EPOCH)
+        second.lan.do(R, lambda node, now: node.review(now))
+    assert len(node.registry) == 0
+
+
+async def test_who_was_certified_anew_stays_known_by_its_new_key(begin):
+    world = World(EPOCH)
+    world.revocations.take(world.revoke(world.identity("agent-001")), EPOCH)
+    first = await begin(world)
+    join(first.lan, world, A, world.identity("agent-001"))
+    await kept(first)
+    second = await begin(world)
+    assert len(second.lan.nodes[R].registry) == 1
+    assert second.lan.nodes[R].ring.digest_of("agent-001")[1]
+
+
+@pytest.mark.spec("SDP-key-stays")
+async def test_another_authority_that_lists_a_key_takes_no_name_from_its_holder(begin):
+    world = World(EPOCH)
+    key = new_key()
+    other = CertificateAuthority(key, world.root.issue_authority("Another CA", key.public_key(), world.now))
+    world.revocations = Revocations([*world.authorities, other.certificate])
+    identity = world.identity("agent-001")
+    first = await begin(world)
+    join(first.lan, world, A, identity)
+    await kept(first)
+    digest = first.lan.nodes[R].ring.digest_of("agent-001")[0]
+    listed = [RevokedCertificate(123, EPOCH, CertificateHolder(digest, frozenset()))]
+    world.revocations.take(other.revocations(listed, EPOCH, number=2), EPOCH)
+    assert world.authority().judge("agent-001", identity.certificate, EPOCH) is not None
+
+    second = await begin(world)
+    assert join(second.lan, world, EVIL, own(new_key())) == {"skill-a": A}
+    assert second.lan.nodes[R].gate.stopped["another key"] > 0

@@ -11,15 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from skillwire.adapters.sandbox import program as program_module
-from skillwire.adapters.sandbox.bounds import Bounds
-from skillwire.adapters.sandbox.cgroup import make_group
-from skillwire.adapters.sandbox.granted import read_patterns
-from skillwire.adapters.sandbox.interpreter import _outermost, find_authorities, find_interpreter
-from skillwire.adapters.sandbox.pipes import Pipes
-from skillwire.adapters.sandbox.program import find_program, fix_for
+from skillwire.adapters.sandbox import bubblewrap as program_module
+from skillwire.adapters.sandbox.bubblewrap import _outermost, find_authorities, find_interpreter, find_program, fix_for
+from skillwire.adapters.sandbox.process import Pipes
+from skillwire.adapters.sandbox.proxy import read_patterns
+from skillwire.adapters.sandbox.resources import ResourceLimits, Usage, make_group, measure_usage
 from skillwire.adapters.sandbox.sandbox import Sandbox
-from skillwire.adapters.sandbox.watch import Usage, measure
 from skillwire.errors import TrustError
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
@@ -63,7 +60,7 @@ def test_what_lies_within_another_is_shown_once():
 
 
 def test_the_first_bound_that_is_passed_is_told():
-    bounds = Bounds(1.0, memory_bytes=100, cpu_seconds=10, files=5, processes=3)
+    bounds = ResourceLimits(1.0, memory_bytes=100, cpu_seconds=10, files=5, processes=3)
     assert Usage(100, 10.0, 3, 5).exceeds(bounds) is None
     assert Usage(101, 0, 1, 1).exceeds(bounds) == "memory_bytes"
     assert Usage(1, 10.1, 1, 1).exceeds(bounds) == "cpu_seconds"
@@ -72,13 +69,13 @@ def test_the_first_bound_that_is_passed_is_told():
 
 
 def test_bounds_are_told_for_people():
-    assert Bounds(2.0).say("memory_bytes") == "536,870,912 bytes of memory"
-    assert Bounds(2.5).say("seconds") == "2.5 s of time"
+    assert ResourceLimits(2.0).say("memory_bytes") == "536,870,912 bytes of memory"
+    assert ResourceLimits(2.5).say("seconds") == "2.5 s of time"
 
 
 @linux
 def test_what_has_ended_uses_nothing():
-    assert measure(2**22 + 1, "/work", 1) is None
+    assert measure_usage(2**22 + 1, "/work", 1) is None
 
 
 @linux
@@ -116,10 +113,10 @@ def group_tree(tmp_path, controllers="cpu memory pids", path="/system.slice/skil
 def test_a_group_is_made_where_that_was_delegated(tmp_path, monkeypatch):
     parent = group_tree(tmp_path)
     monkeypatch.setattr(os, "getxattr", lambda *_: b"1")
-    group = make_group(Bounds(1.0), tree=tmp_path / "tree", own=tmp_path / "own")
+    group = make_group(ResourceLimits(1.0), tree=tmp_path / "tree", own=tmp_path / "own")
     assert group is not None
     (folder,) = (path for path in parent.iterdir() if path.is_dir())
-    bounds = Bounds(1.0)
+    bounds = ResourceLimits(1.0)
     memory = bounds.memory_bytes + bounds.work_bytes + bounds.shared_bytes
     assert (folder / "memory.max").read_text() == str(memory)
     assert (folder / "memory.oom.group").read_text() == "1"
@@ -144,7 +141,7 @@ def test_no_group_is_made_anywhere_else(tmp_path, monkeypatch, kind):
         (tmp_path / "own").write_text("4:memory:/x\n")
     if kind != "not delegated":
         monkeypatch.setattr(os, "getxattr", lambda *_: b"1")
-    assert make_group(Bounds(1.0), tree=tmp_path / "tree", own=tmp_path / "own") is None
+    assert make_group(ResourceLimits(1.0), tree=tmp_path / "tree", own=tmp_path / "own") is None
 
 
 def test_another_system_is_told_that_linux_is_needed(monkeypatch):

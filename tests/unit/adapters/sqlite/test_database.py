@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from skillwire.adapters.sqlite.database import Database, Migration, read_migrations
-from skillwire.errors import Place, StorageError
+from skillwire.errors import SourceLocation, StorageError
 
 FIRST = Migration(
     1, "0001_a.sql", "-- a comment; with a semicolon\nCREATE TABLE a (x TEXT);\nINSERT INTO a VALUES (';');\n"
@@ -78,7 +78,7 @@ def test_file_that_is_no_database_is_told_and_left_alone(path):
     path.write_bytes(b"something else" * 100)
     with pytest.raises(StorageError) as caught:
         open_with(path, FIRST)
-    assert caught.value.place == Place(str(path))
+    assert caught.value.place == SourceLocation(str(path))
     assert path.read_bytes() == b"something else" * 100
 
 

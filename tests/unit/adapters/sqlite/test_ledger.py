@@ -9,8 +9,16 @@ import pytest
 from tests.support.executions import BEGIN, LASTING, NO_QUOTA, PASSING, TIMEOUT, claim_of, make_execution
 
 from skillwire.errors import StorageError
-from skillwire.model.execution import Claim, Event, ExecutionStatus, Failure, Priority, Webhook
-from skillwire.model.ledger import ExecutionQuery, IdempotencyKey
+from skillwire.model.execution import (
+    Claim,
+    Event,
+    ExecutionQuery,
+    ExecutionStatus,
+    Failure,
+    IdempotencyKey,
+    Priority,
+    Webhook,
+)
 
 LEASE = NO_QUOTA.lease
 

@@ -8,8 +8,7 @@ import pytest
 from tests.support.executions import NO_QUOTA, PASSING, claim_of, make_execution
 
 from skillwire.adapters.sqlite import ledger_queue
-from skillwire.model.execution import Priority
-from skillwire.model.ledger import Quota
+from skillwire.model.execution import Priority, Quota
 
 
 def ids(executions):

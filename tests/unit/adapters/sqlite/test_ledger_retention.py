@@ -10,9 +10,8 @@ from tests.support.executions import claim_of, make_execution
 
 from skillwire import limits
 from skillwire.adapters.sqlite import ledger
-from skillwire.adapters.sqlite.skill_versions import SqliteSkillVersions
-from skillwire.model.execution import ExecutionStatus
-from skillwire.model.ledger import IdempotencyKey
+from skillwire.adapters.sqlite.stores import SqliteSkillVersions
+from skillwire.model.execution import ExecutionStatus, IdempotencyKey
 
 DAY = 86_400.0
 LARGE = b'"' + b"x" * int(limits.EXECUTION_ROW_OUTPUT_BYTES) + b'"'

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.support.catalogs import make_skill
 from tests.support.executions import LASTING, PASSING, claim_of
 
-from skillwire.adapters.sqlite.skill_versions import SqliteSkillVersions
+from skillwire.adapters.sqlite.stores import SqliteSkillVersions
 from skillwire.model.execution import Attachments, ExecutionStatus, Failure, OutputBlob
 
 DAY = 86_400.0

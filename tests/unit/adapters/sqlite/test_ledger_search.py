@@ -7,8 +7,7 @@ from tests.support.executions import claim_of
 
 from skillwire import limits
 from skillwire.errors import UsageError
-from skillwire.model.execution import FINAL, ExecutionStatus
-from skillwire.model.ledger import ExecutionQuery
+from skillwire.model.execution import FINAL, ExecutionQuery, ExecutionStatus
 
 
 def ids(page):

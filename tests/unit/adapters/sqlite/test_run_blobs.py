@@ -13,9 +13,9 @@ import pytest
 from skillwire.adapters.sqlite.database import Database
 from skillwire.adapters.sqlite.run_blobs import SqliteRunBlobs
 from skillwire.errors import ConflictError, DecodeError, NotFoundError, StorageError
-from skillwire.invocation.settings import RunSettings
+from skillwire.executions.accept import RunSettings
 from skillwire.model.digest import Digest
-from skillwire.model.run_blob import check_kind, digest_of, is_blob_id
+from skillwire.model.execution import check_kind, digest_of, is_blob_id
 
 NOW = 1_000_000.0
 HOUR = 3600.0

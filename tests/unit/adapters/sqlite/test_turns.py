@@ -8,13 +8,13 @@ import time
 
 import pytest
 
-from skillwire.adapters.sqlite import turns
-from skillwire.adapters.sqlite.turns import turn_at
+from skillwire.adapters.sqlite import database
+from skillwire.adapters.sqlite.database import write_turn
 
 
 @pytest.fixture
 def path(tmp_path, monkeypatch):
-    monkeypatch.setattr(turns, "_PATIENCE", 0.2, raising=False)
+    monkeypatch.setattr(database, "_TURN_SECONDS", 0.2, raising=False)
     return tmp_path / "a.db"
 
 
@@ -32,7 +32,7 @@ def take_turns(path, number, seconds=10.0):
 
     def take():
         for _ in range(number):
-            with turn_at(path):
+            with write_turn(path):
                 taken.append(1)
 
     thread = threading.Thread(target=take, daemon=True)
@@ -47,9 +47,9 @@ def test_one_that_is_stopped_costs_the_others_one_wait(path, stopped):
     assert take_turns(path, 5) < 0.9
     fcntl.flock(stopped, fcntl.LOCK_UN)
     deadline = time.monotonic() + 5
-    while path in turns._stuck and time.monotonic() < deadline:
+    while path in database._overdue and time.monotonic() < deadline:
         time.sleep(0.01)
-    with turn_at(path), path.with_name("a.db-turn").open() as other, pytest.raises(BlockingIOError):
+    with write_turn(path), path.with_name("a.db-turn").open() as other, pytest.raises(BlockingIOError):
         fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)  # turns are taken again
 
 
@@ -58,7 +58,7 @@ def test_one_at_a_time_has_the_turn(path):
 
     def take():
         for _ in range(20):
-            with turn_at(path):
+            with write_turn(path):
                 having.append(1)
                 most.append(len(having))
                 time.sleep(0.0005)

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from skillwire import limits
-from skillwire.bridges.marketplace.document import Elsewhere, read_marketplace, read_plugin_skills
+from skillwire.bridges.marketplace.documents import ExternalPlugin, read_marketplace, read_plugin_skills
 from skillwire.errors import SkillwireError, ValidationError
 
 
@@ -103,14 +103,14 @@ def test_no_list_of_skills_leads_out_of_its_plugin(skills):
 )
 def test_how_to_fetch_what_is_elsewhere_is_said_in_words_that_are_safe_to_type(source, advice):
     [plugin] = read({"name": "p", "source": source}).plugins
-    assert isinstance(plugin.source, Elsewhere)
+    assert isinstance(plugin.source, ExternalPlugin)
     assert advice in plugin.source.advice
 
 
 @pytest.mark.parametrize("path", ["$(id)", "a; id", "-o x", "a b"])
 def test_a_folder_below_a_repository_is_named_only_when_it_is_safe_to_type(path):
     [plugin] = read({"name": "p", "source": {"source": "git-subdir", "url": "a/b", "path": path}}).plugins
-    assert isinstance(plugin.source, Elsewhere)
+    assert isinstance(plugin.source, ExternalPlugin)
     assert path not in plugin.source.advice
 
 

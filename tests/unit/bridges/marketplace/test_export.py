@@ -9,20 +9,25 @@ from pathlib import Path
 import pytest
 from tests.support.publishing import write_skill
 
-from skillwire.bridges.marketplace.document import read_marketplace
-from skillwire.bridges.marketplace.export import Listed, check_marketplace_name, encode_marketplace, is_untouched
+from skillwire.bridges.marketplace.documents import (
+    ListedSkill,
+    check_marketplace_name,
+    encode_marketplace,
+    is_untouched,
+    read_marketplace,
+)
 from skillwire.bridges.marketplace.gather import gather
 from skillwire.errors import UsageError
-from skillwire.folder.publish import Prepared, prepare
+from skillwire.folder.publish import PreparedSkill, prepare
 
 
 def listed(root, *names):
-    return [Listed(prepared(root / name).skill, name) for name in names]
+    return [ListedSkill(prepared(root / name).skill, name) for name in names]
 
 
 def prepared(folder):
     found = prepare(folder, "local")
-    assert isinstance(found, Prepared), found.findings
+    assert isinstance(found, PreparedSkill), found.findings
     return found
 
 
@@ -80,7 +85,7 @@ def test_a_document_of_ours_is_known_until_a_byte_changes(tmp_path):
 def test_the_root_itself_is_a_skill(tmp_path):
     folder = write_skill(tmp_path, "alone")
     skill = prepared(folder).skill
-    [plugin] = json.loads(encode_marketplace("shop", "Me", [Listed(skill, "")]))["plugins"]
+    [plugin] = json.loads(encode_marketplace("shop", "Me", [ListedSkill(skill, "")]))["plugins"]
     assert (plugin["source"], plugin["skills"]) == ("./", ["./"])
 
 

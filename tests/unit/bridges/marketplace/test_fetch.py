@@ -7,7 +7,7 @@ import json
 import pytest
 
 from skillwire import limits
-from skillwire.bridges.marketplace.fetch import fetch_skills, marketplace_url
+from skillwire.bridges.marketplace.gather import fetch_skills, marketplace_url
 from skillwire.errors import FetchError, NotFoundError
 from skillwire.wire.exchange import HttpResponse
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from skillwire.bridges.mcp.frontmatter import frontmatter_of
+from skillwire.bridges.mcp.entries import frontmatter_of
 from skillwire.errors import DecodeError
 
 VALUES = {

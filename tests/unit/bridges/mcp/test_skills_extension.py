@@ -14,7 +14,7 @@ from tests.support.mcp_host import MODES, get_skill, hosting, list_skills, read_
 from tests.support.publishing import write_skill
 from tests.unit.bridges.mcp.conftest import MEMBER
 
-from skillwire.bridges.mcp.skills import EXTENSION
+from skillwire.bridges.mcp.server import EXTENSION
 
 OPEN = "skill://open-notes"
 

@@ -14,7 +14,7 @@ from tests.unit.bridges.mcp.conftest import MEMBER, PNG, write_skills
 
 from skillwire import limits
 from skillwire.model.access import Principal
-from skillwire.model.ledger import ExecutionQuery
+from skillwire.model.execution import ExecutionQuery
 
 OURS = ["find_skills", "describe_skill", "read_skill_file", "call_skill", "execution_status", "create_blob"]
 

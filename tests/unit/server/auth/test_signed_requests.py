@@ -11,11 +11,11 @@ import pytest
 
 from skillwire import limits
 from skillwire.adapters.sqlite.database import Database
-from skillwire.adapters.sqlite.tokens import SqliteTokens
+from skillwire.adapters.sqlite.stores import SqliteTokens
 from skillwire.errors import FetchError, TrustError
 from skillwire.protocols.skill_sharing.signing import sign
 from skillwire.registry.tokens import Tokens
-from skillwire.server.auth.signed import SignedRequests, _Seen
+from skillwire.server.auth.signed_requests import SignedRequests, _UsedSignatures
 
 REQUEST = ("POST", "/skills/a/executions", b"{}")
 START = 1_700_000_000.5
@@ -84,7 +84,7 @@ class MeetingSet(set):
 def test_of_two_copies_at_once_one_counts(world):
     header, asked = world.sign(), threading.Barrier(2)
     digests = MeetingSet(threading.Barrier(2))
-    world.requests._seen[world.key.token.token_id] = _Seen(deque([(world.now, b"another")]), digests)
+    world.requests._seen[world.key.token.token_id] = _UsedSignatures(deque([(world.now, b"another")]), digests)
 
     def ask():
         asked.wait(10)

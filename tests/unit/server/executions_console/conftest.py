@@ -9,7 +9,7 @@ from tests.support.fake_desk import FakeDesk
 from tests.support.publishing import write_skill
 
 from skillwire.adapters.sqlite.open import open_tokens
-from skillwire.invocation.inbox import worker_of
+from skillwire.executions.tasks import person_worker
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def enter(site):
 
     async def enter(name="ann", *scopes):
         browser, issued = Browser(site), open_tokens().issue(name, scopes=scopes)
-        browser.worker = worker_of(name, issued.token.token_id)
+        browser.worker = person_worker(name, issued.token.token_id)
         answer = await browser.sign_in(issued.secret)
         assert answer.status == 303
         return browser

@@ -12,11 +12,11 @@ from tests.support.fake_desk import new_execution
 
 from skillwire import limits
 from skillwire.errors import UsageError
-from skillwire.invocation.log_ids import without_ids
+from skillwire.executions.view import without_ids
 from skillwire.model.execution import Attachments, ExecutionStatus, Failure, OutputBlob
-from skillwire.server.executions_console.callers import Callers
-from skillwire.server.executions_console.console import ExecutionsConsole
-from skillwire.server.executions_console.stream import Streams
+from skillwire.server.console_requests import CallerNames
+from skillwire.server.event_streams import PageStreams
+from skillwire.server.routes.console import ExecutionsConsole
 
 HOSTILE = "<script>alert(1)</script>\u202e"
 SOME = f"exec-{'0' * 32}"
@@ -182,7 +182,7 @@ def test_a_browser_gets_the_page_where_a_program_gets_the_status(path, accept, f
 
 def test_callers_are_known_by_name_and_by_what_the_ledger_calls_them(tokens):
     old, new = tokens.issue("robot").token, tokens.issue("robot").token
-    callers = Callers(lambda: tokens)
+    callers = CallerNames(lambda: tokens)
     assert callers.names(
         [f"identity {old.token_id}", "principal bob", "address 192.0.2.0", "identity gone", "odd"]
     ) == {
@@ -231,7 +231,7 @@ async def yes():
 
 
 async def test_a_stream_sends_the_part_anew_when_something_changed(desk):
-    listener, streams = Listener(), Streams(desk.changed)
+    listener, streams = Listener(), PageStreams(desk.changed)
 
     async def make():
         return f"<p>\n{len(desk.executions)}\r</p>"
@@ -254,7 +254,7 @@ async def test_a_stream_ends_with_its_session_and_with_the_server(desk):
     async def no():
         return False
 
-    listener, streams = Listener(), Streams(desk.changed)
+    listener, streams = Listener(), PageStreams(desk.changed)
     await asyncio.wait_for(streams.serve(make, no, listener.receive, listener.send), 5)
     assert "event: ended" in listener.text
     listener = Listener()
@@ -270,7 +270,7 @@ async def test_a_stream_ends_with_its_session_and_with_the_server(desk):
 
 async def test_there_are_only_so_many_streams(desk, monkeypatch):
     monkeypatch.setattr(limits, "CONSOLE_STREAMS", 1)
-    listener, second, streams = Listener(), Listener(), Streams(desk.changed)
+    listener, second, streams = Listener(), Listener(), PageStreams(desk.changed)
 
     async def make():
         return ""
@@ -289,7 +289,7 @@ async def test_a_stream_whose_part_cannot_be_made_fails_aloud(desk):
 
     listener = Listener()
     with pytest.raises(UsageError):
-        await Streams(desk.changed).serve(make, yes, listener.receive, listener.send)
+        await PageStreams(desk.changed).serve(make, yes, listener.receive, listener.send)
 
 
 async def test_a_stream_is_for_who_is_signed_in_and_may_see_it(browser, enter, site, desk):

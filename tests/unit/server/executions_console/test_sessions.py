@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from skillwire import limits
 from skillwire.adapters.sqlite.open import open_tokens
 from skillwire.registry.tokens import Tokens
-from skillwire.server.executions_console.sessions import Sessions, is_form_token
+from skillwire.server.sessions import Sessions, is_form_token
 
 
 class Clock:

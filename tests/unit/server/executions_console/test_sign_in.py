@@ -12,8 +12,8 @@ from tests.support.console_site import ConsoleSite, make_key
 from tests.support.fake_desk import new_execution
 from tests.support.publishing import write_skill
 
-from skillwire.server.executions_console.request import is_from_here
-from skillwire.server.executions_console.sign_in import following_of
+from skillwire.server.console_requests import is_from_here
+from skillwire.server.sign_in import following_path
 
 ADDRESS = "http://skills.example.com"
 
@@ -126,7 +126,7 @@ async def test_wrong_credentials_count_against_the_login(browser):
     ],
 )
 async def test_signing_in_leads_to_the_console_and_nowhere_else(browser, elsewhere):
-    assert following_of(elsewhere) == ""
+    assert following_path(elsewhere) == ""
     answer = await browser.sign_in(make_key("ann"), elsewhere)
     assert answer.fields["location"] == "/executions"
 

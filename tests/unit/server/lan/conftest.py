@@ -10,8 +10,7 @@ from tests.support.fake_lan_agent import FakeLanAgent
 from tests.support.publishing import Asgi, write_skill
 
 from skillwire.adapters.sqlite.open import open_tokens
-from skillwire.protocols.skill_discovery.configuration import LanSettings
-from skillwire.protocols.skill_discovery.settings import DiscoverySettings
+from skillwire.protocols.skill_discovery.settings import DiscoverySettings, LanSettings
 from skillwire.server import app
 from skillwire.server.lan import service
 

@@ -9,8 +9,8 @@ from tests.support.invoking import write_action
 from tests.support.publishing import write_skill
 
 from skillwire.adapters.sqlite.open import open_tokens
-from skillwire.invocation.settings import RunSettings
-from skillwire.server.auth.configuration import ServerConfiguration
+from skillwire.executions.accept import RunSettings
+from skillwire.server.configuration import ServerConfiguration
 
 JSON = {"Content-Type": "application/json", "Host": "skills.example.com"}
 

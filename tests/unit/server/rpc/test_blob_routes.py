@@ -8,8 +8,8 @@ import hashlib
 import pytest
 
 from skillwire import limits
-from skillwire.invocation.settings import RunSettings
-from skillwire.server.auth.configuration import ServerConfiguration
+from skillwire.executions.accept import RunSettings
+from skillwire.server.configuration import ServerConfiguration
 
 CONTENT = b"name,age\nann,31\n"
 ID = f"blob:{hashlib.sha256(CONTENT).hexdigest()}"

@@ -13,11 +13,11 @@ from tests.support.publishing import write_skill
 
 from skillwire import limits
 from skillwire.adapters.sqlite.open import open_tokens
-from skillwire.protocols.skills_rpc.cursor import encode_cursor
+from skillwire.protocols.skills_rpc.server import encode_cursor
 from skillwire.server import app
 from skillwire.server.application import Application
-from skillwire.server.auth.configuration import ServerConfiguration
 from skillwire.server.auth.rate_limit import RateLimit
+from skillwire.server.configuration import ServerConfiguration
 
 #: All bodies have as many bytes, so that a head stays known whatever the body says.
 LENGTH = 300

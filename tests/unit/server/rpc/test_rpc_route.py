@@ -12,10 +12,10 @@ from tests.support.publishing import write_skill
 
 from skillwire import limits
 from skillwire.model.execution import Outcome
-from skillwire.protocols.skills_rpc.index import SkillIndex
-from skillwire.server.auth.configuration import ServerConfiguration
+from skillwire.protocols.skills_rpc.server import SkillIndex
+from skillwire.server import rpc_methods as rpc_skills
 from skillwire.server.auth.rate_limit import RateLimit
-from skillwire.server.rpc import skills as rpc_skills
+from skillwire.server.configuration import ServerConfiguration
 
 NAMES = ["acme.count.words", "acme.open.notes"]
 #: What browsers say of pages of other sites: of one, of one whose name leads here now, and of one without a name.

@@ -10,21 +10,19 @@ import pytest
 from skillwire import limits
 from skillwire.errors import StorageError
 from skillwire.model.execution import Outcome
-from skillwire.server.rpc.answering import Answering
-from skillwire.server.rpc.methods import Caller, Methods
-from skillwire.server.rpc.skills import AudienceSkills
-from skillwire.server.rpc.stdio import Session
+from skillwire.server.rpc_methods import Methods, RpcCaller, RpcDispatcher, SkillListCache
+from skillwire.server.stdio import StdioSession
 
 
 @pytest.fixture
 async def talk(rpc):
     """Return what holds a session with ``lines``, and returns what was answered."""
     application = rpc.caller.application
-    revision, skills = application.publication.current, AudienceSkills(application.publication.blobs)
-    answering = Answering(Methods(application._executions.runs))
+    revision, skills = application.publication.current, SkillListCache(application.publication.blobs)
+    answering = RpcDispatcher(Methods(application._executions.runs))
 
     async def caller():
-        return Caller("principal local", await skills.of(revision.everybody, revision))
+        return RpcCaller("principal local", await skills.of(revision.everybody, revision))
 
     async def talk(*lines, on_answer=lambda: None):
         told = []
@@ -40,7 +38,7 @@ async def talk(rpc):
             on_answer()
 
         async with asyncio.timeout(20):
-            await Session(answering, caller, write).run(coming())
+            await StdioSession(answering, caller, write).run(coming())
         return told
 
     return talk
@@ -95,10 +93,10 @@ async def test_no_more_is_taken_than_is_answered_at_a_time(talk, executor, monke
 
 async def test_it_ends_when_nobody_reads_its_answers(rpc, executor):
     application = rpc.caller.application
-    skills, revision = AudienceSkills(application.publication.blobs), application.publication.current
+    skills, revision = SkillListCache(application.publication.blobs), application.publication.current
 
     async def caller():
-        return Caller("principal local", await skills.of(revision.everybody, revision))
+        return RpcCaller("principal local", await skills.of(revision.everybody, revision))
 
     async def endless():
         yield line("execute_skill", 1, name="acme.count.words")
@@ -109,7 +107,7 @@ async def test_it_ends_when_nobody_reads_its_answers(rpc, executor):
         raise failure
 
     executor.script = lambda _: asyncio.sleep(60)
-    session = Session(Answering(Methods(application._executions.runs)), caller, write)
+    session = StdioSession(RpcDispatcher(Methods(application._executions.runs)), caller, write)
     failure: OSError = BrokenPipeError()
     async with asyncio.timeout(10):
         await session.run(endless())

@@ -12,8 +12,7 @@ import pytest
 
 from skillwire import limits
 from skillwire.errors import DecodeError, SkillwireError
-from skillwire.trust.archive.deflate import inflate
-from skillwire.trust.archive.gzip_member import read_gzip
+from skillwire.trust.archive.gzip import inflate, read_gzip
 
 if TYPE_CHECKING:
     from collections.abc import Callable

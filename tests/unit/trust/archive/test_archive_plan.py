@@ -7,8 +7,7 @@ import pytest
 from skillwire import limits
 from skillwire.errors import SkillwireError, TrustError, ValidationError
 from skillwire.model.skill import FileContent
-from skillwire.trust.archive.entries import Entry
-from skillwire.trust.archive.plan import plan_entries, plan_files
+from skillwire.trust.archive.plan import Entry, plan_entries, plan_files
 
 SKILL = Entry("file", "SKILL.md", b"# a skill")
 

@@ -10,7 +10,7 @@ import pytest
 
 from skillwire import limits
 from skillwire.errors import SkillwireError
-from skillwire.trust.archive.entries import Entry
+from skillwire.trust.archive.plan import Entry
 from skillwire.trust.archive.tar import read_tar
 
 if TYPE_CHECKING:

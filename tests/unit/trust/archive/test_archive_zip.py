@@ -14,7 +14,7 @@ import pytest
 
 from skillwire import limits
 from skillwire.errors import SkillwireError
-from skillwire.trust.archive.entries import Entry
+from skillwire.trust.archive.plan import Entry
 from skillwire.trust.archive.zip import read_zip
 
 FULL = 0xFFFFFFFF

@@ -1,0 +1,1 @@
+"""What ``skillwire doctor`` looks at; see :mod:`skillwire.adapters.doctor.examine`."""

@@ -1,0 +1,102 @@
+"""What ``skillwire doctor`` says: the values of a check-up, and the judgements that need nothing but facts.
+
+A check looks at one thing and returns diagnoses, one for each fact worth knowing, good ones included. Looking is the
+business of :mod:`skillwire.adapters.doctor`; what can be decided from facts alone is decided here.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from skillwire.errors import SkillwireError
+
+
+Severity = Literal["ok", "warning", "problem"]
+
+_PROXIES: Final = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY")
+_SKEW_NOTICED: Final = 60.0  # seconds; a Date header has whole seconds and answers take some, too
+_SKEW_HARMFUL: Final = 3600.0  # seconds; certificates and freshness are judged by a clock that is this wrong
+_WIDE: Final = re.compile(r".*/[0-7]", re.ASCII)  # a network of sixteen million addresses and more
+_FOR_OTHERS: Final = 0o077
+
+
+class Diagnosis(NamedTuple):
+    """One fact. ``why`` says why it matters and ``fix`` what to do; both are empty where all is well."""
+
+    severity: Severity
+    what: str
+    why: str = ""
+    fix: str = ""
+
+
+class Section(NamedTuple):
+    """What the checks of one subject found."""
+
+    title: str
+    diagnoses: tuple[Diagnosis, ...]
+
+
+def from_error(error: SkillwireError, severity: Severity = "problem", lead: str = "") -> Diagnosis:
+    """Return an error as a diagnosis, its place included."""
+    told = error.diagnostics()
+    place = f" ({told.place})" if told.place else ""
+    return Diagnosis(severity, f"{lead}{told.message}{place} [{told.code}]", told.cause, told.fix)
+
+
+def judge_proxies(environment: Mapping[str, str]) -> list[Diagnosis]:
+    """Judge the proxies that the environment names; their URLs may hold passwords and are not shown."""
+    named = [name for name in _PROXIES if environment.get(name) or environment.get(name.lower())]
+    if not named:
+        return [Diagnosis("ok", "no proxy is set; connections are direct")]
+    return [
+        Diagnosis(
+            "warning",
+            f"{', '.join(named)} set, and not used: connections are direct",
+            "A proxy looks names up itself, so the address policy could not hold through it.",
+            "Allow direct https connections to your sources, or publish a copy of them inside your network.",
+        )
+    ]
+
+
+def judge_allow(entries: Iterable[str]) -> list[Diagnosis]:
+    """Judge what the setting ``allow`` opens."""
+    found = []
+    for entry in entries:
+        if _WIDE.fullmatch(entry):
+            why = "Any index, redirect or DNS answer may then lead into that whole network."
+            found.append(Diagnosis("warning", f"allow opens {entry}", why, "List the hosts that you mean."))
+        else:
+            found.append(Diagnosis("ok", f"allow opens {entry}"))
+    return found or [Diagnosis("ok", "public addresses over https, and what you name yourself; allow is empty")]
+
+
+def judge_skew(seconds: float, source: str) -> Diagnosis:
+    """Judge how far this clock is ahead (or, when negative, behind) of the one of ``source``."""
+    if abs(seconds) < _SKEW_NOTICED:
+        return Diagnosis("ok", f"the clock agrees with that of {source} within a minute")
+    direction = "ahead of" if seconds > 0 else "behind"
+    why = "Whether a certificate is valid and a cached answer is fresh depends on the clock."
+    severity: Severity = "problem" if abs(seconds) >= _SKEW_HARMFUL else "warning"
+    what = f"the clock is {abs(seconds):,.0f} s {direction} that of {source}"
+    return Diagnosis(severity, what, why, "Let the system set its time, such as with timedatectl set-ntp true.")
+
+
+def judge_secret_file(path: str, mode: int) -> Diagnosis:
+    """Judge the permissions of a file that holds credentials; ``mode`` as ``stat`` gives it."""
+    if not mode & _FOR_OTHERS:
+        return Diagnosis("ok", f"{path} is for you alone")
+    why = "It holds passwords, and other users of this machine can read or change it."
+    return Diagnosis("problem", f"{path} is open to others ({mode & 0o777:04o})", why, f"chmod 600 {path}")
+
+
+def count(sections: Iterable[Section]) -> Mapping[Severity, int]:
+    """Return how many diagnoses there are of each severity."""
+    counted: dict[Severity, int] = {"ok": 0, "warning": 0, "problem": 0}
+    for section in sections:
+        for diagnosis in section.diagnoses:
+            counted[diagnosis.severity] += 1
+    return counted

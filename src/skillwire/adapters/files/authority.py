@@ -1,0 +1,583 @@
+"""The book of a certificate authority: what it has issued and taken back, and the lists that were signed of it.
+
+It is ``issued.json`` in the authority's folder. What has ended stays in it for a month, what was taken back for a year:
+so long its key and its names are on the list. Every SkillCenter CA has a row, too, which the root has issued.
+Spec: SDP §10.2; docs/decisions/0036.
+
+What a certificate authority writes to its folder: a SkillCenter CA that is new, and lists of what was taken back.
+
+The book is written first, so that whatever is out can be taken back, and what was revoked stays so. Spec: SDP §10.2.
+
+The folder of a certificate authority: ``root.pem``, ``root.key``, ``center.pem``, ``center.key``, and its book.
+
+The root certifies the SkillCenter CA, and its key is needed again only to renew that one or to take it back:
+``root.key`` may be put away, off the machine. The SkillCenter CA issues to agents and skills; when it is renewed the
+new one has its name and another key, ``center.pem`` holds both as long as both are good, and the old key is gone. So
+the new one's list stands for what the old one has issued. ``revocations.pem`` is for everybody, as both certificates
+are: the signed lists of what was taken back, and the certificates of the SkillCenter CAs that are good. Keys are for
+their owner alone, and encrypted when ``SKILLWIRE_CA_PASSPHRASE`` is set. Spec: SDP §10.2; specs §3;
+docs/decisions/0036.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from skillwire import limits
+from skillwire.adapters.files.atomic import locked, storage_errors, write_atomically
+from skillwire.adapters.files.keys import (
+    belongs,
+    certificate_pem,
+    life_of,
+    name_of,
+    private_pem,
+    read_certificates,
+    read_private_key,
+    serial_of,
+)
+from skillwire.errors import ConflictError, NotFoundError, SourceLocation, StorageError, TrustError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
+
+    from skillwire.trust.authority import CertificateAuthority
+    from skillwire.trust.certificates import RequestedNames, VerifiedCertificate
+    from skillwire.trust.revocations import RevokedCertificate
+
+
+#: Seconds that a certificate stays in the book after its end, and after it was taken back.
+_KEPT: Final = 30 * 86_400.0
+_REVOKED_KEPT: Final = 365 * 86_400.0
+
+
+class IssuedRow(NamedTuple):
+    """One certificate that was issued. Moments are seconds since the epoch.
+
+    Args:
+        serial: its number, in hexadecimal.
+        agents: that it is for.
+        skills: that it is for.
+        hosts: that its holder may announce.
+        issued: when.
+        ends: when.
+        key: SHA-256 of its holder's key, as ``SubjectPublicKeyInfo``, in hexadecimal.
+        issuer: the serial number of the SkillCenter CA that has issued it; empty when the root did.
+        authority: the name of a SkillCenter CA; empty for agents and skills.
+        revoked: when it was taken back; None when it was not.
+        renews: the serial number of the certificate that asked for it; empty when a person did.
+    """
+
+    serial: str
+    agents: tuple[str, ...]
+    skills: tuple[str, ...]
+    hosts: tuple[str, ...]
+    issued: float
+    ends: float
+    key: str
+    issuer: str = ""
+    authority: str = ""
+    revoked: float | None = None
+    renews: str = ""
+
+
+class IssuedBook(NamedTuple):
+    """What stands in the book.
+
+    Args:
+        rows: what was issued, oldest first.
+        number: of the last list of the SkillCenter CA.
+        root_number: of the last list of the root; 0 when it has signed none.
+        root_list: that list, PEM.
+    """
+
+    rows: tuple[IssuedRow, ...] = ()
+    number: int = 0
+    root_number: int = 0
+    root_list: str = ""
+
+    def row(self, serial: str) -> IssuedRow | None:
+        """Return what was issued under a number."""
+        return next((row for row in self.rows if row.serial == serial), None)
+
+    def revoked_at(self, row: IssuedRow) -> float | None:
+        """Return when a certificate, or the SkillCenter CA that has issued it, was taken back."""
+        above = self.row(row.issuer) if row.issuer else None
+        moments = [one.revoked for one in (row, above) if one is not None and one.revoked is not None]
+        return min(moments, default=None)
+
+    def is_good(self, row: IssuedRow, now: float) -> bool:
+        """Whether a certificate counts at ``now``."""
+        return row.ends > now and self.revoked_at(row) is None
+
+    def find(self, which: str, now: float) -> list[IssuedRow]:
+        """Return the certificate with a number, or those of an agent or a skill that are good; none is no error.
+
+        With them come those that are good and have the same key, or were renewed from them: whoever held the one has
+        them, too.
+        """
+        wanted = which.lower().replace(":", "")
+        found = [row for row in self.rows if row.serial == wanted]
+        if not found:
+            found = [row for row in self.rows if which in (*row.agents, *row.skills) and self.is_good(row, now)]
+        line, keys = {row.serial for row in found}, {row.key for row in found}
+        for row in self.rows:  # what renews stands behind what it renews
+            if row.renews in line or row.key in keys:
+                line.add(row.serial)
+        return [row for row in self.rows if row in found or (row.serial in line and self.is_good(row, now))]
+
+    def of_issuer(self, serial: str, now: float) -> list[IssuedRow]:
+        """Return what a SkillCenter CA has issued that is good."""
+        return [row for row in self.rows if row.issuer == serial and self.is_good(row, now)]
+
+    def is_key_revoked(self, key: str) -> bool:
+        """Whether a certificate of a key was taken back."""
+        return any(row.key == key and row.revoked is not None for row in self.rows)
+
+    def adding(self, row: IssuedRow, now: float) -> IssuedBook:
+        """Return the book with one more row, and without those of long ago."""
+        return self._replace(rows=(*(one for one in self.rows if _is_kept(one, now)), row))
+
+    def revoking(self, serials: Iterable[str], now: float) -> IssuedBook:
+        """Return the book with these taken back."""
+        wanted = {*serials}
+        rows = (row._replace(revoked=now) if row.serial in wanted and row.revoked is None else row for row in self.rows)
+        return self._replace(rows=tuple(rows))
+
+    def taken_back(self, now: float, *, authorities: bool) -> list[RevokedCertificate]:
+        """Return what is to stand on a list: of SkillCenter CAs, or of agents and skills, the newest."""
+        from skillwire.trust.revocations import CertificateHolder, RevokedCertificate  # noqa: PLC0415 - loads cryptography
+
+        found = [
+            RevokedCertificate(
+                int(row.serial, 16), row.revoked, CertificateHolder(bytes.fromhex(row.key), frozenset(row.agents))
+            )
+            for row in self.rows
+            if row.revoked is not None and bool(row.authority) is authorities and _is_kept(row, now)
+        ]
+        return sorted(found, key=lambda one: one.at)[-limits.LAN_REVOKED :]
+
+    def encode(self) -> bytes:
+        """Return the book as it lies on the disk."""
+        document = self._asdict() | {"rows": [row._asdict() for row in self.rows]}
+        return json.dumps(document, indent=1).encode() + b"\n"
+
+    @classmethod
+    def decode(cls, data: bytes) -> IssuedBook:
+        """Return the book that lies on the disk.
+
+        Raises:
+            ValueError, KeyError, TypeError: it is damaged.
+        """
+        document = json.loads(data)
+        rows = tuple(_row(one) for one in document["rows"])
+        return cls(rows, int(document["number"]), int(document["root_number"]), str(document["root_list"]))
+
+
+def read_book(path: Path) -> IssuedBook:
+    """Return the book that a file holds.
+
+    Raises:
+        StorageError: ``STORAGE``.
+    """
+    with storage_errors(path):
+        data = path.read_bytes()
+    try:
+        return IssuedBook.decode(data)
+    except (ValueError, KeyError, TypeError) as error:
+        raise StorageError(
+            "STORAGE", "it is damaged; restore it from a copy", place=SourceLocation(str(path))
+        ) from error
+
+
+def _is_kept(row: IssuedRow, now: float) -> bool:
+    return row.ends > now - _KEPT or (row.revoked is not None and row.revoked > now - _REVOKED_KEPT)
+
+
+def _row(one: dict[str, Any]) -> IssuedRow:
+    lists = {name: tuple(one[name]) for name in ("agents", "skills", "hosts")}
+    return IssuedRow(**{**one, **lists})
+
+
+PASSPHRASE: Final = "SKILLWIRE_CA_PASSPHRASE"  # noqa: S105 - the name of the variable
+SHORTEST_PASSPHRASE: Final = 8  # characters
+
+
+def passphrase() -> bytes | None:
+    """Return the passphrase of the authority's keys; None when there is none.
+
+    Raises:
+        UsageError: ``USAGE`` when it is too short to be one.
+    """
+    text = os.environ.get(PASSPHRASE, "")
+    if text and len(text) < SHORTEST_PASSPHRASE:
+        fix = f"Give at least {SHORTEST_PASSPHRASE} characters, or unset it."
+        raise UsageError("USAGE", f"{PASSPHRASE} is too short for a passphrase", fix=fix)
+    return text.encode() or None
+
+
+def add_center(
+    folder: Path, root: CertificateAuthority, name: str, book: IssuedBook, now: float, *, older: Sequence[bytes] = ()
+) -> IssuedRow:
+    """Have the root make a SkillCenter CA, which issues from now on, and return its row.
+
+    What is broken off in between is mended by doing it once more: the key of the one before is not needed for it.
+
+    Args:
+        folder: of the authority.
+        root: that signs.
+        name: of the SkillCenter CA.
+        book: as it was.
+        now: seconds since the epoch.
+        older: certificates of those before that are good, DER.
+    """
+    from skillwire.trust.authority import CertificateAuthority  # noqa: PLC0415 - loads cryptography
+    from skillwire.trust.ecdsa import digest_of, new_key  # noqa: PLC0415 - same
+
+    key = new_key()
+    center = CertificateAuthority(key, root.issue_authority(name, key.public_key(), now))
+    ends, digest = life_of(center.certificate)[1], digest_of(key.public_key()).hex()
+    row = IssuedRow(serial_of(center.certificate), (), (), (), now, ends, digest, authority=name)
+    book = book.adding(row, now)
+    keep(folder / "issued.json", book.encode(), mode=0o600)
+    keep(folder / "center.key", private_pem(key, passphrase()), mode=0o600)
+    keep(folder / "center.pem", b"".join(map(certificate_pem, [center.certificate, *older])))
+    publish(folder, center, book, [center.certificate, *older], now)
+    return row
+
+
+def publish(folder: Path, center: CertificateAuthority, book: IssuedBook, centers: Sequence[bytes], now: float) -> None:
+    """Sign the list of a SkillCenter CA, and lay it out with the root's and the certificates of those that are good."""
+    book = book._replace(number=book.number + 1)
+    signed = center.revocations(book.taken_back(now, authorities=False), now, number=book.number)
+    keep(folder / "issued.json", book.encode(), mode=0o600)  # first: what is revoked stays so, signed or not yet
+    bundle = [signed, book.root_list.encode("ascii"), *map(certificate_pem, centers)]
+    keep(folder / "revocations.pem", b"".join(bundle))
+
+
+def with_root_list(book: IssuedBook, root: CertificateAuthority, now: float) -> IssuedBook:
+    """Return the book with a list of the root, which is good as long as the root: its key is put away meanwhile."""
+    from skillwire.trust.authority import ROOT_DAYS  # noqa: PLC0415 - loads cryptography
+
+    number = book.root_number + 1
+    signed = root.revocations(book.taken_back(now, authorities=True), now, number=number, days=ROOT_DAYS)
+    return book._replace(root_number=number, root_list=signed.decode("ascii"))
+
+
+def is_in_force(center: bytes, book: IssuedBook, now: float) -> bool:
+    """Whether a SkillCenter CA, by its certificate, DER, is good at ``now``."""
+    row = book.row(serial_of(center))
+    return row is not None and book.is_good(row, now)
+
+
+def keep(path: Path, content: bytes, *, mode: int = 0o644) -> None:
+    """Write a file of the authority."""
+    write_atomically(path, content, mode=mode, durable=True)
+
+
+def root_signer(folder: Path, certificate: bytes, file: Path | None) -> CertificateAuthority:
+    """Return the root, which signs only to renew a SkillCenter CA or to take it back.
+
+    Args:
+        folder: of the authority.
+        certificate: the root's, DER.
+        file: of its key, where that was put away; None for the one in the folder.
+
+    Raises:
+        NotFoundError: ``CA_FOLDER`` when the key is not there. StorageError: ``LAN_KEYS`` when it is another.
+    """
+    from skillwire.trust.authority import CertificateAuthority  # noqa: PLC0415 - loads cryptography
+
+    path = folder / "root.key" if file is None else file
+    if not path.exists():
+        fix = "Bring the root's key back for this, and put it away again: --root-key FILE."
+        raise NotFoundError("CA_FOLDER", "the root's key is not there", place=SourceLocation(str(path)), fix=fix)
+    fix = "Name the root's key, which skillwire ca init has written to root.key: --root-key FILE."
+    key = read_private_key(path, passphrase(), fix=fix)
+    if not belongs(certificate, key):
+        raise StorageError("LAN_KEYS", "it is not the key of root.pem", place=SourceLocation(str(path)), fix=fix)
+    return CertificateAuthority(key, certificate)
+
+
+_LIST_KEPT: Final = 86_400.0  # that a list is given out before the next one is signed
+
+
+class AuthorityFolder:
+    """A certificate authority in a folder.
+
+    Args:
+        folder: that was made by :meth:`create`.
+
+    Raises:
+        NotFoundError: ``CA_FOLDER``.
+        ValidationError: ``LAN_TRUST`` when a certificate is damaged.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.root_file, self.center_file = folder / "root.pem", folder / "center.pem"
+        self.revocations_file = folder / "revocations.pem"
+        self._lock = folder / ".lock"
+        self._center_key, self._book_file = folder / "center.key", folder / "issued.json"
+        if not self.center_file.is_file() or not self.root_file.is_file():
+            raise _missing(folder)
+        self.root = read_certificates([self.root_file])[0]
+        self._signer_of: tuple[object, CertificateAuthority] | None = None
+
+    @property
+    def centers(self) -> Sequence[bytes]:
+        """The certificates of the SkillCenter CAs that are good, DER; the one that issues comes first."""
+        return read_certificates([self.center_file])
+
+    @classmethod
+    def create(cls, folder: Path, name: str, now: float) -> AuthorityFolder:
+        """Make a root and a SkillCenter CA below it, in a folder that has none.
+
+        Raises:
+            ConflictError: ``CA_EXISTS``.
+            StorageError: ``STORAGE``. UsageError: ``USAGE`` for a passphrase that is too short.
+            ValidationError: ``CERTIFICATE_REQUEST`` for a name that it cannot have.
+        """
+        from skillwire.trust.authority import new_root  # noqa: PLC0415 - loads cryptography
+        from skillwire.trust.ecdsa import new_key  # noqa: PLC0415 - same
+
+        secret, root_key = passphrase(), new_key()
+        root = new_root(f"{name} Root CA", root_key, now)
+        with storage_errors(folder):
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with locked(folder / ".lock"):
+            check_new(folder)
+            keep(folder / "root.key", private_pem(root_key, secret), mode=0o600)
+            keep(folder / "root.pem", certificate_pem(root.certificate))
+            add_center(folder, root, f"{name} SkillCenter CA", IssuedBook(), now)
+        return cls(folder)
+
+    def issue(
+        self,
+        names: RequestedNames,
+        key: EllipticCurvePublicKey,
+        now: float,
+        *,
+        days: float | None = None,
+        renews: str = "",
+    ) -> bytes:
+        """Issue a certificate, DER, and note it in the book first, so that whatever is out can be taken back.
+
+        Raises:
+            NotFoundError: ``CA_FOLDER`` when the key was put away. TrustError: ``CA_PASSPHRASE``.
+            StorageError: ``LAN_KEYS``, ``STORAGE``.
+            TrustError: ``CERTIFICATE_REFUSED`` when the key, or the certificate that asks, was taken back.
+            ValidationError: ``CERTIFICATE_REQUEST``.
+        """
+        from skillwire.trust.authority import LEAF_DAYS  # noqa: PLC0415 - only to issue
+        from skillwire.trust.ecdsa import digest_of  # noqa: PLC0415 - same
+
+        names, digest = names.check(), digest_of(key).hex()
+        self._signer()
+        with locked(self._lock):
+            signer, book = self._signer(), self.book()
+            asks = book.row(renews)
+            if asks is not None and asks.revoked is not None:
+                raise TrustError("CERTIFICATE_REFUSED", "the certificate that asks for it was taken back")
+            if book.is_key_revoked(digest):
+                fix = "Have the agent make another one: skillwire key new --replace."
+                raise TrustError("CERTIFICATE_REFUSED", "a certificate of this key was taken back", fix=fix)
+            leaf = signer.issue(names, key, now, days=LEAF_DAYS if days is None else days)
+            issuer = serial_of(signer.certificate)
+            row = IssuedRow(serial_of(leaf), *names, now, life_of(leaf)[1], digest, issuer, renews=renews)
+            keep(self._book_file, book.adding(row, now).encode(), mode=0o600)
+        return leaf
+
+    def certify(self, agent_id: str, names: RequestedNames, key: EllipticCurvePublicKey, now: float) -> bytes:
+        """Issue what an agent asks for by itself, on this machine; see :meth:`issue`.
+
+        Raises:
+            TrustError: ``CERTIFICATE_REFUSED`` when its last one was taken back: then a person has to issue another.
+        """
+        rows = [row for row in self.book().rows if agent_id in row.agents]
+        if rows and rows[-1].revoked:
+            raise TrustError("CERTIFICATE_REFUSED", f"the certificate of {agent_id} was taken back")
+        return self.issue(names, key, now, renews=rows[-1].serial if rows else "")
+
+    def find(self, which: str, now: float) -> list[IssuedRow]:
+        """Return what :meth:`revoke` takes back.
+
+        Raises:
+            NotFoundError: ``CERTIFICATE_NOT_FOUND``. ConflictError: ``CA_IN_USE``. StorageError: ``STORAGE``.
+        """
+        return self._find(self.book(), which, now)
+
+    def revoke(self, which: str, now: float, *, root_key: Path | None = None) -> list[IssuedRow]:
+        """Take certificates back, and sign the list that says so.
+
+        Args:
+            which: the serial number of a certificate, or an agent or a skill, of which all that are good are meant;
+                with them go those of the same key, and those that were renewed from them. Of a SkillCenter CA what it
+                has issued counts no more; its row comes first.
+            now: seconds since the epoch.
+            root_key: file of the root's key, for a SkillCenter CA; ``root.key`` of the folder unless given.
+
+        Raises:
+            NotFoundError: ``CERTIFICATE_NOT_FOUND``, ``CA_FOLDER``. TrustError: ``CA_PASSPHRASE``.
+            ConflictError: ``CA_IN_USE`` for the SkillCenter CA that issues: it has to be renewed first.
+            StorageError: ``LAN_KEYS``, ``STORAGE``.
+        """
+        first = self.find(which, now)[0]
+        self._signer()
+        root = root_signer(self.folder, self.root, root_key) if first.authority else None
+        with locked(self._lock):
+            book = self.book()
+            rows = self._find(book, which, now)  # with what was renewed a moment ago
+            if root is None:
+                book = book.revoking((row.serial for row in rows), now)
+            else:
+                book = with_root_list(book.revoking([first.serial], now), root, now)
+            self._sign_list(book, now)
+            if root is not None:
+                good = [one for one in self.centers if is_in_force(one, book, now)]
+                keep(self.center_file, b"".join(map(certificate_pem, good)))
+        serials = {row.serial for row in rows}
+        return [row for row in book.rows if row.serial in serials]
+
+    def renew(self, now: float, *, root_key: Path | None = None) -> IssuedRow:
+        """Make another SkillCenter CA of the same name under the same root; it issues from now on. Return its row.
+
+        What the one before has issued stays good until it ends, or that one is taken back.
+
+        Args:
+            now: seconds since the epoch.
+            root_key: file of the root's key; ``root.key`` of the folder unless given.
+
+        Raises:
+            NotFoundError: ``CA_FOLDER``. TrustError: ``CA_PASSPHRASE``. StorageError: ``LAN_KEYS``, ``STORAGE``.
+            ValidationError: ``CERTIFICATE_REQUEST`` when the root has ended.
+        """
+        root = root_signer(self.folder, self.root, root_key)
+        with locked(self._lock):
+            book = self.book()
+            centers = self.centers
+            older = [one for one in centers if is_in_force(one, book, now)]
+            return add_center(self.folder, root, name_of(centers[0]), book, now, older=older)
+
+    def check_root_key(self, root_key: Path | None = None) -> None:
+        """Make sure that the root's key is at hand, as :meth:`renew` and :meth:`revoke` do.
+
+        Raises:
+            NotFoundError: ``CA_FOLDER``. TrustError: ``CA_PASSPHRASE``. StorageError: ``LAN_KEYS``, ``STORAGE``.
+        """
+        root_signer(self.folder, self.root, root_key)
+
+    def revocations(self, now: float) -> bytes:
+        """Return the signed lists, PEM, of which that of the SkillCenter CA is signed anew each day.
+
+        Raises:
+            NotFoundError: ``CA_FOLDER``. TrustError: ``CA_PASSPHRASE``. StorageError: ``LAN_KEYS``, ``STORAGE``.
+        """
+        from skillwire.trust.revocations import signed_at  # noqa: PLC0415 - loads cryptography
+
+        with storage_errors(self.revocations_file):
+            found = self.revocations_file.read_bytes()
+        if abs(now - signed_at(found)) <= _LIST_KEPT:
+            return found
+        self._signer()
+        with locked(self._lock):
+            self._sign_list(self.book(), now)
+        with storage_errors(self.revocations_file):
+            return self.revocations_file.read_bytes()
+
+    def judge(self, certificate: bytes, now: float) -> VerifiedCertificate | None:
+        """Return whom a certificate is for that this authority has issued, that is good and was not taken back.
+
+        The book says so, not the chain: of a SkillCenter CA that was taken back somebody else may have the key, and
+        what is in the book counts for a new certificate all the same. None is for all others. Trust: it is a
+        stranger's.
+
+        Raises:
+            StorageError: ``STORAGE``.
+        """
+        from skillwire.trust.certificates import VerifiedCertificate, read_leaf  # noqa: PLC0415 - loads cryptography
+
+        leaf = read_leaf(certificate)
+        row = None if leaf is None else self.book().row(serial_of(certificate))
+        if leaf is None or row is None or row.key != leaf.key.digest.hex():
+            return None
+        if row.authority or row.revoked is not None or row.ends <= now:
+            return None
+        names = frozenset(row.agents), frozenset(row.skills), frozenset(row.hosts)
+        return VerifiedCertificate(leaf.key, True, *names, row.ends)
+
+    def is_orphan(self, certificate: bytes) -> bool:
+        """Whether the SkillCenter CA that has issued a certificate was taken back, so that it counts nowhere."""
+        book = self.book()
+        row = book.row(serial_of(certificate))
+        return row is not None and row.revoked is None and book.revoked_at(row) is not None
+
+    def book(self) -> IssuedBook:
+        """Return what was issued and taken back.
+
+        Raises:
+            StorageError: ``STORAGE``.
+        """
+        return read_book(self._book_file)
+
+    def _find(self, book: IssuedBook, which: str, now: float) -> list[IssuedRow]:
+        found = book.find(which, now)
+        if not found:
+            message = f"none that is good has the serial number or name {ascii(which)[:80]}"
+            raise NotFoundError("CERTIFICATE_NOT_FOUND", message, place=SourceLocation(str(self.folder)))
+        if not found[0].authority:
+            return found
+        if found[0].serial == serial_of(self.centers[0]):
+            place, fix = (
+                SourceLocation(str(self.center_file)),
+                f"Make the next one first: skillwire ca renew {self.folder}",
+            )
+            raise ConflictError("CA_IN_USE", "it is the one that issues", place=place, fix=fix)
+        return [found[0], *book.of_issuer(found[0].serial, now)]
+
+    def _sign_list(self, book: IssuedBook, now: float) -> None:
+        good = [one for one in self.centers if is_in_force(one, book, now)]
+        publish(self.folder, self._signer(), book, good, now)
+
+    def _signer(self) -> CertificateAuthority:
+        """Return the SkillCenter CA that issues; it may have been renewed since the last time."""
+        from skillwire.trust.authority import CertificateAuthority  # noqa: PLC0415 - loads cryptography
+
+        if not self._center_key.exists():
+            raise _missing(self._center_key)
+        stamps = [(found.st_mtime_ns, found.st_ino) for found in (self._center_key.stat(), self.center_file.stat())]
+        if self._signer_of is None or self._signer_of[0] != stamps:
+            fix = f"Restore it from a copy, or make the next one: skillwire ca renew {self.folder} --root-key FILE"
+            key, center = read_private_key(self._center_key, passphrase(), fix=fix), self.centers[0]
+            if not belongs(center, key):
+                fix = f"A renewal was broken off; do it once more: skillwire ca renew {self.folder}"
+                message = "it is not the key of center.pem"
+                raise StorageError("LAN_KEYS", message, place=SourceLocation(str(self._center_key)), fix=fix)
+            self._signer_of = stamps, CertificateAuthority(key, center)
+        return self._signer_of[1]
+
+
+def check_new(folder: Path) -> None:
+    """Refuse a folder that holds an authority, or a part of one, for another.
+
+    Raises:
+        ConflictError: ``CA_EXISTS``.
+    """
+    there = [one for one in ("root.pem", "root.key", "center.pem", "center.key") if (folder / one).exists()]
+    if not there:
+        return
+    if {"root.pem", "center.pem"} <= {*there}:
+        message = "there is an authority in this folder already"
+        fix = f"Use it: skillwire ca issue {folder} --agent ID -o TARGET. To make another, name another folder."
+    else:
+        message = f"this folder holds a part of an authority: {', '.join(there)}"
+        fix = "Name another folder. If nothing that was made with these files is of use to anybody, remove them first."
+    raise ConflictError("CA_EXISTS", message, place=SourceLocation(str(folder)), fix=fix)
+
+
+def _missing(path: Path) -> NotFoundError:
+    return NotFoundError("CA_FOLDER", "there is no certificate authority", place=SourceLocation(str(path)))

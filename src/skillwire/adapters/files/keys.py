@@ -1,0 +1,379 @@
+"""Files of keys and certificates: PEM or DER, P-256 alone, and secrets that nobody but their owner may read.
+
+The key of a server: 32 random bytes in a file that only its owner reads.
+
+What is asked of an agent's certificate, DER: whose it is, by whom, and how long it is good.
+
+Spec: SDP §10.2.
+
+The folder of an agent's key on the local network: what it signs with, its name, and what it has learned.
+
+They lie in the folder ``lan`` of the state directory, for their owner alone: ``agent.key`` (PEM, PKCS 8),
+``agent.pem`` (its certificate), ``agent-id`` and ``revocations.pem`` (the last good lists). A key and a name are made
+when they are needed; what becomes of them is :mod:`~skillwire.adapters.files.lan_trust`'s. Spec: SDP §10; specs §3.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import secrets
+import socket
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from skillwire import limits
+from skillwire.adapters.files.atomic import locked, make_folder, state_directory, storage_errors, write_atomically
+from skillwire.errors import SourceLocation, StorageError, TrustError, ValidationError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+
+    from skillwire.trust.revocations import Revocations
+
+
+_SECRET_BYTES: Final = 16
+_KEY_BYTES: Final = 16 * 1024
+_OTHERS: Final = 0o077
+_BEGIN: Final = b"-----BEGIN CERTIFICATE-----"
+
+
+def read_certificates(files: Sequence[Path | str]) -> list[bytes]:
+    """Return the certificates in files, PEM or DER, as DER.
+
+    Raises:
+        ValidationError: ``LAN_TRUST`` with the file; also for keys that are not P-256.
+    """
+    return [one for name in files for one in _certificates_in(Path(name))]
+
+
+def _certificates_in(path: Path) -> list[bytes]:
+    from cryptography import x509  # noqa: PLC0415 - who is asked for no key needs none
+    from cryptography.exceptions import UnsupportedAlgorithm  # noqa: PLC0415 - same
+    from cryptography.hazmat.primitives.serialization import Encoding  # noqa: PLC0415 - same
+
+    from skillwire.trust.ecdsa import key_of  # noqa: PLC0415 - same
+
+    data = read_trust_file(path, limits.LAN_TRUST_FILE_BYTES)
+    try:
+        found = x509.load_pem_x509_certificates(data) if _BEGIN in data else [x509.load_der_x509_certificate(data)]
+        is_ours = all(key_of(one) for one in found)
+    except (ValueError, UnsupportedAlgorithm) as error:
+        raise ValidationError(
+            "LAN_TRUST", "this is no certificate, neither PEM nor DER", place=SourceLocation(str(path))
+        ) from error
+    if not is_ours:
+        raise ValidationError(
+            "LAN_TRUST", "its key is not P-256, as all here have to be", place=SourceLocation(str(path))
+        )
+    return [one.public_bytes(Encoding.DER) for one in found]
+
+
+def read_trust_file(path: Path, most: int) -> bytes:
+    """Return a file with what others are held against, of at most so many bytes.
+
+    Raises:
+        ValidationError: ``LAN_TRUST``.
+    """
+    try:
+        with path.open("rb") as file:
+            data = file.read(most + 1)
+    except OSError as error:
+        message = f"it cannot be read: {error.strerror or error}"
+        raise ValidationError("LAN_TRUST", message, place=SourceLocation(str(path))) from error
+    if len(data) > most:
+        raise ValidationError("LAN_TRUST", f"it has more than {most:,} bytes", place=SourceLocation(str(path)))
+    return data
+
+
+def read_group_key(path: Path) -> bytes:
+    """Return the secret that all agents share, without white space around it.
+
+    Raises:
+        StorageError: ``LAN_KEYS`` when others may read it, or it is too short; ``STORAGE``.
+    """
+    secret = _read_secret(path).strip()
+    if len(secret) < _SECRET_BYTES:
+        message = f"a secret of {len(secret)} bytes is too short"
+        fix = f"Make one: head -c 32 /dev/urandom | base64 > {path}"
+        raise StorageError("LAN_KEYS", message, place=SourceLocation(str(path)), fix=fix)
+    return secret
+
+
+def read_private_key(path: Path, passphrase: bytes | None = None, *, fix: str | None = None) -> EllipticCurvePrivateKey:
+    """Return the key in a file that only its owner may read.
+
+    Args:
+        path: of the file, PEM.
+        passphrase: that it is encrypted with, if it is.
+        fix: what to do where it holds another key, or none; what is done about an agent's unless given.
+
+    Raises:
+        StorageError: ``LAN_KEYS``, ``STORAGE``.
+        TrustError: ``CA_PASSPHRASE`` when it is encrypted otherwise.
+    """
+    from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415 - who is asked for no key needs none
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key  # noqa: PLC0415 - same
+
+    data = _read_secret(path)
+    is_encrypted = b"BEGIN ENCRYPTED" in data
+    try:
+        found = load_pem_private_key(data, passphrase if is_encrypted else None)
+    except (ValueError, TypeError) as error:
+        if is_encrypted:
+            raise TrustError("CA_PASSPHRASE", "the key does not open", place=SourceLocation(str(path))) from error
+        raise StorageError("LAN_KEYS", "it holds no key", place=SourceLocation(str(path)), fix=fix) from error
+    if not isinstance(found, ec.EllipticCurvePrivateKey) or not isinstance(found.curve, ec.SECP256R1):
+        message = "it holds a key of another kind than P-256"
+        raise StorageError("LAN_KEYS", message, place=SourceLocation(str(path)), fix=fix)
+    return found
+
+
+def private_pem(key: EllipticCurvePrivateKey, passphrase: bytes | None = None) -> bytes:
+    """Return a private key as PEM, encrypted when there is a passphrase."""
+    from cryptography.hazmat.primitives import serialization as s  # noqa: PLC0415 - who is asked for no key needs none
+
+    cipher = s.BestAvailableEncryption(passphrase) if passphrase else s.NoEncryption()
+    return key.private_bytes(s.Encoding.PEM, s.PrivateFormat.PKCS8, cipher)
+
+
+def certificate_pem(certificate: bytes) -> bytes:
+    """Return a certificate, DER, as PEM."""
+    from cryptography import x509  # noqa: PLC0415 - who is asked for no key needs none
+    from cryptography.hazmat.primitives.serialization import Encoding  # noqa: PLC0415 - same
+
+    return x509.load_der_x509_certificate(certificate).public_bytes(Encoding.PEM)
+
+
+def _read_secret(path: Path) -> bytes:
+    with storage_errors(path), path.open("rb") as file:
+        mode = os.fstat(file.fileno()).st_mode
+        data = file.read(_KEY_BYTES)
+    if os.name == "posix" and mode & _OTHERS:
+        message, fix = "others may read it", f"Take that away: chmod 600 {path}"
+        raise StorageError("LAN_KEYS", message, place=SourceLocation(str(path)), fix=fix)
+    return data
+
+
+_BYTES: Final = 32
+
+
+def read_server_key(path: Path) -> bytes:
+    """Return the key in the file ``path``, which is made when it is not there.
+
+    Raises:
+        StorageError: ``STORAGE``; ``SERVER_KEY`` when others may read the file, or it holds no key.
+    """
+    with storage_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with contextlib.suppress(FileExistsError):  # made before, or by another process a moment ago
+            _make(path)
+        with path.open("rb") as file:
+            mode = os.fstat(file.fileno()).st_mode
+            key = file.read(_BYTES + 1)
+    if os.name == "posix" and mode & 0o077:
+        message, fix = "others may read it", f"Take that away: chmod 600 {path}"
+        raise StorageError("SERVER_KEY", message, place=SourceLocation(str(path)), fix=fix)
+    if len(key) != _BYTES:
+        raise StorageError("SERVER_KEY", f"{len(key)} bytes are no key", place=SourceLocation(str(path)))
+    return key
+
+
+def _make(path: Path) -> None:
+    """Write a new key beside ``path`` and link it into place, so that no process ever reads half of one."""
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with open(handle, "wb") as file:  # noqa: PTH123  # from a handle, so that mode and O_EXCL hold
+            file.write(secrets.token_bytes(_BYTES))
+            file.flush()
+            os.fsync(file.fileno())
+        os.link(temporary, path)
+    finally:
+        temporary.unlink()
+
+
+#: Of the life of a certificate, after which a new one is asked for. Spec: SPEC.md SDP-renewal.
+RENEWED_AFTER: Final = 2 / 3
+
+
+def is_own(certificate: bytes) -> bool:
+    """Whether a certificate is by its own key."""
+    from cryptography import x509  # noqa: PLC0415 - loaded when there is a certificate
+
+    leaf = x509.load_der_x509_certificate(certificate)
+    return leaf.issuer == leaf.subject
+
+
+def is_due(certificate: bytes, now: float, revocations: Revocations | None = None) -> bool:
+    """Whether it is time for a new certificate, at seconds since the epoch.
+
+    So it is when much of its life is over, and at once when the SkillCenter CA that has issued it was taken back.
+    """
+    begins, ends = life_of(certificate)
+    is_old = now >= begins + (ends - begins) * RENEWED_AFTER
+    return is_old or (revocations is not None and revocations.is_orphan(certificate))
+
+
+def life_of(certificate: bytes) -> tuple[float, float]:
+    """Return when a certificate begins and ends, in seconds since the epoch."""
+    from cryptography import x509  # noqa: PLC0415 - same
+
+    leaf = x509.load_der_x509_certificate(certificate)
+    return leaf.not_valid_before_utc.timestamp(), leaf.not_valid_after_utc.timestamp()
+
+
+def own_certificate(agent_id: str, key: EllipticCurvePrivateKey, now: float) -> bytes:
+    """Return a certificate of an agent by its own key, DER, for seven days from ``now`` on."""
+    from skillwire.trust.ecdsa import self_signed  # noqa: PLC0415 - same
+
+    return self_signed(agent_id, key, datetime.fromtimestamp(now, UTC)).certificate
+
+
+def agents_of(certificate: bytes) -> list[str]:
+    """Return the agents that a certificate is for, by name."""
+    from skillwire.trust.certificates import names_of  # noqa: PLC0415 - same
+
+    return sorted(names_of(certificate)[0])
+
+
+def belongs(certificate: bytes, key: EllipticCurvePrivateKey) -> bool:
+    """Whether a certificate is for a key."""
+    from cryptography import x509  # noqa: PLC0415 - same
+
+    return x509.load_der_x509_certificate(certificate).public_key() == key.public_key()
+
+
+def serial_of(certificate: bytes) -> str:
+    """Return the serial number of a certificate, DER, in hexadecimal."""
+    from cryptography import x509  # noqa: PLC0415 - same
+
+    return f"{x509.load_der_x509_certificate(certificate).serial_number:x}"
+
+
+def name_of(certificate: bytes) -> str:
+    """Return the common name in a certificate, DER; empty when it has none."""
+    from cryptography import x509  # noqa: PLC0415 - same
+
+    names = x509.load_der_x509_certificate(certificate).subject.get_attributes_for_oid(x509.NameOID.COMMON_NAME)
+    return str(names[0].value) if names else ""
+
+
+_NOT_IN_NAMES: Final = re.compile(r"[^a-z0-9-]+")
+
+
+class LanKeys:
+    """The folder of an agent's key and certificate.
+
+    Args:
+        folder: that they lie in; the one of the state directory unless given.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self.folder = state_directory() / "lan" if folder is None else folder
+        self.key_file = self.folder / "agent.key"
+        self.certificate_file = self.folder / "agent.pem"
+        self.revocations_file = self.folder / "revocations.pem"
+        self._id_file = self.folder / "agent-id"
+
+    def known_id(self) -> str | None:
+        """Return the name that the agent has; None when none was made yet."""
+        return _read(self._id_file, limits.LAN_IDENTIFIER_LENGTH).decode("ascii", "replace").strip() or None
+
+    def agent_id(self) -> str:
+        """Return the agent's name, which is made of the machine's and some random characters, once."""
+        found = self.known_id()
+        if found is None:
+            with self._alone():
+                found = self.known_id()
+                if found is None:
+                    host = _NOT_IN_NAMES.sub("-", socket.gethostname().partition(".")[0].lower()).strip("-")[:40]
+                    found = f"{host or 'agent'}-{secrets.token_hex(3)}"
+                    self.keep_id(found)
+        return found
+
+    def keep_id(self, agent_id: str) -> None:
+        """Keep a name for the agent."""
+        self._write(self._id_file, agent_id.encode("ascii"))
+
+    def key(self) -> EllipticCurvePrivateKey:
+        """Return the agent's key, which is made when there is none.
+
+        Raises:
+            StorageError: ``LAN_KEYS``, ``STORAGE``.
+        """
+        from skillwire.trust.ecdsa import new_key  # noqa: PLC0415 - who only reads the name needs no cryptography
+
+        if not self.key_file.exists():
+            with self._alone():
+                if not self.key_file.exists():
+                    self.keep_key(new_key())
+        return read_private_key(self.key_file)
+
+    def keep_key(self, key: EllipticCurvePrivateKey) -> None:
+        """Keep a key; the certificate of the one before is worth nothing any more, and goes."""
+        self.certificate_file.unlink(missing_ok=True)
+        self._write(self.key_file, private_pem(key))
+
+    def certificate(self) -> bytes | None:
+        """Return the agent's certificate, DER; None when there is none.
+
+        Raises:
+            ValidationError: ``LAN_TRUST``.
+        """
+        return read_certificates([self.certificate_file])[0] if self.certificate_file.exists() else None
+
+    def keep_certificate(self, certificate: bytes) -> None:
+        """Keep a certificate, DER."""
+        self._write(self.certificate_file, certificate_pem(certificate))
+
+    def revocations(self) -> bytes:
+        """Return the lists that were kept, PEM; nothing when there are none."""
+        return _read(self.revocations_file, limits.LAN_REVOCATIONS_BYTES)
+
+    def keep_revocations(self, pem: bytes) -> None:
+        """Keep the lists that are in force."""
+        self._write(self.revocations_file, pem)
+
+    def forget_revocations(self) -> None:
+        """Forget the lists that were kept."""
+        with storage_errors(self.revocations_file):
+            self.revocations_file.unlink(missing_ok=True)
+
+    def installed_at(self) -> tuple[int, int] | None:
+        """Return what tells the file of the certificate from one that is written later; None when there is none."""
+        try:
+            found = self.certificate_file.stat()
+        except OSError:
+            return None
+        return found.st_mtime_ns, found.st_ino
+
+    def _write(self, path: Path, content: bytes) -> None:
+        self._make()
+        write_atomically(path, content, mode=0o600, durable=True)
+
+    def _make(self) -> None:
+        with storage_errors(self.folder):
+            make_folder(self.folder, mode=0o700)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Keep other processes from making the same a moment later."""
+        self._make()
+        with locked(self.folder / ".lock"):
+            yield
+
+
+def _read(path: Path, most: int) -> bytes:
+    """Return what a file of ours holds; nothing when it is not there."""
+    with storage_errors(path):
+        try:
+            with path.open("rb") as file:
+                return file.read(most)
+        except FileNotFoundError:
+            return b""

@@ -1,0 +1,516 @@
+"""An agent's certificate stays good: at two thirds of its life, and at the start, a new one is had in its place.
+
+It is had at once when the SkillCenter CA that has issued it was taken back. A certificate of an authority is renewed by
+the server that holds it, or by the authority's folder when that is here; one by the agent's own key is made anew. The
+key stays, so that others, who know it, see nothing of it. A new certificate is taken when it is for our key and our
+name and leads to a root of ours, and the old one serves until then; so is one that somebody installs, within seconds,
+and with a key of its own where ours was taken back. What fails is tried again, later and later, and
+said. Spec: SDP §10.2.
+
+What was taken back is known soon: signed lists from files, from URLs, and from whoever renews our certificate.
+
+With them come SkillCenter CAs that are new, and are known as soon.
+
+A file is looked at every few seconds and a URL every few minutes. What is taken is kept over a restart. When a list
+cannot be had, or is no good, the last good one stays in force, and it is said; so it is when one has ended, since who
+keeps the newer one from us is seen by nothing else. Lists are signed, so it does not matter which way they come.
+Spec: SDP §10.2; docs/decisions/0032.
+
+What goes on beside an agent as long as it runs: its certificate is renewed, and what was taken back is learned.
+
+What a server that holds an authority answers: renewed certificates, and the list of what was taken back.
+
+Bytes in, status and bytes out: whoever routes ``POST /lan/certificates`` and ``GET /lan/revocations`` knows nothing of
+certificates. The form is that of :mod:`skillwire.protocols.skill_discovery.renewal`. Spec: SDP §10.2.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+from contextlib import suppress
+from pathlib import Path
+from random import SystemRandom
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from skillwire import limits
+from skillwire.adapters.files.keys import belongs, is_due, is_own, life_of, own_certificate, read_trust_file, serial_of
+from skillwire.adapters.files.lan_trust import local_authority
+from skillwire.adapters.lan.probes import ask
+from skillwire.errors import DecodeError, FetchError, SkillwireError, TrustError, ValidationError
+from skillwire.protocols.skill_discovery.renewal import (
+    CERTIFICATES_PATH,
+    REVOCATIONS_PATH,
+    judge_renewal,
+    read_issued,
+    write_issued,
+    write_renewal,
+)
+from skillwire.trust.certificates import RequestedNames, names_of
+from skillwire.trust.ecdsa import EcdsaIdentity
+from skillwire.wire.exchange import HttpRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from skillwire.adapters.files.authority import AuthorityFolder
+    from skillwire.adapters.files.lan_trust import LanTrust
+    from skillwire.protocols.skill_discovery.settings import LanSettings
+
+
+#: Seconds until what failed is tried again, at first and at most; and between two looks at the clock, which may be set.
+_FIRST_PAUSE: Final = 10.0
+_LONGEST_PAUSE: Final = 3600.0
+_LOOK: Final = 600.0
+#: Seconds between two looks whether somebody has installed a certificate.
+INSTALLED: Final = 5.0
+_OK: Final = 200
+
+
+class Renewal:
+    """Keeps one agent's certificate good.
+
+    Args:
+        trust: whose identity is renewed.
+        settings: says who renews.
+        clock: seconds since the epoch.
+        tell: takes what a person should know, once for each failure.
+        first_pause: seconds until what failed is tried again.
+        look: seconds at most until the clock is looked at again.
+        installed: seconds until a certificate is seen that somebody has installed.
+    """
+
+    def __init__(
+        self,
+        trust: LanTrust,
+        settings: LanSettings,
+        *,
+        clock: Callable[[], float] = time.time,
+        tell: Callable[[str], object] = lambda _: None,
+        first_pause: float = _FIRST_PAUSE,
+        look: float = _LOOK,
+        installed: float = INSTALLED,
+    ) -> None:
+        self._trust = trust
+        self._settings = settings
+        self._clock = clock
+        self._tell = tell
+        self._first_pause = first_pause
+        self._look = look
+        self._installed = installed
+        self._seen = self._stamp()
+        self._warned = b""
+        self._random = SystemRandom()
+        self._is_awake = asyncio.Event()
+
+    async def run(self) -> None:
+        """Renew whenever it is time, until this is cancelled."""
+        pause, told = self._first_pause, ""
+        while isinstance(self._trust.identity, EcdsaIdentity):
+            try:
+                await self.renew()
+            except (SkillwireError, TimeoutError) as error:
+                if str(error) != told:
+                    told = str(error)
+                    self._tell(f"our certificate is not renewed: {told}")
+                await self._wait(pause * self._random.uniform(0.8, 1.2))
+                pause = min(2 * pause, _LONGEST_PAUSE)
+            else:
+                pause, told = self._first_pause, ""
+                await self._wait(self._look * self._random.uniform(0.8, 1.0))
+
+    def wake(self) -> None:
+        """Have it looked at now whether it is time: something was taken back, or a SkillCenter CA is new."""
+        self._is_awake.set()
+
+    async def _wait(self, seconds: float) -> None:
+        """Wait so long, or until there is something to look at: :meth:`wake`, or a certificate that was installed."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while not self._is_awake.is_set() and await asyncio.to_thread(self._stamp) == self._seen:
+                    with suppress(TimeoutError):
+                        async with asyncio.timeout(self._installed):
+                            await self._is_awake.wait()
+        self._is_awake.clear()
+
+    def _stamp(self) -> tuple[int, int] | None:
+        return None if self._trust.keys is None else self._trust.keys.installed_at()
+
+    async def renew(self) -> bool:
+        """Renew the certificate if it is time; return whether there is a new one.
+
+        Raises:
+            SkillwireError: there is none.
+        """
+        identity, keys = self._trust.identity, self._trust.keys
+        now = self._clock()
+        if not isinstance(identity, EcdsaIdentity):
+            return False
+        current = identity.certificate
+        revoked = self._trust.revocations
+        self._seen = self._stamp()
+        kept = keys.certificate() if keys is not None else None
+        if kept is not None and kept != current and not is_own(kept):
+            self._take_key(kept, now)
+        if kept is not None and kept != current and belongs(kept, identity.key) and not is_own(kept):
+            if not is_due(kept, now, revoked):  # somebody has installed it
+                identity.certificate = self._good(kept, now)
+                return True
+            current = kept
+        if not is_own(current) and not is_due(current, now, revoked):
+            return False
+        fresh = await self._fresh(EcdsaIdentity(identity.key, current), now)
+        if fresh is None:
+            return False
+        if keys is not None:
+            await asyncio.to_thread(keys.keep_certificate, fresh)
+        identity.certificate = fresh
+        return True
+
+    def _take_key(self, kept: bytes, now: float) -> None:
+        """Go on with the key that a certificate was installed for, where our own was taken back and is worth nothing.
+
+        A key that counts stays: others know us by it, and would have to forget us first.
+        """
+        identity, keys, agent_id = self._trust.identity, self._trust.keys, self._trust.agent_id
+        if keys is None or not isinstance(identity, EcdsaIdentity) or belongs(kept, identity.key):
+            return
+        is_lost = self._trust.authority.judge(agent_id, identity.certificate, now) is None
+        found = self._trust.authority.judge(agent_id, kept, now)
+        if is_lost and found is not None and found.standing_of(agent_id) is not None:
+            key = keys.key()
+            if belongs(kept, key):
+                identity.key, identity.certificate = key, kept
+
+    async def _fresh(self, identity: EcdsaIdentity, now: float) -> bytes | None:
+        """Return a new certificate; None when the one that there is stays the best that can be had."""
+        local, url = local_authority(self._settings), self._settings.renew_from
+        held = names_of(identity.certificate)
+        names = (
+            RequestedNames(*(tuple(sorted(one)) for one in held))
+            if any(held)
+            else RequestedNames((self._trust.agent_id,))
+        )
+        if local is not None:
+            if is_own(identity.certificate):
+                names = RequestedNames((self._trust.agent_id,))
+            issued = await asyncio.to_thread(local.certify, self._trust.agent_id, names, identity.key.public_key(), now)
+            return self._good(issued, now)
+        if not is_own(identity.certificate):
+            if not url:
+                self._warn(identity.certificate)
+                return None
+            body = write_renewal(identity, identity.key, names, now)
+            return self._good(read_issued(await post(url.rstrip("/") + CERTIFICATES_PATH, body)), now)
+        if is_due(identity.certificate, now):
+            return own_certificate(self._trust.agent_id, identity.key, now)
+        return None
+
+    def _warn(self, certificate: bytes) -> None:
+        """Say once of a certificate that it ends."""
+        if certificate != self._warned:
+            self._warned = certificate
+            when = time.strftime("%Y-%m-%d %H:%M", time.gmtime(life_of(certificate)[1]))
+            fix = "set renewFrom, or have another one issued and install it"
+            self._tell(f"our certificate ends at {when} UTC, and nobody is set who renews it: {fix}")
+
+    def _good(self, certificate: bytes, now: float) -> bytes:
+        """Return a certificate that may take the place of ours.
+
+        Raises:
+            TrustError: ``CERTIFICATE_REFUSED``.
+        """
+        identity, agent_id = self._trust.identity, self._trust.agent_id
+        assert isinstance(identity, EcdsaIdentity)  # noqa: S101 - for the type checker; only then there is one
+        found = self._trust.authority.judge(agent_id, certificate, now)
+        if found is None or found.standing_of(agent_id) is None or is_own(certificate):
+            raise TrustError("CERTIFICATE_REFUSED", "what was issued does not lead to a root that is trusted here")
+        if not belongs(certificate, identity.key):
+            raise TrustError("CERTIFICATE_REFUSED", "what was issued is for another key")
+        return certificate
+
+
+async def post(url: str, body: bytes) -> bytes:
+    """Return what a server answers, of which nothing is proven.
+
+    Raises:
+        FetchError: it does not answer, or refuses. TrustError: ``CERTIFICATE_REFUSED`` when it refuses for good.
+    """
+    headers = {"content-type": "application/json", "accept": "application/json"}
+    response = await ask(HttpRequest(url, "POST", headers, body, limits.LAN_RENEWAL_BYTES))
+    if response.status != _OK:
+        kind = TrustError if response.status in {400, 403} else FetchError
+        code = "CERTIFICATE_REFUSED" if kind is TrustError else "HTTP_STATUS"
+        raise kind(code, f"{url} answers {response.status}: {response.body[:200].decode('utf-8', 'replace')!a}")
+    return response.body
+
+
+#: Seconds between two looks at the files, and at the URLs.
+FILES: Final = 3.0
+URLS: Final = 300.0
+
+
+class RevocationRefresh:
+    """Keeps one agent's lists of what was taken back up to date.
+
+    Args:
+        trust: whose lists they are.
+        settings: says where they come from.
+        on_change: is called after a list that is new has come into force.
+        clock: seconds since the epoch.
+        tell: takes what a person should know, each once.
+        files: seconds between two looks at files.
+        urls: seconds between two looks at URLs.
+    """
+
+    def __init__(
+        self,
+        trust: LanTrust,
+        settings: LanSettings,
+        on_change: Callable[[], object],
+        *,
+        clock: Callable[[], float] = time.time,
+        tell: Callable[[str], object] = lambda _: None,
+        files: float = FILES,
+        urls: float = URLS,
+    ) -> None:
+        self._trust = trust
+        self._settings = settings
+        self._on_change = on_change
+        self._clock = clock
+        self._tell = tell
+        self._pauses = {False: files, True: urls}
+        self._stamps: dict[str, tuple[int, int]] = {}
+        self._told: dict[str, str] = {}
+        self._random = SystemRandom()
+
+    async def run(self) -> None:
+        """Look whenever it is time, until this is cancelled."""
+        sources = list(self._sources())
+        if not sources or self._trust.revocations is None:
+            return
+        due = dict.fromkeys(sources, 0.0)
+        while True:
+            now = asyncio.get_running_loop().time()
+            for source in [one for one in sources if due[one] <= now]:
+                await self.refresh(source)
+                due[source] = now + self._pauses["://" in source] * self._random.uniform(0.8, 1.0)
+            self._tell_end()
+            await asyncio.sleep(max(min(due.values()) - now, 0.01))
+
+    async def refresh(self, source: str) -> bool:
+        """Look at one source; return whether something new has come into force. It never raises for the source."""
+        revocations = self._trust.revocations
+        if revocations is None:
+            return False
+        try:
+            data = await self._read(source)
+            is_new = data is not None and revocations.take(data, self._clock())
+            if is_new and self._trust.keys is not None:
+                await asyncio.to_thread(self._trust.keys.keep_revocations, revocations.pem())
+        except (SkillwireError, TimeoutError) as error:
+            known = "the last revocations that were good stay in force"
+            holds = "nothing is known of what was taken back" if revocations.ends() is None else known
+            self._say(source, f"{source}: {holds}: {error}")
+            return False
+        self._told.pop(source, None)
+        if is_new:
+            self._tell_own()
+            self._on_change()
+        return is_new
+
+    def _tell_own(self) -> None:
+        """Say when it is we whose certificate was taken back, or the SkillCenter CA that has issued it."""
+        trust = self._trust
+        certificate = trust.identity.certificate
+        if not certificate or trust.revocations is None:
+            return
+        if trust.revocations.is_orphan(certificate):
+            self._say(
+                "own", "the SkillCenter CA of our certificate was taken back: others refuse us until it is renewed"
+            )
+        elif trust.authority.judge(trust.agent_id, certificate, self._clock()) is None:
+            self._say("own", "our own certificate was taken back: others refuse us until another one is installed")
+
+    async def _read(self, source: str) -> bytes | None:
+        """Return the lists of a source; None when they are those that were read before."""
+        if "://" in source:
+            return await _fetch(source)
+        path = Path(source)
+        local = local_authority(self._settings)
+        if local is not None and path == local.revocations_file:
+            try:
+                await asyncio.to_thread(local.revocations, self._clock())  # signs it anew when it is a day old
+            except SkillwireError as error:
+                self._say("authority", f"the list of revoked certificates is not signed anew: {error}")
+        stamp = await asyncio.to_thread(_stamp, path)
+        if stamp is not None and stamp == self._stamps.get(source):
+            return None
+        data = await asyncio.to_thread(read_trust_file, path, limits.LAN_REVOCATIONS_BYTES)
+        if stamp is not None:
+            self._stamps[source] = stamp
+        return data
+
+    def _sources(self) -> Iterator[str]:
+        yield from self._settings.revocations
+        local = local_authority(self._settings)
+        if local is not None:
+            yield str(local.revocations_file)
+        elif self._settings.renew_from and not self._settings.revocations:
+            yield self._settings.renew_from.rstrip("/") + REVOCATIONS_PATH
+
+    def _tell_end(self) -> None:
+        revocations = self._trust.revocations
+        ends = None if revocations is None else revocations.ends()
+        if ends is not None and ends < self._clock():
+            when = time.strftime("%Y-%m-%d %H:%M", time.gmtime(ends))
+            self._say("", f"the list of revoked certificates has ended at {when} UTC: what came since is not known")
+
+    def _say(self, source: str, text: str) -> None:
+        if self._told.get(source) != text:
+            self._told[source] = text
+            self._tell(text)
+
+
+def _stamp(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_ino
+
+
+async def _fetch(url: str) -> bytes:
+    response = await ask(HttpRequest(url, max_bytes=limits.LAN_REVOCATIONS_BYTES))
+    if response.status != _OK:
+        raise FetchError("HTTP_STATUS", f"{url} answers {response.status}")
+    return response.body
+
+
+_LOG: Final = logging.getLogger("skillwire.lan")
+_LOG.addHandler(
+    logging.NullHandler()
+)  # a command that is over soon says nothing of it; a server has handlers of its own
+_NOTES: Final = 16
+
+
+class CertificateTasks:
+    """The care for what one agent trusts, and is trusted by.
+
+    Args:
+        trust: of the agent; what it holds is changed in place.
+        settings: of the agent.
+        on_revoked: is called when something more was taken back, in the loop.
+
+    ``notes`` holds what went wrong last, for people.
+    """
+
+    def __init__(self, trust: LanTrust, settings: LanSettings, on_revoked: Callable[[], object]) -> None:
+        self.notes: list[str] = list(trust.notes)
+        self.renewal = Renewal(trust, settings, tell=self._tell)
+        self._on_revoked = on_revoked
+        self.refresh = RevocationRefresh(trust, settings, self._learned, tell=self._tell)
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        """Begin, in the running loop."""
+        loop = asyncio.get_running_loop()
+        self._tasks = [loop.create_task(self.renewal.run()), loop.create_task(self.refresh.run())]
+        for task in self._tasks:
+            task.add_done_callback(self._ended)
+
+    async def stop(self) -> None:
+        """End."""
+        tasks, self._tasks = self._tasks, []
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _learned(self) -> None:
+        """Go on with what more was taken back, by us it may be, or with a SkillCenter CA that is new."""
+        self._on_revoked()
+        self.renewal.wake()
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """Say it where a part of this has broken, which nobody waits for."""
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _LOG.error("the care for certificates has ended", exc_info=error)
+
+    def _tell(self, text: str) -> None:
+        _LOG.warning("%s", text)
+        self.notes = [*self.notes[1 - _NOTES :], text]
+
+
+_JSON: Final = "application/json"
+_PEM: Final = "application/x-pem-file"
+#: Of its life, that must be over before a certificate is renewed: agents ask after two thirds, and clocks differ. A
+#: fresh one renews nothing, or whoever has one could fill the book with it; but for one of a SkillCenter CA that was
+#: taken back, which counts no more.
+_RENEWED_FROM: Final = 1 / 2
+#: Renewals within an hour for the same names, whatever certificate asks: an answer may be lost.
+_RENEWALS: Final = 4
+_HOUR: Final = 3600.0
+
+
+class RenewalResponse(NamedTuple):
+    """A status of HTTP, the media type, and the body."""
+
+    status: int
+    media_type: str
+    body: bytes
+
+
+class RenewalService:
+    """The answers of one authority.
+
+    Args:
+        folder: of the authority.
+        clock: seconds since the epoch.
+    """
+
+    def __init__(self, folder: AuthorityFolder, clock: Callable[[], float] = time.time) -> None:
+        self._folder = folder
+        self._clock = clock
+
+    def renew(self, body: bytes) -> RenewalResponse:
+        """Answer a question for a new certificate. It reads and writes files. Trust: the question is a stranger's."""
+        now = self._clock()
+        try:
+            asked = judge_renewal(body, self._folder.judge, now)
+            if not (_may_be_renewed(asked.certificate, now) or self._folder.is_orphan(asked.certificate)):
+                return _problem(429, TrustError("CERTIFICATE_REFUSED", "it is good for long; ask when it ends soon"))
+            lately = [row for row in self._folder.book().rows if row.renews and row.issued > now - _HOUR]
+            if sum((row.agents, row.skills, row.hosts) == asked.names.check() for row in lately) >= _RENEWALS:
+                return _problem(429, TrustError("CERTIFICATE_REFUSED", "it was renewed often enough; try in an hour"))
+            issued = self._folder.issue(asked.names, asked.key, now, renews=serial_of(asked.certificate))
+        except (DecodeError, ValidationError) as error:
+            return _problem(400, error)
+        except TrustError as error:
+            return _problem(503 if error.code == "CA_PASSPHRASE" else 403, error)
+        except SkillwireError as error:
+            return _problem(503, error)
+        return RenewalResponse(200, _JSON, write_issued(issued))
+
+    def revocations(self) -> RenewalResponse:
+        """Answer with the signed list."""
+        try:
+            return RenewalResponse(200, _PEM, self._folder.revocations(self._clock()))
+        except SkillwireError as error:
+            return _problem(503, error)
+
+
+def _may_be_renewed(certificate: bytes, now: float) -> bool:
+    begins, ends = life_of(certificate)
+    return now >= begins + (ends - begins) * _RENEWED_FROM
+
+
+def _problem(status: int, error: SkillwireError) -> RenewalResponse:
+    """Return an error as an answer; of what is wrong with our own files a stranger learns that there is something."""
+    is_ours = status == 503  # noqa: PLR2004 - as above
+    message = "the authority cannot sign at the moment" if is_ours else error.message
+    code = "NOT_READY" if is_ours else error.code
+    return RenewalResponse(
+        status, _JSON, json.dumps({"error": {"code": code, "message": message, "details": {}}}).encode()
+    )

@@ -1,0 +1,533 @@
+"""TLS between agents: 1.3 alone, by the certificates of the network, each judged by our own authority afterwards.
+
+TLS proves that the other end has the key of the certificate that it shows. What the certificate is worth is not left to
+the TLS library, which asks for host names and takes other curves: the client judges what the server has shown, the
+server what the client has. A library cannot be given a certificate that nobody issued, so the server asks for one that
+leads to its roots, and a client without one shows none. Sessions are not resumed: each connection is judged anew.
+Spec: SDP §10.2; docs/decisions/0033.
+
+The member's end: the key for a scene's provider, fetched over TLS from the provider that we know.
+
+The port is asked for over plain HTTP, where anybody between may answer what they like: the connection counts only when
+the certificate behind it is good for the provider that was heard of. Spec: SDP §4.3; docs/decisions/0033.
+
+The provider's end: short-lived keys for members of a scene, over TLS.
+
+Whoever asks is judged by its certificate, as on the network: an agent that an authority certifies gets a key, another
+one only when the provider says so. Size, time and connections are bounded, in all and for each host, TLS included. No
+key, no question and no certificate is ever logged. Spec: SDP §4.3; docs/decisions/0033.
+
+The keys that members of a scene are given: tokens of the publisher's store, few, short-lived, each for one skill.
+
+Spec: SDP §4.3; docs/decisions/0033.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import socket
+import ssl
+import tempfile
+import threading
+import time
+from collections import Counter
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from skillwire import limits
+from skillwire.adapters.files.keys import certificate_pem, is_own, private_pem
+from skillwire.adapters.lan.probes import ask
+from skillwire.errors import FetchError, SkillwireError, SourceLocation, TrustError
+from skillwire.model.lan import host_and_port
+from skillwire.protocols.skill_discovery.connection_secrets import (
+    ConnectionSecret,
+    SecretRequest,
+    read_answer,
+    read_request,
+    write_answer,
+    write_refusal,
+    write_request,
+)
+from skillwire.protocols.skill_discovery.dnssd import PATH
+from skillwire.protocols.skill_discovery.identity import Standing
+from skillwire.trust.ecdsa import EcdsaIdentity
+from skillwire.trust.guarded_json import load_json
+from skillwire.wire.exchange import HttpRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from skillwire.model.lan import LanSkill
+    from skillwire.protocols.skill_discovery.identity import Authority, Identity, Key
+    from skillwire.registry.tokens import Tokens
+
+
+def server_context(identity: EcdsaIdentity, authorities: Sequence[bytes]) -> ssl.SSLContext:
+    """Return what a provider answers with.
+
+    Args:
+        identity: of the provider.
+        authorities: certificates of roots and of those below them, DER, to one of which a client's leads.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.num_tickets = 0
+    load_authorities(context, authorities)
+    return _ours(context, identity)
+
+
+def client_context(identity: EcdsaIdentity, *, shows_certificate: bool) -> ssl.SSLContext:
+    """Return what a provider is asked with.
+
+    Args:
+        identity: of who asks.
+        shows_certificate: whether it has one of an authority.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE  # the caller judges it, by rules that are stricter
+    if not shows_certificate:
+        context.minimum_version = ssl.TLSVersion.TLSv1_3
+        return context
+    return _ours(context, identity)
+
+
+def load_authorities(context: ssl.SSLContext, authorities: Sequence[bytes]) -> None:
+    """Have certificates of clients asked for that lead to one of these, or to one of before."""
+    if authorities:
+        context.load_verify_locations(cadata="".join(certificate_pem(one).decode("ascii") for one in authorities))
+        context.verify_mode = ssl.CERT_OPTIONAL
+
+
+def load_identity(context: ssl.SSLContext, identity: EcdsaIdentity) -> None:
+    """Have connections from now on made with this certificate and key."""
+    with tempfile.TemporaryDirectory(prefix="skillwire-") as folder:  # ssl reads from files alone; this is for us alone
+        path = Path(folder, "identity.pem")
+        path.touch(mode=0o600)
+        path.write_bytes(private_pem(identity.key) + certificate_pem(identity.certificate))
+        context.load_cert_chain(path)
+
+
+def _ours(context: ssl.SSLContext, identity: EcdsaIdentity) -> ssl.SSLContext:
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    load_identity(context, identity)
+    return context
+
+
+_OK: Final = 200
+_LAST_PORT: Final = 65_535
+_WELL_KNOWN_SECONDS: Final = 5.0
+#: What says that nobody is there, rather than somebody who speaks otherwise.
+_UNREACHED: Final = frozenset({"CONNECT_FAILED", "CONNECTION_LOST", "HOST_NOT_FOUND", "TIMEOUT"})
+
+
+class SecretsClient:
+    """Asks providers for keys, as one agent.
+
+    Args:
+        agent_id: that asks.
+        identity: of it.
+        authority: judges providers.
+        use_unverified: whether a provider will do that nobody certified.
+        clock: seconds since the epoch.
+    """
+
+    def __init__(
+        self,
+        agent_id: str,
+        identity: Identity,
+        authority: Authority,
+        *,
+        use_unverified: bool = False,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._agent_id = agent_id
+        self._identity = identity
+        self._authority = authority
+        self._use_unverified = use_unverified
+        self._clock = clock
+
+    async def ask_provider(self, skill: LanSkill, scene: str, *, key: Key | None = None) -> ConnectionSecret | None:
+        """Return a key for a provider; None when it hands out none, or we have no certificates, with a group key.
+
+        Args:
+            skill: of the provider.
+            scene: that was joined.
+            key: with which the provider has registered, where it is known; no other one may answer.
+
+        Raises:
+            TrustError: ``DISC_004`` when the provider is not who it says, or refuses us.
+            FetchError: ``DISC_005`` when it cannot be reached, breaks off, or answers what nobody can read.
+        """
+        if not isinstance(self._identity, EcdsaIdentity):
+            return None
+        port = await find_port(skill)
+        return None if port is None else await self.fetch(skill, port, scene, key=key)
+
+    async def fetch(self, skill: LanSkill, port: int, scene: str, *, key: Key | None = None) -> ConnectionSecret:
+        """Return a key that is handed out at a port; see :meth:`ask_provider`."""
+        place = SourceLocation(host_and_port(skill.host, port))
+        try:
+            return await self._fetch(skill, port, scene, key)
+        except TimeoutError:
+            raise _unreached(f"{skill.agent_id} does not answer on port {port}", place) from None
+        except (OSError, ValueError, EOFError) as error:
+            reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or type(error).__name__
+            raise _unreached(f"no TLS with {skill.agent_id} on port {port}: {reason}", place) from None
+        except TrustError as error:
+            error.place = error.place or place
+            raise
+        except SkillwireError as error:
+            message = f"{skill.agent_id} answers what cannot be read: {error.message}"
+            raise _unreached(message, place) from None
+
+    async def _fetch(self, skill: LanSkill, port: int, scene: str, key: Key | None) -> ConnectionSecret:
+        identity = self._identity
+        if not isinstance(identity, EcdsaIdentity):
+            raise TrustError("DISC_004", "with a group key there are no certificates, and no keys by them")
+        asked = SecretRequest(scene, skill.skill_id, self._agent_id)
+        is_certified = not is_own(identity.certificate)
+        async with asyncio.timeout(limits.LAN_SECRET_SECONDS):
+            line = await self._talk(skill, port, asked, key, shows_certificate=is_certified)
+            if is_certified and not line:  # by an authority of which TLS there knows nothing: the proof may do
+                line = await self._talk(skill, port, asked, key, shows_certificate=False)
+        if not line:
+            raise ConnectionAbortedError(errno.ECONNABORTED, "it broke off")
+        return read_answer(line)
+
+    async def _talk(
+        self, skill: LanSkill, port: int, asked: SecretRequest, key: Key | None, *, shows_certificate: bool
+    ) -> bytes:
+        """Return the line that is answered to who TLS has shown to be the provider; nothing when it breaks off."""
+        identity = self._identity
+        assert isinstance(identity, EcdsaIdentity)  # noqa: S101 - for the type checker; without one nobody asks
+        context = client_context(identity, shows_certificate=shows_certificate)
+        reader, writer = await asyncio.open_connection(skill.host, port, ssl=context, limit=limits.LAN_SECRET_BYTES)
+        try:
+            shown = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+            self._judge(skill, shown, key)
+            with suppress(OSError):  # how it looks when TLS 1.3 does not take our certificate, which it says afterwards
+                # TLS takes ours only where our authority is known; the proof stands where it is not.
+                writer.write(write_request(asked.signed(identity, shown, self._clock())))
+                await writer.drain()
+                line = await reader.readline()
+                return line if line.endswith(b"\n") else b""
+            return b""
+        finally:
+            writer.transport.abort()
+
+    def _judge(self, skill: LanSkill, shown: bytes | None, key: Key | None) -> None:
+        """Refuse who is not the provider that we heard of.
+
+        Raises:
+            TrustError: ``DISC_004``.
+        """
+        found = self._authority.judge(skill.agent_id, shown or b"", self._clock())
+        if found is None or found.standing_of(skill.agent_id, skill.skill_id) is None:
+            raise TrustError("DISC_004", f"who answers at {skill.host} is not {skill.agent_id}")
+        # Whom we know as certified is certified here, too, whatever the user lets others do.
+        if found.standing is not Standing.CERTIFIED and (skill.is_verified or not self._use_unverified):
+            raise TrustError("DISC_004", f"nobody vouches for {skill.agent_id}")
+        if key is not None and found.key != key:
+            raise TrustError("DISC_004", f"who answers at {skill.host} has another key than {skill.agent_id}")
+
+
+async def find_port(skill: LanSkill) -> int | None:
+    """Return where a provider hands out keys, as it says; None when it says nothing, or something else answers there.
+
+    Raises:
+        FetchError: ``DISC_005`` when nobody answers there.
+    """
+    url = f"http://{host_and_port(skill.host, skill.port)}{PATH}"
+    try:
+        request = HttpRequest(url, max_bytes=limits.LAN_DETAILS_BYTES, timeout=_WELL_KNOWN_SECONDS)
+        response = await ask(request)
+        document = load_json(response.body, max_bytes=limits.LAN_DETAILS_BYTES, source=url)
+    except SkillwireError as error:
+        if error.code not in _UNREACHED:
+            return None
+        raise _unreached(
+            f"{skill.agent_id} cannot be asked where keys are: {error.message}", SourceLocation(url)
+        ) from None
+    port = document.get("tlsPort") if isinstance(document, dict) and response.status == _OK else None
+    return port if type(port) is int and 0 < port <= _LAST_PORT else None
+
+
+def _unreached(message: str, place: SourceLocation) -> FetchError:
+    return FetchError("DISC_005", message, place=place)
+
+
+_LOG: Final = logging.getLogger("skillwire.lan")
+_BACKLOG: Final = 64
+_REFUSED: Final = "DISC_004"
+
+
+class SecretsServer:
+    """Hands out keys on a port of its own.
+
+    Args:
+        identity: of the provider; a certificate that is renewed is shown from then on.
+        authority: judges who asks.
+        authorities: certificates that a client's leads to, roots and those below them, DER; more may be added.
+        give: returns the key for a request whose sender is proven and that comes from a host, None for a skill that is
+            not here; it is called in several threads, and raises TrustError to refuse.
+        use_unverified: whether agents are given keys that nobody certified.
+        clock: seconds since the epoch.
+    """
+
+    def __init__(
+        self,
+        identity: EcdsaIdentity,
+        authority: Authority,
+        authorities: Sequence[bytes],
+        give: Callable[[SecretRequest, str], ConnectionSecret | None],
+        *,
+        use_unverified: bool = False,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.port = 0
+        self.counters: Counter[str] = Counter()
+        self._identity = identity
+        self._authority = authority
+        self._authorities = authorities
+        self._give = give
+        self._use_unverified = use_unverified
+        self._clock = clock
+        self._context: ssl.SSLContext | None = None
+        self._shown = b""
+        self._asked_for = 0  # how many of the authorities clients are told of
+        self._listeners: list[socket.socket] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._accepting: asyncio.Task[None] | None = None
+        self._per_host: Counter[str] = Counter()
+
+    async def start(self, host: str = "", port: int = 0) -> int:
+        """Listen, and return the port; on all addresses unless one is given.
+
+        Raises:
+            OSError: the port is taken, or the address is none of ours.
+        """
+        self._context = server_context(self._identity, self._authorities)
+        self._asked_for = len(self._authorities)
+        self._shown = self._identity.certificate
+        family = socket.AF_INET if "." in host else socket.AF_INET6
+        try:
+            listener = _listen(family, host, port)
+        except OSError:
+            if host:
+                raise
+            listener = _listen(socket.AF_INET, "", port)  # a machine without IPv6
+        self._listeners.append(listener)
+        self.port = int(listener.getsockname()[1])
+        self._accepting = self._spawn(self._accept(listener))
+        return self.port
+
+    async def stop(self) -> None:
+        """End, with the connections that there are."""
+        if self._accepting is not None:
+            self._accepting.cancel()
+        for _ in range(2):  # asyncio leaves open what is cancelled before it has begun with TLS: accepted, then told of
+            await asyncio.sleep(0)
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for listener in self._listeners:
+            listener.close()
+        self._listeners.clear()
+
+    async def _accept(self, listener: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                connection, address = await loop.sock_accept(listener)
+            except OSError:  # out of handles, or the connection is gone again
+                self.counters["not accepted"] += 1
+                await asyncio.sleep(0.1)
+                continue
+            host = str(address[0])
+            is_full = self._per_host.total() >= limits.LAN_SECRET_CONNECTIONS
+            if is_full or self._per_host[host] >= limits.LAN_SECRET_PER_HOST:
+                self.counters["too many connections"] += 1
+                connection.close()
+                continue
+            self._per_host[host] += 1
+            self._spawn(self._serve(connection, host))
+
+    def _spawn(self, work: Any) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _serve(self, connection: socket.socket, host: str) -> None:
+        writer: asyncio.StreamWriter | None = None
+        try:
+            async with asyncio.timeout(limits.LAN_SECRET_SECONDS):
+                reader, writer = await self._shake_hands(connection)
+                line = await reader.readline()
+                if not line.endswith(b"\n"):
+                    raise EOFError  # noqa: TRY301 - counted with all that breaks off
+                writer.write(await self._answer(line, writer))
+                await writer.drain()
+                writer.close()
+                await writer.wait_closed()
+        except TimeoutError:
+            self.counters["timeout"] += 1
+        except (OSError, ValueError, EOFError):  # TLS that fails, a line without end, a peer that is gone
+            self.counters["broken off"] += 1
+        except Exception:  # noqa: BLE001 - one connection is not to end the others
+            self.counters["failed"] += 1
+            _LOG.exception("a connection secret could not be handed out")
+        finally:
+            connection.close() if writer is None else writer.transport.abort()
+            self._per_host[host] -= 1
+            if not self._per_host[host]:
+                del self._per_host[host]
+
+    async def _shake_hands(self, connection: socket.socket) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        loop = asyncio.get_running_loop()
+        assert self._context is not None  # noqa: S101 - for the type checker; nothing is accepted before
+        if self._shown != self._identity.certificate:
+            self._shown = self._identity.certificate
+            load_identity(self._context, self._identity)
+        if self._asked_for != len(self._authorities):
+            load_authorities(self._context, self._authorities[self._asked_for :])
+            self._asked_for = len(self._authorities)
+        reader = asyncio.StreamReader(limit=limits.LAN_SECRET_BYTES)
+        protocol = asyncio.StreamReaderProtocol(reader)
+        transport, _ = await loop.connect_accepted_socket(
+            lambda: protocol, connection, ssl=self._context, ssl_handshake_timeout=limits.LAN_SECRET_SECONDS
+        )
+        return reader, asyncio.StreamWriter(transport, protocol, reader, loop)
+
+    async def _answer(self, line: bytes, writer: asyncio.StreamWriter) -> bytes:
+        try:
+            asked = read_request(line)
+        except SkillwireError as error:
+            self.counters["malformed"] += 1
+            return write_refusal(error.code, error.message)
+        refused = self._refusal(asked, writer.get_extra_info("ssl_object").getpeercert(binary_form=True))
+        if refused:
+            self.counters["refused"] += 1
+            _LOG.info("no connection secret for %s: %s", asked.agent_id, refused)
+            return write_refusal(_REFUSED, refused)
+        host = str(writer.get_extra_info("peername")[0])
+        try:
+            secret = await asyncio.to_thread(self._give, asked, host)
+        except TrustError as error:
+            self.counters["refused"] += 1
+            _LOG.info("no connection secret for %s at %s: %s", asked.agent_id, host, error.message)
+            return write_refusal(error.code, error.message)
+        if secret is None:
+            self.counters["unknown skill"] += 1
+            return write_refusal("DISC_006", "no such skill is offered here, in this scene")
+        self.counters["handed out"] += 1
+        _LOG.info("connection secret for %s to %s", asked.skill_id, asked.agent_id)
+        return write_answer(secret)
+
+    def _refusal(self, asked: SecretRequest, shown: bytes | None) -> str:
+        """Return why somebody is given nothing; empty when it is."""
+        now = self._clock()
+        found = self._authority.judge(asked.agent_id, shown or asked.certificate, now)
+        if found is None:
+            return "your certificate is not good here"
+        if found.standing is Standing.CERTIFIED:
+            if asked.agent_id not in found.agents:
+                return "your certificate is for another agent"
+        elif not self._use_unverified:
+            return "your certificate is by nobody whom we trust"
+        if not shown:
+            proof = asked.proof_text(self._shown)
+            if not (asked.is_of_now(now) and found.key.verifies(proof, asked.signature)):
+                return "you have not proven to have the key of your certificate"
+        return ""
+
+
+def _listen(family: socket.AddressFamily, host: str, port: int) -> socket.socket:
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family is socket.AF_INET6:
+            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1 if host else 0)
+        listener.bind((host, port))
+        listener.listen(_BACKLOG)
+        listener.setblocking(False)
+    except BaseException:
+        listener.close()
+        raise
+    return listener
+
+
+#: Seconds that a key is good for; one that is asked for again in its first half is the same.
+KEY_SECONDS: Final = 3600.0
+_KEPT: Final = 1024
+#: What the names of these keys begin with, and seconds that they stay in the list of tokens after their end.
+_NAMED: Final = "LAN agent "
+_LISTED: Final = 86_400.0
+
+
+class TokenIssuer:
+    """Makes the keys that are handed out: tokens of the store, for one skill and one hour.
+
+    Of new ones there are so many within an hour, in all and for each host, and they leave the store a day after their
+    end. It may be called in several threads.
+
+    Args:
+        tokens: of the publisher.
+        skill_name: returns the name of the skill that a request is about; None when it is not offered.
+        clock: seconds since the epoch.
+    """
+
+    def __init__(
+        self, tokens: Tokens, skill_name: Callable[[SecretRequest], str | None], clock: Callable[[], float] = time.time
+    ) -> None:
+        self._tokens = tokens
+        self._skill_name = skill_name
+        self._clock = clock
+        self._given: dict[tuple[str, str], ConnectionSecret] = {}
+        self._alone = threading.Lock()
+        self._new: Counter[str] = Counter()
+        self._counted_since = float("-inf")
+
+    def __call__(self, asked: SecretRequest, host: str) -> ConnectionSecret | None:
+        """Return a key; the one that was given before while most of its time is to come, and nobody took it back.
+
+        Args:
+            asked: whose sender is proven.
+            host: that it comes from.
+
+        Raises:
+            TrustError: ``DISC_004`` when enough new keys were made within an hour.
+        """
+        with self._alone:
+            return self._give(asked, host)
+
+    def _give(self, asked: SecretRequest, host: str) -> ConnectionSecret | None:
+        name = self._skill_name(asked)
+        if name is None:
+            return None
+        now, whose = self._clock(), (asked.agent_id, name)
+        known = self._given.pop(whose, None)
+        if known is not None and known.expires - now > KEY_SECONDS / 2 and self._tokens.recognise(known.api_key):
+            self._given[whose] = known
+            return known
+        self._count(host, now)
+        issued = self._tokens.issue(f"{_NAMED}{asked.agent_id}"[:128], skills=[name], expires_in=KEY_SECONDS)
+        secret = ConnectionSecret(issued.secret, now + KEY_SECONDS)
+        self._given[whose] = secret
+        if len(self._given) > _KEPT:
+            del self._given[next(iter(self._given))]
+        return secret
+
+    def _count(self, host: str, now: float) -> None:
+        """Count one more new key."""
+        if not 0 <= now - self._counted_since < KEY_SECONDS:
+            self._counted_since = now
+            self._new.clear()
+            self._tokens.forget_ended(_NAMED, kept=_LISTED)
+        if self._new[host] >= limits.LAN_SECRET_KEYS_PER_HOST or self._new.total() >= limits.LAN_SECRET_KEYS:
+            raise TrustError(_REFUSED, "enough keys were made for now; ask in an hour")
+        self._new[host] += 1

@@ -1,0 +1,332 @@
+"""Which addresses of this machine take part in discovery: one for each interface and family, a *link*.
+
+An endpoint that is announced has to be reached by others, so an address that means something together with an
+interface's name alone (``fe80::…``) is used only on a machine that has no other, and loopback where there is nothing
+else. Within an interface the first fitting address of each family counts. Spec: SDP §5.1.
+
+The sockets of one link: one that hears the group, and one that everything is sent from and answered to.
+
+Whoever is answered at the group's own port shares it with all processes of the machine, and a unicast reaches only one
+of them; so requests leave from a port of their own. The socket that hears is bound to the group's address where the
+system allows it, so that nothing else gets in by it, and hears what comes by its own interface only
+(``IP_MULTICAST_ALL`` off: otherwise it hears every group that anybody on the machine has joined).
+
+A network that is gone is no error of ours: what cannot be sent is counted, and the interfaces are looked at again;
+:attr:`LinkSockets.is_broken` tells that the sockets themselves are good for nothing more. Nothing here raises once they
+are open. Spec: SDP §5.1; specs §3.
+"""
+
+from __future__ import annotations
+
+import errno
+import socket
+import struct
+import sys
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from skillwire.errors import UsageError
+from skillwire.model.url import without_zone
+from skillwire.wire.node import Peer
+
+if TYPE_CHECKING:
+    from collections import Counter
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from skillwire.protocols.skill_discovery.settings import LanSettings
+
+
+_GET_FLAGS: Final = 0x8913  # SIOCGIFFLAGS
+_UP: Final = 0x1
+_LOOPBACK: Final = 0x8
+_MULTICAST: Final = 0x1000
+#: Links at most: a machine with hundreds of containers has as many interfaces, and each link is a node of its own.
+_MOST: Final = 16
+
+
+class LinkAddress(NamedTuple):
+    """Where one link is.
+
+    Args:
+        interface: name of the interface.
+        number: of the interface.
+        host: address, IPv6 without a zone.
+        flags: of the interface, as the system has them; what is not known counts as up.
+    """
+
+    interface: str
+    number: int
+    host: str
+    flags: int = _UP | _MULTICAST
+
+    @property
+    def family(self) -> int:
+        """4 or 6."""
+        return 6 if ":" in self.host else 4
+
+    @property
+    def name(self) -> str:
+        """What tells this link from others, and stays when its address changes: ``eth0/4``."""
+        return f"{self.interface}/{self.family}"
+
+    @property
+    def is_up(self) -> bool:
+        """Whether the interface is up."""
+        return bool(self.flags & _UP)
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether it reaches this machine only."""
+        return ip_address(self.host).is_loopback
+
+
+def present() -> list[LinkAddress]:
+    """Return all addresses of this machine.
+
+    Raises:
+        UsageError: ``LAN_UNAVAILABLE`` when the extra ``lan`` is not installed.
+    """
+    try:
+        import ifaddr  # noqa: PLC0415  # an extra
+    except ImportError:
+        message, fix = "the library that lists interfaces is missing", "Install it: pip install 'skillwire[lan]'"
+        raise UsageError("LAN_UNAVAILABLE", message, fix=fix) from None
+    found = []
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
+        for adapter in ifaddr.get_adapters():
+            flags = _flags(asked, adapter.name)
+            for ip in adapter.ips:
+                host = ip.ip if isinstance(ip.ip, str) else ip.ip[0]
+                found.append(LinkAddress(adapter.name, adapter.index or 0, without_zone(host), flags))
+    return found
+
+
+def _flags(asked: socket.socket, name: str) -> int:
+    """Return the flags of an interface; as if it were up where the system is asked otherwise."""
+    if sys.platform != "linux":
+        return _UP | _MULTICAST
+    from fcntl import ioctl  # noqa: PLC0415  # not on every system
+
+    try:
+        answer = ioctl(asked, _GET_FLAGS, struct.pack("16sh14x", name.encode()[:15], 0))
+    except OSError:  # it went away meanwhile
+        return 0
+    flags: int = struct.unpack("16xH14x", answer)[0]
+    return flags
+
+
+def links(addresses: Iterable[LinkAddress], wanted: Sequence[str] = (), *, has_ipv6: bool = True) -> list[LinkAddress]:
+    """Return the links to use.
+
+    Args:
+        addresses: of this machine.
+        wanted: names of interfaces, or addresses; empty for what fits.
+        has_ipv6: whether there is a group of IPv6.
+    """
+    able = [one for one in addresses if one.flags & _UP and (has_ipv6 or one.family == 4)]  # noqa: PLR2004 - a family
+    if wanted:
+        exact = [one for one in able if one.host in wanted]
+        return _one_each(exact + sorted((one for one in able if one.interface in wanted and _is_able(one)), key=_rank))
+    able = [one for one in able if one.flags & (_MULTICAST | _LOOPBACK) and _is_able(one)]
+    for rank in range(3):
+        if fitting := [one for one in able if _rank(one) == rank]:
+            return _one_each(fitting)
+    return []
+
+
+def why_none(addresses: Sequence[LinkAddress], wanted: Sequence[str]) -> str:
+    """Return why :func:`links` finds none, as part of a sentence."""
+    known = {name for one in addresses for name in (one.interface, one.host)}
+    if missing := [name for name in wanted if name not in known]:
+        return f"this machine has no interface, and no address, {' or '.join(missing)}"
+    why = "no interface is up that takes multicast"
+    return f"{', '.join(wanted)}: {why}" if wanted else why
+
+
+def _is_able(one: LinkAddress) -> bool:
+    """Whether multicast leads anywhere: there is no route for it by ``::1``, which is used only by that name."""
+    return not (one.is_loopback and one.family == 6)  # noqa: PLR2004 - a family
+
+
+def _rank(one: LinkAddress) -> int:
+    """0 for what others reach, 1 for what they reach by an interface's name, 2 for loopback."""
+    if one.is_loopback:
+        return 2
+    return 1 if ip_address(one.host).is_link_local else 0
+
+
+def _one_each(addresses: Sequence[LinkAddress]) -> list[LinkAddress]:
+    found: dict[str, LinkAddress] = {}
+    for one in addresses:
+        found.setdefault(one.name, one)
+    return sorted(found.values(), key=lambda one: (one.family, one.interface))[:_MOST]
+
+
+def plain_host(host: str, index: int = 0) -> str:
+    """Return an address as the core compares them: IPv4 for IPv4-mapped, a zone only where it is needed.
+
+    Args:
+        host: as the system gives it.
+        index: of the interface that it came in by.
+    """
+    bare, _, zone = host.partition("%")
+    if ":" not in bare:
+        return bare
+    address: IPv4Address | IPv6Address = IPv6Address(bare)
+    if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    return f"{bare}%{zone or index}" if address.is_link_local and (zone or index) else bare
+
+
+#: Larger than a datagram of ours may be, so that one that is too large is seen to be.
+_READ: Final = 2048
+#: For bursts that come while Python does something else: 20,000 datagrams a second for 0.3 s.
+_BUFFER: Final = 4 * 1024 * 1024
+#: Datagrams that are read before the loop does something else.
+BATCH: Final = 256
+_IPV4: Final = 4
+#: The interface or the address is another by now; what is only unreachable may be back in a moment.
+_FATAL: Final = frozenset({errno.ENODEV, errno.ENXIO, errno.EADDRNOTAVAIL, errno.EBADF})
+# Linux has these; Python does not name them.
+_IP_MULTICAST_ALL: Final = 49
+_IPV6_MULTICAST_ALL: Final = 29
+_SO_RCVBUFFORCE: Final = 33
+
+
+class LinkSockets:
+    """The two sockets of a link, open until :meth:`close`.
+
+    Args:
+        address: of the link.
+        settings: group, port, and how far datagrams go.
+        counters: what went wrong, by its reason.
+        on_trouble: is told when the interfaces are to be looked at.
+
+    Raises:
+        OSError: the address or the group cannot be used now.
+    """
+
+    def __init__(
+        self,
+        address: LinkAddress,
+        settings: LanSettings,
+        counters: Counter[str],
+        on_trouble: Callable[[], object] = lambda: None,
+    ) -> None:
+        self.address = address
+        self.is_broken = False
+        self._counters = counters
+        self._on_trouble = on_trouble
+        self._family = socket.AF_INET if address.family == _IPV4 else socket.AF_INET6
+        group = settings.group if address.family == _IPV4 else settings.group6
+        self._group = (group, settings.port) if address.family == _IPV4 else (group, settings.port, 0, address.number)
+        self._hears = settings.multicast
+        self.sockets: list[socket.socket] = []
+        self.group: socket.socket | None = None
+        try:
+            self._sender = self._open_sender(settings.ttl)
+            if self._hears:
+                self._open_group(group, settings.port)
+        except BaseException:
+            self.close()
+            raise
+
+    def send(self, data: bytes, to: Peer | None) -> None:
+        """Send a datagram to a peer, or to the group."""
+        if to is None:
+            if not self._hears:
+                return
+            target: tuple[str | int, ...] = self._group
+        elif self._family == socket.AF_INET:
+            target = to.host, to.port
+        else:
+            target = without_zone(to.host), to.port, 0, self.address.number if "%" in to.host else 0
+        try:
+            self._sender.sendto(data, target)
+        except BlockingIOError:
+            self._counters["send buffer full"] += 1
+        except OSError as error:
+            self._failed("send", error)
+
+    def read(self, sock: socket.socket) -> Iterator[tuple[bytes, Peer]]:
+        """Yield what has arrived, as many datagrams as are read at once."""
+        receive, is_ipv4 = sock.recvfrom, self._family == socket.AF_INET
+        try:
+            for _ in range(BATCH):
+                data, source = receive(_READ)
+                yield data, Peer(*source) if is_ipv4 else Peer(plain_host(source[0], source[3]), source[1])
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError as error:  # also what a router said of something that we sent
+            self._failed("receive", error)
+
+    def close(self) -> None:
+        """Close both."""
+        for sock in self.sockets:
+            sock.close()
+        self.sockets.clear()
+
+    def _failed(self, what: str, error: OSError) -> None:
+        name = error.strerror or type(error).__name__
+        self._counters[f"{what}: {name}"] += 1
+        if isinstance(error, ConnectionRefusedError):  # nobody listens there any more; nothing is wrong here
+            return
+        self.is_broken = self.is_broken or error.errno in _FATAL
+        self._on_trouble()
+
+    def _new(self) -> socket.socket:
+        sock = socket.socket(self._family, socket.SOCK_DGRAM, socket.IPPROTO_UDP)
+        self.sockets.append(sock)
+        sock.setblocking(False)
+        if self._family == socket.AF_INET6:
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        return sock
+
+    def _open_sender(self, ttl: int) -> socket.socket:
+        sock = self._new()
+        widen(sock)
+        index = self.address.number
+        if self._family == socket.AF_INET:
+            sock.bind((self.address.host, 0))
+            sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, self._request("0.0.0.0"))  # noqa: S104 - no bind
+            sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, ttl)
+            sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP, 1)  # other processes of this machine hear us
+        else:
+            sock.bind((self.address.host, 0, 0, index))
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_IF, index)
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_HOPS, ttl)
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_LOOP, 1)
+        return sock
+
+    def _open_group(self, group: str, port: int) -> None:
+        sock = self.group = self._new()
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if hasattr(socket, "SO_REUSEPORT"):
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        widen(sock)
+        bound = group if sys.platform != "win32" else ""
+        if self._family == socket.AF_INET:
+            sock.bind((bound, port))
+            sock.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, self._request(group))
+            if sys.platform == "linux":
+                sock.setsockopt(socket.IPPROTO_IP, _IP_MULTICAST_ALL, 0)
+        else:
+            sock.bind((bound, port, 0, self.address.number))
+            request = socket.inet_pton(socket.AF_INET6, group) + struct.pack("@I", self.address.number)
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_JOIN_GROUP, request)
+            if sys.platform == "linux":
+                sock.setsockopt(socket.IPPROTO_IPV6, _IPV6_MULTICAST_ALL, 0)
+
+    def _request(self, group: str) -> bytes:
+        """Return ``ip_mreqn``: a group and an interface by its index, since several may have one address."""
+        if sys.platform == "win32":  # which has the shorter form only
+            return socket.inet_aton(group) + socket.inet_aton(self.address.host)
+        return struct.pack("=4s4si", socket.inet_aton(group), socket.inet_aton(self.address.host), self.address.number)
+
+
+def widen(sock: socket.socket) -> None:
+    """Ask for a large buffer: beyond the system's bound where we may, else up to it."""
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE if sys.platform == "linux" else socket.SO_RCVBUF, _BUFFER)
+    except OSError:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER)

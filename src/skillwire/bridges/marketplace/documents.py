@@ -1,0 +1,340 @@
+"""What a ``marketplace.json`` says, as far as it concerns skills.
+
+A marketplace is a folder, most often a git repository, whose ``.claude-plugin/marketplace.json`` lists plugins. Each
+has a name and a source: a path from the marketplace's root that begins with ``./`` (or, with ``metadata.pluginRoot``, a
+bare name below that), or an object that names a repository, a package, an archive or a command. A plugin's skills are
+in its folder ``skills/``, and where ``skills`` of its entry or of its own ``.claude-plugin/plugin.json`` says; a plugin
+with a ``SKILL.md`` and no ``skills/`` is one skill. An entry that lists skills and whose plugin has no ``plugin.json``
+is the whole manifest, as with ``"strict": false``: then ``skills/`` is not looked into beside the list.
+
+Each entry is judged on its own, as Claude does, and one that cannot be taken is said.
+
+Spec: specs §5; the marketplace reference of Claude Code. Trust: a document is a stranger's. Every path in it is checked
+before it is joined to anything, and nothing that it names is run.
+
+Published skills as a ``marketplace.json`` that Claude takes.
+
+Each skill is a plugin of its own, so that people install what they want; or all of them are one plugin, when that is
+asked for. A plugin's source is the folder in which its skills lie, and the entry is its whole manifest
+(``"strict": false``): it names the skill's folder, which keeps the skill's name wherever the plugin is copied to, and
+says nothing else. Only what everybody may see is listed.
+
+The version of the document holds a digest of the rest. So what was written here, and changed by nobody, is known again
+and may be written anew (:func:`is_untouched`).
+
+Spec: specs §5; the marketplace reference of Claude Code.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import posixpath
+import re
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from skillwire import limits
+from skillwire.codes import CODES
+from skillwire.errors import DecodeError, SkillwireError, SourceLocation, UsageError, ValidationError
+from skillwire.folder.load import DEFAULT_VERSION
+from skillwire.model.skill import Finding
+from skillwire.trust.guarded_json import load_json
+from skillwire.trust.hidden_text import neutralise
+from skillwire.trust.paths import check_path
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from skillwire.model.skill import Skill
+
+
+MARKETPLACE_PATH: Final = ".claude-plugin/marketplace.json"
+PLUGIN_PATH: Final = ".claude-plugin/plugin.json"
+#: Where a plugin has its skills unless it says more.
+SKILLS_FOLDER: Final = "skills"
+_SHOWN: Final = 80
+_GITHUB: Final = "https://github.com/"
+_SHORTHAND: Final = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)
+#: What can stand in a command line as it is: no option, no other transport, nothing that a shell reads.
+_ADDRESS: Final = re.compile(r"(?:https://|git@)[\w.@:/~-]+", re.ASCII)
+_REF: Final = re.compile(r"\w[\w./-]*", re.ASCII)
+
+
+class ExternalPlugin(NamedTuple):
+    """A source outside of the marketplace: its kind as the document has it, and how a person fetches it."""
+
+    kind: str
+    advice: str
+
+
+class Plugin(NamedTuple):
+    """One plugin.
+
+    Args:
+        name: as the entry has it.
+        source: its folder, from the marketplace's root, empty for the root itself; or that it is elsewhere.
+        skills: folders that the entry lists, from the plugin's folder; empty for that folder itself.
+    """
+
+    name: str
+    source: str | ExternalPlugin
+    skills: tuple[str, ...] = ()
+
+
+class Marketplace(NamedTuple):
+    """A marketplace: its name, the plugins that can be taken, and what is wrong with the others."""
+
+    name: str
+    plugins: tuple[Plugin, ...]
+    findings: tuple[Finding, ...]
+
+
+def read_marketplace(data: bytes, source: str) -> Marketplace:
+    """Return what a ``marketplace.json`` says.
+
+    Args:
+        data: the document.
+        source: its file or URL, for errors and findings.
+
+    Raises:
+        DecodeError: ``LIMIT_SIZE``, ``JSON_...``.
+        ValidationError: ``MARKETPLACE_FORM``.
+    """
+    document = load_json(data, max_bytes=limits.MARKETPLACE_BYTES, source=source)
+    entries = document.get("plugins") if isinstance(document, dict) else None
+    if not isinstance(document, dict) or not isinstance(entries, list):
+        raise ValidationError(
+            "MARKETPLACE_FORM", "this is no object with a list of plugins", place=SourceLocation(source)
+        )
+    if len(entries) > limits.MARKETPLACE_PLUGINS:
+        message = f"{len(entries)} plugins, at most {limits.MARKETPLACE_PLUGINS} are read"
+        raise ValidationError("MARKETPLACE_FORM", message, place=SourceLocation(source))
+    root = _plugin_root(document, source)
+    plugins: list[Plugin] = []
+    findings: list[Finding] = []
+    for number, entry in enumerate(entries):
+        try:
+            plugins.append(_read_plugin(entry, root))
+        except SkillwireError as error:
+            findings.append(note("PLUGIN_FORM", f"plugin {_called(entry, number)}: {error.message}", source))
+    return Marketplace(_text(document.get("name")), tuple(plugins), tuple(findings))
+
+
+def read_plugin_skills(data: bytes, source: str) -> tuple[str, ...]:
+    """Return the folders that ``skills`` of a ``plugin.json`` names, from the plugin's folder.
+
+    Raises:
+        DecodeError: ``LIMIT_SIZE``, ``JSON_...``.
+        ValidationError: ``MARKETPLACE_FORM``.
+        TrustError: ``PATH_...``.
+    """
+    document = load_json(data, max_bytes=limits.MARKETPLACE_BYTES, source=source)
+    if not isinstance(document, dict):
+        raise ValidationError(
+            "MARKETPLACE_FORM", "the plugin's manifest is not an object", place=SourceLocation(source)
+        )
+    return _skills(document)
+
+
+def note(code: str, message: str, source: str, fix: str | None = None) -> Finding:
+    """Return what is said of something that is passed over."""
+    return Finding(code, "warning", message, SourceLocation(source), fix or CODES[code].fix)
+
+
+def join(*parts: str) -> str:
+    """Return the path of folders, one below the other; empty ones add nothing."""
+    return "/".join(part for part in parts if part)
+
+
+def _plugin_root(document: Mapping[str, Any], source: str) -> str | None:
+    metadata = document.get("metadata")
+    root = metadata.get("pluginRoot") if isinstance(metadata, dict) else None
+    if root is None:
+        return None
+    try:
+        return _folder(root)
+    except SkillwireError as error:
+        message = f"metadata.pluginRoot: {error.message}"
+        raise ValidationError("MARKETPLACE_FORM", message, place=SourceLocation(source)) from error
+
+
+def _read_plugin(entry: object, root: str | None) -> Plugin:
+    if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
+        raise ValidationError("PLUGIN_FORM", "an entry has to be an object with a name")
+    source = entry.get("source")
+    if isinstance(source, dict):
+        return Plugin(entry["name"], _elsewhere(source))
+    return Plugin(entry["name"], _relative(source, root), _skills(entry))
+
+
+def _relative(source: object, root: str | None) -> str:
+    """Return the folder of a plugin; bare names are below ``pluginRoot``, and so is every path for other readers."""
+    if not isinstance(source, str):
+        raise ValidationError("PLUGIN_FORM", "its source is neither a path nor an object")
+    is_bare = not source.startswith(".") and "/" not in source
+    if is_bare and root is None:
+        raise ValidationError("PLUGIN_FORM", f"its source {_shown(source)} has to begin with ./")
+    return join(root or "", _folder(source)) if is_bare else _folder(source)
+
+
+def _skills(document: Mapping[str, Any]) -> tuple[str, ...]:
+    skills = document.get("skills", [])
+    listed = [skills] if isinstance(skills, str) else skills
+    if not isinstance(listed, list):
+        raise ValidationError("PLUGIN_FORM", "its skills are neither a path nor a list of paths")
+    return tuple(dict.fromkeys(map(_folder, listed)))
+
+
+def _folder(path: object) -> str:
+    """Return the folder that ``path`` names, without ``./`` and a final ``/``; empty for ``.``.
+
+    Trust: what is left is checked by the one rule for paths, so nothing leads out of where it is joined to.
+    """
+    if not isinstance(path, str):
+        raise ValidationError("PLUGIN_FORM", "a path is not a text")
+    folder = path.removeprefix("./").removesuffix("/")
+    return "" if folder in {"", "."} and path.startswith(".") else check_path(folder)
+
+
+def _elsewhere(source: Mapping[str, Any]) -> ExternalPlugin:
+    """Return where a plugin is; a command is advised only where no word of it could mean more than it seems to."""
+    kind = _text(source.get("source"))
+    address, ref, path = (_text(source.get(key)) for key in ("url", "ref", "path"))
+    if kind == "github":
+        address = _GITHUB + _text(source.get("repo"))
+    if kind == "git-subdir" and _SHORTHAND.fullmatch(address):
+        address = _GITHUB + address
+    if kind in {"github", "url", "git-subdir"} and _ADDRESS.fullmatch(address) and (not ref or _REF.fullmatch(ref)):
+        branch = f"--branch {ref} " if ref else ""
+        below = f" {path}" if _REF.fullmatch(path) else ""
+        return ExternalPlugin(kind, f"Run git clone --depth 1 {branch}{address} and import its folder{below}.")
+    if kind == "archive" and _ADDRESS.fullmatch(address):
+        return ExternalPlugin(kind, f"Download {address}, unpack it and import its folder.")
+    return ExternalPlugin(kind or "unknown", CODES["PLUGIN_ELSEWHERE"].fix)
+
+
+def _called(entry: object, number: int) -> str:
+    name = entry.get("name") if isinstance(entry, dict) else None
+    return _shown(name) if isinstance(name, str) else f"number {number + 1}"
+
+
+def _shown(text: str) -> str:
+    return ascii(neutralise(text)[:_SHOWN])
+
+
+def _text(value: object) -> str:
+    return neutralise(value)[:200] if isinstance(value, str) else ""
+
+
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}", re.ASCII)
+#: Names that Claude takes from their owners alone, or from nobody.
+_RESERVED: Final = frozenset({
+    "agent-skills", "anthropic-agent-skills", "anthropic-marketplace", "anthropic-plugin-directory",
+    "anthropic-plugins", "builtin", "cargo", "claude-code-marketplace", "claude-code-plugins", "claude-community",
+    "claude-for-financial-services", "claude-for-legal", "claude-plugin-directory", "claude-plugin-test",
+    "claude-plugins-community", "claude-plugins-official", "claude-tag-plugins", "financial-services-plugins",
+    "first-party-plugins", "gh", "github", "healthcare", "inline", "knowledge-work-plugins", "life-sciences",
+    "npm", "pip", "skills-dir", "synced", "uv",
+})  # fmt: skip
+_RESERVED_START: Final = "claudeai-"
+#: What the version of a document of ours begins with; the digest is build metadata. Spec: SemVer §10.
+_VERSION: Final = "0.0.0+skillwire."
+_DIGITS: Final = 32
+
+
+class ListedSkill(NamedTuple):
+    """A skill and the folder that holds it, from the marketplace's root; empty for the root itself."""
+
+    skill: Skill
+    folder: str
+
+
+def check_marketplace_name(name: str) -> str:
+    """Return ``name``.
+
+    Raises:
+        UsageError: ``MARKETPLACE_NAME`` when no marketplace or plugin may be called so.
+    """
+    if not _NAME.fullmatch(name) or ".." in name:
+        raise UsageError("MARKETPLACE_NAME", f"nothing can be called {name[:80]!a} there")
+    if name.lower() in _RESERVED or name.lower().startswith(_RESERVED_START):
+        raise UsageError("MARKETPLACE_NAME", f"the name {name} is kept for its owner")
+    return name
+
+
+def encode_marketplace(name: str, owner: str, listed: Iterable[ListedSkill], *, plugin: str | None = None) -> bytes:
+    """Return the document.
+
+    Args:
+        name: of the marketplace, checked.
+        owner: who publishes.
+        listed: the skills, and where they are.
+        plugin: the one plugin that all of them are; without it each is one, called as the skill is.
+    """
+    rows = sorted(listed, key=lambda row: row.skill.name)
+    number = "1 skill" if len(rows) == 1 else f"{len(rows)} skills"
+    document: dict[str, Any] = {
+        "name": name,
+        "owner": {"name": owner},
+        "metadata": {"description": f"{number} of {owner}"},
+        "plugins": [_bundle(plugin, owner, rows)] if plugin is not None else [_plugin(row, owner) for row in rows],
+    }
+    document["metadata"]["version"] = _VERSION + hashlib.sha256(_encode(document)).hexdigest()[:_DIGITS]
+    return _encode(document)
+
+
+def is_untouched(data: bytes) -> bool:
+    """Whether ``data`` is a document that :func:`encode_marketplace` gave, byte for byte.
+
+    Trust: it may be anybody's; nothing in it raises.
+    """
+    try:
+        document = load_json(data, max_bytes=limits.MARKETPLACE_BYTES)
+    except DecodeError:
+        return False
+    metadata = document.get("metadata") if isinstance(document, dict) else None
+    if not isinstance(document, dict) or not isinstance(metadata, dict):
+        return False
+    version = metadata.pop("version", None)
+    digest = hashlib.sha256(_encode(document)).hexdigest()[:_DIGITS]
+    metadata["version"] = version
+    return version == _VERSION + digest and _encode(document) == data
+
+
+def _encode(document: Mapping[str, Any]) -> bytes:
+    return json.dumps(document, ensure_ascii=False, indent=2).encode("utf-8", "backslashreplace") + b"\n"
+
+
+def _plugin(row: ListedSkill, owner: str) -> dict[str, Any]:
+    skill = row.skill
+    parent, name = posixpath.split(row.folder)
+    more = {"license": skill.license} if skill.license else {}
+    # A stated version holds back updates until it changes, so the one that stands for none is not stated.
+    version = {"version": skill.version} if skill.version != DEFAULT_VERSION else {}
+    return {
+        "name": skill.name,
+        "description": skill.description,
+        **version,
+        "author": {"name": owner},
+        **more,
+        "source": _relative_source(parent),
+        "strict": False,
+        "skills": [_relative_source(name)],
+    }
+
+
+def _bundle(plugin: str, owner: str, rows: Sequence[ListedSkill]) -> dict[str, Any]:
+    parent = posixpath.commonpath([posixpath.dirname(row.folder) for row in rows]) if rows else ""
+    names = ", ".join(row.skill.name for row in rows)
+    return {
+        "name": plugin,
+        "description": f"The skills {names}"[:1024],
+        "author": {"name": owner},
+        "source": _relative_source(parent),
+        "strict": False,
+        "skills": [_relative_source(posixpath.relpath(row.folder or ".", parent or ".")) for row in rows],
+    }
+
+
+def _relative_source(path: str) -> str:
+    return f"./{path}" if path not in {"", "."} else "./"

@@ -1,0 +1,492 @@
+"""What the commands that speak with the local network share: how its skills and scenes are told.
+
+Lines as wide as a terminal and no wider, of parts that have a look.
+
+Names of the network are ASCII: a letter is a column.
+
+The local network in lines, as wide as a terminal and no wider: agents, their skills, scenes, what has happened.
+
+A wide terminal shows what each skill can do; a narrow one its name, its health and when it was heard, and below it
+what is not as usual. Health stands in words and has a colour. Where not everything fits, agents in trouble come first
+and the others are counted.
+
+A screen that a command draws anew while something changes, and that is gone when the command ends.
+
+It is the other screen of the terminal, as pagers use it: what stood there before comes back. Nothing is written while
+nothing has changed, and lines are overwritten where they stand, so it neither flickers nor moves.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections import Counter
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+
+import click
+
+from skillwire.cli.output import bad, bold, dim, doubtful, drawn, good, nowrap
+from skillwire.model.lan import FoundVia
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from types import TracebackType
+
+    from skillwire.cli.output import Part, Styled
+    from skillwire.model.lan import LanChange, LanMember, LanScene, LanSkill, LanSnapshot
+    from skillwire.resolver.sources.lan import SkippedProvider
+
+
+def check_names(_: click.Context, parameter: click.Parameter, value: Any) -> Any:
+    """Refuse what can be no name on the network."""
+    from skillwire.errors import DecodeError, UsageError  # noqa: PLC0415  # --help does without
+    from skillwire.protocols.skill_discovery.codec import read_identifier  # noqa: PLC0415  # same
+    from skillwire.protocols.skill_discovery.scenes import LONGEST  # noqa: PLC0415  # same
+
+    is_scene = parameter.name != "capabilities"
+    for name in (value,) if isinstance(value, str) else value:
+        try:
+            read_identifier(name)
+        except DecodeError:
+            what = "SCENE" if is_scene else "CAPABILITY"
+            fix = "A name has letters, digits, hyphens, underscores and dots; skillwire scene list lists scenes."
+            raise UsageError("USAGE", f"{what} {ascii(name)[:60]} is no name", fix=fix) from None
+        if is_scene and len(name) > LONGEST:
+            message = f"SCENE {name[:20]}... has a name of {len(name)} letters"
+            raise UsageError("USAGE", message, fix=f"Shorten it to {LONGEST}: the group of a scene has a longer name.")
+    return value
+
+
+def unverified_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--unverified``, which is None unless it was given: the settings decide then."""
+    return click.option(
+        "--unverified",
+        "use_unverified",
+        is_flag=True,
+        default=None,
+        help="On the local network, use skills whose key nobody certified.",
+    )(command)
+
+
+def lan_object(skill: LanSkill) -> dict[str, Any]:
+    """Return what the local network says of a skill for ``--json``."""
+    return {
+        "agent_id": skill.agent_id,
+        "skill_id": skill.skill_id,
+        "skill_type": skill.skill_type,
+        "endpoint": skill.endpoint,
+        "capabilities": list(skill.capabilities),
+        "scenes": list(skill.scenes),
+        "status": skill.status,
+        "trust": skill.trust,
+        "found_via": str(skill.found_via),
+        "heard_at": skill.heard,
+        "stale": skill.is_stale,
+    }
+
+
+def provider_object(skill: LanSkill, passed: list[SkippedProvider]) -> dict[str, Any]:
+    """Return who has answered a call by capability, and who was passed over, for ``--json``."""
+    over = [{"skill": lan_object(one.skill), "code": one.error.code, "reason": one.error.message} for one in passed]
+    return {"skill": lan_object(skill), "passed_over": over}
+
+
+def scene_object(scene: LanScene) -> dict[str, Any]:
+    """Return a scene for ``--json``."""
+    return {"scene": scene.name, "group_id": scene.group_id, "members": members_object(scene.members)}
+
+
+def members_object(members: tuple[LanMember, ...]) -> list[dict[str, Any]]:
+    """Return the members of a group for ``--json``."""
+    return [member._asdict() for member in members]
+
+
+def status_text(skill: LanSkill) -> Styled:
+    """Return how a skill is, in a word; that of one which is only remembered is stale."""
+    word = f"{skill.status}?" if skill.is_stale else skill.status
+    if skill.status == "HEALTHY":
+        return good(word)
+    return doubtful(word) if skill.is_usable else bad(word)
+
+
+def trust_text(skill: LanSkill) -> Styled:
+    """Return whether somebody vouches for a skill, in a word."""
+    looks = {"verified": good, "unverified": doubtful, "not known": dim}
+    return looks[skill.trust](skill.trust)
+
+
+def source_text(skill: LanSkill) -> Styled:
+    """Return where a skill was heard of, in a word."""
+    return dim(str(skill.found_via))
+
+
+Line = list["Part"]
+
+
+def flowing(words: Sequence[str], columns: int) -> list[str]:
+    """Return words in lines, with commas between them."""
+    lines: list[str] = []
+    for number, word in enumerate(words):
+        text = f"{word}," if number + 1 < len(words) else word
+        if lines and len(lines[-1]) + 1 + len(text) <= columns:
+            lines[-1] += f" {text}"
+        else:
+            lines.append(text)
+    return lines
+
+
+def fit(line: Line, columns: int) -> Line:
+    """Return a line that is cut where the terminal ends."""
+    parts: Line = []
+    room = columns
+    for part in line:
+        text = _text(part)
+        if len(text) > room:
+            cut = f"{text[: room - 1]}…" if room else ""
+            parts.append(cut if isinstance(part, str) else part._replace(text=cut))
+            break
+        parts.append(part)
+        room -= len(text)
+    return parts
+
+
+def _text(part: Part) -> str:
+    return part if isinstance(part, str) else part.text
+
+
+def width_of(line: Line) -> int:
+    """Return how many columns a line takes."""
+    return sum(len(_text(part)) for part in line)
+
+
+def cell(text: str, width: int) -> str:
+    """Return a text that takes so many columns, cut or with spaces behind it."""
+    return f"{text[: width - 1]}…" if len(text) > width else f"{text:<{width}}"
+
+
+def padded(part: Styled, width: int) -> Styled:
+    """Return a word with spaces behind it, that has its look."""
+    return part._replace(text=f"{part.text:<{width}}")
+
+
+_WIDE: Final = 72
+_NAME: Final = 30
+_LEAST_NAME: Final = 8
+_STATUS: Final = 13
+_UNITS: Final = (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1))
+_SIGNS: Final = {"registered": "+", "left": "-", "evicted": "-"}
+_WORDS: Final = {
+    "registered": "is there",
+    "updated": "says something else",
+    "suspected": "is silent",
+    "stale": "is silent, as many are",
+    "left": "said goodbye",
+    "evicted": "was silent for too long",
+    "revoked": "is forgotten: its certificate was taken back",
+    "crowded": "gave way to a certified one",
+    "error": "said goodbye after an error",
+    "maintenance": "said goodbye for maintenance",
+    "upgrade": "said goodbye for an upgrade",
+}
+
+
+class Block(NamedTuple):
+    """An agent and its skills; lines are made of those alone that are shown."""
+
+    skills: list[LanSkill]
+    is_own: bool
+    now: float
+    name: int
+    columns: int
+
+    @property
+    def is_troubled(self) -> bool:
+        """Whether one of the skills is not well."""
+        return any(skill.status != "HEALTHY" for skill in self.skills)
+
+    @property
+    def height(self) -> int:
+        """How many lines there are."""
+        return 1 + sum(map(self._rows, self.skills))
+
+    def fitting(self, room: int) -> int:
+        """Return how many of its skills fit into ``room`` lines, below its own."""
+        for number, skill in enumerate(self.skills):
+            room -= self._rows(skill)
+            if room < 1:
+                return number
+        return len(self.skills)
+
+    def lines(self, skills: int | None = None) -> list[Line]:
+        """Return its lines, with all of its skills or the first of them."""
+        ends = {skill.endpoint for skill in self.skills}
+        where = next(iter(ends)) if len(ends) == 1 else self.skills[0].host
+        own = [dim("  this machine")] if self.is_own else []
+        head = fit([bold(self.skills[0].agent_id), dim(f"  {where}"), *own], self.columns)
+        rows = (_row(skill, self.now, self.name, self.columns) for skill in self.skills[:skills])
+        return [head, *(line for row in rows for line in row)]
+
+    def _rows(self, skill: LanSkill) -> int:
+        return 1 if self.columns >= _WIDE or not _odd(skill) else 2
+
+
+def picture(snapshot: LanSnapshot, columns: int, *, is_complete: bool = True) -> list[Line]:
+    """Return everything that is known, in lines of ``columns`` at the most.
+
+    Args:
+        snapshot: the network.
+        columns: of the terminal.
+        is_complete: whether answers were waited for, so that nothing being there means something.
+    """
+    head = _head(snapshot, columns, is_complete=is_complete)
+    blocks = [line for block in _blocks(snapshot, columns) for line in block.lines()]
+    return [*head, *blocks, *_scenes(snapshot.scenes, columns)]
+
+
+def live_picture(
+    snapshot: LanSnapshot, size: tuple[int, int], told: Sequence[LanChange] = (), *, is_complete: bool = True
+) -> list[Line]:
+    """Return what fits on a terminal of ``size`` (columns, lines), with what has happened last below it."""
+    columns, height = size
+    head = _head(snapshot, columns, is_complete=is_complete)
+    happened = [change_text(change, columns) for change in told]
+    foot: list[Line] = [[], *(happened or [[dim("Ctrl-C ends it")]])]
+    blocks = _blocks(snapshot, columns)
+    scenes = _scenes(snapshot.scenes, columns)
+    room = height - len(head) - len(foot)
+    needed = sum(block.height for block in blocks)
+    if needed > room:
+        return [*head, *_cut(blocks, room, columns), *foot][:height]
+    everything = [line for block in blocks for line in block.lines()]
+    return [*head, *everything, *(scenes if needed + len(scenes) <= room else []), *foot]
+
+
+def table(snapshot: LanSnapshot) -> list[Line]:
+    """Return a row of cells for each skill, for output that goes to no terminal."""
+    return [
+        [
+            skill.skill_id,
+            skill.version,
+            status_text(skill),
+            trust_text(skill),
+            heard(skill, snapshot.at),
+            skill.agent_id,
+            skill.endpoint,
+            ",".join(skill.capabilities) or "-",
+            ",".join(skill.scenes) or "-",
+        ]
+        for skill in snapshot.skills
+    ]
+
+
+def scene_lines(snapshot: LanSnapshot) -> list[Line]:
+    """Return a line for each scene, as wide as it is."""
+    return _scenes(snapshot.scenes, None)
+
+
+def counted(snapshot: LanSnapshot) -> str:
+    """Return how much there is, in words."""
+    agents = len({skill.agent_id for skill in snapshot.skills})
+    parts = [f"{_number(len(snapshot.skills), 'skill')} of {_number(agents, 'agent')}"]
+    parts += [_number(len(snapshot.scenes), "scene")] if snapshot.scenes else []
+    return ", ".join(parts)
+
+
+def change_text(change: LanChange, columns: int) -> Line:
+    """Return what has happened, in a line; one that is too narrow does without whose skill it is."""
+    at = dim(time.strftime("%H:%M:%S", time.localtime(change.at)))
+    if change.skill is not None:
+        word = _WORDS.get(change.reason) or _WORDS.get(change.kind, change.kind)
+        what: Part = status_text(change.skill) if change.kind == "status" else word
+        sign = _SIGNS.get(change.kind, " ")
+        line: Line = [at, f" {sign} ", f"{change.skill.skill_id} of {change.skill.agent_id}", " ", what]
+        if width_of(line) > columns:
+            line[2] = change.skill.skill_id
+        return fit(line, columns)
+    if change.scene is not None:
+        return fit([at, "   scene ", change.scene.name, ": ", _provided(change.scene)], columns)
+    return fit([at, "   more than can be told has happened"], columns)
+
+
+def heard(skill: LanSkill, now: float) -> str:
+    """Return how long ago a skill was heard, in few letters; where it was only read of, that."""
+    if skill.found_via is FoundVia.MDNS:  # its endpoint answers, which is no word of its own
+        return "mDNS"
+    if not skill.heard:
+        return "never"
+    seconds = max(0.0, now - skill.heard)
+    unit, size = next(((unit, size) for unit, size in _UNITS if seconds >= size), _UNITS[-1])
+    return f"{seconds // size:.0f} {unit}"
+
+
+def _head(snapshot: LanSnapshot, columns: int, *, is_complete: bool) -> list[Line]:
+    if not snapshot.skills and not is_complete:
+        return [fit([bold("local network"), dim("  listening ...")], columns), []]
+    if not snapshot.skills:
+        return [
+            fit([bold("local network"), "  no skill is offered here"], columns),
+            [],
+            fit([dim("offer yours:")], columns),
+            fit(["  ", nowrap("skillwire serve FOLDER --lan")], columns),
+            *([fit([dim("behind a firewall: let UDP port 54321 in")], columns)]),
+        ]
+    statuses = Counter(skill.status for skill in snapshot.skills)
+    count = counted(snapshot)
+    is_short = len(f"local network  {count}") <= columns
+    lines: list[Line] = [[bold("local network"), f"  {count}"]] if is_short else [[bold("local network")], [count]]
+    odd = [f"{number:,} {status}" for status, number in sorted(statuses.items()) if status != "HEALTHY"]
+    lines += [[doubtful(text)] for text in flowing(odd, columns)]
+    if snapshot.is_suspected:
+        lines += [[bad("the network is suspected: ")], ["  many fell silent at once"]]
+    return [*(fit(line, columns) for line in lines), [], _titles(_name_width(snapshot.skills), columns)]
+
+
+def _name_width(skills: Sequence[LanSkill]) -> int:
+    return min(_NAME, max([_LEAST_NAME, *(len(skill.skill_id) for skill in skills)]))
+
+
+def _blocks(snapshot: LanSnapshot, columns: int) -> list[Block]:
+    skills = sorted(snapshot.skills, key=lambda skill: (skill.agent_id, skill.skill_id))
+    name = _name_width(skills)
+    return [
+        Block(list(of_one), agent_id == snapshot.agent_id, snapshot.at, name, columns)
+        for agent_id, of_one in groupby(skills, key=lambda skill: skill.agent_id)
+    ]
+
+
+def _titles(name: int, columns: int) -> Line:
+    """Return what stands above the columns of :func:`_row`."""
+    trust = f"{'trust':<12}" if columns >= _WIDE else ""
+    able = "         can do" if columns >= _WIDE else ""
+    width = name if columns >= _WIDE else _narrow_name(name, columns)
+    return fit([dim(f"  {'skill':<{width}}  {'health':<{_STATUS}}{trust}{'heard':>6}{able}")], columns)
+
+
+def _narrow_name(name: int, columns: int) -> int:
+    return min(name, max(_LEAST_NAME, columns - 2 - 2 - _STATUS - 6))
+
+
+def _row(skill: LanSkill, now: float, name: int, columns: int) -> list[Line]:
+    status = status_text(skill)
+    age = heard(skill, now)
+    if columns >= _WIDE:
+        cells: Line = [
+            "  ",
+            cell(skill.skill_id, name),
+            "  ",
+            padded(status, _STATUS),
+            padded(trust_text(skill), 12),
+            f"{age:>6}",
+            doubtful("  stale") if skill.is_stale else dim("       "),
+            "  ",
+        ]
+        return [fit([*cells, dim(", ".join(skill.capabilities))], columns)]
+    name = _narrow_name(name, columns)
+    line: Line = ["  ", cell(skill.skill_id, name), "  ", padded(status, _STATUS), f"{age:>6}"]
+    odd = _odd(skill)
+    below: list[Line] = [fit(["    ", doubtful(odd)], columns)] if odd else []
+    return [fit(line, columns), *below]
+
+
+def _odd(skill: LanSkill) -> str:
+    """Return what is not as usual about a skill, beside its health."""
+    return ", ".join([*([] if skill.is_verified else [skill.trust_label]), *(["stale"] if skill.is_stale else [])])
+
+
+def _scenes(scenes: Sequence[LanScene], columns: int | None) -> list[Line]:
+    if not scenes:
+        return []
+    name = max(len(scene.name) for scene in scenes)
+    lines: list[Line] = [
+        ["  ", cell(scene.name, min(name, _NAME)), "  ", *_provided_parts(scene, columns)] for scene in scenes
+    ]
+    return [[], [bold("scenes")], *(lines if columns is None else (fit(line, columns) for line in lines))]
+
+
+def _provided_parts(scene: LanScene, columns: int | None) -> Line:
+    if not scene.members:
+        return [doubtful("nobody provides it")]
+    first, *others = scene.members
+    if columns is not None and columns < _WIDE:
+        return [first.skill_id, *([dim(f" + {len(others)}")] if others else [])]
+    then = ", ".join(f"{member.skill_id} of {member.agent_id}" for member in others)
+    return [f"{first.skill_id} of {first.agent_id}", *([dim(f", then {then}")] if then else [])]
+
+
+def _provided(scene: LanScene) -> str:
+    if not scene.members:
+        return "nobody provides it"
+    first, *others = scene.members
+    then = f", and {len(others)} more could" if others else ""
+    return f"{first.skill_id} of {first.agent_id} provides it{then}"
+
+
+def _cut(blocks: Sequence[Block], room: int, columns: int) -> list[Line]:
+    """Return as many blocks as fit, those in trouble before the others, and how many skills are left out."""
+    lines: list[Line] = []
+    left = sum(len(block.skills) for block in blocks)
+    for block in sorted(blocks, key=lambda block: not block.is_troubled):
+        skills = block.fitting(room - 1 - len(lines))
+        if not skills:
+            break
+        lines += block.lines(skills)
+        left -= skills
+    return [*lines, fit([dim(f"and {left:,} more; skillwire lan --once lists all")], columns)]
+
+
+def _number(count: int, what: str) -> str:
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
+
+
+_ENTER: Final = "\x1b[?1049h\x1b[?25l\x1b[H\x1b[J"
+_LEAVE: Final = "\x1b[H\x1b[J\x1b[?25h\x1b[?1049l"
+_HOME: Final = "\x1b[H"
+_REST_OF_LINE: Final = "\x1b[K"
+_REST: Final = "\x1b[J"
+_COLUMNS: Final = 80
+_LINES: Final = 24
+
+
+class Screen:
+    """A context manager that has the terminal of standard output meanwhile."""
+
+    def __init__(self) -> None:
+        self._shown = ""
+
+    @staticmethod
+    def is_possible() -> bool:
+        """Whether standard output goes to a terminal that can be drawn on."""
+        return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+
+    @staticmethod
+    def size() -> tuple[int, int]:
+        """Return columns and lines."""
+        try:
+            columns, lines = os.get_terminal_size(sys.stdout.fileno())
+        except OSError:
+            return _COLUMNS, _LINES
+        return columns or _COLUMNS, lines or _LINES
+
+    def __enter__(self) -> Self:
+        self._write(_ENTER)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._write(_LEAVE)
+
+    def draw(self, lines: Sequence[Sequence[Part]]) -> None:
+        """Show these lines, of which none is wider than the terminal, nor are there more than it has."""
+        text = f"{_REST_OF_LINE}\r\n".join(map(drawn, lines))
+        state = f"{self.size()}{text}"
+        if state != self._shown:
+            self._shown = state
+            self._write(f"{_HOME}{text}{_REST_OF_LINE}{_REST}")
+
+    @staticmethod
+    def _write(text: str) -> None:
+        sys.stdout.write(text)
+        sys.stdout.flush()

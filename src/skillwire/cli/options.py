@@ -1,0 +1,248 @@
+"""What the consuming commands share: their options, the client they open, how they ask and tell.
+
+How long something lasts, as people type it: ``90d``, ``24h``, ``30m``, ``45s``, ``2w``.
+
+A command that has commands of its own, such as ``skillwire config``.
+
+Who sits at this terminal, as far as the machine knows: for people to read, and no proof of anything.
+"""
+
+from __future__ import annotations
+
+import functools
+import getpass
+import re
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from skillwire.cli.output import folded, one_line
+from skillwire.cli.progress import Progress
+from skillwire.errors import UsageError
+from skillwire.resolver.references import reference_to
+from skillwire.trust.hidden_text import neutralise
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from skillwire.cli.output import Output
+    from skillwire.client.synchronous import Client
+    from skillwire.model.install import LockedSkill
+    from skillwire.model.ref import SharedFacts, SkillRef
+
+
+def network_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--token`` and ``--offline``."""
+    return token_option(
+        click.option("--offline", is_flag=True, default=None, help="Use only what the cache holds.")(command)
+    )
+
+
+def token_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--token``."""
+    return click.option("--token", metavar="TOKEN", help="Token for the origin; better kept in SKILLWIRE_TOKENS.")(
+        command
+    )
+
+
+def refresh_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--refresh``."""
+    return click.option("--refresh", is_flag=True, help="Ask the origin even when the cache is fresh.")(command)
+
+
+def scope_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--global``."""
+    return click.option("-g", "--global", "for_user", is_flag=True, help="Your own skills instead of the project's.")(
+        command
+    )
+
+
+def open_client(
+    output: Output,
+    *,
+    references: Sequence[str] = (),
+    token: str | None = None,
+    for_user: bool = False,
+    offline: bool | None = None,
+    refresh: bool = False,
+    progress: Progress | None = None,
+) -> Client:
+    """Return a client for the current folder that tells ``output`` what it skips, and ``progress`` what comes.
+
+    ``references`` is what the user typed; a ``token`` goes to their origin, or, where nothing was typed, to the
+    origin of what is installed; that must be one.
+    """
+    from skillwire.client.synchronous import Client  # noqa: PLC0415  # --help does without
+
+    progress = progress or Progress(shown=False)
+    report = progress.beside(output.finding)
+    client = Client(for_user=for_user, offline=offline, refresh=refresh, report=report, on_traffic=progress.traffic)
+    if token is not None:
+        client.set_token(_one_origin(client, references), token)
+    return client
+
+
+def open_progress(output: Output) -> Progress:
+    """Return what shows on a terminal that the command still works; silent with ``--quiet`` and ``--json``."""
+    return Progress(shown=not (output.quiet or output.as_json))
+
+
+def _one_origin(client: Client, references: Sequence[str]) -> str:
+    from skillwire.model.url import parse_url  # noqa: PLC0415  # only --token needs it
+    from skillwire.resolver.references import parse_reference  # noqa: PLC0415  # as above
+
+    urls = [lookup.location.url for reference in references for lookup in parse_reference(reference).lookups]
+    if not references:
+        urls = [locked.index for locked in client.installed() if locked.index]
+    origins = {str(parse_url(url).origin) for url in urls}
+    if len(origins) != 1:
+        fix = "Name one origin, or set SKILLWIRE_TOKENS='https://a.example=... https://b.example=...'."
+        raise UsageError("USAGE", f"--token is for one origin, and {len(origins)} are named", fix=fix)
+    return origins.pop()
+
+
+def confirm(question: str, *, about: str = "") -> bool:
+    """Ask on the terminal, below the line ``about``; False where there is none. Both may hold text from outside."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return False
+    if about:
+        click.echo(folded(about), err=True)
+    return click.confirm(folded(f"{question} [y/N]"), default=False, show_default=False, err=True)
+
+
+def ref_object(ref: SkillRef) -> dict[str, Any]:
+    """Return a found skill for ``--json``."""
+    return {
+        "name": ref.name,
+        "reference": reference_to(ref),
+        "origin": ref.origin,
+        "description": ref.description,
+        "version": ref.version,
+        "digest": ref.digest,
+        "found_via": ref.found_via,
+        "shared": shared_object(ref.shared),
+        "rpc": None if ref.rpc is None else ref.rpc._asdict(),
+    }
+
+
+def shared_object(facts: SharedFacts | None) -> dict[str, Any] | None:
+    """Return what Skill Sharing says of a skill for ``--json``."""
+    if facts is None:
+        return None
+    return {
+        "id": facts.id,
+        "title": facts.title,
+        "capability_type": facts.capability_type,
+        "access": facts.access,
+        "provider": facts.provider,
+        "descriptor_url": facts.descriptor_url,
+    }
+
+
+def locked_object(locked: LockedSkill) -> dict[str, Any]:
+    """Return an installed skill for ``--json``."""
+    return {
+        "name": locked.name,
+        "origin": locked.origin,
+        "version": locked.version,
+        "digest": locked.digest,
+        "first_seen": locked.first_seen,
+        "agents": list(locked.agents),
+        "folders": list(locked.placement.folders),
+        "links": list(locked.placement.links),
+        "files": len(locked.files),
+    }
+
+
+def shortened(text: str, width: int) -> str:
+    """Return ``text`` as one line of ``width`` columns at the most, cut between two words where one ends near there."""
+    from skillwire.trust.text import display_width  # noqa: PLC0415  # install does without
+
+    line = " ".join(one_line(text).split())
+    if display_width(line) <= width:
+        return line
+    least, most = 0, len(line)
+    while least < most:  # halving: a stranger's text may be megabytes
+        middle = (least + most + 1) // 2
+        least, most = (middle, most) if display_width(line[:middle]) < width else (least, middle - 1)
+    line = line[:least]
+    whole_words = line.rpartition(" ")[0]
+    return (whole_words if len(whole_words) > len(line) * 2 // 3 else line).rstrip(" ,;:.") + "…"
+
+
+@functools.cache
+def terminal_width() -> int:
+    """Return how wide a line may be; wide in a pipe, where nothing is cut for looks."""
+    import shutil  # noqa: PLC0415  # only for lines that are cut
+
+    return shutil.get_terminal_size((100, 24)).columns if sys.stdout.isatty() else 10_000
+
+
+_SECONDS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+_FORM: Final = re.compile(r"([0-9]{1,9})([smhdw])", re.ASCII)
+_MOST: Final = 36_525 * _SECONDS["d"]  # a hundred years, so that every moment has a date
+_WORDS: Final = (("d", "days"), ("h", "hours"), ("m", "minutes"), ("s", "seconds"))
+
+
+class Duration(click.ParamType):  # type: ignore[type-arg]  # that of click 8.2 takes none
+    """A whole number and its unit; the value is in seconds, at most a hundred years."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return the seconds; refuse what has another form."""
+        if isinstance(value, float):
+            return value
+        found = _FORM.fullmatch(value)
+        if found is None:
+            self.fail(
+                f"{ascii(value)[:40]} is no duration; write a number and s, m, h, d or w, such as 90d", param, ctx
+            )
+        seconds = int(found[1]) * _SECONDS[found[2]]
+        if seconds > _MOST:
+            self.fail(f"{value} is longer than a hundred years", param, ctx)
+        return float(seconds)
+
+
+def in_words(seconds: float) -> str:
+    """Return how long that is in the largest unit of which there are two or more: ``90 days``."""
+    for unit, word in _WORDS:
+        if seconds >= 2 * _SECONDS[unit]:
+            return f"{round(seconds / _SECONDS[unit])} {word}"
+    return "a second"
+
+
+class Parts(click.Group):
+    """A group whose own mistyped commands are answered like those of the program."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command that is called."""
+        if args[0] not in self.commands and not args[0].startswith("-") and not ctx.resilient_parsing:
+            from skillwire.cli.advice import unknown_command  # noqa: PLC0415  # only an error needs it
+
+            raise unknown_command(args[0], self.commands, ctx.command_path)
+        return super().resolve_command(ctx, args)
+
+
+class PartsOrList(Parts):
+    """A group that lists when nothing else is asked of it: ``skillwire grants`` is ``skillwire grants list``."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read what stands behind the command."""
+        is_list = not args or (args[0].startswith("-") and args[0] not in ctx.help_option_names)
+        return super().parse_args(ctx, ["list", *args] if is_list and not ctx.resilient_parsing else args)
+
+
+_LENGTH: Final = 64
+
+
+def login_name() -> str:
+    """Return the name that the user logged in with; ``somebody`` where it is not known."""
+    try:
+        name = getpass.getuser()
+    except (OSError, KeyError):  # neither the environment nor the list of users says
+        return "somebody"
+    return neutralise(name)[:_LENGTH] or "somebody"

@@ -1,0 +1,372 @@
+"""Calls of skills, from the descriptor to what they gave: every use case as a flow.
+
+A call is checked here before anything is sent: the descriptor by its version, its schema and the rules, the inputs by
+the descriptor. It is written down before it goes out and when the provider has named the execution
+(:mod:`skillwire.adapters.files.calls`). A process that ends in between leaves a call whose answer nobody has seen; the
+same call of the next minutes takes it up under its key, so that it is not executed twice, and that is told.
+
+A descriptor may name an endpoint at any origin. Where the user has a credential for one that nobody has named, calling
+it is acting in the user's name at the word of a stranger, so somebody has to agree, unless the origin lies below the
+one that was named, whose owner could receive the credential anyhow.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import secrets
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Unpack
+
+from skillwire import limits
+from skillwire.adapters.files.atomic import state_directory
+from skillwire.adapters.files.calls import FileCalls
+from skillwire.client.call_values import CallOptions, OnChange, PreparedCall, is_below, priority_of, seconds_of
+from skillwire.errors import (
+    FetchError,
+    NotFoundError,
+    SourceLocation,
+    StorageError,
+    TrustError,
+    UsageError,
+    ValidationError,
+)
+from skillwire.executions.inputs import InputRules, OutputRules
+from skillwire.model.execution import CallRecord, ExecutionStatus, RemoteExecution
+from skillwire.model.skill import Finding
+from skillwire.model.url import parse_url
+from skillwire.protocols.skill_sharing.calls import (
+    InvocationOptions,
+    credential_fields,
+    credential_header,
+    invocation,
+    result_url,
+    status_url,
+)
+from skillwire.resolver.calls import (
+    ExecutionFollower,
+    SubmitContext,
+    accepted,
+    known,
+    patience_of,
+    status_place,
+    submit_until,
+)
+from skillwire.resolver.documents import as_finding
+from skillwire.resolver.references import reference_to
+from skillwire.wire.exchange import work
+from skillwire.wire.pacing import Circuits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from skillwire.client.call_values import CallArguments
+    from skillwire.client.credentials import OriginAccess
+    from skillwire.errors import SkillwireError
+    from skillwire.model.url import Url
+    from skillwire.protocols.skill_sharing.calls import Answer
+    from skillwire.protocols.skill_sharing.messages import SkillDescriptor
+    from skillwire.resolver.resolve import ResolveContext, ResolvedSkill
+    from skillwire.wire.exchange import Flow, HttpRequest
+
+
+_TOO_LARGE: Final = 413
+_ID_PREFIX: Final = "exec-"
+_SHORTEST: Final = 4  # characters of an id that is cut short; fewer are a slip
+_LISTED: Final = 5
+
+
+class _Plan(NamedTuple):
+    """A call, and what it takes to make it."""
+
+    record: CallRecord
+    descriptor: SkillDescriptor
+    inputs: Mapping[str, Any]
+    about: InvocationOptions
+    is_taken_up: bool = False
+
+
+class Calls:
+    """Makes calls and follows them, with what one client holds.
+
+    Args:
+        session: of the client.
+        leave: what the user has named.
+        clock: seconds that only grow.
+        chance: returns a number from 0 to 1.
+    """
+
+    def __init__(
+        self,
+        session: ResolveContext,
+        leave: OriginAccess,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        self._session = session
+        self._leave = leave
+        self._clock = clock
+        self._line = SubmitContext(Circuits(clock), clock, chance, self._credential)
+        self._book = FileCalls(state_directory() / "calls.json", session.clock)
+
+    def prepare(
+        self,
+        skill: ResolvedSkill,
+        descriptor: SkillDescriptor,
+        inputs: Mapping[str, Any],
+        **arguments: Unpack[CallArguments],
+    ) -> Flow[PreparedCall]:
+        """Check a call and return the request that would be sent."""
+        plan = yield from self._plan(skill, descriptor, inputs, CallOptions(**arguments))
+        request = self._request(plan, None)
+        secret = self._line.credential(plan.record.url, plan.record.header).keys()
+        headers = {name: "..." if name in secret else value for name, value in request.headers.items()}
+        return PreparedCall(plan.record.skill_id, request.method, request.url, headers, request.body, plan.inputs)
+
+    def call(
+        self,
+        skill: ResolvedSkill,
+        descriptor: SkillDescriptor,
+        inputs: Mapping[str, Any],
+        **arguments: Unpack[CallArguments],
+    ) -> Flow[RemoteExecution]:
+        """Call a skill; return the execution, as it is when it was accepted or, with ``wait``, when it ended."""
+        options = CallOptions(**arguments)
+        if self._session.offline:
+            raise FetchError(
+                "OFFLINE", "a skill cannot be called offline", place=SourceLocation(descriptor.endpoint.url)
+            )
+        started = self._clock()
+        plan = yield from self._plan(skill, descriptor, inputs, options)
+        plan = yield from self._begin(plan, may_take_up=options.idempotency_key is None)
+        release = partial(self._book.release, plan.record)
+        try:
+            follower = yield from self._hand_in(plan, options, started)
+        except GeneratorExit:  # nobody takes the steps any more
+            release()
+            raise
+        except BaseException:
+            yield from work(release)
+            raise
+        yield from work(release)
+        options.on_change(follower.execution)
+        if options.wait or follower.execution.is_final:
+            patience = limits.CALL_WAIT_SECONDS if options.timeout is None else options.timeout
+            yield from follower.until(started + patience)
+        self._judge_output(follower.execution, descriptor)
+        return follower.execution
+
+    def look(self, text: str) -> Flow[RemoteExecution]:
+        """Ask how far an execution is, by its id or the URL of its status."""
+        follower = yield from self._resume(text)
+        return (yield from follower.look())
+
+    def wait_for(self, text: str, timeout: float | None, on_change: OnChange) -> Flow[RemoteExecution]:
+        """Follow an execution until it ends, or for ``timeout`` seconds."""
+        end = self._clock() + (limits.CALL_WAIT_SECONDS if timeout is None else timeout)
+        follower = yield from self._resume(text, on_change)
+        return (yield from follower.until(end))
+
+    def take_back(self, text: str) -> Flow[RemoteExecution]:
+        """Cancel an execution."""
+        follower = yield from self._resume(text)
+        return (yield from follower.take_back())
+
+    def _plan(
+        self, skill: ResolvedSkill, descriptor: SkillDescriptor, inputs: Mapping[str, Any], options: CallOptions
+    ) -> Flow[_Plan]:
+        try:
+            checked = InputRules(descriptor.inputs).apply(inputs)
+        except ValidationError as error:
+            error.fix = f"skillwire show {reference_to(skill.ref)} --descriptor says what it takes."
+            raise
+        checked = {one.name: checked[one.name] for one in descriptor.inputs if one.name in checked}
+        url, index = parse_url(descriptor.endpoint.url), parse_url(skill.index_url)
+        is_lent = yield from work(partial(self._lend, url, index, consent=options.consent))
+        caller_id = options.caller_id or (yield from work(partial(self._caller_id, url.origin)))
+        about = InvocationOptions(
+            caller_id, options.caller_type, options.trace_id, priority_of(options.priority), seconds_of(options.timeout)
+        )
+        record = CallRecord(
+            key=options.idempotency_key or secrets.token_hex(16),
+            reference=reference_to(skill.ref),
+            skill_id=descriptor.id,
+            url=str(url),
+            created=self._session.clock(),
+            origins=tuple(sorted({index.origin, url.origin} & self._leave.addresses.named)),
+            header=credential_header(descriptor.auth),
+            is_lent=is_lent,
+            context={"timeout": about.timeout, "priority": about.priority, "trace_id": about.trace_id},
+        )
+        plan = _Plan(record, descriptor, checked, about)
+        self._request(plan, None)  # what cannot be sent is refused before it is written down
+        return plan
+
+    def _lend(self, url: Url, index: Url, *, consent: bool) -> bool:
+        """Let the credential of the endpoint go there, if it has one of its own; return whether that was needed."""
+        if url.origin in self._session.credentials or self._leave.look_up(url) is None:
+            return False
+        is_named = (
+            url.origin == index.origin and url.origin in self._leave.addresses.named
+        )  # a login since it was named
+        if not consent and not is_named and not is_below(url, index):
+            message = f"{index.origin} names an endpoint at {url.origin}, where you would be known"
+            details = {"endpoint": str(url), "named_by": index.origin}
+            raise TrustError("ENDPOINT_FOREIGN", message, place=SourceLocation(str(url)), details=details)
+        self._leave.lend(url)
+        return True
+
+    def _caller_id(self, origin: str) -> str:
+        try:
+            return self._book.caller_id(origin)
+        except StorageError as error:
+            self._session.report(as_finding(error))
+            return "skillwire"
+
+    def _begin(self, plan: _Plan, *, may_take_up: bool) -> Flow[_Plan]:
+        """Write the call down, or take up the same one of a moment ago, which goes out as it did then."""
+        record, endpoint = plan.record, plan.descriptor.endpoint
+        same = [str(endpoint.method), record.url, record.skill_id, plan.inputs, plan.about.caller_id]
+        sameness = json.dumps(same, sort_keys=True).encode()
+        try:
+            begun = yield from work(partial(self._book.begin, record, sameness, may_take_up=may_take_up))
+        except StorageError as error:  # it can be made all the same, and not be asked for by its id
+            self._session.report(as_finding(error))
+            return plan
+        if begun.key == record.key:
+            return plan._replace(record=begun)
+        message = "the same call was sent a moment ago, and its answer was lost; it is not executed twice"
+        fix = "To have it executed once more, give --idempotency-key with a text of your own."
+        self._session.report(Finding("CALL_TAKEN_UP", "note", message, SourceLocation(record.url), fix))
+        about = plan.about._replace(
+            timeout=begun.context.get("timeout"),
+            priority=priority_of(begun.context.get("priority")),
+            trace_id=begun.context.get("trace_id"),
+        )
+        return plan._replace(record=begun, about=about, is_taken_up=True)
+
+    def _hand_in(self, plan: _Plan, options: CallOptions, started: float) -> Flow[ExecutionFollower]:
+        seconds = float(limits.CALL_WAIT_SECONDS) if options.timeout is None else options.timeout
+        wait = min(float(limits.CALL_SUBMIT_WAIT_SECONDS), seconds / 2) if options.wait else None
+        patience = patience_of(plan.descriptor.endpoint)
+        try:
+            answer = yield from submit_until(self._request(plan, wait), self._line, patience, end=started + seconds)
+        except FetchError as error:
+            # One that was sent before may have arrived.
+            error.may_be_accepted = error.may_be_accepted or plan.is_taken_up
+            if error.code == "CIRCUIT_OPEN" and not plan.is_taken_up:
+                yield from self._note(partial(self._book.drop, plan.record))
+            raise
+        if answer.error is not None:
+            is_unknown = answer.may_be_accepted
+            answer.error.may_be_accepted = bool(answer.error.may_be_accepted) or is_unknown or plan.is_taken_up
+            if not is_unknown:
+                yield from self._note(partial(self._book.drop, plan.record))
+            raise self._with_fix(answer, answer.error)
+        if answer.response is None:
+            yield from self._note(partial(self._book.drop, plan.record))
+            return ExecutionFollower(_at_once(plan, answer), plan.record, self._line, options.on_change, answer)
+        endpoint, execution_id = plan.descriptor.endpoint, answer.response.execution_id
+        record = plan.record._replace(
+            execution_id=execution_id,
+            status_url=status_place(answer, plan.record.url, status_url(endpoint, execution_id)),
+            result_url=result_url(endpoint, execution_id),
+        )
+        yield from self._note(partial(self._book.answered, record))
+        return ExecutionFollower(accepted(answer.response, record), record, self._line, options.on_change, answer)
+
+    def _note(self, change: Callable[[], object]) -> Flow[None]:
+        """Change what is remembered; where that fails the call goes on, and it is told."""
+        try:
+            yield from work(change)
+        except StorageError as error:
+            self._session.report(as_finding(error))
+
+    def _request(self, plan: _Plan, wait: float | None) -> HttpRequest:
+        credential = self._line.credential(plan.record.url, plan.record.header)
+        return invocation(
+            plan.descriptor, plan.inputs, plan.about, key=plan.record.key, credential=credential, wait=wait
+        )
+
+    def _resume(self, text: str, on_change: OnChange = lambda _: None) -> Flow[ExecutionFollower]:
+        """Return what follows an execution that is named by its id, or by the URL of its status."""
+        record = yield from work(partial(self._find, text))
+        yield from work(partial(self._name, record))
+        return ExecutionFollower(known(record), record, self._line, on_change)
+
+    def _find(self, text: str) -> CallRecord:
+        found = self._book.find(text) or ([] if "://" in text else self._begun(text))
+        if len(found) > 1 and "://" not in text:
+            urls = ", ".join(str(one.status_url) for one in found)
+            raise UsageError("REFERENCE", f"{len(found)} calls have the id {text}", fix=f"Give a URL: {urls}")
+        if found:
+            return found[0]
+        if "://" in text:
+            url = parse_url(text)
+            return CallRecord("", "", "", str(url), self._session.clock(), (url.origin,), status_url=str(url))
+        from skillwire.resolver.lockfile import did_you_mean  # noqa: PLC0415  # only an error needs it
+
+        ids = [one.execution_id for one in self._book.recent() if one.execution_id is not None]
+        fix = did_you_mean(text, ids)
+        raise NotFoundError("EXECUTION_UNKNOWN", f"no call {ascii(text)[1:-1][:120]} is remembered here", fix=fix)
+
+    def _begun(self, text: str) -> list[CallRecord]:
+        """Return the call whose id begins so, with or without the prefix that ids of ours have.
+
+        Raises:
+            UsageError: ``REFERENCE`` when the ids of several begin so.
+        """
+        if len(text.removeprefix(_ID_PREFIX)) < _SHORTEST:
+            return []
+        beginnings = (text, f"{_ID_PREFIX}{text}")
+        begun = [one for one in self._book.recent() if (one.execution_id or "").startswith(beginnings)]
+        ids = list(dict.fromkeys(str(one.execution_id) for one in begun))
+        if len(ids) > 1:
+            named = ", ".join(ids[:_LISTED]) + (" and others" if len(ids) > _LISTED else "")
+            message = f"{len(ids)} calls have an id that begins with {ascii(text)[1:-1]}"
+            raise UsageError("REFERENCE", message, fix=f"Write more of it: {named}.")
+        return begun
+
+    def _name(self, record: CallRecord) -> None:
+        """Take leave to ask for an execution, as there was when the skill was called."""
+        for origin in record.origins:
+            self._leave.name_url(origin)
+        if record.is_lent:
+            self._leave.lend(parse_url(record.url))
+
+    def _judge_output(self, execution: RemoteExecution, descriptor: SkillDescriptor) -> None:
+        if not execution.is_completed or isinstance(execution.output, bytes):
+            return
+        flaw = OutputRules(descriptor.output.schema).find_flaw(execution.output)
+        if flaw is not None:
+            message = f"{flaw.path} {flaw.message}"
+            fix = "Check it before you use it; tell the provider."
+            place = SourceLocation(f"{execution.status_url or descriptor.endpoint.url}#{flaw.path}")
+            self._session.report(Finding("OUTPUT_DIFFERS", "warning", message, place, fix))
+
+    def _with_fix(self, answer: Answer, error: SkillwireError) -> SkillwireError:
+        """Return what the provider says, with what to do about it."""
+        if answer.status == _TOO_LARGE:
+            error.fix = "Send smaller inputs; what is large goes to a place of its own, and its URL into the inputs."
+        elif answer.is_permanent:
+            error.fix = "Ask the provider, whose operator has to agree first: skillwire grant FOLDER, on that machine."
+        self._leave.explain(error)
+        return error
+
+    def _credential(self, url: str, header: str | None) -> dict[str, str]:
+        return credential_fields(self._session.credential_for(url), header)
+
+
+def _at_once(plan: _Plan, answer: Answer) -> RemoteExecution:
+    """Return the execution of a provider that has answered with the output itself."""
+    value, media_type = answer.output if answer.output is not None else (None, "")
+    return RemoteExecution(
+        execution_id=None,
+        skill_id=plan.record.skill_id,
+        reference=plan.record.reference,
+        status=ExecutionStatus.COMPLETED,
+        output=value,
+        content_type=media_type,
+    )

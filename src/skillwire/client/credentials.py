@@ -1,0 +1,363 @@
+"""What the user has named: leave to connect there, and to send the credential that belongs there.
+
+A project's files name nothing: they may be a stranger's. What counts is what was typed, what the user's own settings
+say, and origins that the user has agreed to.
+
+Stored credentials on their way into requests, and their renewal: ahead of the end of a token, and once on a 401.
+
+A flow knows a stored credential by a mark only, which stands where the value of ``Authorization`` would. It stays the
+same as long as the login lasts, so the cache keeps what it knows when a token is renewed; and no flow holds a secret.
+:meth:`StoredCredentials.sending` puts the real header field into each request to the credential's own origin, the
+moment before it goes out, or signs the request with a key that is sent nowhere.
+
+When a request is answered with 401, its exchange is set aside where it waits for its answer. The token is renewed as
+steps of the flow, so that the asynchronous client waits for locks and files in threads, and the same request goes out
+again with the new token; then the exchange goes on and never knows. When the new token is refused as well, that is the
+answer, for a minute: an origin that says 401 to everything makes one renewal, not one for each request.
+
+Only one process renews at a time, since a server may take the use of an old refresh token for theft: it holds the lock
+of the origin, reads the store again (another one may have renewed it already), asks, and writes the new tokens before
+anybody uses them. A crash before that leaves the old ones, after it the new ones.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+
+from skillwire import limits
+from skillwire.adapters.files.credentials import bearer, find_password, find_token, open_store
+from skillwire.codes import CODES
+from skillwire.errors import ConflictError, FetchError, SkillwireError, SourceLocation
+from skillwire.model.url import parse_url
+from skillwire.wire.exchange import All, Fetch, Sleep, Work, fetch, work
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from skillwire.adapters.files.credentials import CredentialStore
+    from skillwire.client.request_signing import RequestSigner
+    from skillwire.model.credential import Credential
+    from skillwire.model.url import Url
+    from skillwire.protocols.oauth.messages import Tokens
+    from skillwire.resolver.references import Reference
+    from skillwire.trust.address import AddressPolicy
+    from skillwire.wire.exchange import Exchange, Flow, HttpRequest, HttpResponse, Step
+
+
+T = TypeVar("T")
+
+_UNAUTHORIZED: Final = 401
+_PAUSE: Final = 0.05  # seconds between two looks at a lock that another process holds for one request
+
+
+class _SetAside(NamedTuple):
+    """An exchange that waits for the answer to ``request``, which was refused with ``credential``."""
+
+    exchange: Exchange[Any]
+    request: HttpRequest
+    credential: Credential
+
+
+class StoredCredentials:
+    """Those of the store that the user has named an origin of, while one client lasts.
+
+    Args:
+        store: where they are.
+        clock: seconds since the epoch.
+    """
+
+    def __init__(self, store: CredentialStore, clock: Callable[[], float] = time.time) -> None:
+        self._store = store
+        self._clock = clock
+        self._in_use: dict[str, Credential] = {}
+        self._renewed_at: dict[str, float] = {}
+        self._signer: RequestSigner | None = None
+
+    def take(self, origin: str) -> Credential | None:
+        """Use the stored credential of ``origin`` from now on; return it, or None when there is none."""
+        credential = self._store.find(origin)
+        if credential is None:
+            return None
+        if credential.kind == "custom" and self._signer is None:
+            from skillwire.client.request_signing import RequestSigner  # noqa: PLC0415  # few logins are keys
+
+            self._signer = RequestSigner(self._clock)
+        return self._in_use.setdefault(origin, credential)
+
+    def is_sent(self, origin: str, mark: str) -> bool:
+        """Whether ``mark``, which went to ``origin``, stands for a stored credential."""
+        credential = self._in_use.get(origin)
+        return credential is not None and credential.mark == mark
+
+    def sending(self, flow: Flow[T]) -> Flow[T]:
+        """Return ``flow`` with stored credentials in its requests, renewed where they must be."""
+        try:
+            step = next(flow)
+            while True:
+                try:
+                    result = yield from self._take_step(step)
+                except BaseException as error:  # noqa: BLE001  # an interruption, too, is for the flow to clean up after
+                    step = flow.throw(error)
+                else:
+                    step = flow.send(result)
+        except StopIteration as stop:
+            return stop.value  # type: ignore[no-any-return]  # StopIteration.value is typed Any
+
+    def _take_step(self, step: Step) -> Flow[Any]:
+        if isinstance(step, Work | Sleep) or not self._in_use:
+            return (yield step)
+        yield from self._renew_ending()
+        if isinstance(step, Fetch):
+            outcome = yield Fetch(self._attach(step.exchange))
+            while isinstance(outcome, _SetAside):
+                yield from self._renew(outcome.credential)
+                outcome = yield Fetch(self._attach(outcome.exchange, outcome))
+            return outcome
+        outcomes = yield All([self._attach(exchange) for exchange in step.exchanges], step.on_done)
+        return (yield from self._finish(list(outcomes)))
+
+    def _finish(self, outcomes: list[Any]) -> Flow[list[Any]]:
+        """Renew what was refused, and go on with the exchanges that were set aside, until none is."""
+        while waiting := {i: item for i, item in enumerate(outcomes) if isinstance(item, _SetAside)}:
+            for item in waiting.values():
+                yield from self._renew(item.credential)
+            resumed = yield All([self._attach(item.exchange, item) for item in waiting.values()], lambda: None)
+            for index, outcome in zip(waiting, resumed, strict=True):
+                outcomes[index] = outcome
+        return outcomes
+
+    def _attach(self, exchange: Exchange[T], again: _SetAside | None = None) -> Exchange[T | _SetAside]:
+        """Drive ``exchange`` with credentials in its requests; set it aside when one is refused that can be renewed."""
+        try:
+            request = again.request if again else next(exchange)
+            while True:
+                credential = self._credential_for(request)
+                try:
+                    response = yield from self._send(request, credential)
+                except SkillwireError as error:
+                    request, again = exchange.throw(error), None
+                    continue
+                if response.status == _UNAUTHORIZED and credential and again is None and self._may_help(credential):
+                    return _SetAside(exchange, request, credential)
+                request, again = exchange.send(response), None
+        except StopIteration as stop:
+            return stop.value  # type: ignore[no-any-return]  # StopIteration.value is typed Any
+
+    def _send(self, request: HttpRequest, credential: Credential | None) -> Exchange[HttpResponse]:
+        if credential is None:
+            return (yield request)
+        if credential.kind == "custom":
+            assert self._signer is not None  # noqa: S101  # take() has made it
+            return (yield from self._signer.send(request, credential))
+        headers = {name: value for name, value in request.headers.items() if name.lower() != "authorization"}
+        return (yield request._replace(headers={**headers, credential.header: credential.field_value}))
+
+    def _credential_for(self, request: HttpRequest) -> Credential | None:
+        mark = request.header("authorization")
+        if mark is None:
+            return None
+        credential = self._in_use.get(parse_url(request.url).origin)
+        return credential if credential is not None and mark == credential.mark else None
+
+    def _may_help(self, refused: Credential) -> bool:
+        """Whether to ask again with another token: there is one already, or the last was not got a moment ago."""
+        if self._in_use[refused.origin].secret != refused.secret:
+            return True
+        last = self._renewed_at.get(refused.origin)
+        return refused.renewable and (last is None or self._clock() - last > limits.TOKEN_RENEWAL_SECONDS)
+
+    def _renew_ending(self) -> Flow[None]:
+        """Renew each token that ends within a minute; one that still holds may do when the server is not reached."""
+        for credential in list(self._in_use.values()):
+            if credential.expires_at is None:
+                continue
+            left = credential.expires_at - self._clock()
+            if left > limits.TOKEN_RENEWAL_SECONDS:
+                continue
+            if not credential.renewable:
+                if left <= 0:
+                    raise _ended(credential, "the token has expired, and none came with it to renew it")
+                continue
+            try:
+                yield from self._renew(credential)
+            except FetchError as error:
+                if left <= 0 or not error.retryable:
+                    raise
+
+    def _renew(self, used: Credential) -> Flow[None]:
+        """Put a newer token in the place of ``used``, while no other process and no other flow does."""
+        handle = yield from self._lock(used.origin)
+        unlock = partial(self._store.unlock_renewal, used.origin, handle)
+        try:
+            yield from self._renew_alone(used)
+        except GeneratorExit:  # nobody takes the steps any more
+            unlock()
+            raise
+        except BaseException:
+            yield from work(unlock)
+            raise
+        yield from work(unlock)
+
+    def _renew_alone(self, used: Credential) -> Flow[None]:
+        stored = yield from work(partial(self._store.find, used.origin))
+        if stored is None or stored.grant is None:
+            raise _ended(used, "somebody has logged out there a moment ago")
+        if stored.secret == used.secret:
+            from skillwire.protocols.oauth.client import renew  # noqa: PLC0415  # one run in many renews
+
+            tokens = yield from fetch(renew(stored.grant))
+            stored = renewed(stored, tokens, self._clock())
+            yield from work(partial(self._store.keep, stored))
+            self._renewed_at[used.origin] = self._clock()
+        from dataclasses import replace  # noqa: PLC0415  # one run in many renews
+
+        # A login of a moment ago has another name; the flow knows this one by the name that it had.
+        self._in_use[used.origin] = replace(stored, login=used.login)
+
+    def _lock(self, origin: str) -> Flow[int]:
+        """Wait for the lock in short steps: a thread that sleeps on it might be the one that its holder needs."""
+        end = time.monotonic() + 2 * limits.HTTP_REQUEST_SECONDS
+        while True:
+            try:
+                return (yield from work(partial(self._store.lock_renewal, origin)))
+            except ConflictError:
+                if time.monotonic() > end:
+                    raise
+            yield from work(partial(time.sleep, _PAUSE))
+
+
+def renewed(credential: Credential, tokens: Tokens, now: float) -> Credential:
+    """Return ``credential`` with new tokens. A refresh token stays where no new one came. Spec: RFC 6749 §6."""
+    from dataclasses import replace  # noqa: PLC0415  # one run in many renews
+
+    expires_at = None if tokens.expires_in is None else now + tokens.expires_in
+    grant = credential.grant
+    if grant is not None:
+        scope = grant.scope if tokens.scope is None else tokens.scope
+        grant = replace(grant, refresh_token=tokens.refresh_token or grant.refresh_token, scope=scope)
+    return replace(credential, secret=tokens.access_token, expires_at=expires_at, grant=grant)
+
+
+def _ended(credential: Credential, why: str) -> FetchError:
+    fix = f"Run skillwire login {credential.origin}."
+    return FetchError("LOGIN_EXPIRED", why, place=SourceLocation(credential.origin), fix=fix)
+
+
+_REFUSALS: Final = frozenset({"AUTH_REQUIRED", "ACCESS_DENIED", "PERMISSION_DENIED"})
+
+
+class OriginAccess:
+    """Grows with each name.
+
+    ``credentials`` are values of ``Authorization`` by origin, or marks of ``stored`` ones, which put themselves in
+    their place when a request goes out.
+    """
+
+    def __init__(self, addresses: AddressPolicy) -> None:
+        self.addresses = addresses
+        self.credentials: dict[str, str] = {}
+        self.stored = StoredCredentials(open_store())
+        self._tokens: dict[str, str] = {}
+        self._unknown: set[str] = set()
+
+    def set_token(self, origin: str, token: str) -> None:
+        """Prefer ``token`` for ``origin`` to what the environment and ``~/.netrc`` hold."""
+        self._tokens[str(parse_url(origin).origin)] = bearer(token)
+
+    def name(self, reference: Reference) -> None:
+        """Take what the user typed as leave to connect there, and find the credential for it."""
+        for lookup in reference.lookups:
+            self.name_url(lookup.location.url)
+
+    def name_url(self, text: str) -> None:
+        """Take a URL that the user means as leave, as :meth:`name` does."""
+        url = parse_url(text)
+        self.addresses = self.addresses.naming(url)
+        self._unknown.discard(str(url.origin))
+        if credential := self.look_up(url):
+            self.credentials[str(url.origin)] = credential
+
+    def open(self, text: str, *, with_credential: bool) -> None:
+        """Let connections lead to the origin of a URL that was found on the local network, and to no other port.
+
+        Without ``with_credential`` nothing that is kept for that origin goes there: whoever answers at an address now
+        need not be who was there when the user logged in.
+        """
+        if with_credential:
+            self.name_url(text)
+            return
+        url = parse_url(text)
+        self.addresses = self.addresses.naming(url)
+        if url.origin not in self.credentials:
+            self._unknown.add(str(url.origin))
+
+    def look_up(self, url: Url) -> str | None:
+        """Return the credential of the origin of ``url``, whether or not the user has named it; nothing sends it."""
+        origin = str(url.origin)
+        if origin in self._unknown:
+            return None
+        credential = self._tokens.get(origin) or find_token(url, os.environ) or self._take_stored(origin)
+        return credential or find_password(url, os.environ)
+
+    def lend(self, url: Url) -> None:
+        """Send the credential of an origin that the user has agreed to, and open no address by that."""
+        if credential := self.look_up(url):
+            self.credentials[str(url.origin)] = credential
+
+    def sending(self, flow: Flow[T]) -> Flow[T]:
+        """Return ``flow`` with stored credentials in its requests, and with what mends it in errors about them."""
+        return self.stored.sending(self._explaining(flow))
+
+    def explain(self, error: BaseException) -> None:
+        """Say in an error of an origin that refuses us which credential it was sent, if any, and what mends that."""
+        if not isinstance(error, SkillwireError) or error.code not in _REFUSALS or error.place is None:
+            return
+        try:
+            origin = parse_url(error.place.source.partition("#")[0]).origin
+        except SkillwireError:
+            return  # it is not about an address
+        sent, default = self.credentials.get(origin), CODES[error.code].fix
+        if error.code == "PERMISSION_DENIED":
+            if sent is None and ((error.fix or default) == default or str(error.fix).startswith("Send ")):
+                error.fix = f"No credential was sent. Run skillwire login {origin}, with one that opens it."
+        elif sent is None:
+            error.fix = f"Run skillwire login {origin}." if error.code == "AUTH_REQUIRED" else error.fix
+        elif self.stored.is_sent(origin, sent):
+            error.fix = (
+                f"The stored credential of {origin} was sent. Run skillwire login {origin} for a new one, "
+                f"or skillwire logout {origin} to go without."
+            )
+        else:
+            given = "--token, SKILLWIRE_TOKENS or ~/.netrc"
+            error.fix = (
+                f"The credential of {origin} from {given} was sent. Give another one, "
+                f"or leave it away and run skillwire login {origin}."
+            )
+
+    def _explaining(self, flow: Flow[T]) -> Flow[T]:
+        try:
+            step = next(flow)
+            while True:
+                try:
+                    result = yield step
+                except BaseException as error:  # noqa: BLE001  # an interruption, too, is for the flow to clean up after
+                    self.explain(error)
+                    step = flow.throw(error)
+                else:
+                    if isinstance(step, All):
+                        for one in result:
+                            self.explain(one)
+                    step = flow.send(result)
+        except StopIteration as stop:
+            return stop.value  # type: ignore[no-any-return]  # StopIteration.value is typed Any
+
+    def _take_stored(self, origin: str) -> str | None:
+        credential = self.stored.take(origin)
+        if credential is None:
+            return None
+        if credential.grant is not None:  # who has logged in there has named the server that renews the token, too
+            self.addresses = self.addresses.naming(parse_url(credential.grant.token_url))
+        return credential.mark

@@ -1,0 +1,470 @@
+"""What both clients hold and neither shows: one project's files, the settings, and every use case as a flow.
+
+What is known of a skill at its origin, and what is read out of its files once they are here.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from skillwire.adapters.files.atomic import cache_directory, state_directory
+from skillwire.adapters.files.blobs import FileBlobs
+from skillwire.adapters.files.client_cache import FileOriginBook, FileResponseCache
+from skillwire.adapters.files.install_folder import FileSkillsFolder
+from skillwire.adapters.files.settings_file import load_settings
+from skillwire.client.credentials import OriginAccess
+from skillwire.errors import DecodeError, NotFoundError, SkillwireError, SourceLocation, TrustError, UsageError
+from skillwire.folder.frontmatter import parse_skill_md, split_body
+from skillwire.model.skill import Finding
+from skillwire.resolver.agents import AGENTS, choose_agents, plan_placement
+from skillwire.resolver.apply import apply_install, fetch_contents, no_digest, open_content
+from skillwire.resolver.lockfile import did_you_mean, remove, select, verify
+from skillwire.resolver.plan import InstallPolicy, InstallTarget, plan_install
+from skillwire.resolver.references import parse_reference, reference_to, source_location
+from skillwire.resolver.resolve import ResolveContext, resolve
+from skillwire.trust.address import AddressPolicy
+from skillwire.trust.paths import check_path
+from skillwire.wire.exchange import work
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from skillwire.client.calls import Calls
+    from skillwire.client.endpoints import Endpoints
+    from skillwire.client.lan import LanAccess
+    from skillwire.model.install import LockedSkill, OriginRecord
+    from skillwire.model.ref import RpcFacts, SharedFacts, SkillRef
+    from skillwire.protocols.skill_sharing.messages import SkillDescriptor
+    from skillwire.resolver.apply import InstallReport
+    from skillwire.resolver.lockfile import Verification
+    from skillwire.resolver.plan import InstallPlan, UpdateComparison
+    from skillwire.resolver.references import IndexLocation
+    from skillwire.resolver.resolve import Files, ResolvedSkill
+    from skillwire.resolver.settings import Settings
+    from skillwire.resolver.which import Resolution
+    from skillwire.wire.exchange import Flow
+
+
+T = TypeVar("T")
+
+
+class ClientSession:
+    """The files of one project, the settings, and every use case as a flow.
+
+    The arguments are those of :class:`skillwire.AsyncClient`.
+    """
+
+    def __init__(
+        self,
+        project: Path | str,
+        *,
+        for_user: bool,
+        tokens: Mapping[str, str],
+        settings: Settings | None,
+        policy: InstallPolicy | None,
+        offline: bool | None,
+        refresh: bool,
+        report: Callable[[Finding], object],
+        on_traffic: Callable[[str, int], object],
+    ) -> None:
+        project = Path(project)
+        self.settings = settings if settings is not None else load_settings(project, os.environ)
+        self.for_user = for_user
+        self.on_traffic = on_traffic
+        self.root = Path.home() if for_user else project
+        self.folder = FileSkillsFolder(self.root, self.root / ".agents/skills.lock" if for_user else None, report)
+        self.policy = policy or InstallPolicy(frozenset(self.settings.trusted_origins), self.settings.only_trusted)
+        self.leave = OriginAccess(AddressPolicy(allow=self.settings.allow))
+        for origin, token in tokens.items():
+            self.leave.set_token(origin, token)
+        cache = cache_directory()
+        self._book = FileOriginBook(state_directory() / "origins.json")
+        self.session = ResolveContext(
+            cache=FileResponseCache(cache / "responses"),
+            blobs=FileBlobs(cache / "blobs"),
+            origins=self._book,
+            credentials=self.leave.credentials,
+            clock=time.time,
+            report=report,
+            sources=self.settings.sources,
+            offline=self.settings.offline if offline is None else offline,
+            refresh=refresh,
+            addresses=lambda: self.leave.addresses,
+        )
+        for source in self.settings.own_sources if settings is None else settings.sources:
+            self.leave.name(parse_reference(source))
+        self._calls: Calls | None = None
+        self._lan: LanAccess | None = None
+
+    @property
+    def calls(self) -> Calls:
+        """What makes calls and follows them; one as long as the workplace, since it knows which origins fail."""
+        if self._calls is None:
+            from skillwire.client.calls import Calls  # noqa: PLC0415  # installing does without
+
+            self._calls = Calls(self.session, self.leave)
+        return self._calls
+
+    @calls.setter
+    def calls(self, calls: Calls) -> None:
+        self._calls = calls
+
+    @property
+    def endpoints(self) -> Endpoints:
+        """What asks endpoints of the Skills Protocol."""
+        from skillwire.client.endpoints import Endpoints  # noqa: PLC0415  # installing does without
+
+        return Endpoints(self.session)
+
+    @property
+    def lan(self) -> LanAccess:
+        """What asks the local network.
+
+        Raises:
+            ValidationError: ``DISCOVERY_CONFIGURATION``.
+        """
+        if self._lan is None:
+            from skillwire.client.lan import LanAccess  # noqa: PLC0415  # installing does without
+
+            self._lan = LanAccess(self.settings, self.session, self.leave)
+        return self._lan
+
+    def locate(self, text: str, *, refresh: bool = False) -> Flow[list[ResolvedSkill]]:
+        """Find what a reference means: one skill, or all of an index or of a folder of folders.
+
+        With ``refresh`` the origin is asked even where the cache is fresh.
+        """
+        reference = parse_reference(text)
+        if reference.path is not None:
+            from skillwire.resolver.sources.folder import locate_folders  # noqa: PLC0415  # only folders of this machine need it
+
+            return (yield from locate_folders(Path(reference.path).expanduser(), self.root))
+        yield from work(partial(self.leave.name, reference))
+        return (yield from resolve(reference, self.session._replace(refresh=True) if refresh else self.session))
+
+    def locate_one(self, text: str, *, both: bool = False) -> Flow[ResolvedSkill]:
+        """Find the one skill that a reference means; with ``both`` ask Skill Sharing, too, what it says of it.
+
+        Raises:
+            UsageError: ``REFERENCE`` when it means several.
+        """
+        found = yield from self.locate(text)
+        if len(found) != 1:
+            example = reference_to(found[0].ref) if found else f"{text}/name"
+            raise UsageError("REFERENCE", f"{text} means {len(found)} skills", fix=f"name one, such as {example}")
+        if both:
+            from skillwire.resolver.merge import add_facts  # noqa: PLC0415  # installing does without
+
+            found = yield from add_facts(found, self.session)
+        return found[0]
+
+    def which(self, text: str, *, explain: bool) -> Flow[Resolution]:
+        """Find what a reference means, and how it was found; what went wrong is part of the answer."""
+        from skillwire.resolver.which import which  # noqa: PLC0415  # one command alone asks
+
+        reference = parse_reference(text)
+        yield from work(partial(self.leave.name, reference))
+        addresses = self.leave.addresses
+        return (
+            yield from which(
+                reference,
+                self.session,
+                policy=self.policy,
+                addresses=addresses,
+                folder=self.folder,
+                explain=explain,
+            )
+        )
+
+    def files(self, skill: ResolvedSkill) -> Flow[Files]:
+        """Return the verified files of a skill."""
+        if skill.ref.rpc is not None:
+            message = f"{skill.ref.name} is at an endpoint of the Skills Protocol, which lists no files"
+            fix = f"Read one that its SKILL.md names: skillwire cat {reference_to(skill.ref)} SKILL.md"
+            raise UsageError("USAGE", message, place=SourceLocation(skill.ref.rpc.endpoint), fix=fix)
+        (fetched,) = yield from fetch_contents([skill], self.session)
+        return (yield from work(partial(open_content, skill, fetched, self.session)))
+
+    def ask_endpoint(self, endpoint: str, ask: Callable[[ResolveContext], Flow[T]]) -> Flow[T]:
+        """Take the name of an endpoint as leave to ask there, and ask."""
+        yield from work(partial(self.leave.name_url, endpoint))
+        return (yield from ask(self.session))
+
+    def descriptor(self, skill: ResolvedSkill) -> Flow[SkillDescriptor]:
+        """Return the checked Skill Descriptor of a skill."""
+        from skillwire.resolver.merge import describe  # noqa: PLC0415  # only where that protocol is spoken
+
+        return describe(skill, self.session)
+
+    def sharing_document(self, text: str) -> Flow[bytes]:
+        """Return the bytes of a document of Skill Sharing, whatever they are."""
+        from skillwire.resolver.sources.skill_sharing import read_bytes  # noqa: PLC0415  # only where that protocol is spoken
+
+        yield from work(partial(self.leave.name_url, text))
+        return (yield from read_bytes(text, self.session._replace(refresh=True)))
+
+    def plan(self, references: Sequence[str], agents: Sequence[str], *, copy: bool | None) -> Flow[InstallPlan]:
+        """Decide what adding would do, by indexes that are asked about anew."""
+        in_use = yield from work(self.agents_in_use)
+        chosen = choose_agents(agents or self.settings.agents, in_use, for_user=self.for_user)
+        skills: dict[str, ResolvedSkill] = {}
+        for reference in references:
+            for skill in (yield from self.locate(reference, refresh=True)):
+                if skill.ref.name in skills and skills[skill.ref.name].ref != skill.ref:
+                    raise UsageError("USAGE", f"two references mean a skill named {skill.ref.name}")
+                if skill.ref.has_no_artifact:
+                    has_credential = self.session.credential_for(skill.ref.origin) is not None
+                    raise no_digest(skill.ref, is_logged_in=has_credential)
+                skills[skill.ref.name] = skill
+        as_copy = self.settings.install == "copy" if copy is None else copy
+        target = InstallTarget(plan_placement(chosen, for_user=self.for_user, copy=as_copy), chosen)
+        return (yield from self._plan([(skill, target) for skill in skills.values()]))
+
+    def _plan(self, skills: Sequence[tuple[ResolvedSkill, InstallTarget]]) -> Flow[InstallPlan]:
+        return plan_install(skills, folder=self.folder, policy=self.policy, origins=self.session.origins)
+
+    def plan_frozen(self, names: Sequence[str]) -> Flow[InstallPlan]:
+        """Plan to install exactly what the lock says: these skills, or all.
+
+        Raises:
+            NotFoundError: ``LOCK_MISSING``; ``NOT_INSTALLED`` for a name that the lock does not have.
+        """
+        from skillwire.resolver.plan import plan_locked  # noqa: PLC0415  # only --frozen needs it
+
+        lock = yield from work(self.folder.read_lock)
+        if not lock.skills:
+            raise NotFoundError("LOCK_MISSING", f"{self.folder.lock_path} holds no skills")
+        plan = yield from plan_locked(
+            select(lock, names), folder=self.folder, policy=self.policy, origins=self.session.origins
+        )
+        return plan
+
+    def compare(self, names: Sequence[str]) -> Flow[list[UpdateComparison]]:
+        """Compare installed skills, these or all, with what their origins have now: each index is asked about anew."""
+        from skillwire.resolver.plan import compare_with_origins  # noqa: PLC0415  # installing does without
+        from skillwire.resolver.sources.folder import load_local  # noqa: PLC0415  # same
+
+        lock = yield from work(self.folder.read_lock)
+        skills = select(lock, names)
+        yield from work(partial(self._trust_locked, skills))
+        return (
+            yield from compare_with_origins(
+                skills, self.session._replace(refresh=True), lambda locked: load_local(locked, self.root)
+            )
+        )
+
+    def plan_update(self, comparisons: Sequence[UpdateComparison]) -> Flow[InstallPlan]:
+        """Plan to install what has changed, where it stands now."""
+        changed = [
+            (comparison.latest, InstallTarget(comparison.locked.placement, comparison.locked.agents))
+            for comparison in comparisons
+            if comparison.latest is not None and comparison.state in {"changed", "unverifiable"}
+        ]
+        return self._plan(changed)
+
+    def installed(self) -> Flow[list[LockedSkill]]:
+        """Return what the lock says is installed, by name."""
+        lock = yield from work(self.folder.read_lock)
+        return select(lock, ())
+
+    def verify(self, names: Sequence[str]) -> Flow[Verification]:
+        """Compare what stands on disk, these skills or all, with the lock."""
+        return verify(self.folder, names)
+
+    def remove(self, names: Sequence[str]) -> Flow[list[LockedSkill]]:
+        """Take the skills of these names away, and out of the lock."""
+        return remove(self.folder, names)
+
+    def accepted_origins(self) -> Flow[dict[str, OriginRecord]]:
+        """Return what is remembered of the origins that someone agreed to."""
+        records = yield from work(self._book.records)
+        return {base: record for base, record in records.items() if record.accepted}
+
+    def forget_origin(self, text: str, *, dry_run: bool) -> Flow[list[str]]:
+        """Take back the consent to the origin that ``text`` names, with or without its scheme.
+
+        Raises:
+            NotFoundError: ``ORIGIN_NOT_ACCEPTED``, with those that look alike.
+        """
+        accepted = yield from self.accepted_origins()
+        meant = {text, *(lookup.location.base for lookup in parse_reference(text).lookups if lookup.name is None)}
+        found = [base for base in accepted if base in meant or base.partition("://")[2] in meant]
+        if not found:
+            message = f"nobody has agreed to install from {ascii(text)[1:-1][:120]}"
+            raise NotFoundError("ORIGIN_NOT_ACCEPTED", message, fix=did_you_mean(text, accepted))
+        for base in () if dry_run else found:
+            yield from work(partial(self._book.withdraw, base))
+        return found
+
+    def search(
+        self, query: str, origins: Sequence[str], capability_type: str | None
+    ) -> Flow[list[tuple[ResolvedSkill, float]]]:
+        """Search the indexes of ``origins``, or of the configured sources; best first.
+
+        Both protocols of a place are asked; a capability type narrows it to what Skill Sharing lists as such.
+        An origin that cannot be read is reported; when none can be, the first error is raised.
+        """
+        from skillwire.resolver.rank import rank  # noqa: PLC0415  # only a search ranks
+
+        places = list(origins or self.settings.sources)
+        if not places:
+            raise UsageError("NO_SOURCES", "no place to search is named, and no sources are configured")
+        skills: list[ResolvedSkill] = []
+        failures: list[SkillwireError] = []
+        for place in places:
+            try:
+                locate_all = self._locate_named if origins else self._locate_source
+                skills += yield from locate_all(place, capability_type)
+            except SkillwireError as error:
+                failures.append(error)
+        if failures and len(failures) == len(places):
+            raise failures[0]
+        for failure in failures:
+            told = failure.diagnostics()
+            self.session.report(Finding(told.code, "warning", told.message, told.place or SourceLocation(""), told.fix))
+        return rank(query, skills, lambda skill: (skill.ref.name, skill.ref.description))
+
+    def _locate_named(self, text: str, capability_type: str | None) -> Flow[list[ResolvedSkill]]:
+        """Find the skills of a place that was typed: an origin's by both protocols, or what else a reference means."""
+        reference = parse_reference(text)
+        location = reference.registry if capability_type is not None else None
+        if len(reference.lookups) == 1 and reference.lookups[0].name is None:
+            location = reference.lookups[0].location
+        if location is not None:
+            yield from work(partial(self.leave.name, reference))
+            return (yield from self._read_place(location, capability_type))
+        found = yield from self.locate(text)
+        return found if capability_type is None else [skill for skill in found if _is_of(skill, capability_type)]
+
+    def _locate_source(self, source: str, capability_type: str | None) -> Flow[list[ResolvedSkill]]:
+        """Find the skills of a source. A project may have set it, which is no leave to connect or to send secrets."""
+        return self._read_place(source_location(source), capability_type)
+
+    def _read_place(self, location: IndexLocation, capability_type: str | None) -> Flow[list[ResolvedSkill]]:
+        from skillwire.resolver.merge import read_origin  # noqa: PLC0415  # installing does without
+
+        return read_origin(location, self.session, capability_type)
+
+    def agents_in_use(self) -> tuple[str, ...]:
+        """Return the agents that have a folder of their own here."""
+        return tuple(name for name, agent in AGENTS.items() if (self.root / agent.found_by).is_dir())
+
+    def apply(
+        self, plan: InstallPlan, *, consent: bool, overwrite: bool, on_done: Callable[[], object] = lambda: None
+    ) -> Flow[InstallReport]:
+        """Do what a plan says.
+
+        Raises:
+            TrustError: ``ORIGIN_UNKNOWN`` when consent is needed and not given.
+        """
+        if plan.unknown_origins and not consent:
+            raise TrustError("ORIGIN_UNKNOWN", f"nobody has agreed to install from {plan.unknown_origins[0]} yet")
+        yield from work(partial(self._name_planned, plan))
+        return (yield from apply_install(plan, self.session, self.folder, overwrite=overwrite, on_done=on_done))
+
+    def _name_planned(self, plan: InstallPlan) -> None:
+        """Take the consent to a plan, just given or of long ago, as leave to connect to its origins."""
+        for origin in {planned.skill.ref.origin for planned in plan.skills if not planned.skill.is_local}:
+            self.leave.name_url(origin)
+
+    def _trust_locked(self, skills: Sequence[LockedSkill]) -> None:
+        """Name the origins of installed skills that the user has agreed to; a lock alone names nothing."""
+        for origin in {skill.origin for skill in skills if skill.index}:
+            record = self.session.origins.look_up(origin)
+            if self.policy.decide(origin, record) == "allow":
+                self.leave.name_url(origin)
+
+
+def _is_of(skill: ResolvedSkill, capability_type: str) -> bool:
+    return skill.ref.shared is not None and skill.ref.shared.capability_type == capability_type
+
+
+_SKILL_MD: Final = "SKILL.md"
+
+
+class IndexedSkill:
+    """Level 1: what the index says of a skill. Nothing else was fetched."""
+
+    def __init__(self, located: ResolvedSkill) -> None:
+        self._located = located
+
+    @property
+    def ref(self) -> SkillRef:
+        """Name, origin, description, version and digest as one value."""
+        return self._located.ref
+
+    @property
+    def name(self) -> str:
+        """The skill's name."""
+        return self.ref.name
+
+    @property
+    def description(self) -> str:
+        """What it does and when to use it; hidden characters are shown as escapes."""
+        return self.ref.description
+
+    @property
+    def version(self) -> str | None:
+        """Its version, where the index says it."""
+        return self.ref.version
+
+    @property
+    def shared(self) -> SharedFacts | None:
+        """What Skill Sharing says of it: id, capability type, access; None where that was not asked or is silent."""
+        return self.ref.shared
+
+    @property
+    def rpc(self) -> RpcFacts | None:
+        """What an endpoint of the Skills Protocol says of it; None where it was not found at one."""
+        return self.ref.rpc
+
+    @property
+    def digest(self) -> str | None:
+        """Its artifact's digest; None where the index has none."""
+        return self.ref.digest
+
+    @property
+    def artifact_type(self) -> str:
+        """``skill-md``, ``archive`` or ``files``; ``none`` where there is a descriptor alone."""
+        return "none" if self.ref.is_only_described else self._located.entry.artifact_type
+
+    @property
+    def url(self) -> str:
+        """Where its artifact, or its ``SKILL.md``, or else its descriptor, is fetched from."""
+        return self._located.entry.url
+
+
+def read_file(name: str, path: str, files: Files) -> bytes:
+    """Return the bytes of the file at ``path`` of the skill ``name``.
+
+    Raises:
+        TrustError: a path that leads out. NotFoundError: ``FILE_NOT_FOUND``.
+    """
+    checked = check_path(path)
+    for file in files:
+        if file.path == checked:
+            return bytes(file.content)
+    raise NotFoundError("FILE_NOT_FOUND", f"{name} has no file {checked}")
+
+
+def read_body(name: str, files: Files) -> str:
+    """Return the instructions of the skill ``name``: ``SKILL.md`` without its frontmatter."""
+    return parse_skill_md(read_file(name, _SKILL_MD, files), source=f"{name}/{_SKILL_MD}").body
+
+
+def body_of(content: bytes, name: str) -> str:
+    """Return the instructions of a ``SKILL.md`` of an endpoint, whatever its frontmatter says: all of it without one.
+
+    The Skills Protocol knows fields of its own there, and names with spaces.
+    """
+    source = f"{name}/{_SKILL_MD}"
+    try:
+        return split_body(content, source=source)
+    except DecodeError as error:
+        if error.code != "FRONTMATTER":
+            raise
+        return content.decode()

@@ -1,0 +1,161 @@
+"""The life of an execution, as one table. Whatever changes the status of one stands here.
+
+::
+
+    accepted ──claim──▶ running ──complete──▶ completed
+        │                  │ ├──fail, abandon──▶ failed
+        │                  │ ├──claim, retry, release, lose──▶ running
+        ├──cancel──▶ failed┘ │
+        └──expire──▶ timeout ┘
+
+A status never goes back, so that whoever polls sees it rise: an execution whose attempt failed for a reason that may
+pass, and one that was given back or lost its worker and may be run again, stays *running*, held by nobody, until the
+next claim. An attempt number counts the claims. One that was given back or lost says nothing about the skill, and takes
+none of its attempts: ``max_attempts`` rises with it. But a skill may be what kills its workers: after a few losses
+it is not begun again.
+
+What a worker reports counts only while its claim holds: same worker, same attempt, not ended. So of a late completion,
+a cancellation and a deadline, whichever is kept first decides, and the others find that there is nothing left to
+decide.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+
+from skillwire import limits
+from skillwire.model.execution import ExecutionStatus, Failure
+from skillwire.wire.pacing import backoff
+
+if TYPE_CHECKING:
+    from skillwire.model.execution import Claim
+
+
+#: ``claim``: a worker takes it. ``retry``: an attempt failed, and another follows. ``release``: its worker gives it
+#: back. ``lose``: its worker was silent, and it may be run again. ``abandon``: it may not.
+Transition = Literal["claim", "complete", "fail", "retry", "release", "lose", "abandon", "cancel", "expire"]
+
+_ACCEPTED, _RUNNING = ExecutionStatus.ACCEPTED, ExecutionStatus.RUNNING
+
+#: Status and event → status. What is not here cannot happen.
+STATES: Final[dict[tuple[ExecutionStatus, Transition], ExecutionStatus]] = {
+    (_ACCEPTED, "claim"): _RUNNING,
+    (_ACCEPTED, "cancel"): ExecutionStatus.FAILED,
+    (_ACCEPTED, "expire"): ExecutionStatus.TIMEOUT,
+    (_RUNNING, "claim"): _RUNNING,
+    (_RUNNING, "complete"): ExecutionStatus.COMPLETED,
+    (_RUNNING, "fail"): ExecutionStatus.FAILED,
+    (_RUNNING, "retry"): _RUNNING,
+    (_RUNNING, "release"): _RUNNING,
+    (_RUNNING, "lose"): _RUNNING,
+    (_RUNNING, "abandon"): ExecutionStatus.FAILED,
+    (_RUNNING, "cancel"): ExecutionStatus.FAILED,
+    (_RUNNING, "expire"): ExecutionStatus.TIMEOUT,
+}
+
+
+#: Events by which an attempt ends that was none.
+_UNCOUNTED: Final[frozenset[Transition]] = frozenset({"release", "lose"})
+
+
+class State(NamedTuple):
+    """What decides about an execution; fields as of :class:`skillwire.model.execution.Execution`.
+
+    ``losses`` is how often its worker was lost.
+    """
+
+    status: ExecutionStatus
+    attempt: int
+    worker: str | None
+    not_before: float
+    deadline: float
+    max_attempts: int = 1
+    backoff: float = 0.0
+    is_repeatable: bool = False
+    losses: int = 0
+
+    def is_waiting(self, now: float) -> bool:
+        """Whether a worker may claim it at ``now``."""
+        return not self.status.is_final and self.worker is None and self.not_before <= now < self.deadline
+
+    def holds(self, claim: Claim) -> bool:
+        """Whether what the holder of ``claim`` reports counts."""
+        return self.status is _RUNNING and (self.worker, self.attempt) == (claim.worker, claim.attempt)
+
+    def step(self, what: Transition, *, worker: str | None = None, not_before: float | None = None) -> State | None:
+        """Return the state after an event, held by ``worker``; None when the event cannot happen."""
+        status = STATES.get((self.status, what))
+        if status is None:
+            return None
+        return self._replace(
+            status=status,
+            worker=worker,
+            attempt=self.attempt + (what == "claim"),
+            max_attempts=self.max_attempts + (what in _UNCOUNTED),
+            not_before=self.not_before if not_before is None else not_before,
+            losses=self.losses + (what == "lose"),
+        )
+
+
+def after_failure(state: State, failure: Failure, now: float, chance: float) -> Transition:
+    """Return ``retry``, ``fail`` or ``expire``: which of them a failed attempt is. See :func:`next_attempt` for when.
+
+    Whoever ran it measured how long that took, so a deadline that has come counts whatever the wall clock says.
+
+    ``chance`` is that of :func:`next_attempt`: an attempt that could not begin before the deadline is not waited for.
+    """
+    if failure.reason == "deadline":
+        return "expire"
+    may_pass = failure.is_passing and state.attempt < state.max_attempts
+    return "retry" if may_pass and next_attempt(state, failure, now, chance) < state.deadline else "fail"
+
+
+def next_attempt(state: State, failure: Failure, now: float, chance: float) -> float:
+    """Return when the next attempt may begin: exponential backoff with full jitter, or when the failure says.
+
+    Args:
+        state: of the execution.
+        failure: its details may hold ``retry_after``, in seconds.
+        now: seconds since the epoch.
+        chance: from 0 to 1.
+    """
+    told = failure.details.get("retry_after")
+    if isinstance(told, int | float) and told >= 0:
+        return now + float(min(told, _LONGEST_PAUSE))
+    longest = state.backoff * 2.0**_DOUBLINGS
+    return now + backoff(max(state.attempt - 1, 0), chance, base=state.backoff, cap=longest)
+
+
+_DOUBLINGS: Final = 16
+#: Seconds; beyond every deadline. An API may name a number that no float holds.
+_LONGEST_PAUSE: Final = 1e9
+
+
+def loss_of(state: State) -> Failure:
+    """Return what an execution fails of whose worker is gone, or what its timeline says of that."""
+    if not state.is_repeatable:
+        return WORKER_LOST
+    return LOST_AGAIN if after_loss(state) == "abandon" else LOST
+
+
+def after_loss(state: State) -> Transition:
+    """Return ``lose`` or ``abandon``: whether an execution whose worker is gone may be run again."""
+    return "lose" if state.is_repeatable and state.losses + 1 < limits.EXECUTION_LOSSES else "abandon"
+
+
+#: What an execution failed of where nobody reports it.
+CANCELLED: Final = Failure("cancelled", "The execution was cancelled")
+WORKER_LOST: Final = Failure(
+    "worker_lost", "What ran the skill was lost, and the skill is not marked as one that may be run twice"
+)
+LOST: Final = Failure("worker_lost", "What ran the skill was lost; the skill may be run twice")
+LOST_AGAIN: Final = Failure(
+    "worker_lost", f"What ran the skill was lost {limits.EXECUTION_LOSSES} times, so it is not run again"
+)
+
+
+def timed_out(execution_id: str, timeout: float) -> Failure:
+    """Return what an execution failed of that took longer than ``timeout`` seconds. Spec: SSP §8.3.5."""
+    timeout_ms = round(timeout * 1000)
+    details = {"timeout_ms": timeout_ms, "execution_id": execution_id}
+    return Failure("deadline", f"Skill execution timed out after {timeout_ms}ms", "INVOCATION_TIMEOUT", details)

@@ -1,0 +1,421 @@
+"""Forms for people: which fields the output of a task has, and how what is typed into them becomes JSON.
+
+A form is a flat row of fields, made from a JSON Schema. An object becomes its properties, and an object within it
+theirs, with a name such as ``address.street``; whatever has no field of its own kind is typed as JSON. The page of the
+inbox and its command show the same fields, and read the answers with the same function. An answer is text. A blank
+one is none, and whoever gives no answer at all gets the default.
+
+The fields do not know every rule of the schema: what was read is checked against it by whoever takes it.
+
+Trust: the schema is that of a published skill, bounded and judged with its descriptor; the answers are a person's.
+
+What a person types into one field of a form, as a value. See :mod:`skillwire.executions.task_form`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import date, datetime
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, cast
+
+from skillwire import limits
+from skillwire.errors import DecodeError, ValidationError
+from skillwire.protocols.skill_sharing.validation import Violation, pointer, shown
+from skillwire.trust.guarded_json import load_json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+
+_WORDS: Final = {
+    "true": True,
+    "yes": True,
+    "y": True,
+    "on": True,
+    "false": False,
+    "no": False,
+    "n": False,
+    "off": False,
+}
+_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,20}", re.ASCII)
+_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,40}(?:\.[0-9]{1,40})?(?:[eE][+-]?[0-9]{1,3})?", re.ASCII)
+_DATE: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
+_CLOCK: Final = r"\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:[Zz]|[+-]\d\d:\d\d)"
+_TIME: Final = re.compile(_CLOCK, re.ASCII)
+_DATETIME: Final = re.compile(rf"\d{{4}}-\d\d-\d\d[Tt ]{_CLOCK}", re.ASCII)
+_EMAIL: Final = re.compile(r"[^@\s]{1,64}@[^@\s]{1,255}")
+_URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,30}:\S{1,2048}")
+
+
+class WrongAnswerError(Exception):
+    """An answer that is not what its field takes."""
+
+    def __init__(self, message: str, expected: object, actual: object) -> None:
+        super().__init__(message)
+        self.message = message
+        self.expected = expected
+        self.actual = shown(actual)
+
+
+def read_answer(answer: str, field: Field) -> Any:
+    """Return the value that ``answer``, which is not blank, spells in ``field``.
+
+    Raises:
+        WrongAnswerError: it is not what the field takes.
+    """
+    if not _is_unicode(answer):
+        raise WrongAnswerError("must be Unicode text", "text", answer.encode("ascii", "replace").decode())
+    return _READERS[field.kind](answer, field)
+
+
+def _is_unicode(text: str) -> bool:
+    """Whether a text can be written: an argument of a command line may hold stray bytes, as half surrogate pairs."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _read_integer(answer: str, _: Field) -> int:
+    text = answer.strip()
+    if not _INTEGER.fullmatch(text):
+        raise WrongAnswerError("must be a whole number", "integer", text)
+    return int(text)
+
+
+def _read_number(answer: str, _: Field) -> float:
+    text = answer.strip()
+    if not _NUMBER.fullmatch(text):
+        raise WrongAnswerError("must be a number such as 12.5", "number", text)
+    value = int(text) if _INTEGER.fullmatch(text) else float(text)
+    if abs(value) == float("inf"):
+        raise WrongAnswerError("must be a number that is not so large", "number", text)
+    return value
+
+
+def _read_boolean(answer: str, _: Field) -> bool:
+    value = _WORDS.get(answer.strip().lower())
+    if value is None:
+        raise WrongAnswerError("must be true or false", "boolean", answer)
+    return value
+
+
+def _read_choice(answer: str, field: Field) -> Any:
+    values = dict(zip(field.choices, field.values, strict=True))
+    for text in (answer, answer.strip()):
+        if text in values:
+            return values[text]
+    raise WrongAnswerError("must be equal to one of the allowed values", list(field.values), answer)
+
+
+def _read_lines(answer: str, field: Field) -> list[str]:
+    lines = [line.strip() for line in answer.splitlines() if line.strip()]
+    for line in lines:
+        if field.choices and line not in field.choices:
+            raise WrongAnswerError("must hold nothing but the allowed values", list(field.choices), line)
+    return lines
+
+
+def _read_json(answer: str, _: Field) -> Any:
+    try:
+        return load_json(answer.encode(), max_bytes=limits.EXECUTION_OUTPUT_BYTES)
+    except DecodeError as error:
+        raise WrongAnswerError(f"must be JSON: {error.message}", "JSON", answer) from None
+
+
+def _read_text(answer: str, _: Field) -> str:
+    return answer.replace("\r\n", "\n")  # as browsers send line breaks
+
+
+def _read_calendar(answer: str, field: Field) -> str:
+    text = answer.strip()
+    form, example, parse = _CALENDAR[field.kind]
+    try:
+        is_good = form.fullmatch(text) is not None
+        parse(text)
+    except ValueError:
+        is_good = False
+    if not is_good:
+        raise WrongAnswerError(f"must be a {field.kind} such as {example}", example, text)
+    return text
+
+
+def _read_address(answer: str, field: Field) -> str:
+    text = answer.strip()
+    form, example = (_EMAIL, "an address such as ann@example.com") if field.kind == "email" else (_URL, "a URL")
+    if not form.fullmatch(text):
+        raise WrongAnswerError(f"must be {example}", example, text)
+    return text
+
+
+_CALENDAR: Final[dict[str, tuple[re.Pattern[str], str, Callable[[str], object]]]] = {
+    "date": (_DATE, "2025-07-01", date.fromisoformat),
+    "datetime": (_DATETIME, "2025-07-01T12:00:00Z", lambda text: datetime.fromisoformat(text.upper())),
+    "time": (_TIME, "12:00:00Z", lambda text: datetime.fromisoformat(f"2000-01-01T{text.upper()}")),
+}
+_READERS: Final = cast(
+    "Mapping[FieldKind, Callable[[str, Field], Any]]",
+    {
+        "text": _read_text, "number": _read_number, "integer": _read_integer, "boolean": _read_boolean,
+        "choice": _read_choice, "date": _read_calendar, "datetime": _read_calendar, "time": _read_calendar,
+        "email": _read_address, "url": _read_address, "lines": _read_lines, "json": _read_json,
+    },
+)  # fmt: skip
+
+
+#: What is typed: ``text`` (also of more than one line), a ``number`` or whole ``integer``, ``boolean`` as true or
+#: false, one ``choice``, a ``date`` as 2025-07-01, a ``datetime`` as 2025-07-01T12:00:00Z, a ``time``, an ``email``
+#: address, a ``url``, ``lines`` (a list of texts, one a line), or any value as ``json``.
+FieldKind = Literal[
+    "text", "number", "integer", "boolean", "choice", "date", "datetime", "time", "email", "url", "lines", "json"
+]
+
+#: The name of the only field, where the output is no object; and where the paths of errors begin.
+WHOLE: Final = "output"
+_FORMATS: Final[dict[str, FieldKind]] = {
+    "date": "date", "date-time": "datetime", "time": "time", "email": "email", "uri": "url",
+}  # fmt: skip
+_PLAIN: Final[dict[str, FieldKind]] = {"number": "number", "integer": "integer", "boolean": "boolean"}
+#: With one of these an object has more, or other, properties than it names.
+_COMPOSED: Final = frozenset(
+    {"$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "patternProperties", "dependentSchemas"}
+)
+
+#: As many errors are told in one message.
+_DESCRIBED: Final = 5
+
+
+class Field(NamedTuple):
+    """One field of a form.
+
+    Args:
+        path: the keys that lead to its value; none where the value is the whole output.
+        kind: what is typed.
+        label, description: for people; the label is the title in the schema, or the name.
+        demanded: for each key of the path, whether it must be there when what holds it is.
+        choices: the texts that may be typed, for a ``choice`` and for ``lines`` of a few allowed texts.
+        values: the values of the choices, in their order.
+        default: what was as good as typed when nothing is; None for nothing.
+        is_nullable: whether a demanded field that is left blank means null.
+        minimum, maximum: of a number; of the length of a text; of how many lines.
+    """
+
+    path: tuple[str, ...]
+    kind: FieldKind
+    label: str
+    description: str = ""
+    demanded: tuple[bool, ...] = ()
+    choices: tuple[str, ...] = ()
+    values: tuple[Any, ...] = ()
+    default: str | None = None
+    is_nullable: bool = False
+    minimum: float | None = None
+    maximum: float | None = None
+
+    @property
+    def name(self) -> str:
+        """The name under which an answer is given: the keys with dots between; a dot in a key is escaped."""
+        return ".".join(part.replace("\\", "\\\\").replace(".", "\\.") for part in self.path) if self.path else WHOLE
+
+    @property
+    def pointer(self) -> str:
+        """Where the value stands, as a JSON Pointer that begins with ``/output``: the ``path`` of an error."""
+        return pointer([WHOLE, *self.path])
+
+    @property
+    def is_required(self) -> bool:
+        """Whether nothing can be handed in without an answer."""
+        may_be_blank = self.is_nullable or (self.kind == "lines" and not self.minimum)
+        return all(self.demanded) and not may_be_blank and self.default is None
+
+
+class _Location(NamedTuple):
+    """A place in the output, and the schema of what stands there."""
+
+    path: tuple[str, ...]
+    demanded: tuple[bool, ...]
+    schema: Mapping[str, Any]
+
+
+def form_of(schema: Mapping[str, Any] | None) -> tuple[Field, ...]:
+    """Return the fields of a form for values of ``schema``, in its order; one field of JSON where it says nothing."""
+    root = _Location((), (), schema or {})
+    fields: list[Field] = []
+    for field in _fields(root):
+        if len(fields) == limits.FORM_FIELDS:
+            return (_json_field(root),)
+        fields.append(field)
+    return tuple(fields)
+
+
+def read_form(fields: Sequence[Field], answers: Mapping[str, str]) -> Any:
+    """Return the value that ``answers`` spell, by the names of ``fields``: an object, unless the form is one value.
+
+    Raises:
+        ValidationError: ``VALIDATION_ERROR`` with each answer that is wrong, missing or of no field in
+            ``details["errors"]``, as objects with ``path``, ``message``, ``expected`` and ``actual``.
+    """
+    typed = {name: answer for name, answer in answers.items() if answer.strip()}
+    there = {field.path[:end] for field in fields if field.name in typed for end in range(len(field.path) + 1)}
+    names = {field.name for field in fields}
+    flaws = [_unknown(name, names) for name in answers if name not in names]
+    output: dict[str, Any] = {}
+    for field in fields:
+        holder = _holder(output, field, there)
+        if holder is None:
+            continue
+        answer = typed.get(field.name) if field.name in answers else field.default
+        try:
+            if answer is not None:
+                value = read_answer(answer, field)
+            elif all(field.demanded[-1:]):
+                value = _blank(field)
+            else:
+                continue
+        except WrongAnswerError as wrong:
+            flaws.append(Violation(field.pointer, wrong.message, wrong.expected, wrong.actual))
+            continue
+        if not field.path:
+            return value
+        holder[field.path[-1]] = value
+    if flaws:
+        raise field_mismatch(flaws)
+    return output
+
+
+def text_of(value: object) -> str:
+    """Return what a person types for ``value``: a text as it is, every other value as JSON."""
+    return value if isinstance(value, str) and value.strip() else json.dumps(value, ensure_ascii=False)
+
+
+def field_mismatch(flaws: Sequence[Violation]) -> ValidationError:
+    """Return the error for an output that cannot be handed in."""
+    more = [f"and {len(flaws) - _DESCRIBED} more"] if len(flaws) > _DESCRIBED else []
+    told = "; ".join([*(f"{flaw.path} {flaw.message}" for flaw in flaws[:_DESCRIBED]), *more])
+    return ValidationError(
+        "VALIDATION_ERROR",
+        f"the output is not what was asked for: {told}",
+        fix="Give each field what it takes; skillwire inbox show ID says what that is.",
+        details={"errors": [flaw.as_object() for flaw in flaws]},
+    )
+
+
+def _unknown(name: str, names: set[str]) -> Violation:
+    return Violation(pointer([WHOLE, name]), "is no field of this task", sorted(names), None)
+
+
+def _blank(field: Field) -> Any:
+    """Return what a field stands for that must be there and was left blank."""
+    if field.is_nullable:
+        return None
+    if field.kind == "lines" and not field.minimum:
+        return []
+    raise WrongAnswerError("is required", "a value", None)
+
+
+def _holder(output: dict[str, Any], field: Field, there: set[tuple[str, ...]]) -> dict[str, Any] | None:
+    """Return the object that is to hold the field's value; None where that is optional and nobody fills it."""
+    holder = output
+    for end, key in enumerate(field.path[:-1]):
+        if not field.demanded[end] and field.path[: end + 1] not in there:
+            return None
+        holder = holder.setdefault(key, {})
+    return holder
+
+
+def _fields(spot: _Location) -> Iterator[Field]:
+    if _is_flat(spot):
+        required = _listed(spot.schema, "required")
+        for key, inner in spot.schema["properties"].items():
+            schema = inner if isinstance(inner, dict) else {}
+            yield from _fields(_Location((*spot.path, key), (*spot.demanded, key in required), schema))
+    else:
+        yield _field(spot)
+
+
+def _is_flat(spot: _Location) -> bool:
+    """Whether an object is shown as its properties: all that it demands are there, and depend on nothing else."""
+    schema, named = spot.schema, spot.schema.get("properties")
+    return (
+        isinstance(named, dict)
+        and bool(named)
+        and schema.get("type", "object") == "object"
+        and schema.keys().isdisjoint(_COMPOSED)
+        and "default" not in schema
+        and all(key in named for key in _listed(schema, "required"))
+        and len(spot.path) < limits.FORM_DEPTH
+    )
+
+
+def _field(spot: _Location) -> Field:
+    schema = spot.schema
+    types = _listed(schema, "type") or [schema.get("type")]
+    known = [kind for kind in types if isinstance(kind, str) and kind != "null"]
+    is_nullable = "null" in types
+    field = _json_field(spot)._replace(is_nullable=is_nullable)
+    if allowed := [schema["const"]] if "const" in schema else _listed(schema, "enum"):
+        wanted = [value for value in allowed if value is not None or not is_nullable]
+        return _with_default(field._replace(kind="choice", choices=_choices(wanted), values=tuple(wanted)), schema)
+    if len(known) == 1 and schema.keys().isdisjoint(_COMPOSED):
+        field = _of_type(field, known[0], schema)
+    return _with_default(field, schema)
+
+
+def _of_type(field: Field, kind: str, schema: Mapping[str, Any]) -> Field:
+    if kind in _PLAIN:
+        return _bounded(field._replace(kind=_PLAIN[kind]), schema, "minimum", "maximum")
+    if kind == "string":
+        form = schema.get("format")
+        kind_of_text = _FORMATS.get(form, "text") if isinstance(form, str) else "text"
+        return _bounded(field._replace(kind=kind_of_text), schema, "minLength", "maxLength")
+    items = schema.get("items")
+    if kind == "array" and isinstance(items, dict) and items.get("type") == "string" and "prefixItems" not in schema:
+        allowed = tuple(_listed(items, "enum"))
+        if all(isinstance(text, str) and text.strip() and len(text.splitlines()) == 1 for text in allowed):
+            lines = field._replace(kind="lines", choices=allowed, values=allowed)
+            return _bounded(lines, schema, "minItems", "maxItems")
+    return field
+
+
+def _bounded(field: Field, schema: Mapping[str, Any], low: str, high: str) -> Field:
+    least, most = (value if isinstance(value := schema.get(key), int | float) else None for key in (low, high))
+    return field._replace(minimum=least, maximum=most)
+
+
+def _listed(schema: Mapping[str, Any], key: str) -> list[Any]:
+    value = schema.get(key)
+    return value if isinstance(value, list) else []
+
+
+def _json_field(spot: _Location) -> Field:
+    title, description = spot.schema.get("title"), spot.schema.get("description")
+    label = title if isinstance(title, str) and title.strip() else " ".join(spot.path) or WHOLE
+    about = description if isinstance(description, str) else ""
+    return Field(spot.path, "json", label, about, spot.demanded)
+
+
+def _choices(values: Sequence[Any]) -> tuple[str, ...]:
+    """Return a text for each value, no two the same."""
+    texts = tuple(text_of(value) for value in values)
+    return texts if len(set(texts)) == len(texts) else tuple(json.dumps(value) for value in values)
+
+
+def _with_default(field: Field, schema: Mapping[str, Any]) -> Field:
+    value = schema.get("default", schema.get("const"))
+    if value is None:
+        return field
+    if field.kind == "choice":
+        found = [text for text, allowed in zip(field.choices, field.values, strict=True) if _is_same(allowed, value)]
+        return field._replace(default=found[0]) if found else field
+    if field.kind == "json":
+        return field._replace(default=json.dumps(value, ensure_ascii=False))
+    if field.kind == "lines":
+        is_lines = isinstance(value, list) and value and all(isinstance(line, str) for line in value)
+        return field._replace(default="\n".join(value)) if is_lines else field
+    return field._replace(default=text_of(value))
+
+
+def _is_same(one: object, other: object) -> bool:
+    return one == other and isinstance(one, bool) == isinstance(other, bool)

@@ -1,0 +1,206 @@
+"""The inbox: executions that are tasks for people, as a person at the machine works on them.
+
+A task is claimed under a person's name and is theirs until they hand it in, give it back, or its time is over. What
+they hand in is held against the schema that was asked for before anything is kept, and counts only while the claim
+holds: a caller who cancels, or a deadline, may have been first.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from skillwire import limits
+from skillwire.errors import ConflictError, NotFoundError, UsageError
+from skillwire.executions.inputs import OutputRules
+from skillwire.executions.task_form import field_mismatch
+from skillwire.model.execution import Claim, ExecutionQuery, ExecutionStatus, Failure
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from skillwire.model.execution import Execution, Moment
+    from skillwire.ports import ExecutionLedger
+
+
+#: Before a person's name where the ledger has the name of a worker.
+PERSON: Final = "human:"
+_OPEN: Final = (ExecutionStatus.ACCEPTED, ExecutionStatus.RUNNING)
+_PAGE: Final = 200
+_BEGINNING: Final = re.compile(r"exec-[0-9a-f]{4,44}")
+_NAME_LENGTH: Final = 64
+_IDENTITY: Final = re.compile(r"#[a-z2-7]{16}\Z")
+
+
+class Task(NamedTuple):
+    """What a person is asked: as the skill says it, or what is known where it says nothing.
+
+    ``output`` is the schema of what is to be handed in, ``about_output`` what it means; ``about_inputs`` says that of
+    each input.
+    """
+
+    title: str
+    description: str = ""
+    output: Mapping[str, Any] | None = None
+    about_output: str = ""
+    about_inputs: Mapping[str, str] = {}
+
+
+def read_task(execution: Execution) -> Task:
+    """Return what is asked in a task."""
+    told = json.loads(execution.task or b"{}")
+    output, about_inputs = told.get("output"), told.get("inputs")
+    return Task(
+        told.get("title") or execution.skill,
+        told.get("description") or "",
+        output if isinstance(output, dict) else None,
+        told.get("output_description") or "",
+        about_inputs if isinstance(about_inputs, dict) else {},
+    )
+
+
+def person_worker(name: str, identity: str = "") -> str:
+    """Return the name of the worker that a person is: two people of one name are told apart by their identities."""
+    return f"{PERSON}{name}#{identity}" if identity else f"{PERSON}{name}"
+
+
+def person_name(worker: str) -> str:
+    """Return a worker as it is shown: a person by the name alone."""
+    return _IDENTITY.sub("", worker.removeprefix(PERSON)) if worker.startswith(PERSON) else worker
+
+
+def holder_of(execution: Execution) -> str | None:
+    """Return the name of the person who has a task; None when nobody does."""
+    return None if execution.worker is None else person_name(execution.worker)
+
+
+def check_task_output(task: Execution, output: Any) -> bytes:
+    """Return as JSON what a person hands in.
+
+    Raises:
+        ValidationError: ``VALIDATION_ERROR`` with everything that is wrong, when it is not what the task asks for.
+    """
+    flaws = OutputRules(read_task(task).output).find_flaws(output)
+    if flaws:
+        raise field_mismatch(flaws)
+    return json.dumps(output, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def rejection(reason: str) -> Failure:
+    """Return what a task fails of that a person declines.
+
+    Raises:
+        UsageError: ``USAGE`` without a reason, or with one that is too long.
+    """
+    reason = reason.strip().replace("\r\n", "\n")
+    if not reason or len(reason) > limits.TASK_REASON_LENGTH:
+        message = f"a reason has 1 to {limits.TASK_REASON_LENGTH:,} characters"
+        raise UsageError("USAGE", message, fix="Say why in a sentence.")
+    return Failure("rejected", reason)
+
+
+class Inbox:
+    """The tasks of a ledger, for one person.
+
+    Args:
+        ledger: where they are.
+        person: the name under which tasks are claimed.
+        clock: what time it is.
+
+    Raises:
+        UsageError: ``USAGE`` when ``person`` is no name.
+    """
+
+    def __init__(self, ledger: ExecutionLedger, person: str, clock: Callable[[], Moment]) -> None:
+        if not person.strip() or len(person) > _NAME_LENGTH or not person.isprintable():
+            raise UsageError("USAGE", f"{ascii(person)[:80]} is no name", fix="A name is a short text of one line.")
+        self._ledger = ledger
+        self._worker = person_worker(person)
+        self._clock = clock
+
+    def tasks(self, skill: str | None = None) -> Iterator[Execution]:
+        """Yield the tasks that wait or are worked on, newest first; those of one ``skill`` only."""
+        after: str | None = None
+        while True:
+            query = ExecutionQuery(statuses=_OPEN, skill=skill, executor="human", limit=_PAGE, after=after)
+            page = self._ledger.search(query)
+            yield from page.executions
+            after = page.after
+            if after is None:
+                return
+
+    def look_up(self, which: str) -> Execution:
+        """Return a task by its ID, or an open one by so much of its beginning that no other begins so.
+
+        Raises:
+            NotFoundError: ``TASK_NOT_FOUND``. UsageError: ``USAGE`` when several begin so.
+        """
+        found = self._ledger.find(which)
+        if found is not None and found.executor == "human":
+            return found
+        which = which if which.startswith("exec-") else f"exec-{which}"
+        is_beginning = _BEGINNING.fullmatch(which) is not None
+        begun = [task for task in self.tasks() if is_beginning and task.execution_id.startswith(which)]
+        if len(begun) > 1:
+            raise UsageError("USAGE", f"{len(begun)} tasks begin with {which}", fix="Write more of the ID.")
+        if not begun:
+            raise NotFoundError("TASK_NOT_FOUND", f"there is no task {ascii(which)[:80]}")
+        return begun[0]
+
+    def has(self, task: Execution) -> bool:
+        """Whether the person has the task."""
+        return not task.status.is_final and task.worker == self._worker
+
+    def take(self, task: Execution) -> Execution:
+        """Claim a task for the person, who may have it already; return it as it is then.
+
+        Raises:
+            ConflictError: ``TASK_TAKEN``, ``TASK_ENDED``.
+        """
+        if self.has(task):
+            return task
+        taken = self._ledger.claim_task(task.execution_id, self._worker, self._clock())
+        return taken if taken is not None else self._missed(task.execution_id)
+
+    def complete(self, task: Execution, output: Any) -> Execution:
+        """Hand in what a task that the person has asks for; return it as it is then.
+
+        Raises:
+            ValidationError: ``VALIDATION_ERROR``. ConflictError: ``TASK_TAKEN``, ``TASK_ENDED``.
+        """
+        encoded = check_task_output(task, output)
+        return self._settled(task, is_done=self._ledger.complete(self._claim(task), encoded, self._clock()))
+
+    def reject(self, task: Execution, reason: str) -> Execution:
+        """Decline a task that the person has; the caller is told the reason.
+
+        Raises:
+            UsageError: as :func:`declined`. ConflictError: ``TASK_TAKEN``, ``TASK_ENDED``.
+        """
+        return self._settled(task, is_done=self._ledger.fail(self._claim(task), rejection(reason), self._clock()))
+
+    def release(self, task: Execution) -> Execution:
+        """Give back a task that the person has.
+
+        Raises:
+            ConflictError: ``TASK_TAKEN`` also when nobody has it, ``TASK_ENDED``.
+        """
+        return self._settled(task, is_done=self._ledger.release(self._claim(task), self._clock()))
+
+    def _claim(self, task: Execution) -> Claim:
+        return Claim(task.execution_id, self._worker, task.attempt)
+
+    def _settled(self, task: Execution, *, is_done: bool) -> Execution:
+        found = self._ledger.find(task.execution_id) if is_done else None
+        return found if found is not None else self._missed(task.execution_id)
+
+    def _missed(self, execution_id: str) -> Execution:
+        """Raise what stands in the way of whoever comes too late."""
+        task = self._ledger.find(execution_id)
+        if task is None or task.status.is_final or task.deadline <= self._clock().wall:
+            status = "forgotten" if task is None else task.status.value if task.status.is_final else "past its deadline"
+            raise ConflictError("TASK_ENDED", f"the task is {status}", details={"status": status})
+        holder = holder_of(task)
+        who = "nobody has it" if holder is None else f"{ascii(holder)[1:-1]} has it"
+        raise ConflictError("TASK_TAKEN", f"the task is not yours: {who}", details={"holder": holder})

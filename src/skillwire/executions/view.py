@@ -1,0 +1,126 @@
+"""Instants as the protocol writes them: ISO 8601, UTC, milliseconds only where there are some. Spec: SSP §5.4.
+
+What logs and traces call an execution.
+
+Who knows the ID of a stranger's execution may follow it and take it back, so an ID is a secret of its caller, and those
+who read logs are more than those who may read executions. What is told is its beginning: that finds it, and leaves 96
+of its random bits to be guessed.
+
+What a caller's ``context.trace_id`` says to those who trace: a trace of W3C Trace Context, where it is one.
+
+Callers write the ID of a trace alone, or a whole ``traceparent``. Anything else is a name like any other.
+
+Spec: W3C Trace Context §3.2 (traceparent). SSP §5.3. Trust: a stranger's text, which only names.
+
+What a caller is told of an execution. Spec: SSP §5.4, §8.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import time
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import msgspec
+from msgspec import UNSET
+
+from skillwire.protocols.skill_sharing.errors import ERRORS
+from skillwire.protocols.skill_sharing.messages import ErrorBody, InvocationResponse, Timestamps
+
+if TYPE_CHECKING:
+    from skillwire.model.execution import Execution, Failure
+
+
+def format_timestamp(instant: float) -> str:
+    """Return ``2025-07-01T12:00:00Z`` for seconds since the epoch."""
+    seconds, milliseconds = divmod(round(instant * 1000), 1000)
+    return f"{_second(seconds)}.{milliseconds:03}Z" if milliseconds else f"{_second(seconds)}Z"
+
+
+@lru_cache(maxsize=64)  # most are of these seconds
+def _second(seconds: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
+
+
+_SECRET: Final = 24  # hexadecimal digits
+_ID: Final = re.compile(rf"(exec-(?:[0-9a-f]{{12}})?[0-9a-f]{{8}})[0-9a-f]{{{_SECRET}}}")
+
+
+def without_ids(text: str) -> str:
+    """Return a text, such as an ID, with so much of each ID in it as may be told."""
+    return _ID.sub(r"\1", text) if "exec-" in text else text
+
+
+_FORM: Final = re.compile(
+    r"(?:00-)?(?!0{32})(?P<trace>[0-9a-f]{32})(?:-(?!0{16})(?P<span>[0-9a-f]{16})-(?P<flags>[0-9a-f]{2}))?"
+)
+_SAMPLED: Final = 1
+
+
+class TraceContext(NamedTuple):
+    """A trace: its ID, the ID of the caller's span if it named one, and whether the caller records it.
+
+    Who names a trace without saying whether it is recorded is taken to record it.
+    """
+
+    trace_id: str
+    span_id: str | None = None
+    is_sampled: bool = True
+
+
+def read_trace(text: str | None) -> TraceContext | None:
+    """Return the trace that a ``context.trace_id`` names; None when it names none."""
+    found = _FORM.fullmatch(text or "")
+    if found is None:
+        return None
+    flags = found["flags"]
+    return TraceContext(found["trace"], found["span"], flags is None or bool(int(flags, 16) & _SAMPLED))
+
+
+#: Stands for an output; no JSON text has it.
+_PLACE: Final = b"\0"
+_encoder: Final = msgspec.json.Encoder()
+
+
+def encode_execution(execution: Execution, output: bytes | None = None) -> bytes:
+    """Return an execution as the protocol writes it; ``output`` is what it gave, JSON as bytes."""
+    return _encoder.encode(
+        InvocationResponse(
+            execution_id=execution.execution_id,
+            status=execution.status,
+            skill_id=execution.skill_id,
+            output=UNSET if output is None else msgspec.Raw(output),
+            error=_error(execution.failure) if execution.failure else UNSET,
+            timestamps=Timestamps(
+                created_at=format_timestamp(execution.created),
+                updated_at=format_timestamp(execution.updated),
+                completed_at=UNSET if execution.completed is None else format_timestamp(execution.completed),
+            ),
+        )
+    )
+
+
+def frame_of(execution: Execution) -> tuple[bytes, bytes]:
+    """Return what stands before the output of an execution that completed, and behind it: see encode_execution."""
+    head, _, tail = encode_execution(execution, _PLACE).partition(_PLACE)
+    return head, tail
+
+
+def tag_of(body: bytes) -> str:
+    """Return the strong entity tag of an answer."""
+    return tag_of_digest(hashlib.sha256(body))
+
+
+def tag_of_digest(digest: hashlib._Hash) -> str:
+    """Return the strong entity tag of an answer that has this digest, a SHA-256."""
+    return f'"{digest.hexdigest()[:32]}"'
+
+
+def _error(failure: Failure) -> ErrorBody:
+    row = ERRORS.get(failure.code)
+    details: dict[str, Any] = {**failure.details, "reason": failure.reason}
+    return ErrorBody(
+        code=failure.code, message=failure.message, details=details, retry=(row.retry if row else None) or UNSET
+    )

@@ -1,0 +1,393 @@
+"""An API behind a skill: what ``[executor]`` of kind ``http`` says, and the URL that a call's inputs make of it.
+
+The table is a small program that runs with the operator's secrets, and its inputs are a stranger's. So a placeholder
+stands in the path or the query and nowhere else, and what fills it is one piece of text there: percent-encoded, never
+empty in the path, never a dot segment under any number of decodings that a server behind may do. A header field is of
+a kind that only describes the request or the caller; those that frame a message, route it or claim an address are not
+to be set. A secret is named as ``${NAME}``, and only where ``[permissions]`` lists it, so that whoever grants the skill
+has read its name.
+
+``[health]`` of ``skill.toml``: how it is found out how a skill is, where it is announced on a local network.
+
+What is looked at is what the action stands on: an API behind a skill is asked at a URL, and code of the folder has a
+function, named as that of ``[runtime]``. Neither is more than what somebody grants with the skill: the function runs
+in the same sandbox with the same permissions, and the origin of the URL counts as one of them. Ours; what is told of
+it is Skill Discovery's (SDP §8.1).
+
+How a folder says its skill is executed: ``[runtime]``, ``[executor]``, ``[permissions]``, ``[health]``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from urllib.parse import quote, unquote
+
+from skillwire.errors import ValidationError
+from skillwire.folder.fields import check_entrypoint, check_export
+from skillwire.model.skill import Action, HealthCheck, Permissions
+from skillwire.model.url import parse_url
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from skillwire.folder.fields import Fields
+    from skillwire.folder.manifest import Manifest
+    from skillwire.model.skill import ExecutorKind
+
+
+METHODS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE")
+#: Those whose inputs go into the query, since they have no body.
+BODILESS: Final = frozenset({"GET", "DELETE"})
+BODIES: Final = ("json", "form")
+#: The inputs of these types may fill a placeholder.
+SCALARS: Final = frozenset({"string", "number", "integer", "boolean", "blob"})
+
+_PLACEHOLDER: Final = re.compile(r"\{([A-Za-z0-9_-]{1,64})\}")
+_SECRET: Final = re.compile(r"\$\{([A-Z][A-Z0-9_]{0,127})\}")
+#: Fields that say what is wanted, who asks, or which version, account or region is meant.
+_FIELD: Final = re.compile(
+    r"accept|accept-language|authorization|content-language|prefer|user-agent|apikey|api-key"
+    r"|x(?:-[a-z0-9]+)+"
+    r"|[a-z0-9]+(?:-[a-z0-9]+)*-(?:account|beta|client|id|key|organization|project|region|tenant|token|version)"
+)
+#: Of those, the ones by which a proxy, a framework or a browser takes orders, or believes an address.
+_ORDERS: Final = re.compile(
+    r"(?:proxy|sec|access-control|cf|fastly|forwarded)-.*|(?:true|fastly|cf)-client-.*|x-forwarded(?:-.*)?"
+    r"|x-http-method(?:-.*)?|x-method-override|x-original-.*|x-rewrite-.*|x-accel-.*|x-sendfile.*|x-arr-.*|x-envoy-.*"
+    r"|x-real-ip|x-client-ip|x-cluster-client-ip|x-remote-.*|x-host|x-middleware-.*|x-amzn?-.*"
+)
+_VALUE: Final = re.compile(r"[!-~](?:[ -~]{0,1022}[!-~])?")
+_POINTER: Final = re.compile(r"(?:/(?:[^~/]|~[01])*)+")
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
+_DECODINGS: Final = 4
+_SHOWN: Final = 80
+
+
+class Upstream(NamedTuple):
+    """Where a call goes, and how.
+
+    Args:
+        url: https, with ``{input}`` where an input stands.
+        method: one of :data:`METHODS`.
+        headers: name → value, with ``${NAME}`` where a secret stands.
+        body: how the inputs that stand nowhere in the URL are written.
+        result: a JSON Pointer to the output in the answer; the whole answer without it.
+    """
+
+    url: str
+    method: str = "POST"
+    headers: Mapping[str, str] = {}
+    body: Literal["json", "form"] = "json"
+    result: str | None = None
+
+
+class CallUrl(NamedTuple):
+    """The URL of one call, and the inputs that are not in it yet."""
+
+    url: str
+    rest: Mapping[str, Any]
+
+
+def check_upstream_url(template: str) -> str:
+    """Return ``template`` when it is an https URL whose placeholders stand in its path or query.
+
+    Raises:
+        ValidationError: ``FIELD``, or ``URL``.
+    """
+    plain = _PLACEHOLDER.sub("0", template)
+    if "{" in plain or "}" in plain:
+        raise ValidationError("FIELD", "url has a brace that belongs to no placeholder such as {order_id}")
+    url = parse_url(plain)
+    if url.scheme != "https":
+        raise ValidationError("FIELD", "url must be https")
+    if "{" in "".join(template.split("/", 3)[:3]):
+        raise ValidationError("FIELD", "url has a placeholder in its host; they stand in path and query")
+    path = plain.partition("?")[0].split("/", 3)
+    if "#" in template or url.path != "/" + "".join(path[3:]):
+        raise ValidationError("FIELD", "url has a fragment, or dots that lead elsewhere")
+    return template
+
+
+def check_header_name(name: str) -> str:
+    """Return the name of a header field when it may be set.
+
+    Raises:
+        ValidationError: ``FIELD``.
+    """
+    lower = name.lower()
+    if not _FIELD.fullmatch(lower) or _ORDERS.fullmatch(lower):
+        raise ValidationError("FIELD", f"the header field {name[:_SHOWN]!a} is not one that may be set")
+    return name
+
+
+def check_header_value(value: str) -> str:
+    """Return the value of a header field when it can be sent as it is.
+
+    Raises:
+        ValidationError: ``FIELD``.
+    """
+    if not _VALUE.fullmatch(value) or "${" in _SECRET.sub("", value):
+        raise ValidationError("FIELD", "a header field is printable ASCII, with secrets as ${EXAMPLE_API_KEY}")
+    return value
+
+
+def check_result(result: str) -> str:
+    """Return a JSON Pointer.
+
+    Raises:
+        ValidationError: ``FIELD``.
+    """
+    if not _POINTER.fullmatch(result):
+        raise ValidationError("FIELD", "result is a JSON Pointer such as /data/items")
+    return result
+
+
+def read_upstream(settings: Mapping[str, Any]) -> Upstream:
+    """Return what the table ``[executor]`` says, which was checked when the skill was loaded."""
+    return Upstream(
+        url=settings["url"],
+        method=settings.get("method", "POST"),
+        headers=settings.get("headers", {}),
+        body=settings.get("body", "json"),
+        result=settings.get("result"),
+    )
+
+
+def upstream_origin(template: str) -> str:
+    """Return the origin that a URL of an upstream leads to, whatever fills its placeholders."""
+    return parse_url(_PLACEHOLDER.sub("0", template)).origin
+
+
+def placeholders(text: str) -> Iterator[str]:
+    """Yield the names of the inputs that stand in a URL."""
+    yield from _PLACEHOLDER.findall(text)
+
+
+def secret_names(value: str) -> Iterator[str]:
+    """Yield the names of the secrets that stand in the value of a header field."""
+    yield from _SECRET.findall(value)
+
+
+def fill_secrets(value: str, secrets: Mapping[str, str]) -> str:
+    """Return the value of a header field with its secrets in it."""
+    return _SECRET.sub(lambda found: secrets[found[1]], value)
+
+
+def fill(upstream: Upstream, inputs: Mapping[str, Any]) -> CallUrl:
+    """Return the URL of a call.
+
+    Inputs that are null count as not given. Where there is no body, the inputs that the template does not name stand
+    in the query. The result has the origin of the template and as many path segments.
+
+    Raises:
+        ValidationError: ``VALIDATION_ERROR`` for an input that cannot stand where the template has it.
+
+    Trust: ``inputs`` are a stranger's.
+    """
+    given = {name: value for name, value in inputs.items() if value is not None}
+    path, _, query = upstream.url.partition("?")
+    named = set(placeholders(upstream.url))
+    rest = {name: value for name, value in given.items() if name not in named}
+    pairs = [_filled(pair, given) for pair in query.split("&") if pair and given.keys() >= set(placeholders(pair))]
+    if upstream.method in BODILESS:
+        pairs += query_pairs(rest)
+        rest = {}
+    filled = "/".join(_segment(segment, given) for segment in path.split("/"))
+    url = f"{filled}?{'&'.join(pairs)}" if pairs else filled
+    return CallUrl(_checked(url, upstream.url), rest)
+
+
+def query_pairs(inputs: Mapping[str, Any]) -> list[str]:
+    """Return inputs as ``name=value``, as in a query or a form; one for each item of a list of texts and numbers."""
+    pairs = []
+    for name, value in inputs.items():
+        several = isinstance(value, list) and not any(isinstance(item, dict | list) for item in value)
+        for item in value if several else [value]:
+            text = item if isinstance(item, str) else json.dumps(item, ensure_ascii=False, separators=(",", ":"))
+            pairs.append(f"{_quoted(name, name)}={_quoted(name, text)}")
+    return pairs
+
+
+def point(document: Any, pointer: str) -> Any:
+    """Return what a JSON Pointer leads to. Spec: RFC 6901 §4.
+
+    Raises:
+        LookupError: it leads nowhere.
+    """
+    for part in pointer.split("/")[1:]:
+        key = part.replace("~1", "/").replace("~0", "~")
+        if isinstance(document, list) and key.isascii() and key.isdigit():
+            document = document[int(key)]
+        elif isinstance(document, dict):
+            document = document[key]
+        else:
+            raise LookupError(key)
+    return document
+
+
+def _filled(text: str, inputs: Mapping[str, Any]) -> str:
+    return _PLACEHOLDER.sub(lambda found: _quoted(found[1], _text(found[1], inputs)), text)
+
+
+def _segment(segment: str, inputs: Mapping[str, Any]) -> str:
+    """Return one segment of the path, which stays one however often a server decodes it."""
+    names = list(placeholders(segment))
+    if not names:
+        return segment
+    if any(inputs.get(name) == "" for name in names):
+        raise _unfit(names[0], "is empty")
+    decoded = filled = _filled(segment, inputs)
+    for _ in range(_DECODINGS):
+        if _CONTROL.search(decoded) or {".", "..", ""} & set(re.split(r"[/\\]", decoded)):
+            raise _unfit(names[0], "cannot stand in a path")
+        decoded = unquote(decoded, errors="replace")
+    return filled
+
+
+def _text(name: str, inputs: Mapping[str, Any]) -> str:
+    value = inputs.get(name)
+    if isinstance(value, str):
+        return value
+    if value is None or isinstance(value, dict | list):
+        raise _unfit(name, "is missing" if value is None else "is not one text or number")
+    return json.dumps(value)
+
+
+def _quoted(name: str, text: str) -> str:
+    try:
+        return quote(text, safe="")
+    except UnicodeEncodeError as error:
+        raise _unfit(name, "is not Unicode text") from error
+
+
+def _checked(url: str, template: str) -> str:
+    """Return ``url`` when it leads where the template does: the last word, whatever the rules above let through."""
+    try:
+        read = parse_url(url)
+    except ValidationError as error:
+        raise _unfit(None, "make no URL, or one that is too long") from error
+    plain = parse_url(_PLACEHOLDER.sub("0", template))
+    if read.origin != plain.origin or read.path.count("/") != plain.path.count("/"):
+        raise _unfit(None, "lead elsewhere")
+    return url
+
+
+def _unfit(name: str | None, why: str) -> ValidationError:
+    who = "the inputs" if name is None else f"the input {name}"
+    path = "/inputs" if name is None else f"/inputs/{name}"
+    return ValidationError("VALIDATION_ERROR", f"{who} {why}", details={"errors": [{"path": path, "message": why}]})
+
+
+#: Of checks that say nothing else, in seconds.
+INTERVAL: Final = 30
+TIMEOUT: Final = 5
+#: A beat's usual pause: more often, the network would not hear it.
+_LEAST_INTERVAL: Final = 5
+_MOST_INTERVAL: Final = 3600
+_MOST_TIMEOUT: Final = 30
+_EXPORT: Final = "health"
+_PATH: Final = "https://example.com"  # stands before a path, to read it by the rules of URLs
+
+
+class EntryPoint(NamedTuple):
+    """A function of the folder that is run: the table that names it, its file, its name."""
+
+    table: str
+    path: str
+    export: str
+
+
+def check_health_url(url: str) -> str:
+    """Return ``url`` when it is https, or a path where the API is.
+
+    Raises:
+        ValidationError: ``FIELD``, or ``URL``.
+    """
+    is_path = url.startswith("/")
+    if url.startswith("//") or "#" in url or not (is_path or url.lower().startswith("https:")):
+        raise ValidationError("FIELD", "url is https, or a path such as /healthz, without a fragment")
+    read = parse_url(_PATH + url if is_path else url)
+    if is_path and read.target != url:
+        raise ValidationError("FIELD", "url has dots that lead elsewhere")
+    return url
+
+
+def read_health(fields: Fields) -> HealthCheck | None:
+    """Return what the table says, as it says it: what it leaves out is for :func:`health_of` to fill in."""
+    table = fields.table("health")
+    if "health" not in fields.values:
+        return None
+    return HealthCheck(
+        url=table.checked("url", check_health_url) or "",
+        entrypoint=table.checked("entrypoint", check_entrypoint) or "",
+        export=table.checked("export", check_export) or "",
+        interval=table.number("interval", least=_LEAST_INTERVAL, most=_MOST_INTERVAL) or INTERVAL,
+        timeout=table.number("timeout", most=_MOST_TIMEOUT) or TIMEOUT,
+    )
+
+
+def check_health(manifest: Manifest, fields: Fields) -> None:
+    """Check what ``[health]`` demands of the action."""
+    if manifest.health is None or not isinstance(manifest.document["health"], dict):
+        return
+    table = fields.table("health")
+    executor = (manifest.executor or {}).get("kind", "python")
+    is_code = executor == "python" and "runtime" in manifest.document
+    is_action = manifest.kind == "action" or (manifest.kind is None and "runtime" in manifest.document)
+    if not is_action or not (is_code or executor == "http"):
+        message = "[health] is for an action with [runtime], or with an [executor] of kind http"
+        fields.refuse("FIELD", message, "health", fix="Leave [health] out: nothing of this skill runs here.")
+    elif is_code and "url" in table.values:
+        message = "url is for an executor of kind http; code of the folder has a function"
+        table.refuse("FIELD", message, "url", fix='Name the function instead: export = "health".')
+    elif executor == "http":
+        for name in ("entrypoint", "export"):
+            if name in table.values:
+                message = f"{name} is for code of the folder; an executor of kind http is asked at a url"
+                table.refuse("FIELD", message, name, fix='Write where it is asked: url = "/healthz".')
+        if "url" not in table.values:
+            message = "an executor of kind http is asked at a url"
+            fields.refuse("FIELD", message, "health", fix='Write where it is asked: url = "/healthz".')
+
+
+def health_of(manifest: Manifest) -> HealthCheck | None:
+    """Return how it is found out how the skill of a sound manifest is; None where it does not say."""
+    said = manifest.health
+    if said is None:
+        return None
+    if said.url:
+        base = upstream_origin((manifest.executor or {})["url"]) if said.url.startswith("/") else ""
+        return said._replace(url=str(parse_url(base + said.url)))
+    entrypoint = said.entrypoint or (manifest.runtime.entrypoint if manifest.runtime else "")
+    return said._replace(entrypoint=entrypoint, export=said.export or _EXPORT)
+
+
+def entry_points(manifest: Manifest) -> Iterator[EntryPoint]:
+    """Yield the functions of the folder that are run: the action's, and the one that says how it is."""
+    runtime = manifest.runtime
+    if runtime is not None:
+        yield EntryPoint("runtime", runtime.entrypoint, runtime.export)
+        said = manifest.health
+        if said is not None and not said.url:
+            yield EntryPoint("health", said.entrypoint or runtime.entrypoint, said.export or _EXPORT)
+
+
+def load_action(manifest: Manifest) -> Action:
+    """Return how a manifest's action is executed; ``python`` unless ``[executor]`` says otherwise. Spec: specs §0."""
+    settings = dict(manifest.executor or {})
+    executor: ExecutorKind = settings.pop("kind", "python")
+    runtime, network, health = manifest.runtime, manifest.network, health_of(manifest)
+    if executor == "http":  # where it calls is a permission, too: a grant names it
+        asked = (str(parse_url(health.url).origin),) if health else ()
+        network = tuple(dict.fromkeys((upstream_origin(settings["url"]), *asked, *network)))
+    return Action(
+        executor=executor,
+        entrypoint=runtime.entrypoint if runtime else "",
+        export=runtime.export if runtime else "main",
+        permissions=Permissions(network, manifest.secrets),
+        settings=settings,
+        idempotent=manifest.idempotent,
+        health=health,
+    )

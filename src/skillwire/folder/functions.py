@@ -1,0 +1,512 @@
+"""What a docstring says of a function: what it does, what each argument means, what comes back.
+
+The first paragraph is the summary. Sections are those of Google's style: ``Args:`` with an entry for each argument,
+``Returns:``. Other sections (``Raises:``, ``Example:``) are for readers of the code and are passed over.
+
+A typed function as a skill: its inputs and output from its hints, their meaning from its docstring.
+
+A hint is turned into JSON Schema by msgspec, which also reads the inputs of a call by it, so that what a descriptor
+promises and what a function is handed cannot differ. The schema is then made to stand alone: definitions are put where
+they are referred to, and null goes, since an input that may be None is left out of a call instead. A type that this
+cannot do right is refused when the function is registered, not when it is called.
+
+The folder that a function would have: a SKILL.md to be read, and a skill.toml, written from its description.
+
+So a skill that is a function is a skill like any other: it goes through the same strict rules, stands in every index,
+is found by search and shown on a page. There is no file of its code in it; it runs where it was registered.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import math
+import re
+import types
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from skillwire.errors import UsageError
+from skillwire.folder.files import SKILL_MD
+from skillwire.model.access import Access
+from skillwire.model.execution import CallContext
+from skillwire.model.skill import FileContent
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+
+_SECTION: Final = re.compile(
+    r"(Args|Arguments|Parameters|Returns?|Yields?|Raises|Examples?|Notes?|Attributes|See Also|Todo|Warnings?):\s*"
+)
+_ENTRY: Final = re.compile(r"\*{0,2}(\w+(?:, ?\w+)*)(?: ?\([^()]*\))?: ?(.*)")
+_ARGUMENTS: Final = frozenset({"Args", "Arguments", "Parameters"})
+
+
+class Docstring(NamedTuple):
+    """A docstring, taken apart. ``details`` is what stands between the summary and the first section."""
+
+    summary: str = ""
+    details: str = ""
+    arguments: Mapping[str, str] = MappingProxyType({})
+    returns: str = ""
+
+
+def read_docstring(text: str | None) -> Docstring:
+    """Return what a docstring says."""
+    prose: list[str] = []
+    sections: dict[str, list[str]] = {}
+    into = prose
+    for line in inspect.cleandoc(text or "").split("\n"):
+        if heading := _SECTION.fullmatch(line):
+            into = sections.setdefault(heading[1], [])
+        else:
+            into.append(line)
+    summary, _, details = "\n".join(prose).strip().partition("\n\n")
+    arguments: dict[str, str] = {}
+    for name in _ARGUMENTS & sections.keys():
+        arguments |= _entries(sections[name])
+    returns = next((_flow(lines) for name, lines in sections.items() if name.startswith("Return")), "")
+    return Docstring(_flow([summary]), details.strip(), arguments, returns)
+
+
+def _entries(lines: list[str]) -> dict[str, str]:
+    """Return the text of each argument; what is indented deeper than its name goes on with it."""
+    entries: dict[str, list[str]] = {}
+    into: list[str] = []
+    block = inspect.cleandoc("\n" + "\n".join(lines)).split("\n")
+    for line in block:
+        entry = _ENTRY.fullmatch(line)
+        if entry and not line.startswith(" "):
+            into = [entry[2]]
+            for name in entry[1].split(","):
+                entries[name.strip()] = into
+        else:
+            into.append(line)
+    return {name: _flow(text) for name, text in entries.items()}
+
+
+def _flow(lines: list[str]) -> str:
+    return " ".join(" ".join(lines).split())
+
+
+_EMPTY: Final = inspect.Parameter.empty
+_KINDS: Final = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+_NULL: Final = {"type": "null"}
+#: What a schema says beside what it demands.
+_NOTES: Final = frozenset({"description", "title", "default", "examples"})
+_DEFINITION: Final = "#/$defs/"
+_SHOWN: Final = 80
+#: Up to here a float says which whole number it is.
+_EXACT: Final = 2.0**53
+
+
+class FunctionInput(NamedTuple):
+    """One input: its type in JSON Schema, and its schema where that says more than the type.
+
+    ``default`` is a JSON value, None for none; one that JSON cannot say is left to the function.
+    """
+
+    name: str
+    input_type: str
+    description: str
+    required: bool
+    default: Any = None
+    schema: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TypedFunction:
+    """A function that can be called with JSON.
+
+    Args:
+        function: what is called, with keyword arguments.
+        arguments: reads them; a field for each input.
+        context: the parameter that gets a :class:`~skillwire.model.execution.CallContext`, None for none.
+        output: schema of what it returns, None where its hints do not say.
+    """
+
+    function: Callable[..., Any]
+    summary: str
+    details: str
+    inputs: tuple[FunctionInput, ...]
+    arguments: type[msgspec.Struct]
+    context: str | None = None
+    output: Mapping[str, Any] | None = None
+    returns: str = ""
+
+    def read(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """Return JSON inputs as the keyword arguments that the hints ask for.
+
+        Raises:
+            msgspec.ValidationError: they do not fit.
+        """
+        read = msgspec.convert(_integral(dict(inputs)), self.arguments, str_keys=True)
+        return {name: getattr(read, name) for name in self.arguments.__struct_fields__}
+
+
+def read_function(function: Callable[..., Any]) -> TypedFunction:
+    """Return ``function`` with its inputs and output described.
+
+    Raises:
+        UsageError: ``FUNCTION_FORM`` when something of it cannot be described.
+    """
+    if not callable(function) or inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise refusal(function, "it is no function that returns a value")
+    signature, hints = _signature(function), _hints(function)
+    written = read_docstring(inspect.getdoc(function))
+    inputs, fields, context = [], [], None
+    for parameter in signature.parameters.values():
+        hint = hints.get(parameter.name, _EMPTY)
+        if hint is CallContext or (_is_optional(hint) and CallContext in get_args(hint)):
+            context = parameter.name
+            continue
+        inputs.append(_input(function, parameter, hint, written.arguments.get(parameter.name, "")))
+        fields.append(_field(parameter, hint))
+    if unknown := written.arguments.keys() - signature.parameters.keys():
+        raise refusal(function, f"its docstring describes {min(unknown)}, which is no parameter")
+    return TypedFunction(
+        function=function,
+        summary=written.summary,
+        details=written.details,
+        inputs=tuple(inputs),
+        arguments=msgspec.defstruct("Inputs", fields, kw_only=True, forbid_unknown_fields=True),
+        context=context,
+        output=_output(function, hints.get("return", Any)),
+        returns=written.returns,
+    )
+
+
+def refusal(function: object, why: str) -> UsageError:
+    """Return the error that says why a function cannot be a skill."""
+    name = getattr(function, "__qualname__", None) or repr(function)[:_SHOWN]
+    return UsageError("FUNCTION_FORM", f"{name} cannot be a skill: {why}")
+
+
+def _signature(function: Callable[..., Any]) -> inspect.Signature:
+    try:
+        return inspect.signature(function)
+    except (TypeError, ValueError) as error:
+        raise refusal(function, "its parameters cannot be read") from error
+
+
+def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+    target = function if inspect.isroutine(function) else type(function).__call__
+    try:
+        return get_type_hints(target, include_extras=True)
+    except Exception as error:  # whatever its author wrote between quotes is evaluated here
+        raise refusal(function, f"its type hints cannot be read: {error}") from error
+
+
+def _input(function: Callable[..., Any], parameter: inspect.Parameter, hint: Any, description: str) -> FunctionInput:
+    name = parameter.name
+    if parameter.kind not in _KINDS:
+        raise refusal(function, f"{name} cannot be given by name")
+    if hint is _EMPTY:
+        raise refusal(function, f"{name} has no type hint")
+    schema = _without_null(_schema(function, name, hint))
+    input_type = _json_type(schema)
+    if input_type is None:
+        raise refusal(function, f"{name} may be of several JSON types, or of any: {_shown(hint)}")
+    has_default = parameter.default is not _EMPTY
+    default = _default(function, name, parameter.default) if has_default else None
+    said = {key: value for key, value in schema.items() if key not in _NOTES}
+    return FunctionInput(
+        name=name,
+        input_type=input_type,
+        description=description or schema.get("description", ""),
+        required=not has_default and not _is_optional(hint),
+        default=default,
+        schema=None if said == {"type": input_type} else schema,
+    )
+
+
+def _field(parameter: inspect.Parameter, hint: Any) -> tuple[str, Any, Any] | tuple[str, Any]:
+    if parameter.default is not _EMPTY:
+        return parameter.name, hint, msgspec.field(default_factory=lambda: parameter.default)
+    return (parameter.name, hint, None) if _is_optional(hint) else (parameter.name, hint)
+
+
+def _output(function: Callable[..., Any], hint: Any) -> Mapping[str, Any] | None:
+    schema = _schema(function, "what it returns", type(None) if hint is None else hint)
+    return schema or None
+
+
+def _default(function: Callable[..., Any], name: str, value: Any) -> Any:
+    try:
+        default = msgspec.to_builtins(value, str_keys=True)
+    except (TypeError, ValueError) as error:
+        raise refusal(function, f"the default of {name} is no JSON value: {error}") from error
+    return None if _has_null(default) else default
+
+
+def _schema(function: Callable[..., Any], name: str, hint: Any) -> dict[str, Any]:
+    """Return the schema of a hint, its definitions in their places."""
+    try:
+        schema = msgspec.json.schema(hint)
+    except (TypeError, ValueError, NameError, AttributeError) as error:
+        told = str(error).strip().rpartition("\n")[2]
+        raise refusal(function, f"{name} has a type that JSON Schema cannot describe: {told}") from error
+    definitions = schema.pop("$defs", {})
+    try:
+        placed: dict[str, Any] = _place(schema, definitions, ())
+    except RecursionError as error:
+        raise refusal(function, f"{name} has a type that holds itself: {_shown(hint)}") from error
+    return placed
+
+
+def _place(schema: Any, definitions: Mapping[str, Any], within: tuple[str, ...]) -> Any:
+    if isinstance(schema, list):
+        return [_place(item, definitions, within) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    reference = schema.get("$ref")
+    if isinstance(reference, str) and reference.startswith(_DEFINITION):
+        name = reference.removeprefix(_DEFINITION)
+        if name in within:
+            raise RecursionError
+        rest = {key: value for key, value in schema.items() if key != "$ref"}
+        return {**_place(definitions[name], definitions, (*within, name)), **rest}
+    placed = {
+        key: _place(value, definitions, within)
+        for key, value in schema.items()
+        if not (key == "default" and _has_null(value))  # a note, which TOML cannot write
+    }
+    if isinstance(placed.get("enum"), list):  # null stands beside it too, as a type
+        placed["enum"] = [value for value in placed["enum"] if value is not None]
+    return placed
+
+
+def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return a schema that does not let null pass: who has nothing to give leaves the input out."""
+    schema = dict(schema)
+    if isinstance(schema.get("anyOf"), list):
+        kept = [_without_null(one) for one in schema.pop("anyOf") if one != _NULL]
+        schema = {**kept[0], **schema} if len(kept) == 1 else {**schema, "anyOf": kept}
+    return schema
+
+
+def _json_type(schema: Mapping[str, Any]) -> str | None:
+    """Return the one type that fits a schema, or None."""
+    if isinstance(schema.get("type"), str):
+        return str(schema["type"]) if schema["type"] != "null" else None
+    if "enum" in schema:
+        found = {_TYPES.get(type(value)) for value in schema["enum"]}
+    elif "anyOf" in schema:
+        found = {_json_type(one) for one in schema["anyOf"]}
+    else:
+        return None
+    if found == {"integer", "number"}:
+        return "number"
+    return found.pop() if len(found) == 1 else None
+
+
+_TYPES: Final[dict[type, str]] = {str: "string", bool: "boolean", int: "integer", float: "number"}
+
+
+def _is_optional(hint: Any) -> bool:
+    while hasattr(hint, "__metadata__"):
+        hint = hint.__origin__
+    return get_origin(hint) in {Union, types.UnionType} and type(None) in get_args(hint)
+
+
+def _integral(value: Any) -> Any:
+    """Return a JSON value with its whole numbers as ``int``: to JSON Schema 1.0 is an integer, to msgspec it is not."""
+    if isinstance(value, dict):
+        return {key: _integral(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_integral(item) for item in value]
+    return int(value) if isinstance(value, float) and value.is_integer() and abs(value) <= _EXACT else value
+
+
+def _has_null(value: Any) -> bool:
+    if isinstance(value, dict):
+        return any(_has_null(item) for item in value.values())
+    return value is None or (isinstance(value, list | tuple) and any(_has_null(item) for item in value))
+
+
+def _shown(hint: Any) -> str:
+    return (hint.__name__ if isinstance(hint, type) else str(hint))[:_SHOWN]
+
+
+_BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
+_MS: Final = 1000
+_EXAMPLES: Final = {
+    "string": "text",
+    "number": "1.5",
+    "integer": "1",
+    "boolean": "true",
+    "array": "'[]'",
+    "object": "'{}'",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FunctionFacts:
+    """What is said of a function's skill beyond its hints and docstring.
+
+    Args:
+        timeout: seconds that a call may take; None for what the server allows.
+        retry: how many attempts may be made. backoff: seconds before the second.
+    """
+
+    name: str
+    description: str
+    version: str = "0.1.0"
+    access: Access = Access.PUBLIC
+    capability_type: str | None = None
+    tags: tuple[str, ...] = ()
+    scenes: tuple[str, ...] = ()
+    capabilities: tuple[str, ...] = ()
+    timeout: float | None = None
+    retry: int = 1
+    backoff: float = 1.0
+    idempotent: bool = False
+
+
+def function_files(typed: TypedFunction, facts: FunctionFacts) -> tuple[FileContent, ...]:
+    """Return the files of a function's skill.
+
+    Raises:
+        ValueError: something of it has no form in TOML.
+    """
+    skill_md = "\n".join(_skill_md(typed, facts))
+    skill_toml = "\n".join(_skill_toml(typed, facts))
+    return FileContent(SKILL_MD, skill_md.encode()), FileContent("skill.toml", skill_toml.encode())
+
+
+def _skill_md(typed: TypedFunction, facts: FunctionFacts) -> Iterator[str]:
+    yield "---"
+    yield f"name: {facts.name}"
+    yield f"description: {json.dumps(facts.description, ensure_ascii=False)}"
+    yield "metadata:"
+    yield f'  version: "{facts.version}"'
+    yield "---"
+    yield ""
+    yield f"# {facts.name.replace('-', ' ').capitalize()}"
+    yield ""
+    yield facts.description
+    if typed.details:
+        yield ""
+        yield typed.details
+    yield ""
+    yield from _inputs(typed.inputs)
+    yield "## Output"
+    yield ""
+    yield _sentence(typed.returns or "One JSON value.")
+    yield ""
+    yield "## How to call it"
+    yield ""
+    yield "This skill runs at its publisher's and is called over the network; there is nothing to install. Its Skill"
+    yield "Descriptor says where. With skillwire, and the address that this was found at:"
+    yield ""
+    yield "```sh"
+    yield " ".join([f"skillwire call ADDRESS/{facts.name}", *_example(typed.inputs)])
+    yield "```"
+    yield ""
+
+
+def _inputs(inputs: tuple[FunctionInput, ...]) -> Iterator[str]:
+    yield "## Inputs"
+    yield ""
+    if not inputs:
+        yield "None."
+        yield ""
+        return
+    yield "| name | type | required | what it means |"
+    yield "| --- | --- | --- | --- |"
+    for one in inputs:
+        meaning = _sentence(_cell(one.description))
+        if values := (one.schema or {}).get("enum"):
+            meaning += f" One of {', '.join(f'`{_cell(_json(value))}`' for value in values)}."
+        if one.default is not None:
+            meaning += f" `{_cell(_json(one.default))}` unless given."
+        meaning = meaning.strip()
+        yield f"| `{one.name}` | {one.input_type} | {'yes' if one.required else 'no'} | {meaning} |"
+    yield ""
+    for one in inputs:
+        if one.schema and "enum" not in one.schema:
+            yield f"`{one.name}` fits this schema:"
+            yield ""
+            yield "```json"
+            yield json.dumps(one.schema, indent=2, ensure_ascii=False)
+            yield "```"
+            yield ""
+
+
+def _example(inputs: tuple[FunctionInput, ...]) -> Iterator[str]:
+    for one in inputs:
+        if one.required:
+            yield f"{one.name}={_EXAMPLES[one.input_type]}"
+
+
+def _skill_toml(typed: TypedFunction, facts: FunctionFacts) -> Iterator[str]:
+    yield "# Written by skillwire from a function of its publisher."
+    head: dict[str, Any] = {
+        "version": facts.version,
+        "kind": "action",
+        "access": facts.access.value,
+        "capability_type": facts.capability_type,
+        "tags": list(facts.tags),
+        "scenes": list(facts.scenes),
+        "capabilities": list(facts.capabilities),
+        "idempotent": facts.idempotent or None,
+    }
+    yield from _table(None, head)
+    yield from _table("executor", {"kind": "function"})
+    for one in typed.inputs:
+        row = {"type": one.input_type, "description": one.description, "required": one.required or None}
+        yield from _table(f"inputs.{_key(one.name)}", row | {"default": one.default, "schema": one.schema})
+    output = {"content_type": "application/json", "schema": typed.output, "description": typed.returns}
+    yield from _table("output", output)
+    endpoint: dict[str, Any] = {}
+    if facts.timeout is not None:
+        endpoint["timeout_ms"] = max(round(facts.timeout * _MS), 1)
+    if facts.retry > 1:
+        endpoint["retry"] = {"max_attempts": facts.retry, "backoff_ms": max(round(facts.backoff * _MS), 1)}
+    if endpoint:
+        yield from _table("endpoint", endpoint)
+    yield ""
+
+
+def _table(name: str | None, values: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a table; what is None or empty is left out."""
+    if name is not None:
+        yield ""
+        yield f"[{name}]"
+    for key, value in values.items():
+        if value is not None and (value or isinstance(value, bool | int | float) or key == "default"):
+            yield f"{_key(key)} = {_toml(value)}"
+
+
+def _toml(value: Any) -> str:
+    """Return a JSON value as TOML, on one line."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_key(key)} = {_toml(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_toml, value)) + "]"
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if value is None or (isinstance(value, float) and not math.isfinite(value)):
+        raise ValueError(f"{value} cannot be written in a skill.toml")
+    return json.dumps(value)
+
+
+def _key(name: str) -> str:
+    return name if _BARE.fullmatch(name) else _toml(name)
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def _sentence(text: str) -> str:
+    """Return ``text`` with a final stop, if it has any."""
+    return text if not text or text[-1] in ".!?:`)" else f"{text}."

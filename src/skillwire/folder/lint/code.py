@@ -1,0 +1,332 @@
+"""Rules about what scripts do, and what documents tell agents to run.
+
+Patterns, not a parser: they see what is written plainly. That is enough to remind an honest publisher and to
+make a reviewer look; nothing here proves that a script is harmless.
+
+Rules about secrets: keys and tokens that have a form of their own, and assignments that look like one.
+
+Such assignments have quotes, or stand in a file whose name says that they need none. Each row names what must occur
+literally before its pattern is tried, so that a usual file costs a few look-ups. A finding says what sort of secret
+and where. The other rules get the text with every secret masked, and what documents said about themselves before is
+redacted (:meth:`Findings.redact`), so that the secret itself is in no message and no excerpt.
+
+Whether the code that a skill runs can begin at all: it is Python, and has the function that is asked for.
+
+The file is parsed and never run. What it binds in ways that only running shows (``from x import *``, ``globals()``,
+``exec``, ``__getattr__``) counts as bound: the rule finds what can never run, and judges nothing else.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import warnings
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from skillwire.errors import SourceLocation
+from skillwire.folder.executors import entry_points
+from skillwire.trust.guarded_toml import toml_place
+
+if TYPE_CHECKING:
+    import ast
+    from collections.abc import Iterator, Sequence
+
+    from skillwire.folder.executors import EntryPoint
+    from skillwire.folder.lint.content import FolderContent, TextFile
+    from skillwire.folder.rules import Findings
+
+
+_SHELLS: Final = (
+    r"(?:sudo\s+(?:-\S+\s+){0,8})?(?:env\s+(?:[^\s=]+=\S*\s+){0,8})?(?:/\S+/)?"
+    r"(?:(?:ba|z|da|k|fi|a)?sh|python[0-9.]*|node|perl|ruby|php)\b"
+)
+#: The rest of a command, and of a line. Bounded: each name that begins a pattern would look through all that follows.
+_REST: Final = r"(?:\\\r?\n|[^\n|;]){0,200}?"
+_LINE: Final = r"[^\n]{0,200}"
+#: One of these occurs in whatever fits a pattern: cheap to look for, and absent from most texts.
+_NEEDED: Final = ("curl", "wget", "iex", "invoke-expression")
+_PIPE: Final = re.compile(
+    rf"\b(?:curl|wget)\b{_REST}\|\s*(?:tee\b{_REST}\|\s*)?{_SHELLS}"
+    r"|\b(?:(?:ba|z|k)?sh|source|python[0-9.]*)\s+(?:-\S+\s+){0,8}<\(\s*(?:curl|wget)\b[^\n)]{0,200}\)?"
+    rf"|\b(?:ba|z|da|k)?sh\s+-\w*c\s+[\"']?(?:\$\(|`)\s*(?:curl|wget)\b{_LINE}"
+    rf"|\beval\s+[\"']?(?:\$\(|`)\s*(?:curl|wget)\b{_LINE}"
+    rf"|\b(?:irm|iwr|invoke-webrequest|invoke-restmethod|curl|wget)\b[^\n|]{{0,200}}\|\s*(?:iex|invoke-expression)\b"
+    rf"|\b(?:iex|invoke-expression)\b{_LINE}\b(?:irm|iwr|invoke-webrequest|invoke-restmethod|downloadstring)\b{_LINE}",
+    re.IGNORECASE,
+)
+
+#: Programs that reach the network.
+_PROGRAMS: Final = r"(?:/usr(?:/local)?/bin/)?(curl|wget|nc|ncat|ssh|scp|sftp|rsync|ftp|telnet)"
+_PYTHON: Final = re.compile(
+    r"^[ \t]*(?:from|import)[ \t]+(urllib\.request|urllib3|requests|httpx|aiohttp|http\.client|socket|ftplib|smtplib"
+    r"|imaplib|telnetlib|websockets?|paramiko|boto3|grpc)\b"
+    # A command: in the call that starts it, or as a list whose second item is an option or an address.
+    rf"|\b(?:run|call|check_call|check_output|getoutput|Popen|system|popen|create_subprocess_(?:exec|shell)|execlp?|execvp?)"
+    rf"\(\s{{0,200}}[\[(]?\s{{0,200}}[rf]?[\"']{_PROGRAMS}(?=[\"']|\s)"
+    rf"|[\[(]\s{{0,200}}[\"']{_PROGRAMS}[\"'],\s{{0,200}}f?[\"'](?:-|https?://)",
+    re.MULTILINE,
+)
+_SHELL: Final = re.compile(
+    r"^[^#\n]*?(?:^|[\s;|&(`])(curl|wget|nc|ncat|ssh|scp|sftp|rsync|ftp|telnet)[ \t]+[^\s=)]", re.MULTILINE
+)
+_JAVASCRIPT: Final = re.compile(
+    r"\b(fetch|axios(?:\.\w+)?)\s*\(|\b(XMLHttpRequest|WebSocket)\b"
+    rf"|\b(?:exec|spawn|execFile)(?:Sync)?\(\s{{0,200}}[\"'`]{_PROGRAMS}(?=[\"'`]|\s)"
+    r"|(?:require\(|from|import)\s*[\"'](?:node:)?(https?|net|tls|dgram|axios|node-fetch|got|undici|ws)[\"']"
+)
+_RUBY: Final = re.compile(r"^\s*require\s+[\"'](net/http|open-uri|socket|faraday|httparty)[\"']", re.MULTILINE)
+_PERL: Final = re.compile(r"^\s*use\s+(LWP\S*|HTTP::Tiny|IO::Socket\S*|Net::\S+?);", re.MULTILINE)
+_POWERSHELL: Final = re.compile(
+    r"\b(Invoke-WebRequest|Invoke-RestMethod|iwr|irm|Net\.WebClient|Net\.Http\.HttpClient)\b", re.IGNORECASE
+)
+_LANGUAGES: Final = {
+    "py": _PYTHON, "sh": _SHELL, "bash": _SHELL, "zsh": _SHELL, "js": _JAVASCRIPT, "mjs": _JAVASCRIPT,
+    "cjs": _JAVASCRIPT, "ts": _JAVASCRIPT, "mts": _JAVASCRIPT, "rb": _RUBY, "pl": _PERL, "ps1": _POWERSHELL,
+}  # fmt: skip
+_INTERPRETERS: Final = (
+    ("python", _PYTHON), ("node", _JAVASCRIPT), ("deno", _JAVASCRIPT), ("bun", _JAVASCRIPT), ("ruby", _RUBY),
+    ("perl", _PERL), ("pwsh", _POWERSHELL), ("sh", _SHELL),
+)  # fmt: skip
+_SAYS_NETWORK: Final = re.compile(r"\b(?:network|internet|online|https?|web|api|download(?:s|ing)?)\b", re.IGNORECASE)
+_MOST_SCRIPT_FINDINGS: Final = 20
+
+
+def lint_scripts(content: FolderContent, findings: Findings) -> None:
+    """Judge the scripts of a folder, and the commands in its documents."""
+    declared = _declares_network(content)
+    for file in content.texts:
+        _lint_pipes(file, findings)
+        if file.text.startswith("#!"):
+            _lint_first_line(file, findings)
+        language = _language(file)
+        if language and not declared and (found := language.search(file.text)):
+            group = found.lastindex or 0
+            message = f"{found[group]} reaches the network; neither skill.toml nor compatibility says so"
+            findings.add("NETWORK_UNDECLARED", message, file.place(*found.span(group)))
+
+
+def _lint_pipes(file: TextFile, findings: Findings) -> None:
+    lowered = file.text.lower()
+    if not any(needed in lowered for needed in _NEEDED):
+        return
+    for count, found in enumerate(_PIPE.finditer(file.text)):
+        if count >= _MOST_SCRIPT_FINDINGS:
+            return
+        place = file.place(*found.span())
+        findings.add("PIPE_TO_SHELL", "what comes from the network is run without being looked at", place)
+
+
+def _lint_first_line(file: TextFile, findings: Findings) -> None:
+    first = file.text.split("\n", 1)[0]
+    if first.endswith("\r"):
+        findings.add("SCRIPT_LINE_ENDS", "the first line ends in CR LF", file.place(0, len(first) - 1))
+    if not file.executable:
+        findings.add("SCRIPT_NOT_EXECUTABLE", "the executable bit is missing", file.place(0, len(first.rstrip("\r"))))
+
+
+def _language(file: TextFile) -> re.Pattern[str] | None:
+    """Return the patterns of the language that the file is a script in, or None."""
+    by_name = _LANGUAGES.get(file.path.rpartition(".")[2].lower())
+    if by_name or not file.text.startswith("#!"):
+        return by_name
+    first = file.text.split("\n", 1)[0]
+    return next((patterns for interpreter, patterns in _INTERPRETERS if interpreter in first), None)
+
+
+def _declares_network(content: FolderContent) -> bool:
+    if content.manifest.network:
+        return True
+    compatibility = content.skill_md.compatibility if content.skill_md else None
+    return compatibility is not None and _SAYS_NETWORK.search(compatibility) is not None
+
+
+class _Form(NamedTuple):
+    name: str
+    literal: str
+    pattern: re.Pattern[str]
+
+
+class _Secret(NamedTuple):
+    name: str
+    start: int
+    end: int
+
+
+def _form(name: str, literal: str, pattern: str) -> _Form:
+    return _Form(name, literal, re.compile(pattern))
+
+
+_FORMS: Final = (
+    _form("an AWS access key id", "AKIA", r"\bAKIA[0-9A-Z]{16}\b"),
+    _form("a temporary AWS access key id", "ASIA", r"\bASIA[0-9A-Z]{16}\b"),
+    *(
+        _form("a GitHub token", prefix, rf"\b{prefix}[A-Za-z0-9]{{36,}}\b")
+        for prefix in ("ghp_", "gho_", "ghu_", "ghs_", "ghr_")
+    ),
+    _form("a GitHub token", "github_pat_", r"\bgithub_pat_[A-Za-z0-9_]{60,}\b"),
+    _form("a GitLab token", "glpat-", r"\bglpat-[A-Za-z0-9_-]{20,}"),
+    _form("an Anthropic key", "sk-ant-", r"\bsk-ant-[A-Za-z0-9_-]{32,}"),
+    _form("an OpenAI key", "sk-", r"\bsk-(?!ant-)(?:proj-|svcacct-|admin-)?[A-Za-z0-9_-]{32,}"),
+    _form("a Slack token", "xox", r"\bxox[abeprs]-[A-Za-z0-9-]{10,}"),
+    _form("a Slack web hook", "hooks.slack.com", r"hooks\.slack\.com/services/T\w+/B\w+/\w{16,}"),
+    _form("a Google key", "AIza", r"\bAIza[0-9A-Za-z_-]{35}"),
+    _form("a Stripe key", "k_live_", r"\b[sr]k_live_[0-9A-Za-z]{20,}"),
+    _form("an npm token", "npm_", r"\bnpm_[A-Za-z0-9]{36}\b"),
+    _form("a PyPI token", "pypi-AgE", r"\bpypi-AgE[A-Za-z0-9_-]{40,}"),
+    _form("a Hugging Face token", "hf_", r"\bhf_[A-Za-z0-9]{30,}\b"),
+    _form("a private key", "PRIVATE KEY", r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----"),
+    _form("a password in a URL", "://", r"://[^\s/:@\"'<>{}$]*:((?![<{$*])[^\s/:@\"'<>{}$]{6,})@[A-Za-z0-9.-]"),
+)
+_ASSIGNED: Final = re.compile(r"[:=]\s{0,4}[\"']([A-Za-z0-9+/_.=-]{20,200})[\"']")
+_CALLED: Final = re.compile(r"(?:key|token|secret|passw(?:or)?d|credential)s?[\"'\])]*\s*$", re.IGNORECASE)
+#: Files in which a value needs no quotes, by their names: those of shells, of settings and of images.
+_SETTINGS: Final = re.compile(
+    r"(?:.*\.)?env(?:\..*)?|.*\.(?:sh|bash|zsh|ini|cfg|conf|properties|ya?ml|toml)|(?:.*\.)?(?:Dockerfile|Containerfile)(?:\..*)?",
+    re.IGNORECASE,
+)
+_BARE: Final = re.compile(
+    r"^[ \t]{0,40}(?:-[ \t]+)?(?:(?:export|ENV|ARG|set|declare)[ \t]+(?:-\w+[ \t]+)?)?"
+    r"[\w.-]{0,60}(?:key|token|secret|passw(?:or)?d|credential)s?"
+    r"(?:[ \t]{0,4}[:=][ \t]{0,4}|[ \t]+)([A-Za-z0-9+/_.=-]{20,200})[ \t]*\r?(?:#.*)?$",
+    re.IGNORECASE | re.MULTILINE,
+)
+_PLACEHOLDER: Final = re.compile(
+    r"example|sample|your|placeholder|change.?me|dummy|fake|test|xxxx|0000|1234|\.\.\.|todo|redacted", re.IGNORECASE
+)
+_ENTROPY_BITS: Final = 3.5
+_MOST_SECRETS: Final = 20
+
+
+def lint_secrets(content: FolderContent, findings: Findings) -> FolderContent:
+    """Judge the text of every file of a folder; return the folder with every secret masked in its text."""
+    return replace(content, texts=tuple(_lint_secrets_of(file, findings) for file in content.texts))
+
+
+def _lint_secrets_of(file: TextFile, findings: Findings) -> TextFile:
+    secrets = sorted([*_secrets(file.text), *_bare_secrets(file)], key=lambda secret: secret.start)
+    if not secrets:
+        return file
+    masked = replace(file, text=_masked(file.text, secrets))
+    for secret in secrets[:_MOST_SECRETS]:
+        findings.add("SECRET", f"{secret.name} stands here", masked.place(secret.start, secret.end))
+    findings.secrets.update(file.text[secret.start : secret.end] for secret in secrets)
+    return masked
+
+
+def _secrets(text: str) -> Iterator[_Secret]:
+    has_underscore = "_" in text  # one character is found ten times as fast, and prose has none
+    for form in _FORMS:
+        if (has_underscore or "_" not in form.literal) and form.literal in text:
+            for found in form.pattern.finditer(text):
+                if not _PLACEHOLDER.search(found.group()):
+                    yield _Secret(form.name, *found.span(found.lastindex or 0))
+    if '"' in text or "'" in text:
+        for found in _ASSIGNED.finditer(text):
+            if _looks_random(found[1]) and _CALLED.search(text, max(0, found.start() - 40), found.start()):
+                yield _Secret("what looks like a secret", *found.span(1))
+
+
+def _bare_secrets(file: TextFile) -> Iterator[_Secret]:
+    """Yield what is assigned without quotes, where the name of the file says that this is how it is done."""
+    if _SETTINGS.fullmatch(file.path.rpartition("/")[2]):
+        for found in _BARE.finditer(file.text):
+            if _looks_random(found[1]):
+                yield _Secret("what looks like a secret", *found.span(1))
+
+
+def _looks_random(value: str) -> bool:
+    """Whether ``value`` has the letters of a key: digits and letters mixed, few repeats, no word for an example."""
+    if _PLACEHOLDER.search(value) or not re.search(r"[0-9]", value) or not re.search(r"[A-Za-z]", value):
+        return False
+    return (
+        -sum(count / len(value) * math.log2(count / len(value)) for count in Counter(value).values()) >= _ENTROPY_BITS
+    )
+
+
+def _masked(text: str, secrets: list[_Secret]) -> str:
+    """Return ``text`` with a star for each character of a secret, so that no line that is shown holds one."""
+    parts = []
+    done = 0
+    for secret in secrets:
+        start = max(secret.start, done)
+        parts += [text[done:start], "*" * (secret.end - start)]
+        done = max(secret.end, done)
+    return "".join([*parts, text[done:]])
+
+
+_BY_RUNNING: Final = ("globals(", "exec(", "setattr(", "vars(", "__dict__", "__getattr__", "global ")
+_SHOWN: Final = 200
+
+
+def lint_entrypoint(content: FolderContent, findings: Findings) -> None:
+    """Judge the files that ``[runtime]`` and ``[health]`` of a folder name."""
+    functions = tuple(entry_points(content.manifest))
+    for path in dict.fromkeys(one.path for one in functions):
+        file = next((one for one in content.texts if one.path == path), None)
+        if file is not None:
+            _lint_module(content, file, [one for one in functions if one.path == path], findings)
+
+
+def _lint_module(content: FolderContent, file: TextFile, functions: Sequence[EntryPoint], findings: Findings) -> None:
+    data = next(bytes(one.content) for one in content.files if one.path == file.path)
+    try:
+        tree = _parse(data)
+    except SyntaxError as error:
+        place = SourceLocation(file.source, error.lineno or 1, error.offset or None)
+        findings.add("ENTRYPOINT_BROKEN", f"the file is not Python: {error.msg[:_SHOWN]}", place)
+        return
+    except (ValueError, RecursionError, MemoryError):  # deeper or stranger than a parser takes
+        findings.add("ENTRYPOINT_BROKEN", "the file cannot be parsed as Python", SourceLocation(file.source))
+        return
+    names = _names(tree)
+    if "*" in names or any(word in file.text for word in _BY_RUNNING):
+        return
+    for one in functions:
+        if one.export not in names:
+            message = f"{one.path} has no function {one.export}"
+            findings.add("ENTRYPOINT_BROKEN", message, _place_of_export(content, one.table))
+
+
+def _parse(data: bytes) -> ast.Module:
+    import ast  # noqa: PLC0415  # few folders run code
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a doubtful escape is no matter of this rule
+        return ast.parse(data)
+
+
+def _names(tree: ast.Module) -> set[str]:
+    """Return the names that the module binds at its top, in whatever branch; ``*`` where it takes all of another."""
+    return {name for node in _at_top(tree) for name in _bound(node)}
+
+
+def _at_top(tree: ast.Module) -> Iterator[ast.AST]:
+    """Yield the nodes of a module that are in no function, class or lambda of it."""
+    import ast  # noqa: PLC0415  # as above
+
+    waiting: list[ast.AST] = [tree]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
+            waiting.extend(ast.iter_child_nodes(node))
+
+
+def _bound(node: Any) -> Iterator[str]:
+    import ast  # noqa: PLC0415  # as above
+
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        yield node.name
+    elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+        yield node.id
+    elif isinstance(node, ast.alias):
+        yield node.asname or node.name.partition(".")[0]
+
+
+def _place_of_export(content: FolderContent, table: str) -> SourceLocation:
+    """Return where the function is asked for: ``export`` where it is written, else the entry point."""
+    text = next((file.text for file in content.texts if file.path == "skill.toml"), "")
+    field = "export" if "export" in (content.manifest.document.get(table) or {}) else "entrypoint"
+    return toml_place(text, (table, field), f"{content.root}/skill.toml")

@@ -1,0 +1,65 @@
+"""What the rules look at: one folder's files, its documents, and its text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from skillwire.errors import SourceLocation
+from skillwire.trust import guarded_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from skillwire.folder.frontmatter import SkillMd
+    from skillwire.folder.manifest import Manifest
+    from skillwire.model.skill import FileContent
+
+
+_TEXT_BYTES: Final = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class TextFile:
+    """One file of the folder as text: its path in the skill, its source for messages, its text and its bit."""
+
+    path: str
+    source: str
+    text: str
+    executable: bool
+
+    def place(self, start: int, end: int | None = None) -> SourceLocation:
+        """Return the place of ``text[start:end]``."""
+        place = guarded_json.place_at(self.text[:start], self.text, self.source)
+        width = end - start if end is not None and "\n" not in self.text[start:end] else None
+        return place if width is None else place._replace(end_column=(place.column or 1) + width)
+
+
+@dataclass(frozen=True, slots=True)
+class FolderContent:
+    """A folder on its way through the rules; None where a document is absent or could not be read."""
+
+    root: str
+    name: str
+    files: tuple[FileContent, ...]
+    skill_md: SkillMd | None
+    manifest: Manifest
+    descriptor: Mapping[str, object] | None
+    texts: tuple[TextFile, ...]
+
+    def place(self, path: str) -> SourceLocation:
+        """Return the place of the file at ``path`` in the skill."""
+        return SourceLocation(f"{self.root}/{path}")
+
+
+def text_files(root: str, files: tuple[FileContent, ...]) -> Iterator[TextFile]:
+    """Yield the files that are text: UTF-8 without NUL, of at most 1 MiB."""
+    for path, content, executable in files:
+        data = bytes(content)
+        if len(data) > _TEXT_BYTES or b"\0" in data:
+            continue
+        try:
+            text = data.decode("utf-8")
+        except UnicodeDecodeError:  # a picture, a font: no rule reads it
+            continue
+        yield TextFile(path, f"{root}/{path}", text, executable)

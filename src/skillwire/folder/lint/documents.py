@@ -1,0 +1,273 @@
+"""Rules about the YAML of a frontmatter: whether other readers find in it what we find.
+
+There are as many YAMLs as there are readers. We read every value as text, by libyaml's rules. The most used
+installer and most agents read with ``yaml`` or ``js-yaml`` of npm or with PyYAML, which give some plain values
+another type, and the first of them refuses what libyaml lets pass: a comment right behind a quote, and a quoted
+text that goes on without indentation. An installer that gets a number for a name says nothing and skips the skill.
+``tests/interop/test_frontmatter_readers.py`` holds these rules against those readers.
+
+Rules about SKILL.md: its fields, its form, its body. Spec: specs §1, strict and lenient.
+
+Rules about skill.toml and descriptor.json, beside each other and beside SKILL.md.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, Final
+
+from skillwire import limits
+from skillwire.errors import SourceLocation
+from skillwire.folder.executors import entry_points
+from skillwire.folder.files import SKILL_MD
+from skillwire.folder.frontmatter import BOM
+from skillwire.folder.scaffold import PLACEHOLDERS
+from skillwire.model.skill import is_skill_name, is_version
+from skillwire.trust.guarded_toml import toml_place
+from skillwire.trust.hidden_text import neutralise
+from skillwire.trust.text import excerpt
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from skillwire.folder.frontmatter import SkillMd
+    from skillwire.folder.lint.content import FolderContent
+    from skillwire.folder.rules import Findings
+
+
+#: Where plain text is no text: YAML 1.1 (PyYAML) and 1.2 (yaml, js-yaml) together.
+_TYPED: Final = re.compile(
+    r"~|null|true|false|yes|no|on|off|[-+]?\.inf|\.nan|[-+]?0x[\da-f_]+|[-+]?0o?[0-7_]+|[-+]?0b[01_]+"
+    r"|[-+]?(?:\d[\d_]*\.?[\d_]*|\.\d[\d_]*)(?:e[-+]?\d+)?|[-+]?\d[\d_]*(?::[0-5]?\d)+(?:\.\d*)?"
+    r"|\d{4}-\d\d?-\d\d?(?:(?:[Tt]|\s+)\d\d?:\d\d:\d\d(?:\.\d*)?\s*(?:Z|[-+]\d\d?(?::?\d\d)?)?)?",
+    re.IGNORECASE,
+)
+_COMMENT: Final = re.compile(r"\s#.*")
+#: A value in quotes, or what announces a block of lines, and the comment that stands right behind it.
+_MARKED: Final = re.compile(r"""\s*("(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|[|>][-+\d]{0,2})(#?)""", re.DOTALL)
+
+
+def lint_yaml(skill_md: SkillMd, findings: Findings) -> None:
+    """Judge whether simpler and stricter readers, the reference validator among them, read the same frontmatter."""
+    for place in skill_md.flows:
+        findings.add("FLOW_STYLE", "a list or map stands in brackets", place)
+    lines = skill_md.head.split("\n")
+    for offset, line in enumerate(lines):
+        if "---" in line:
+            message = "some readers end the frontmatter at these three hyphens"
+            findings.add("FRONTMATTER_HYPHENS", message, _line(skill_md, line, offset, line.index("---"), 3))
+        if "\t" in line:
+            findings.add("FRONTMATTER_YAML", "a tab", _line(skill_md, line, offset, line.index("\t"), 1))
+    _lint_marked(skill_md, lines, findings)
+    _lint_values(skill_md, lines, findings)
+
+
+def _lint_marked(skill_md: SkillMd, lines: list[str], findings: Findings) -> None:
+    """Judge values in quotes and blocks: where their lines begin, and whether a comment touches them."""
+    starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
+    for place in skill_md.places.values():
+        offset, indent = (place.line or 0) - 2, (place.column or 1) - 1
+        if not 0 <= offset < len(lines):
+            continue
+        start = len(lines[offset].partition(":")[0]) + 1
+        found = _MARKED.match(skill_md.head, starts[offset] + start)
+        if found is None:
+            continue
+        first, last = (bisect_right(starts, found.start(1)) - 1, bisect_right(starts, found.end(1)) - 1)
+        for number in range(first + 1, last + 1):
+            line = lines[number]
+            if line.strip() and len(line) - len(line.lstrip(" ")) <= indent:
+                message = "a text in quotes goes on without indentation"
+                findings.add("FRONTMATTER_YAML", message, _line(skill_md, line, number, 0, 1))
+        if found[2]:
+            place_of_comment = _line(skill_md, lines[last], last, found.end(1) - starts[last], 1)
+            findings.add("FRONTMATTER_YAML", "a comment without a space before it", place_of_comment)
+
+
+def _lint_values(skill_md: SkillMd, lines: list[str], findings: Findings) -> None:
+    for path, value in _values(skill_md):
+        if path[-1] == "<<" or value in ("=", "<<"):
+            findings.add("FRONTMATTER_YAML", "some readers give = and << a meaning", skill_md.place(*path))
+        elif isinstance(value, str) and _TYPED.fullmatch(value) and _is_plain(value, skill_md.place(*path), lines):
+            message = f"{value} is not text to every reader of YAML"
+            findings.add("FRONTMATTER_TYPED", message, skill_md.place(*path))
+
+
+def _values(skill_md: SkillMd) -> Iterator[tuple[tuple[str, ...], Any]]:
+    for key, value in skill_md.fields.items():
+        yield (key,), value
+    metadata = skill_md.fields.get("metadata")
+    for key, value in metadata.items() if isinstance(metadata, dict) else ():
+        yield ("metadata", key), value
+
+
+def _is_plain(value: str, place: SourceLocation, lines: list[str]) -> bool:
+    """Whether ``value`` stands behind its key, or on the next line that says something, without quotes."""
+    offset = (place.line or 0) - 2
+    if not 0 <= offset < len(lines):
+        return False
+    said = (_COMMENT.sub("", f" {line}").strip() for line in (lines[offset].partition(":")[2], *lines[offset + 1 :]))
+    return next(filter(None, said), None) == value
+
+
+def _line(skill_md: SkillMd, line: str, offset: int, column: int, width: int) -> SourceLocation:
+    return SourceLocation(skill_md.source, offset + 2, column + 1, column + 1 + width, excerpt(line))
+
+
+_CHARACTERS_A_TOKEN: Final = 4
+_LENGTHS: Final = (
+    ("description", "DESCRIPTION_LENGTH", limits.DESCRIPTION_LENGTH),
+    ("compatibility", "COMPATIBILITY_LENGTH", limits.COMPATIBILITY_LENGTH),
+)
+_PARENTHESES: Final = re.compile(r"\([^()]*\)")
+_LINK_TEXT: Final = re.compile(rb"(?!---)[\w./~-]{1,255}\n?")
+
+
+def lint_skill_md(content: FolderContent, findings: Findings) -> None:
+    """Judge the SKILL.md of a folder."""
+    if not content.files or content.files[0].path != SKILL_MD:
+        return
+    data = bytes(content.files[0].content)
+    if data.startswith(BOM):
+        place = SourceLocation(f"{content.root}/{SKILL_MD}", 1, 1)
+        findings.add("BYTE_ORDER_MARK", "the file begins with a byte order mark", place)
+    if is_link_text(data):
+        place = SourceLocation(f"{content.root}/{SKILL_MD}", 1, 1)
+        findings.add("SYMLINK_TEXT", "the whole file is one path, as the text of a symbolic link is", place)
+    skill_md = content.skill_md
+    if skill_md is None:
+        return
+    _lint_name(skill_md, content.name, findings)
+    lint_yaml(skill_md, findings)
+    _lint_fields(skill_md, findings)
+    _lint_lengths(skill_md, findings)
+    _lint_version(skill_md, content, findings)
+    _lint_body(skill_md, findings)
+    _lint_placeholders(content, findings)
+
+
+def is_link_text(data: bytes) -> bool:
+    """Whether the whole file is the text of a symbolic link: one path, and nothing else."""
+    return _LINK_TEXT.fullmatch(data) is not None and b"/" in data
+
+
+def _lint_name(skill_md: SkillMd, folder: str, findings: Findings) -> None:
+    shown, place = repr(neutralise(skill_md.name[:80])), skill_md.place("name")
+    if not is_skill_name(skill_md.name):
+        findings.add("NAME_RULE", f"{shown} is not a name that every reader takes", place)
+    if skill_md.name != folder:
+        message = f"the skill is named {shown}, its folder {neutralise(folder)!r}"
+        findings.add("NAME_FOLDER", message, place)
+
+
+def _lint_fields(skill_md: SkillMd, findings: Findings) -> None:
+    for flaw in skill_md.flaws:
+        findings.add("FIELD_FORM", flaw.message, flaw.place or skill_md.place())
+    for field in skill_md.unknown:
+        message = f"the format has no field {neutralise(field[:80])!r}"
+        findings.add("FIELD_UNKNOWN", message, skill_md.place(field))
+    for field, value in skill_md.fields.items():
+        if value in ("", {}, []) and field in ("license", "compatibility", "metadata", "allowed-tools"):
+            findings.add("FIELD_EMPTY", f"{field} is empty", skill_md.place(field))
+    if skill_md.allowed_tools and "," in _PARENTHESES.sub("", skill_md.allowed_tools):
+        findings.add("ALLOWED_TOOLS_COMMA", "allowed-tools has commas", skill_md.place("allowed-tools"))
+
+
+def _lint_lengths(skill_md: SkillMd, findings: Findings) -> None:
+    """Judge the lengths as written, white space at the ends included, as other validators do."""
+    for field, code, most in _LENGTHS:
+        value = skill_md.fields.get(field)
+        if isinstance(value, str) and len(value) > most:
+            findings.add(code, f"{field} has {len(value)} characters, at most {most}", skill_md.place(field))
+
+
+def _lint_version(skill_md: SkillMd, content: FolderContent, findings: Findings) -> None:
+    version = skill_md.metadata.get("version")
+    if version is not None and not is_version(version):
+        message = f"{neutralise(version[:80])!r} is not a version such as 1.0.0"
+        findings.add("VERSION_FORM", message, skill_md.place("metadata", "version"))
+    elif version is None and content.manifest.version is None:
+        findings.add("VERSION_MISSING", "the skill has no version", skill_md.place())
+
+
+def _lint_body(skill_md: SkillMd, findings: Findings) -> None:
+    body = skill_md.body
+    place = SourceLocation(skill_md.source, skill_md.body_line)
+    if not body or body.isspace():
+        findings.add("BODY_EMPTY", "nothing stands below the frontmatter", place)
+    lines = body.count("\n")
+    if lines >= limits.SKILL_MD_LINES:
+        findings.add("BODY_LINES", f"the body has {lines} lines, fewer than {limits.SKILL_MD_LINES} are advised", place)
+    tokens = len(body) // _CHARACTERS_A_TOKEN
+    if tokens >= limits.SKILL_MD_TOKENS:
+        message = f"the body has some {tokens} tokens, fewer than {limits.SKILL_MD_TOKENS} are advised"
+        findings.add("BODY_TOKENS", message, place)
+
+
+def _lint_placeholders(content: FolderContent, findings: Findings) -> None:
+    """Judge whether the words of a template are still there."""
+    for file in content.texts:
+        if file.path == SKILL_MD:
+            for words in PLACEHOLDERS:
+                start = file.text.find(words)
+                if start >= 0:
+                    findings.add(
+                        "PLACEHOLDER", "these are the words of a template", file.place(start, start + len(words))
+                    )
+
+
+def lint_manifest(content: FolderContent, findings: Findings) -> None:
+    """Judge the skill.toml of a folder."""
+    manifest = content.manifest
+    for path in manifest.unknown:
+        message = f"nobody reads the field {'.'.join(path)[:120]!r}"
+        findings.add("MANIFEST_UNKNOWN", message, _place(content, *path))
+    tables = {
+        one.path: one.table for one in reversed([*entry_points(manifest)])
+    }  # a file is named where it comes first
+    for name, table in tables.items():
+        if not any(file.path == name for file in content.files):
+            findings.add("ENTRYPOINT_ABSENT", f"the folder has no file {name}", _place(content, table, "entrypoint"))
+    skill_md = content.skill_md
+    if skill_md is None:
+        return
+    version = skill_md.metadata.get("version", manifest.version)
+    if manifest.version is not None and version != manifest.version:
+        message = f"skill.toml gives the version {manifest.version}, SKILL.md {version!r}"
+        findings.add("MANIFEST_DIFFERS", message, _place(content, "version"))
+
+
+def lint_descriptor(content: FolderContent, findings: Findings) -> None:
+    """Judge the descriptor.json of a folder beside skill.toml; its form is judged by Skill Sharing's own rule."""
+    descriptor = content.descriptor
+    if descriptor is None:
+        return
+    place = SourceLocation(f"{content.root}/descriptor.json", 1)
+    for field, said in _said_twice(content):
+        if said is not None and descriptor.get(field, said) != said:
+            message = f"skill.toml gives the {field} {said}, descriptor.json another one"
+            findings.add("DESCRIPTOR_DIFFERS", message, place)
+
+
+def lint_executor(content: FolderContent, findings: Findings) -> None:
+    """Judge whether a folder claims to be a function: a rule for folders, not for what functions are written as."""
+    if (content.manifest.executor or {}).get("kind") == "function":
+        message = "what is executed by a function does not come from a folder"
+        findings.add("EXECUTOR_FUNCTION", message, _place(content, "executor", "kind"))
+
+
+def _said_twice(content: FolderContent) -> Iterator[tuple[str, str | None]]:
+    """Yield the fields that both files have, with what skill.toml says."""
+    manifest = content.manifest
+    yield "id", manifest.sharing_id
+    yield "version", manifest.version
+    yield "capability_type", manifest.capability_type
+    yield "access", manifest.access.value if "access" in manifest.document else None
+
+
+def _place(content: FolderContent, *path: str) -> SourceLocation:
+    source = f"{content.root}/skill.toml"
+    text = next((file.text for file in content.texts if file.path == "skill.toml"), "")
+    return toml_place(text, path, source)

@@ -1,0 +1,201 @@
+"""Rules about hidden text: in SKILL.md and its references an error, in other files a warning.
+
+A byte order mark at the beginning of a file is no hidden text; for SKILL.md it has a rule of its own.
+
+Rules about relative links in Markdown: they lead to files of the folder, and one level deep.
+
+Links inside code are examples, not links; targets with placeholders are left alone.
+Spec: ASD Progressive Disclosure (level 3).
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple
+from urllib.parse import unquote
+
+from skillwire.folder.files import SKILL_MD
+from skillwire.trust.hidden_text import find_hidden, neutralise, reveal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from collections.abc import Set as AbstractSet
+
+    from skillwire.folder.lint.content import FolderContent, TextFile
+    from skillwire.folder.rules import Findings
+    from skillwire.trust.hidden_text import Hidden
+
+
+#: How many runs of one file are told one by one.
+_MOST_HIDDEN: Final = 5
+_SHOWN: Final = 120
+
+
+def lint_hidden(content: FolderContent, findings: Findings) -> None:
+    """Judge the text of every file of a folder."""
+    for file in content.texts:
+        runs = find_hidden(file.text)
+        if runs and runs[0] == (0, 1, "byte order mark"):
+            runs = runs[1:]
+        if runs:
+            _report(file, runs, findings)
+        elif file.path == SKILL_MD:
+            _lint_fields(content, findings)
+
+
+def _report(file: TextFile, runs: list[Hidden], findings: Findings) -> None:
+    code = "HIDDEN_CHARACTERS" if file.path.lower().endswith((".md", ".txt")) else "HIDDEN_IN_FILE"
+    for run in runs[:_MOST_HIDDEN]:
+        message = _describe(file.text[run.start : run.start + run.length], run)
+        if run is runs[min(_MOST_HIDDEN, len(runs)) - 1] and len(runs) > _MOST_HIDDEN:
+            message += f", and {len(runs) - _MOST_HIDDEN} more places in this file"
+        findings.add(code, message, file.place(run.start, run.start + run.length))
+
+
+def _lint_fields(content: FolderContent, findings: Findings) -> None:
+    """Judge what escapes in the frontmatter spell: the file shows a backslash, the reader gets the character."""
+    if content.skill_md is None:
+        return
+    for path, text in _texts(content.skill_md.fields, ()):
+        for run in find_hidden(text)[:1]:
+            message = (
+                f"an escape in {neutralise('.'.join(path))} spells {_describe(text[run.start :][: run.length], run)}"
+            )
+            findings.add("HIDDEN_CHARACTERS", message, content.skill_md.place(*path[:2]))
+
+
+def _texts(value: object, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
+    if isinstance(value, str):
+        yield path, value
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _texts(inner, (*path, key))
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _texts(inner, path)
+
+
+def _describe(characters: str, run: Hidden) -> str:
+    first = f"U+{ord(characters[0]):04X}"
+    said = f"1 hidden character, a {run.name} ({first})"
+    if run.length > 1:
+        said = f"{run.length} hidden characters, the first a {run.name} ({first})"
+    spelled = neutralise(reveal(characters))
+    return f"{said}, spelling {spelled[:_SHOWN]!r}" if spelled else said
+
+
+_CODE: Final = re.compile(
+    r"^ {0,3}(?P<fence>`{3,}|~{3,})[^\n]*+\n(?:.*\n)*?(?: {0,3}(?P=fence)[`~]*[ \t]*$|\Z)"
+    r"|(?<!`)(?P<tick>`++)[^`\n]++(?P=tick)",
+    re.MULTILINE,
+)
+_INLINE: Final = re.compile(r"\]\([ \t]*(?:<([^<>\n]+)>(?=[\s)])|([^\s()<>]+(?:\([^\s()]*\)[^\s()]*)?))")
+_DEFINITION: Final = re.compile(r"^ {0,3}\[[^\]\n]+\]:[ \t]*<?([^\s<>]+)", re.MULTILINE)
+_SCHEME: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+:|//|#")
+_OF_ONE_MACHINE: Final = re.compile(r"/|~|[A-Za-z]:[\\/]|file:")
+_PLACEHOLDER: Final = re.compile(r"[{}$*<>|]|\.\.\.")
+_MOST_LINKS: Final = 1_000
+_MOST_BROKEN_LINKS: Final = 50
+
+
+class _Link(NamedTuple):
+    target: str
+    start: int
+    end: int
+
+
+def lint_links(content: FolderContent, findings: Findings) -> None:
+    """Judge the links of every Markdown file of a folder."""
+    paths = {file.path for file in content.files}
+    places = paths | {parent for path in paths for parent in _parents(path)}
+    direct: set[str] = {SKILL_MD}
+    deeper: list[tuple[_Page, _Link, str]] = []
+    for file in content.texts:
+        if not file.path.lower().endswith(".md"):
+            continue
+        page = _Page(file, findings)
+        for link in page.links():
+            path = page.lint(link, places)
+            if path and file.path == SKILL_MD:
+                direct.add(path)
+            elif path and path.lower().endswith(".md") and path != file.path:
+                deeper.append((page, link, path))
+    for page, link, path in deeper:
+        if path not in direct:
+            message = f"{neutralise(path)} is reached through {neutralise(page.file.path)} only"
+            page.report("REFERENCE_DEPTH", message, link)
+
+
+def linked_paths(path: str, text: str) -> Iterator[str]:
+    """Yield the paths in the folder that the Markdown file ``path`` links to, as they are written; in code, too."""
+    for link in _links(text):
+        if not _OF_ONE_MACHINE.match(link.target):
+            yield _path_of(path, link.target)
+
+
+class _Page:
+    """One Markdown file; where its code is, is found out when the first link is in doubt."""
+
+    def __init__(self, file: TextFile, findings: Findings) -> None:
+        self.file = file
+        self._findings = findings
+        self._code: list[tuple[int, int]] | None = None
+        self._told = 0
+
+    def links(self) -> Iterator[_Link]:
+        """Yield the relative links, and those that name a path of one machine, in code and outside."""
+        return _links(self.file.text)
+
+    def lint(self, link: _Link, places: AbstractSet[str]) -> str | None:
+        """Judge one link; return the path in the folder that it leads to, if it leads to something of the folder."""
+        shown = neutralise(link.target[:_SHOWN])
+        if _OF_ONE_MACHINE.match(link.target):
+            self.report("LINK_ABSOLUTE", f"{shown} is a path of one machine", link)
+            return None
+        path = _path_of(self.file.path, link.target)
+        if path in places or path == ".":
+            return path
+        where = "leads out of the folder" if path.startswith("..") else "leads to no file of the folder"
+        self.report("LINK_BROKEN", f"{shown} {where}", link)
+        return None
+
+    def report(self, code: str, message: str, link: _Link) -> None:
+        """Add a finding about a link, unless it stands in code."""
+        if self._code is None:
+            self._code = [span.span() for span in _CODE.finditer(self.file.text)]
+        if self._told < _MOST_BROKEN_LINKS and not any(start <= link.start < end for start, end in self._code):
+            self._told += 1
+            self._findings.add(code, message, self.file.place(link.start, link.end))
+
+
+def _links(text: str) -> Iterator[_Link]:
+    found = list(_inline(text))
+    if "]:" in text:
+        found += _DEFINITION.finditer(text)
+    for link in found[:_MOST_LINKS]:
+        group = link.lastindex or 0
+        target = link[group]
+        if target.startswith("//") or _PLACEHOLDER.search(target):
+            continue
+        if _OF_ONE_MACHINE.match(target) or not _SCHEME.match(target):
+            yield _Link(target, *link.span(group))
+
+
+def _path_of(page: str, target: str) -> str:
+    """Return the path in the folder that a link of ``page`` leads to, or one that begins with ``..``."""
+    relative = unquote(re.split(r"[?#]", target, maxsplit=1)[0])
+    return posixpath.normpath(posixpath.join(posixpath.dirname(page), relative))
+
+
+def _inline(text: str) -> Iterator[re.Match[str]]:
+    start = text.find("](")
+    while start >= 0:
+        if found := _INLINE.match(text, start):
+            yield found
+        start = text.find("](", start + 2)
+
+
+def _parents(path: str) -> Iterator[str]:
+    while path := posixpath.dirname(path):
+        yield path

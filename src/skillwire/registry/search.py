@@ -1,0 +1,189 @@
+"""By what hits are narrowed: which facets a skill has, which values, and how often each occurs among hits.
+
+``kind`` says what a skill is made of, ``license`` is its license field, ``tag`` is what its author files it under.
+Thousands of skills share few combinations of these values, so each combination is one value, a :class:`Profile`,
+and counting hits by profile first makes counting facets cheap.
+
+What a search asks for, read from a stranger's text: words, bounded, and the place to go on from.
+
+A cursor is the name of the last skill of the page before, behind a fingerprint of what was searched. Sorted by
+name, a name is a place in every revision. Ranked, it is one only among the same skills, so a cursor of ranked hits
+is refused as soon as they have changed, where going on would skip skills or show them twice.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from skillwire import limits
+from skillwire.errors import UsageError
+from skillwire.model.search import FacetValue, seal, unseal
+from skillwire.model.skill import is_skill_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from skillwire.model.search import SearchQuery
+    from skillwire.model.skill import Skill
+
+
+#: Keys of a skill's metadata whose values are tags.
+_TAGGED: Final = ("tags", "tag", "category", "categories", "keywords")
+_BETWEEN_TAGS: Final = re.compile(r"[,;\n\[\]\"']+")
+_VALUE_LENGTH: Final = 64
+
+
+class Profile(NamedTuple):
+    """What a skill has of each facet, in the order of :data:`FACETS`."""
+
+    kind: tuple[str, ...]
+    license: tuple[str, ...]
+    tag: tuple[str, ...]
+
+    def has(self, chosen: Mapping[str, frozenset[str]]) -> bool:
+        """Whether it has one of the ``chosen`` values of each facet; no skill has an unknown facet."""
+        return all(not values.isdisjoint(getattr(self, facet, ())) for facet, values in chosen.items())
+
+
+FACETS: Final = Profile._fields
+
+
+def skill_kind(kind: str, paths: Iterable[str]) -> str:
+    """Return ``callable``, ``scripts`` for instructions with scripts, or ``instructions``.
+
+    Args:
+        kind: of the skill, see :data:`skillwire.model.skill.Kind`.
+        paths: of its files.
+    """
+    if kind == "action":
+        return "callable"
+    return "scripts" if any(path.startswith("scripts/") for path in paths) else "instructions"
+
+
+def profile_of(skill: Skill) -> Profile:
+    """Return the values that ``skill`` has."""
+    named = " ".join((skill.license or "").split())
+    tags = dict.fromkeys(tag for tag in _tags(skill) if tag)
+    return Profile(
+        kind=(skill_kind(skill.kind, (file.path for file in skill.files)),),
+        license=(named[:_VALUE_LENGTH],) if named else (),
+        tag=tuple(tags)[: limits.SEARCH_TAGS],
+    )
+
+
+def count_facets(profiles: Mapping[Profile, int]) -> dict[str, tuple[FacetValue, ...]]:
+    """Return facet → its most frequent values, given how many hits have each profile."""
+    counts: dict[str, Counter[str]] = {facet: Counter() for facet in FACETS}
+    for profile, hits in profiles.items():
+        for facet, values in zip(FACETS, profile, strict=True):
+            for value in values:
+                counts[facet][value] += hits
+    return {facet: _most_frequent(counted) for facet, counted in counts.items()}
+
+
+def _most_frequent(counted: Counter[str]) -> tuple[FacetValue, ...]:
+    in_order = sorted(counted.items(), key=lambda item: (-item[1], item[0]))
+    return tuple(FacetValue(value, skills) for value, skills in in_order[: limits.SEARCH_FACET_VALUES])
+
+
+def _tags(skill: Skill) -> Iterator[str]:
+    metadata = skill.metadata or {}
+    for key in _TAGGED:
+        for tag in _BETWEEN_TAGS.split(metadata.get(key, "")):
+            yield " ".join(tag.lower().split())[:_VALUE_LENGTH]
+    yield from skill.capabilities
+    yield from skill.scenes
+
+
+_WORD: Final = re.compile(r"[^\W_]+")
+#: Words that say how a request is put and not what is looked for. A third of all skills has each of them.
+_STOP_WORDS: Final = frozenset(
+    """
+    a about an and any are as at be by can do does for from get has have how i if in into is it its let like me
+    my no not of on or our please should skill skills so some that the their them then there these they this to
+    up us use used using want was we what when where which who will with would you your
+    """.split()  # noqa: SIM905  # a list would stand over seventy lines
+)
+_MARK_BYTES: Final = 9  # fills base64 without padding
+_CURSOR_LENGTH: Final = 100
+
+
+class Words(NamedTuple):
+    """The words of a query, in lower case, each once; ``is_open`` when the last one may still be being typed."""
+
+    words: tuple[str, ...]
+    is_open: bool
+
+    @property
+    def name(self) -> str:
+        """The name of the skill that is meant, if one is."""
+        return "-".join(self.words)
+
+
+def check_query(query: SearchQuery) -> None:
+    """Refuse what is beyond the bounds.
+
+    Raises:
+        UsageError: ``QUERY``.
+    """
+    if not 1 <= query.limit <= limits.SEARCH_HITS:
+        raise UsageError("QUERY", f"limit is a whole number from 1 to {limits.SEARCH_HITS}")
+    if len(query.text) > limits.SEARCH_TEXT_LENGTH:
+        raise UsageError("QUERY", f"the text is longer than {limits.SEARCH_TEXT_LENGTH} characters")
+
+
+def read_words(text: str) -> Words:
+    """Return the words of ``text``, all of them; :func:`telling_words` are those to look for.
+
+    Trust: ``text`` is a stranger's. What is no letter or digit separates words, so that nothing of a query
+    language is left.
+    """
+    words = tuple(dict.fromkeys(_WORD.findall(text.lower())))
+    return Words(words, is_open=bool(words) and _is_word(text[-1]))
+
+
+def telling_words(words: Words) -> Words:
+    """Return ``words`` without those that tell nothing, unless there are no others, and no more than are looked for.
+
+    Raises:
+        UsageError: ``QUERY`` when there are too many.
+    """
+    told = tuple(word for word in words.words if word not in _STOP_WORDS) or words.words
+    if len(told) > limits.SEARCH_WORDS:
+        raise UsageError("QUERY", f"the text has more than {limits.SEARCH_WORDS} words")
+    return Words(told, is_open=words.is_open and told[-1:] == words.words[-1:])
+
+
+def make_cursor(name: str, mark: bytes) -> str:
+    """Return the cursor behind the skill ``name`` of the search with this ``mark``, see :func:`mark_search`."""
+    return seal(mark + name.encode("ascii"))
+
+
+def read_cursor(cursor: str, mark: bytes) -> str:
+    """Return the name that ``cursor`` goes on behind.
+
+    Trust: ``cursor`` is a stranger's.
+
+    Raises:
+        UsageError: ``CURSOR`` when it is none of ours, or of another search.
+    """
+    raw = unseal(cursor, _CURSOR_LENGTH)
+    name = raw[_MARK_BYTES:].decode("latin-1")
+    if not is_skill_name(name):
+        raise UsageError("CURSOR", "this is no cursor of a search here")
+    if raw[:_MARK_BYTES] != mark:
+        raise UsageError("CURSOR", "the cursor belongs to another search, or the skills have changed since")
+    return name
+
+
+def mark_search(query: SearchQuery, order: Iterable[str]) -> bytes:
+    """Return a fingerprint of what ``query`` searches; ``order`` is what its order depends on beside the names."""
+    chosen = sorted((facet, *sorted(values)) for facet, values in query.facets.items())
+    return hashlib.blake2b(repr((tuple(order), chosen)).encode(), digest_size=_MARK_BYTES).digest()
+
+
+def _is_word(character: str) -> bool:
+    return _WORD.fullmatch(character) is not None

@@ -1,0 +1,115 @@
+"""One document of an origin, through the cache.
+
+A fresh answer is used as it is, a stale one is asked about with its validators, and with ``offline`` any is used. How
+a document is asked for is the protocol's to say.
+
+How long a cached answer may be used without asking again. Spec: RFC 9111; ASD Client Implementation 5.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from typing import TYPE_CHECKING, Final, Literal, Protocol
+
+from skillwire.errors import FetchError, NotFoundError, SkillwireError, SourceLocation, StorageError
+from skillwire.model.install import CachedResponse
+from skillwire.model.skill import Finding
+from skillwire.wire.exchange import fetch, work
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from skillwire.resolver.resolve import ResolveContext
+    from skillwire.wire.exchange import Exchange, Flow, HttpResponse
+
+
+_MAX_AGE: Final = re.compile(r"(?:^|[,\s])max-age=\"?(\d{1,9})", re.ASCII | re.IGNORECASE)
+_ALWAYS_ASK: Final = ("no-store", "no-cache")
+
+#: However long a server allows, a list of skills is asked for again after this many seconds.
+LONGEST_AGE: Final = 3600.0
+
+
+def is_fresh(response: CachedResponse, now: float) -> bool:
+    """Whether the answer may be used at ``now`` (seconds since the epoch) without asking again."""
+    return 0 <= now - response.fetched_at < lifetime(response.headers)
+
+
+def lifetime(headers: Mapping[str, str]) -> float:
+    """Return for how many seconds an answer with these headers is fresh; 0 when the server does not say."""
+    control = headers.get("cache-control", "").lower()
+    match = _MAX_AGE.search(control)
+    if match is None or any(word in control for word in _ALWAYS_ASK):
+        return 0.0
+    return min(float(match[1]), LONGEST_AGE)
+
+
+def may_be_kept(headers: Mapping[str, str]) -> bool:
+    """Whether the answer may be written to disk at all."""
+    return "no-store" not in headers.get("cache-control", "").lower()
+
+
+#: Who answered: what was kept, the origin that confirmed it, or the origin anew.
+AnsweredBy = Literal["cache", "revalidation", "origin"]
+_NOT_MODIFIED: Final = 304
+
+
+class DocumentRequest(Protocol):
+    """Begins the exchange that asks for a document; None comes back when there is none."""
+
+    def __call__(self, *, cached: CachedResponse | None, authorization: str | None) -> Exchange[HttpResponse | None]:
+        """Return the exchange, conditional on what is ``cached``."""
+
+
+def read_document(
+    url: str, session: ResolveContext, ask: DocumentRequest, *, last: bool = True
+) -> Flow[tuple[CachedResponse | None, AnsweredBy | None]]:
+    """Return the document at ``url`` and who answered; None for both when there is none.
+
+    Raises:
+        FetchError: ``OFFLINE`` when it is not in the cache, nothing may be asked, and it is the ``last`` to be tried.
+    """
+    credential = session.credential_for(url)
+    cached = yield from work(lambda: session.cache.look_up(url, credential))
+    now = session.clock()
+    if cached is not None and (session.offline or (not session.refresh and is_fresh(cached, now))):
+        return cached, "cache"
+    if session.offline:
+        if last:
+            raise not_in_cache(url)
+        return None, None
+    response = yield from fetch(ask(cached=cached, authorization=credential))
+    if response is None:
+        return None, None
+    if cached is not None and response.status == _NOT_MODIFIED:
+        document = cached._replace(headers={**cached.headers, **response.headers}, fetched_at=now)
+    else:
+        document = CachedResponse(url, response.body, response.headers, now, response.url)
+    if may_be_kept(document.headers):
+        yield from work(partial(_keep, document, credential, session))
+    return document, "revalidation" if response.status == _NOT_MODIFIED else "origin"
+
+
+def not_in_cache(url: str) -> FetchError:
+    """Return the error that says that a document would have to be fetched."""
+    return FetchError("OFFLINE", "the index is not in the cache", place=SourceLocation(url))
+
+
+def is_not_found(error: SkillwireError, session: ResolveContext) -> bool:
+    """Whether ``error`` only says that a document is not there, or not at hand."""
+    return isinstance(error, NotFoundError) or (session.offline and error.code == "OFFLINE")
+
+
+def _keep(document: CachedResponse, credential: str | None, session: ResolveContext) -> None:
+    """Keep an answer; a cache that cannot be written makes things slower, not impossible."""
+    try:
+        session.cache.keep(document, credential)
+    except StorageError as error:
+        session.report(as_finding(error))
+
+
+def as_finding(error: SkillwireError) -> Finding:
+    """Return an error that stops nothing as a finding."""
+    told = error.diagnostics()
+    return Finding(told.code, "note", told.message, told.place or SourceLocation(""), told.fix)

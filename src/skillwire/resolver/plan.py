@@ -1,0 +1,335 @@
+"""Installing, as a plan: what would happen, and what a person must decide first.
+
+That is consent to an origin, and the overwriting of something that is not ours. Nothing is changed here;
+:mod:`skillwire.resolver.apply` does what a plan says.
+
+What may be installed from where: the policy that every ``add`` and ``update`` asks.
+
+A skill is instructions that an agent will follow, so where it comes from is a decision, made by a person or
+written down in settings, never by default. The policy is a value; asking a person is the caller's business.
+
+Installing what ``skills.lock`` says, byte for byte, without asking an index.
+
+Trust: the lock comes with a project, which may be a stranger's.
+
+What is installed, beside what its origin has now.
+
+An origin that gives digests is compared by them alone, without fetching an artifact. One that gives none can
+only be fetched again; it is planned as an update and turns out unchanged when the same files come.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from functools import partial
+from typing import TYPE_CHECKING, Literal, NamedTuple
+from urllib.parse import quote
+
+from skillwire.errors import SkillwireError, SourceLocation, TrustError, UsageError, ValidationError
+from skillwire.model.digest import Digest
+from skillwire.model.install import LockedSkill, Placement
+from skillwire.model.ref import SkillRef
+from skillwire.model.url import parse_url
+from skillwire.protocols.agent_skills.messages import IndexedFile, IndexEntry
+from skillwire.resolver.references import IndexLocation
+from skillwire.resolver.resolve import ResolvedSkill, read_index
+from skillwire.resolver.sources.folder import load_local
+from skillwire.wire.exchange import work
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from typing import Self
+
+    from skillwire.model.install import Lock, OriginRecord
+    from skillwire.ports import OriginBook, SkillsFolder
+    from skillwire.resolver.resolve import Files, ResolveContext
+    from skillwire.wire.exchange import Flow
+
+
+State = Literal["new", "update", "unchanged", "conflict"]
+
+
+class InstallTarget(NamedTuple):
+    """Where a skill is to stand, and for which agents."""
+
+    placement: Placement
+    agents: tuple[str, ...]
+
+
+class PlannedSkill(NamedTuple):
+    """One skill of a plan: what would happen to it, and, for a conflict, what is in the way.
+
+    ``frozen`` is the row of the lock whose files must come out, byte for byte.
+    """
+
+    skill: ResolvedSkill
+    state: State
+    target: InstallTarget
+    reason: str = ""
+    frozen: LockedSkill | None = None
+
+
+class InstallPlan(NamedTuple):
+    """What an ``add`` or ``update`` would do. ``unknown_origins`` need someone's consent first."""
+
+    skills: tuple[PlannedSkill, ...]
+    unknown_origins: tuple[str, ...] = ()
+
+    @property
+    def conflicts(self) -> tuple[PlannedSkill, ...]:
+        """The skills that something else stands in the way of."""
+        return tuple(planned for planned in self.skills if planned.state == "conflict")
+
+    @property
+    def pending(self) -> tuple[PlannedSkill, ...]:
+        """The skills that would change something."""
+        return tuple(planned for planned in self.skills if planned.state != "unchanged")
+
+
+def plan_install(
+    skills: Sequence[tuple[ResolvedSkill, InstallTarget]],
+    *,
+    folder: SkillsFolder,
+    policy: InstallPolicy,
+    origins: OriginBook,
+) -> Flow[InstallPlan]:
+    """Decide what installing ``skills`` would do, without changing anything.
+
+    Raises:
+        TrustError: ``ORIGIN_REFUSED``.
+    """
+    bases = {skill.ref.origin for skill, _ in skills if not skill.is_local}
+    unknown = yield from work(partial(unknown_origins, bases, policy, origins))
+    planned = yield from work(lambda: _compare(skills, folder))
+    return InstallPlan(planned, unknown)
+
+
+def unknown_origins(bases: Iterable[str], policy: InstallPolicy, origins: OriginBook) -> tuple[str, ...]:
+    """Return those of ``bases`` that someone has to agree to first. A folder of this machine is none of them.
+
+    Raises:
+        TrustError: ``ORIGIN_REFUSED`` when the policy forbids one.
+    """
+    unknown = []
+    for base in sorted(bases):
+        decision = policy.decide(base, origins.look_up(base))
+        if decision == "refuse":
+            raise TrustError("ORIGIN_REFUSED", f"installing from {base} is not allowed", place=SourceLocation(base))
+        if decision == "ask":
+            unknown.append(base)
+    return tuple(unknown)
+
+
+def _compare(skills: Sequence[tuple[ResolvedSkill, InstallTarget]], folder: SkillsFolder) -> tuple[PlannedSkill, ...]:
+    lock = folder.read_lock()
+    return tuple(compare_with_folder(skill, target, folder, lock) for skill, target in skills)
+
+
+def compare_with_folder(skill: ResolvedSkill, target: InstallTarget, folder: SkillsFolder, lock: Lock) -> PlannedSkill:
+    """Decide what installing ``skill`` would do to what stands there now.
+
+    Raises:
+        TrustError: ``DOWNGRADE``.
+    """
+    name = skill.ref.name
+    locked = lock.skills.get(name)
+    ours = {*locked.placement.folders, *locked.placement.links} if locked else set()
+    others = tuple(place for place in (*target.placement.folders, *target.placement.links) if place not in ours)
+    if folder.installed_files(Placement(others), name) is not None:
+        return PlannedSkill(skill, "conflict", target, "a folder of that name is there, not installed by skillwire")
+    standing = folder.installed_files(locked.placement, name) if locked else None
+    if locked is None or standing is None:
+        return PlannedSkill(skill, "new", target)
+    if standing != locked.files:
+        return PlannedSkill(skill, "conflict", target, "its files were changed since they were installed")
+    if locked.origin != skill.ref.origin:
+        return PlannedSkill(skill, "conflict", target, f"it was installed from {locked.origin}")
+    check_no_downgrade(locked, skill)
+    whole = locked.placement == target.placement and not folder.missing_places(locked.placement, name)
+    return PlannedSkill(skill, "unchanged" if whole and _has_same_bytes(skill, locked) else "update", target)
+
+
+def check_no_downgrade(locked: LockedSkill, skill: ResolvedSkill) -> None:
+    """Refuse to replace what was verified by what cannot be: the lock remembers on every machine.
+
+    Raises:
+        TrustError: ``DOWNGRADE``.
+    """
+    if locked.digest is not None and skill.ref.digest is None and not skill.is_local:
+        message = f"{locked.name} was installed with a digest, and {locked.origin} gives none now"
+        raise TrustError("DOWNGRADE", message, place=SourceLocation(skill.index_url))
+
+
+def _has_same_bytes(skill: ResolvedSkill, locked: LockedSkill) -> bool:
+    """Whether it is known, without fetching, that ``skill`` is what is installed."""
+    if skill.files is not None:
+        return hash_files(skill.files) == locked.files
+    return locked.digest is not None and locked.digest == skill.ref.digest
+
+
+def hash_files(files: Files) -> dict[str, str]:
+    """Return ``path → SHA-256`` in hexadecimal, as the lock holds it."""
+    return {file.path: hashlib.sha256(file.content).hexdigest() for file in files}
+
+
+Decision = Literal["allow", "ask", "refuse"]
+
+
+class _TrustedOrigins(NamedTuple):
+    trusted_origins: frozenset[str]
+    only_trusted: bool
+
+
+class InstallPolicy(_TrustedOrigins):
+    """Which origins may be installed from.
+
+    Args:
+        trusted_origins: origins (``https://example.com``) or whole hosts (``example.com``) that need no question.
+        only_trusted: refuse every other origin instead of asking.
+
+    Raises:
+        UsageError: ``SETTING_FORM`` for a trusted origin that cannot be read; it would silently trust nobody.
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, trusted_origins: Iterable[str] = (), only_trusted: bool = False) -> Self:  # noqa: FBT001, FBT002  # the value's own fields, as a tuple takes them
+        """Read the origins into their one written form."""
+        return super().__new__(cls, frozenset(map(_read_trusted, trusted_origins)), only_trusted)
+
+    def decide(self, base: str, record: OriginRecord | None) -> Decision:
+        """Decide about a publisher's place: its URL without the well-known part, and what is remembered of it."""
+        url = parse_url(base)
+        if {base, str(url.origin), url.host, url.authority} & self.trusted_origins:
+            return "allow"
+        if self.only_trusted:
+            return "refuse"
+        return "allow" if record is not None and record.accepted else "ask"
+
+
+def _read_trusted(text: str) -> str:
+    """Return an origin, a scope or a host in its one written form."""
+    try:
+        if "://" in text:
+            return str(parse_url(text)).removesuffix("/")
+        url = parse_url(f"https://{text}")
+    except ValidationError as error:
+        raise UsageError("SETTING_FORM", f"trusted_origins: {error.message}", fix=error.fix) from error
+    return url.authority + url.path.removesuffix("/")
+
+
+def plan_locked(
+    skills: Sequence[LockedSkill], *, folder: SkillsFolder, policy: InstallPolicy, origins: OriginBook
+) -> Flow[InstallPlan]:
+    """Plan to install exactly what the lock says, from where it says.
+
+    A lock comes with a project, so its origins need the same consent as those that a user types, and so do the
+    origins of artifacts: an index would have vouched for those, and none is asked here.
+    """
+
+    def plan() -> InstallPlan:
+        planned = tuple(_frozen(locked, folder) for locked in skills)
+        remote = [row for row in skills if row.artifact_type != "folder"]
+        artifacts = {str(parse_url(row.url).origin) for row in remote if not row.url.startswith(f"{row.origin}/")}
+        bases = {row.origin for row in remote} | {
+            origin for origin in artifacts if not any(row.origin.startswith(origin) for row in remote)
+        }
+        return InstallPlan(planned, unknown_origins(bases, policy, origins))
+
+    return (yield from work(plan))
+
+
+def _frozen(locked: LockedSkill, folder: SkillsFolder) -> PlannedSkill:
+    skill = load_local(locked, folder.root) if locked.artifact_type == "folder" else _locate_locked(locked)
+    target = InstallTarget(locked.placement, locked.agents)
+    standing = folder.installed_files(locked.placement, locked.name)
+    if standing is None:
+        return PlannedSkill(skill, "new", target, frozen=locked)
+    if standing != locked.files:
+        return PlannedSkill(skill, "conflict", target, "its files are not those of the lock", locked)
+    whole = not folder.missing_places(locked.placement, locked.name)
+    return PlannedSkill(skill, "unchanged" if whole else "update", target, frozen=locked)
+
+
+def _locate_locked(locked: LockedSkill) -> ResolvedSkill:
+    """Return a locked skill as its index entry was."""
+    digest = Digest(locked.digest) if locked.digest is not None else None
+    files: tuple[IndexedFile, ...] = ()
+    if locked.artifact_type == "files":
+        base = locked.url.removesuffix("SKILL.md")
+        files = tuple(
+            IndexedFile(path, base + quote(path), Digest(f"sha256:{hexadecimal}"))
+            for path, hexadecimal in locked.files.items()
+        )
+    entry = IndexEntry(locked.name, "", locked.artifact_type, locked.url, digest, files, locked.version)  # type: ignore[arg-type]  # one of the three, says the lock's codec
+    ref = SkillRef(locked.name, locked.origin, "", locked.version, digest, "skills.lock", 0.0)
+    return ResolvedSkill(ref, entry, locked.index)
+
+
+class UpdateComparison(NamedTuple):
+    """An installed skill beside what its origin has now.
+
+    ``state`` is ``current``, ``changed``, ``unverifiable`` (the origin gives no digests), ``gone`` (its index does
+    not list it any more) or ``unreachable``, with the error.
+    """
+
+    locked: LockedSkill
+    state: Literal["current", "changed", "unverifiable", "gone", "unreachable"]
+    latest: ResolvedSkill | None = None
+    error: SkillwireError | None = None
+
+
+def compare_with_origins(
+    skills: Sequence[LockedSkill], session: ResolveContext, load_local: Callable[[LockedSkill], ResolvedSkill]
+) -> Flow[list[UpdateComparison]]:
+    """Compare installed skills with their origins; each index is read once.
+
+    ``load_local`` reads a skill that came from a folder of this machine anew.
+    """
+    comparisons: dict[str, UpdateComparison] = {}
+    by_index: dict[str, list[LockedSkill]] = {}
+    for locked in skills:
+        if not locked.index:
+            comparisons[locked.name] = yield from work(partial(_compare_local, locked, load_local))
+        else:
+            by_index.setdefault(locked.index, []).append(locked)
+    for index, members in by_index.items():
+        for comparison in (yield from _compare_with_index(index, members, session)):
+            comparisons[comparison.locked.name] = comparison
+    return [comparisons[locked.name] for locked in skills]
+
+
+def _compare_local(locked: LockedSkill, load_local: Callable[[LockedSkill], ResolvedSkill]) -> UpdateComparison:
+    try:
+        latest = load_local(locked)
+    except SkillwireError as error:
+        return UpdateComparison(locked, "gone", error=error)
+    return UpdateComparison(locked, "current" if hash_files(latest.files or ()) == locked.files else "changed", latest)
+
+
+def _compare_with_index(
+    index: str, members: Sequence[LockedSkill], session: ResolveContext
+) -> Flow[list[UpdateComparison]]:
+    try:
+        found = yield from read_index(IndexLocation(index, None), session)
+    except SkillwireError as error:
+        return [UpdateComparison(locked, "unreachable", error=error) for locked in members]
+    comparisons = []
+    for locked in members:
+        entry = found.index.entries.get(locked.name)
+        if entry is None:
+            comparisons.append(UpdateComparison(locked, "gone"))
+            continue
+        latest = found.locate(entry, was_named=False)
+        try:
+            check_no_downgrade(locked, latest)
+        except SkillwireError as error:
+            comparisons.append(UpdateComparison(locked, "unreachable", error=error))
+            continue
+        if entry.digest is None:
+            comparisons.append(UpdateComparison(locked, "unverifiable", latest))
+        else:
+            comparisons.append(
+                UpdateComparison(locked, "current" if entry.digest == locked.digest else "changed", latest)
+            )
+    return comparisons

@@ -1,0 +1,271 @@
+"""What a user types to mean a skill, or all skills of a place.
+
+A reference is one of
+
+- ``example.com/name`` or ``https://example.com/name``: a skill of an origin; a longer path is a scope;
+- ``example.com``, or a URL as it was pasted, ``.../.well-known/agent-skills`` and ``.../index.json``
+  included: every skill of that index;
+- ``https://example.com/skills/name``, the address of a skill's page or of a file's below it, as a browser shows it;
+- ``./folder``, ``/folder`` or ``~/folder``: a folder on this machine;
+- ``https://example.com/.well-known/skill-sharing``, the URL of a Skill Descriptor (``.../weather.json``) or of a
+  registry (``.../skills``): what Skill Sharing says there;
+- ``https://example.com/rpc#ns.domain.action``: a skill of an endpoint of the Skills Protocol, by its dotted name; with
+  ``#ns.`` every skill of a namespace, with ``#`` alone every skill. A URL whose path does not end in ``rpc`` is one of
+  an endpoint where the part behind its ``#`` has a dot, and is not the address of a page;
+- ``name``: looked up in the configured sources, in their order.
+
+``lan:CAPABILITY`` is no reference to a skill but to whoever on the local network can do something; a call alone takes
+it (:mod:`skillwire.resolver.sources.lan`).
+
+Reading a reference touches neither disk nor network. What it may mean is a list of lookups, tried in
+order; the first index that has the skill wins.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+
+from skillwire.errors import UsageError, ValidationError
+from skillwire.model.skill import is_dotted_name, is_skill_name
+from skillwire.model.url import Url, is_ipv4, parse_url
+from skillwire.protocols.agent_skills.messages import WELL_KNOWN, WELL_KNOWN_OLD
+from skillwire.protocols.skill_sharing.paths import REGISTRY as SHARING_REGISTRY
+from skillwire.protocols.skill_sharing.paths import WELL_KNOWN as SHARING_WELL_KNOWN
+from skillwire.trust.address import AddressScope, classify, is_localhost, read_address
+
+if TYPE_CHECKING:
+    from skillwire.model.ref import SkillRef
+
+
+#: What the origin of a skill from a folder of this machine begins with.
+LOCAL: Final = "path:"
+#: The paths of Skill Sharing, as its client has them; said here again, since installing imports nothing of it.
+AGENT_SKILLS: Final = "agent-skills"
+SKILL_SHARING: Final = "skill-sharing"
+SKILLS_RPC: Final = "skills-rpc"
+#: What the path of an endpoint ends with, unless its owner says otherwise. Spec: specs §4.
+_RPC: Final = "rpc"
+_ARCHIVE_EXTENSIONS: Final = (".tar.gz", ".zip", ".skill")
+
+
+class IndexLocation(NamedTuple):
+    """Where an index is: its 0.2.0 URL, and the URL of the generations before, when that is to be tried.
+
+    Where ``protocol`` is Skill Sharing the URL is that of an index, a registry or a descriptor; its answer tells. Where
+    it is the Skills Protocol the URL is that of the endpoint.
+    """
+
+    url: str
+    old_url: str | None
+    protocol: Literal["agent-skills", "skill-sharing", "skills-rpc"] = AGENT_SKILLS
+
+    @property
+    def base(self) -> str:
+        """What identifies the publisher's place: the URL without the well-known part."""
+        return self.url.partition("/.well-known/")[0]
+
+
+class Lookup(NamedTuple):
+    """One thing a reference may mean: a skill of an index, or, with ``name`` None, all of them.
+
+    Of an endpoint a ``name`` that ends in a dot means all skills of that namespace.
+    """
+
+    location: IndexLocation
+    name: str | None
+
+
+class Reference(NamedTuple):
+    """A reference, read. Exactly one of ``lookups``, ``path`` and ``name`` is set.
+
+    ``fallback`` is what ``lookups`` may mean in the other protocols, for when Agent Skills Discovery does not have it.
+    """
+
+    text: str
+    lookups: tuple[Lookup, ...] = ()
+    path: str | None = None
+    name: str | None = None
+    fallback: tuple[Lookup, ...] = ()
+
+    @property
+    def registry(self) -> IndexLocation | None:
+        """The registry that it may name: where its address ends with ``/skills``. Spec: SSP §4.2."""
+        locations = (lookup.location for lookup in self.fallback if lookup.name is None)
+        return next(
+            (found for found in locations if found.url.partition("?")[0].rstrip("/").endswith(SHARING_REGISTRY)), None
+        )
+
+
+def parse_reference(text: str) -> Reference:
+    """Read what a user typed.
+
+    Raises:
+        UsageError: ``REFERENCE``, with what to write instead.
+    """
+    if text.startswith((".", "/", "~")):
+        return Reference(text, path=text)
+    if "://" in text:
+        return _web_reference(text, _url(text))
+    if text.startswith("lan:") and not text[4:].partition("/")[0].isdigit():
+        what = text[4:64] if text[4:].isascii() else "CAPABILITY"
+        fix = f"skillwire find {what} --lan lists them; give the reference that stands there."
+        raise UsageError("REFERENCE", "lan: means whoever offers a capability now, which is for call alone", fix=fix)
+    host, _, _ = text.partition("/")
+    if "." in host or ":" in host or host == "localhost":
+        return _web_reference(text, _with_scheme(text))
+    if is_skill_name(text):
+        return Reference(text, name=text)
+    fix = f"write ./{text} for a folder, or example.com/name for a skill of an origin"
+    raise UsageError("REFERENCE", f"cannot read the reference {ascii(text)[:120]}", fix=fix)
+
+
+def agent_skills_location(origin: str) -> IndexLocation:
+    """Return where ``origin`` publishes its index of Agent Skills Discovery."""
+    return _location(parse_url(origin), "")
+
+
+def sharing_location(url: str) -> IndexLocation:
+    """Return where the origin of ``url`` publishes its index of Skill Sharing. Spec: SSP §4.3.1."""
+    return IndexLocation(parse_url(url).origin + SHARING_WELL_KNOWN, None, SKILL_SHARING)
+
+
+def endpoint_location(url: str) -> IndexLocation:
+    """Return the endpoint of the Skills Protocol at ``url``."""
+    return IndexLocation(url, None, SKILLS_RPC)
+
+
+def endpoint_url(text: str) -> str:
+    """Return the URL of the endpoint that ``text`` means, with or without its scheme; what is behind ``#`` is dropped.
+
+    Raises:
+        UsageError: ``REFERENCE``.
+    """
+    return str(_url(text) if "://" in text else _with_scheme(text))
+
+
+def source_location(text: str) -> IndexLocation:
+    """Read the address of a source, as ``--from`` and the settings name it: an origin, a scope or an index URL."""
+    reference = parse_reference(text)
+    if not reference.lookups:
+        raise UsageError("REFERENCE", f"not the address of a source: {ascii(text)[:120]}", fix="write example.com")
+    return next(
+        (lookup.location for lookup in reference.lookups if lookup.name is None), reference.lookups[-1].location
+    )
+
+
+def reference_to(ref: SkillRef) -> str:
+    """Return the shortest text that a user could type to mean ``ref``; for one that is only described, where."""
+    if ref.shared is not None and ref.is_only_described:
+        return ref.shared.descriptor_url
+    if ref.rpc is not None:
+        return f"{_shortest(ref.rpc.endpoint)}#{ref.name}"
+    if ref.origin.startswith(LOCAL):
+        folder = ref.origin.removeprefix(LOCAL)
+        return f"{folder}/{ref.name}" if folder.startswith((".", "/")) else f"./{folder}/{ref.name}"
+    return f"{_shortest(ref.origin)}/{ref.name}"
+
+
+def _shortest(url: str) -> str:
+    """Return ``url`` without its scheme where that is the one that is taken anyway."""
+    scheme, _, rest = url.partition("://")
+    return rest if _with_scheme(rest).scheme == scheme else url
+
+
+def _with_scheme(text: str) -> Url:
+    """Read an address without a scheme: a server on this machine or on the LAN is taken to speak plain HTTP."""
+    url = _url(f"https://{text}")
+    if is_localhost(url.host) or _is_local_address(url.host):
+        return _url(f"http://{text}")
+    return url
+
+
+def _is_local_address(host: str) -> bool:
+    if ":" not in host and not is_ipv4(host):
+        return False
+    return classify(read_address(host)) in {AddressScope.LOOPBACK, AddressScope.PRIVATE, AddressScope.LINK_LOCAL}
+
+
+def _url(text: str) -> Url:
+    try:
+        return parse_url(text)
+    except ValidationError as error:
+        raise UsageError("REFERENCE", f"cannot read the reference: {error.message}", fix=error.fix) from error
+
+
+def _web_reference(text: str, url: Url) -> Reference:
+    path = url.path.rstrip("/")
+    page = _page(path)
+    if page is None and (meant := _endpoint_lookup(text, url)) is not None:
+        return Reference(text, lookups=(meant,))
+    is_document = path.endswith(".json") and not path.endswith("/index.json") and page is None
+    whole = Lookup(IndexLocation(str(url), None, SKILL_SHARING), None)
+    if path.endswith(SHARING_WELL_KNOWN) or (is_document and "/.well-known/" not in path):
+        return Reference(text, lookups=(whole,))
+    lookups = _lookups(url)
+    if "/.well-known/" in path or (path.endswith("/index.json") and page is None):
+        return Reference(text, lookups=lookups)
+    fallback = [Lookup(sharing_location(str(url)), path.strip("/") or None)]
+    if _last(path) == _RPC:
+        fallback.append(Lookup(endpoint_location(str(url)), None))
+    if path and ("://" in text or path.endswith(SHARING_REGISTRY)):
+        fallback.append(whole)
+    if page is not None:  # the last, since a place may really have skills below such a path
+        before, name = page
+        lookups = (*lookups, Lookup(_location(url, before), name))
+        fallback.append(Lookup(sharing_location(str(url)), name))
+    return Reference(text, lookups=lookups, fallback=tuple(fallback))
+
+
+def _last(path: str) -> str:
+    return path.rstrip("/").rpartition("/")[2]
+
+
+def _endpoint_lookup(text: str, url: Url) -> Lookup | None:
+    """Return what the part behind ``#`` means at an endpoint; None where it means something to a browser only."""
+    _, mark, name = text.partition("#")
+    is_rpc = _last(url.path).endswith(_RPC)
+    if not mark or "/.well-known/" in url.path or url.path.endswith(".json") or not (is_rpc or "." in name):
+        return None
+    if name and name != "." and not is_dotted_name(name.removesuffix(".")):
+        if not is_rpc:
+            return None
+        fix = f"Write a dotted name, such as {text.partition('#')[0]}#ns.domain.action."
+        raise UsageError("REFERENCE", f"{ascii(name)[:120]} is no name of the Skills Protocol", fix=fix)
+    return Lookup(endpoint_location(str(url)), name if name not in {"", "."} else None)
+
+
+def _page(path: str) -> tuple[str, str] | None:
+    """Return what stands before ``/skills/NAME``, and the name, where ``path`` may be that of a page for people."""
+    before, found, after = path.rpartition(f"{SHARING_REGISTRY}/")
+    if "/files/" in path:  # a file of the skill may itself lie below a folder named skills
+        before, found, after = path.partition("/files/")[0].rpartition(f"{SHARING_REGISTRY}/")
+    return (before, after) if found and is_skill_name(after) else None
+
+
+def _lookups(url: Url) -> tuple[Lookup, ...]:
+    path = url.path.rstrip("/")
+    for well_known in (WELL_KNOWN, WELL_KNOWN_OLD):
+        before, found, after = path.partition(well_known)
+        if found and (not after or after.startswith("/")):
+            # Whichever generation was pasted: an origin that gives digests is asked for them first.
+            return (Lookup(_location(url, before), _pasted_name(after.strip("/"))),)
+    if path.endswith("/index.json"):
+        return (Lookup(IndexLocation(url.origin + path, None), None),)
+    scope, _, last = path.rpartition("/")
+    whole = Lookup(_location(url, path), None)
+    if is_skill_name(last):
+        return (Lookup(_location(url, scope), last), whole)
+    return (whole,)
+
+
+def _location(url: Url, scope: str) -> IndexLocation:
+    base = url.origin + scope
+    return IndexLocation(f"{base}{WELL_KNOWN}/index.json", f"{base}{WELL_KNOWN_OLD}/index.json")
+
+
+def _pasted_name(after: str) -> str | None:
+    """Return the skill that the rest of a pasted URL names: ``name``, ``name/SKILL.md``, ``name.tar.gz``."""
+    first = after.partition("/")[0]
+    for extension in _ARCHIVE_EXTENSIONS:
+        first = first.removesuffix(extension)
+    return first if is_skill_name(first) else None

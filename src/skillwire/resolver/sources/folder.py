@@ -1,0 +1,72 @@
+"""Skills from folders of this machine: read leniently, since the user has them already."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from typing import TYPE_CHECKING
+
+from skillwire.errors import NotFoundError, SourceLocation
+from skillwire.model.ref import SkillRef
+from skillwire.protocols.agent_skills.messages import IndexEntry
+from skillwire.resolver.references import LOCAL
+from skillwire.resolver.resolve import ResolvedSkill
+from skillwire.wire.exchange import work
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from skillwire.model.install import LockedSkill
+    from skillwire.wire.exchange import Flow
+
+
+def locate_folders(path: Path, root: Path) -> Flow[list[ResolvedSkill]]:
+    """Return the skill that ``path`` is, or the skills below it. ``root`` is what a lock's paths are relative to.
+
+    Raises:
+        NotFoundError: ``SKILL_NOT_FOUND`` when there is no ``SKILL.md``.
+        DecodeError, ValidationError, TrustError: what is wrong with a folder that cannot be loaded.
+    """
+    return work(partial(_load_all, path, root))
+
+
+def load_local(locked: LockedSkill, root: Path) -> ResolvedSkill:
+    """Read a skill that was installed from a folder of this machine anew, from that folder."""
+    return _load(root / locked.url, root)
+
+
+def _load_all(path: Path, root: Path) -> list[ResolvedSkill]:
+    from skillwire.folder.files import find_folders  # noqa: PLC0415  # most references are not folders
+
+    folders = find_folders(path)
+    if not folders:
+        # pathlib drops the ./ that makes it a folder to whoever reads or copies it
+        place = SourceLocation(str(path) if path.is_absolute() or str(path).startswith(".") else f"./{path}")
+        if not path.exists():
+            fix = f"Check the spelling; a relative path begins at {os.getcwd()}."  # noqa: PTH109  # a text to be shown
+            raise NotFoundError("SKILL_NOT_FOUND", "the folder does not exist", place=place, fix=fix)
+        fix = "Name the folder of a skill, which has a SKILL.md, or a folder with such folders in it."
+        raise NotFoundError("SKILL_NOT_FOUND", "there is no SKILL.md, here or below", place=place, fix=fix)
+    return [_load(folder, root) for folder in folders]
+
+
+def _load(folder: Path, root: Path) -> ResolvedSkill:
+    from skillwire.folder.load import load_folder  # noqa: PLC0415  # most references are not folders
+
+    loaded = load_folder(folder, level="lenient")
+    # Relative, so that a project keeps working where it is moved or cloned to together with its folders.
+    relative = os.path.relpath(folder.resolve(), root.resolve()).replace(os.sep, "/")
+    parent = os.path.dirname(relative) or "."  # noqa: PTH120  # a POSIX text for the lock, not a path of this system
+    ref = SkillRef(
+        name=loaded.name,
+        origin=f"{LOCAL}{parent}",
+        description=loaded.description,
+        version=loaded.version,
+        digest=None,
+        found_via="folder",
+        fetched_at=0.0,
+        capabilities=loaded.manifest.capabilities,
+        scenes=loaded.manifest.scenes,
+    )
+    entry = IndexEntry(loaded.name, loaded.description, "files", relative, None, version=loaded.version)
+    return ResolvedSkill(ref, entry, "", loaded.files)

@@ -1,0 +1,188 @@
+"""Work that several requests wait for, done once in a task that outlives each of them.
+
+Indexes that are made when they are asked for: those of scopes, and those at pasted URLs.
+
+There may be one for every skill, so they are not prepared with the revision. One that was made is kept, within
+a bound, as long as its revision is the current one.
+
+An audience: what one who asks may know of and may use, as one value for every protocol.
+
+Everybody's audience belongs to the revision and is prepared with it. Those of principals are made when they first
+ask, in a thread, and kept for as long as their revision is the current one; principals with the same grants share one.
+So access is decided in one place, :class:`skillwire.model.catalog.Catalog`, and nothing that is made for one audience
+can be sent to another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from skillwire import limits
+from skillwire.protocols.agent_skills.server import CachePolicy, Site
+from skillwire.server.responses import ByteCache, CachedResponse
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sized
+
+    from skillwire.model.access import Principal
+    from skillwire.model.catalog import Catalog
+    from skillwire.protocols.agent_skills.server import Representation
+    from skillwire.server.revision import Revision
+
+
+def has_failed(work: asyncio.Future[Any]) -> bool:
+    """Whether it has ended and gave nothing: the next request begins it again."""
+    return work.done() and (work.cancelled() or work.exception() is not None)
+
+
+#: So few skills are encoded faster than a thread is woken.
+_FEW: Final = 8
+#: What one that is kept takes beside its bytes: header fields, tags, tables.
+_OVERHEAD: Final = 6 * limits.KIB
+
+
+class Encodable(Protocol):
+    """An answer that is encoded when it is wanted; how many ``skills`` it is made of says how long that takes."""
+
+    @property
+    def skills(self) -> Sized:
+        """What it is made of."""
+
+    @property
+    def media_type(self) -> str:
+        """Its ``Content-Type``."""
+
+    @property
+    def cache(self) -> CachePolicy:
+        """Its ``Cache-Control``."""
+
+    @property
+    def encode(self) -> Callable[[], bytes]:
+        """Gives its bytes."""
+
+
+class IndexCache:
+    """The indexes of one revision that were asked for so far.
+
+    Trust: a scope can hold every skill, and encoding those takes a good part of a second; so large ones are made
+    off the event loop, one at a time, and once for all who wait for it.
+    """
+
+    def __init__(self) -> None:
+        self._kept: ByteCache[str, CachedResponse] = ByteCache(limits.SERVER_LISTING_CACHE_BYTES)
+        self._making: dict[str, asyncio.Task[CachedResponse]] = {}
+        self._turn = asyncio.Lock()
+
+    def has(self, path: str) -> bool:
+        """Whether the answer at ``path`` is made already, or is being made."""
+        return path in self._making or self._kept.get(path) is not None
+
+    async def prepare(self, path: str, listing: Encodable) -> CachedResponse:
+        """Return the index at ``path``, encoded and compressed."""
+        if (kept := self._kept.get(path)) is not None:
+            return kept
+        if len(listing.skills) <= _FEW:
+            return self._keep(path, prepare(listing))
+        if (task := self._making.get(path)) is None:
+            task = self._making[path] = asyncio.create_task(self._prepare_aside(path, listing))
+        return await asyncio.shield(task)  # who goes away leaves the work to the others who wait for it
+
+    async def _prepare_aside(self, path: str, listing: Encodable) -> CachedResponse:
+        try:
+            async with self._turn:
+                return self._keep(path, await asyncio.to_thread(prepare, listing))
+        finally:
+            del self._making[path]
+
+    def _keep(self, path: str, prepared: CachedResponse) -> CachedResponse:
+        self._kept.put(path, prepared, prepared.size + _OVERHEAD)
+        return prepared
+
+
+def prepare(listing: Encodable) -> CachedResponse:
+    """Return ``listing``, encoded and compressed."""
+    return CachedResponse(listing.encode(), listing.media_type, listing.cache)
+
+
+#: Audiences that are kept beside everybody's.
+_KEPT: Final = 32
+
+
+@dataclass(frozen=True, slots=True)
+class AccessView:
+    """What a principal may know of, what it may use, and the site of that.
+
+    ``locked`` is the site of what it may know of and not use. ``is_everybody`` when it says nothing that anybody may
+    not hear: such answers may be kept in shared caches.
+    """
+
+    visible: Catalog
+    usable: Catalog
+    site: Site
+    locked: Site
+    is_everybody: bool = False
+    listings: IndexCache = field(default_factory=IndexCache)
+
+    @property
+    def cache(self) -> CachePolicy:
+        """How long its answers may be kept."""
+        return CachePolicy.BRIEF if self.is_everybody else CachePolicy.PRIVATE
+
+    def lookup(self, path: str) -> Representation | None:
+        """Return what it is answered at ``path`` of the site of Agent Skills, or None."""
+        answer = self.site.lookup(path)
+        return answer if answer is None or self.is_everybody else replace(answer, cache=CachePolicy.PRIVATE)
+
+
+class AccessViews:
+    """The audiences of principals; used by one event loop.
+
+    Args:
+        base_url: see :class:`skillwire.protocols.agent_skills.server.Site`.
+    """
+
+    def __init__(self, base_url: str) -> None:
+        self._base_url = base_url
+        self._number = 0
+        self._kept: OrderedDict[frozenset[str], asyncio.Task[AccessView]] = OrderedDict()
+
+    async def of(self, principal: Principal | None, revision: Revision) -> AccessView:
+        """Return the audience of ``principal`` in ``revision``; everybody's for None."""
+        if principal is None or not principal.grants:
+            return revision.everybody
+        if revision.number != self._number:
+            self._number = revision.number
+            self._kept.clear()
+        task = self._kept.get(principal.grants)
+        if task is None:
+            making = asyncio.to_thread(make_access_view, revision, principal, self._base_url)
+            task = self._kept[principal.grants] = asyncio.create_task(making)
+            if len(self._kept) > _KEPT:
+                self._kept.popitem(last=False)
+            task.add_done_callback(lambda done: self._drop_failed(principal.grants, done))
+        self._kept.move_to_end(principal.grants)
+        return await asyncio.shield(task)  # who goes away leaves the work to the others who wait for it
+
+    def _drop_failed(self, grants: frozenset[str], task: asyncio.Task[AccessView]) -> None:
+        """Forget an audience that could not be made: the next request tries again."""
+        if has_failed(task) and self._kept.get(grants) is task:
+            del self._kept[grants]
+
+
+def make_access_view(revision: Revision, principal: Principal, base_url: str) -> AccessView:
+    """Return what ``principal`` may know of and may use in ``revision``.
+
+    What everybody may is known; only the guarded skills are judged, so ten thousand public ones cost no time.
+    """
+    everybody, guarded = revision.everybody, revision.guarded
+    visible = revision.everything.only({*everybody.visible.skills, *guarded.visible_to(principal).skills})
+    usable = revision.everything.only({*everybody.usable.skills, *guarded.usable_by(principal).skills})
+    return AccessView(
+        visible,
+        usable,
+        Site(usable, base_url, below=everybody.site),
+        Site(guarded.visible_to(principal).without(usable)),
+    )

@@ -1,0 +1,230 @@
+"""Who asks: the credentials of a request, recognised by whichever method they belong to.
+
+A request that shows no credentials is everybody's. One that shows some must show good ones, whatever it asks for: a
+caller with a key that has ended is told so, rather than shown less than it expects. Which of several it meant nobody
+could say, so showing two is refused. Recognising may read the database or ask an authorization server, so it happens
+off the event loop. An address whose credentials were refused too often is refused for a while without a look at what it
+shows, be it right or wrong. Spec: SSP §7.4, §8.3.2, §8.3.3.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from skillwire.errors import FetchError, SkillwireError, TrustError
+from skillwire.model.access import ANONYMOUS, Principal
+from skillwire.registry.tokens import PREFIX
+from skillwire.server.auth.challenges import Challenges, auth_config, challenge_fields
+from skillwire.server.auth.rate_limit import RateLimit, RateLimiter, caller_of
+from skillwire.server.auth.refusals import refused
+from skillwire.server.auth.resource import ProtectedResource
+from skillwire.server.auth.signed_requests import SignedRequests
+from skillwire.server.http import IDENTITY_NAMES, read_fields
+from skillwire.server.problems import Problem, too_many
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from starlette.types import Scope
+
+    from skillwire.adapters.http.asynchronous import AsyncDriver
+    from skillwire.model.access import Token
+    from skillwire.registry.tokens import Tokens
+    from skillwire.server.auth.oauth import BearerTokens
+    from skillwire.server.configuration import ServerConfiguration
+
+
+_BEARER: Final = "bearer "
+#: Attempts of one address that may fail a minute; who guesses is slowed down, who mistyped is not.
+_FAILURES: Final = RateLimit(30, 30)
+_ISSUER_PAUSE: Final = 5  # seconds until it is worth asking a server whose issuer is down again
+
+
+class ProblemError(Exception):  # it is an answer, and no error of ours
+    """The answer to a request that is not let in."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem.code)
+        self.problem = problem
+
+
+class AuthResult(NamedTuple):
+    """Who asks, None for everybody, and the header fields that say how often it still may."""
+
+    principal: Principal | None
+    fields: Mapping[str, str]
+
+
+def has_credentials(fields: Iterable[tuple[bytes, bytes]]) -> bool:
+    """Whether a request shows credentials."""
+    return any(name in IDENTITY_NAMES for name, _ in fields)
+
+
+class Authentication:
+    """Recognises principals.
+
+    Args:
+        configuration: which methods there are, and how often who may ask.
+        tokens: returns the tokens; first called when a key is shown.
+        bearer: recognises OAuth 2.0 access tokens; None when there is no authorization server.
+        driver: of the requests of ``bearer``; closed with it.
+        base_url: of the site; as requests say it when empty.
+        clock: seconds that never run backwards.
+
+    ``offer`` is how callers are told to authenticate, ``resource`` answers for the metadata of this server, ``tokens``
+    is as it was given.
+    """
+
+    def __init__(
+        self,
+        configuration: ServerConfiguration,
+        tokens: Callable[[], Tokens],
+        *,
+        bearer: BearerTokens | None = None,
+        driver: AsyncDriver | None = None,
+        base_url: str = "",
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.offer = auth_config(configuration)
+        self.resource = ProtectedResource(configuration.oauth2, base_url)
+        self._challenges = Challenges(configuration, self.resource)
+        self.tokens = tokens
+        self._bearer = bearer
+        self._driver = driver
+        self._signed = SignedRequests(lambda key_id: tokens().signing_key(key_id), time.time)
+        self._callers = RateLimiter(configuration.principal_limit)
+        self._strangers = RateLimiter(configuration.anonymous_limit) if configuration.anonymous_limit else None
+        self._failures = RateLimiter(_FAILURES)
+        self._clock = clock
+
+    @property
+    def limits_anonymous(self) -> bool:
+        """Whether those who do not say who they are may only ask so often."""
+        return self._strangers is not None
+
+    async def identify(self, scope: Scope, body: bytes = b"") -> AuthResult:
+        """Return who asks.
+
+        Raises:
+            Refusal: the credentials are not good (401), cannot be checked (503), or were shown too often (429).
+
+        Trust: everything in the request is a stranger's.
+        """
+        shown = read_fields(scope["headers"], *IDENTITY_NAMES)
+        address = scope["client"][0] if scope.get("client") else ""
+        if not shown:
+            return AuthResult(None, self._count(self._strangers, ANONYMOUS, address))
+        failures = self._failures.look(caller_of(ANONYMOUS, address), self._clock())
+        if not failures.allowed:
+            raise ProblemError(too_many("credentials of this address were refused too often", failures))
+        try:
+            if len(shown) > 1:
+                raise refused("credentials of more than one kind are shown", "ambiguous")
+            principal = await self._recognise(shown, scope, body)
+        except (TrustError, FetchError) as error:
+            is_bad_token = len(shown) == 1 and _is_bearer(shown.get(b"authorization", ""))
+            raise self._refusal(error, scope, address, is_bad_token=is_bad_token) from error
+        return AuthResult(principal, self._count(self._callers, principal, address))
+
+    async def recognise_typed(self, key: str, scope: Scope) -> Token | None:
+        """Return the API key that a person typed into a form; None when it is none, which counts as a failure.
+
+        Raises:
+            Refusal: credentials of this address were refused too often (429).
+
+        Trust: everything is a stranger's.
+        """
+        caller = caller_of(ANONYMOUS, scope["client"][0] if scope.get("client") else "")
+        failures = self._failures.look(caller, self._clock())
+        if not failures.allowed:
+            raise ProblemError(too_many("credentials of this address were refused too often", failures))
+        token = await asyncio.to_thread(lambda: self.tokens().recognise(key))
+        if token is None:
+            self._failures.charge(caller, self._clock())
+        return token
+
+    def count_further(self, principal: Principal | None, scope: Scope, number: int) -> Mapping[str, str]:
+        """Count so many requests more, which came in one; return the fields that say what is left.
+
+        Raises:
+            Refusal: that is too many (429).
+        """
+        address, fields = scope["client"][0] if scope.get("client") else "", {}
+        limiter = self._strangers if principal is None else self._callers
+        for _ in range(number):
+            fields = dict(self._count(limiter, principal or ANONYMOUS, address))
+        return fields
+
+    async def close(self) -> None:
+        """End what recognising began."""
+        if self._bearer is not None:
+            await self._bearer.close()
+        if self._driver is not None:
+            await self._driver.close()
+
+    def locked(
+        self, principal: Principal | None, skill: str | None, scope: Scope, *, wish: str = "use"
+    ) -> ProblemError:
+        """Return the answer to who may know of ``skill`` and not use it. Spec: SSP §8.3.2, §8.3.3.
+
+        Args:
+            principal: who asks.
+            skill: its name; None for several.
+            scope: of the request.
+            wish: what is asked for: to ``use`` it, or to ``invoke`` it.
+        """
+        if principal is not None:
+            return ProblemError(self._challenges.denied(principal, skill, wish))
+        error = TrustError("AUTH_REQUIRED", f"Authentication is required to {wish} this skill")
+        return ProblemError(self._challenges.required(error, scope))
+
+    def _count(self, limiter: RateLimiter | None, principal: Principal, address: str) -> Mapping[str, str]:
+        """Count a request; return the fields that say what is left, or raise the refusal."""
+        if limiter is None:
+            return {}
+        allowance = limiter.take(caller_of(principal, address), self._clock())
+        if not allowance.allowed:
+            raise ProblemError(too_many("requests come too often", allowance))
+        return allowance.headers()
+
+    async def _recognise(self, shown: Mapping[bytes, str], scope: Scope, body: bytes) -> Principal:
+        if b"x-signature" in shown:
+            return await self._recognise_signature(shown[b"x-signature"], scope, body)
+        text = shown.get(b"x-api-key") or _bearer_of(shown.get(b"authorization", ""))
+        if b"x-api-key" in shown or text.startswith(f"{PREFIX}_"):
+            token = await asyncio.to_thread(lambda: self.tokens().recognise(text))
+            if token is None:
+                raise refused("this API key is not known, or has ended", "unknown")
+            return Principal(token.name, token.skills, token.scopes, token.token_id)
+        if self._bearer is None:
+            raise refused("this server has no authorization server, and takes API keys only", "unknown")
+        return await self._bearer.recognise(text)
+
+    async def _recognise_signature(self, signature: str, scope: Scope, body: bytes) -> Principal:
+        query = scope["query_string"].decode("latin-1")
+        path = (scope.get("raw_path") or scope["path"].encode()).decode("latin-1")
+        target = f"{path}?{query}" if query else path
+        return await asyncio.to_thread(self._signed.recognise, signature, scope["method"], target, body)
+
+    def _refusal(self, error: SkillwireError, scope: Scope, address: str, *, is_bad_token: bool) -> ProblemError:
+        """Return the answer to credentials that were not good, and count that against their address."""
+        if error.code == "TOO_MANY_SIGNATURES":
+            pause = {"Retry-After": str(error.details["retry_after"])}
+            return ProblemError(Problem(429, error.code, error.message, error.details, pause))
+        if error.code == "ISSUER_UNAVAILABLE":
+            return ProblemError(challenge_fields(error, 503, {"Retry-After": str(_ISSUER_PAUSE)}))
+        if error.details.get("reason") != "repeated":  # that signature was good: nothing was guessed
+            self._failures.charge(caller_of(ANONYMOUS, address), self._clock())
+        return ProblemError(self._challenges.required(error, scope, is_bad_token=is_bad_token))
+
+
+def _is_bearer(authorization: str) -> bool:
+    return authorization[: len(_BEARER)].lower() == _BEARER
+
+
+def _bearer_of(authorization: str) -> str:
+    if not _is_bearer(authorization):
+        raise refused("the Authorization field holds no bearer token", "malformed")
+    return authorization[len(_BEARER) :].strip()

@@ -1,0 +1,110 @@
+"""What callers are told about how to authenticate here: in descriptors, and with a 401. Spec: SSP §3.5.5, §8.3.2.
+
+What a 401 and a 403 say: how to authenticate here, and which scopes open what was asked for.
+
+The field ``WWW-Authenticate`` says of a bearer token that it was not good, and where tokens come from when that is how
+callers are to authenticate here. Spec: SSP §8.3.2, §8.3.3; RFC 6750 §3; RFC 9728 §5.1.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from skillwire.errors import TrustError
+from skillwire.protocols.skill_sharing.errors import encode_error
+from skillwire.protocols.skill_sharing.messages import AuthConfig, AuthType, OAuth2Config
+from skillwire.protocols.skill_sharing.signing import HEADER, custom_auth
+from skillwire.server.problems import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from starlette.types import Scope
+
+    from skillwire.errors import SkillwireError
+    from skillwire.model.access import Principal
+    from skillwire.server.auth.resource import ProtectedResource
+    from skillwire.server.configuration import ServerConfiguration
+
+
+#: The header field that carries an API key; ``Authorization: Bearer`` is good too.
+API_KEY_HEADER: Final = "X-API-Key"
+
+
+def auth_config(configuration: ServerConfiguration) -> AuthConfig:
+    """Return what descriptors say of skills that are not public."""
+    if configuration.offer == "custom":
+        return AuthConfig(type=AuthType.CUSTOM, description="HMAC-SHA256 signed requests.", custom=custom_auth())
+    if (config := _oauth2_config(configuration)) is not None:
+        return AuthConfig(type=AuthType.OAUTH2, description="OAuth 2.0 access token as Bearer.", oauth2=config)
+    description = f"Include your API key in the {API_KEY_HEADER} header."
+    return AuthConfig(type=AuthType.API_KEY, description=description, header=API_KEY_HEADER)
+
+
+def required_auth(configuration: ServerConfiguration) -> dict[str, object]:
+    """Return the details of a 401: which method is required, and where to begin."""
+    offered = auth_config(configuration)
+    details: dict[str, object] = {"required_auth_type": offered.type.value}
+    if offered.oauth2:
+        details |= {"authorization_url": offered.oauth2.authorization_url, "token_url": offered.oauth2.token_url}
+    elif offered.type is AuthType.CUSTOM:
+        details["header"] = HEADER
+    else:
+        details["header"] = API_KEY_HEADER
+    return details
+
+
+def _oauth2_config(configuration: ServerConfiguration) -> OAuth2Config | None:
+    settings = configuration.oauth2
+    if configuration.offer != "oauth2" or settings is None:
+        return None
+    if settings.authorization_url is None or settings.token_url is None:
+        return None
+    urls = {"authorization_url": settings.authorization_url, "token_url": settings.token_url}
+    return OAuth2Config(**urls, scopes=dict(settings.scopes))
+
+
+class Challenges:
+    """Tells callers what they lack.
+
+    Args:
+        configuration: what is offered, and what opens what.
+        resource: names where its metadata is.
+    """
+
+    def __init__(self, configuration: ServerConfiguration, resource: ProtectedResource) -> None:
+        self._type = auth_config(configuration).type
+        self._details = required_auth(configuration)
+        self._grants = configuration.grants
+        self._resource = resource
+
+    def required(self, error: SkillwireError, scope: Scope, *, is_bad_token: bool = False) -> Problem:
+        """Return the 401 that tells ``error``.
+
+        Args:
+            error: why the caller is not let in.
+            scope: of the request.
+            is_bad_token: whether it is a bearer token that was refused.
+        """
+        told = TrustError("AUTH_REQUIRED", error.message, details={**error.details, **self._details})
+        parameters = {"realm": "skills"}
+        if self._type is AuthType.OAUTH2:
+            parameters["resource_metadata"] = self._resource.url(scope)
+        if is_bad_token:
+            parameters["error"] = "invalid_token"
+        scheme = "Signature" if self._type is AuthType.CUSTOM and not is_bad_token else "Bearer"
+        written = ", ".join(f'{name}="{value}"' for name, value in parameters.items())
+        return challenge_fields(told, 401, {"WWW-Authenticate": f"{scheme} {written}"})
+
+    def denied(self, principal: Principal, skill: str | None, wish: str = "use") -> Problem:
+        """Return the 403 of a caller who is known, to whom ``skill`` was not opened; None for a list of several."""
+        required = [] if skill is None else self._grants.scopes_for(skill)
+        details = {"required_scopes": required, "granted_scopes": sorted(principal.scopes)}
+        message = f"Insufficient permissions to {wish} this skill"
+        return challenge_fields(TrustError("PERMISSION_DENIED", message, details=details), 403)
+
+
+def challenge_fields(error: SkillwireError, status: int, fields: Mapping[str, str] | None = None) -> Problem:
+    """Return the answer that tells ``error`` in the unified form. Spec: SSP §8.2."""
+    _, body = encode_error(error)
+    return Problem(status, error.code, error.message, fields=fields or {}, written=body)

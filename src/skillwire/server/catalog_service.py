@@ -1,0 +1,392 @@
+"""Keeping the memory of a server close to what it needs.
+
+Making a revision of thousands of skills takes several times the memory that the revision keeps, and what was freed
+stays with the process: Python keeps free tuples at hand, each of which pins the megabyte that it lies in, and the C
+library of Linux keeps what has anything in use behind it, in a heap for each thread; and each large piece that is
+freed makes it take larger ones from that heap, too. That would leave a server with its peak for good: 105 MiB at
+10,000 skills, where 60 are needed.
+
+Waiting for folders to change.
+
+The system's notifications say at once what was touched. They can fail: too few watches for a large tree, a file
+system that sends none, a watched folder that is replaced as a whole (a link that is pointed elsewhere, a volume
+mounted anew). So the folders themselves are compared now and then, and where notifications cannot be had,
+everything is looked at every few seconds.
+
+A live publication: folders in, revisions out.
+
+One thread does it all, one step after the other: it waits for a change, loads what changed, makes the next
+revision and swaps it in with a single assignment. The event loop only ever reads :attr:`Publication.current`,
+so nothing here needs a lock, and however long loading takes, requests go on being answered from the revision
+before.
+
+Whatever fails, the thread goes on: it waits a while, longer each time, and looks at everything again. Until that
+succeeds, what is served may be more than what the folders allow, so :attr:`Publication.watch` says that it is down.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import gc
+import os
+import threading
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import structlog
+import watchfiles
+
+from skillwire.adapters.files.skill_store import PackedSkills
+from skillwire.adapters.sqlite.search import SearchIndex
+from skillwire.errors import SkillwireError
+from skillwire.model.access import Access
+from skillwire.model.catalog import Catalog
+from skillwire.server.log import log_broken, log_changes, log_templates
+from skillwire.server.revision import Catalogs, make_revision
+from skillwire.server.search import SearchAnswers, SearchHits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+
+    from skillwire.adapters.files.blobs import FileBlobs
+    from skillwire.adapters.files.skill_store import SkillChanges
+    from skillwire.adapters.sqlite.search import RevisionSearch
+    from skillwire.model.digest import Digest
+    from skillwire.model.skill import Artifact, Skill
+    from skillwire.server.folders import InvalidFolder, PublishedFolders
+    from skillwire.server.revision import Revision
+
+
+_M_MMAP_THRESHOLD: Final = -3  # malloc.h
+_M_ARENA_MAX: Final = -8
+_LARGE: Final = 128 * 1024  # with which the library begins
+
+
+def trim_memory() -> None:
+    """Give back what is free; takes 30 ms at 10,000 skills. Only glibc can be told; others have ways of their own."""
+    gc.collect()  # it lets go of the free tuples
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
+
+
+def keep_what_is_loaded() -> None:
+    """Look for cycles only in what comes from now on: what was loaded first stays, and is most of what there is.
+
+    A call of a skill takes a tenth less processor time by this.
+    """
+    gc.collect()
+    gc.freeze()
+
+
+def use_one_heap() -> None:
+    """Have all threads of this process share one heap, and give back at once whatever is large.
+
+    They take turns anyway, as Python's threads do.
+    """
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
+        ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, _LARGE)
+
+
+#: What an editor or a copy does in one go is taken together: until nothing happens for the first, at most the second.
+_QUIET_MS: Final = 50
+_DEBOUNCE_MS: Final = 800
+#: How often the folders themselves are compared, and a request to look again is noticed.
+_TICK_MS: Final = 1_000
+#: Seconds between two looks where there are no notifications.
+_POLL: Final = 2.0
+#: Looking takes at most this part of the time: a large tree is looked at less often.
+_POLL_SHARE: Final = 0.1
+
+
+class Watch(NamedTuple):
+    """Whether changes of the folders are followed now, and how often that was interrupted."""
+
+    alive: bool = True
+    interruptions: int = 0
+
+
+def watch_folders(
+    folders: Sequence[str], *, stop: threading.Event, again: threading.Event, poll: float | None = None
+) -> Iterator[Collection[str] | None]:
+    """Yield what was touched, as absolute paths; None when that is unknown and everything has to be looked at.
+
+    Args:
+        folders: absolute paths.
+        stop: ends the iteration when it is set, within a second.
+        again: asks for a None; cleared when that is given.
+        poll: seconds between two looks, instead of notifications.
+    """
+    while not stop.is_set():
+        if poll is not None:
+            yield from _polled(poll, stop, again)
+            continue
+        try:
+            yield from _notified(folders, stop, again)
+        except FileNotFoundError:  # a folder is being replaced; what was in it is gone until it comes back
+            yield None
+            stop.wait(_POLL)
+        except (OSError, RuntimeError) as error:  # RuntimeError is what the library makes of the system's limits
+            log = structlog.get_logger("skillwire")
+            log.warning("no notifications of changes; looking every few seconds", reason=str(error))
+            poll = _POLL
+
+
+def _notified(
+    folders: Sequence[str], stop: threading.Event, again: threading.Event
+) -> Iterator[Collection[str] | None]:
+    """Yield until ``stop``, or until a folder is no longer the one that is watched."""
+    watched = _identities(folders)
+    yield None
+    # What changes while the watch is being set up is seen by a second look, right after it.
+    again.set()
+    for changes in watchfiles.watch(
+        *folders,
+        watch_filter=None,
+        debounce=_DEBOUNCE_MS,
+        step=_QUIET_MS,
+        rust_timeout=_TICK_MS,
+        yield_on_timeout=True,
+        raise_interrupt=False,
+        stop_event=stop,
+    ):
+        if again.is_set():
+            again.clear()
+            yield None
+        elif changes:
+            yield {path for _, path in changes}
+        if _identities(folders) != watched:
+            return
+
+
+def _polled(poll: float, stop: threading.Event, again: threading.Event) -> Iterator[None]:
+    while not stop.is_set():
+        started = time.monotonic()
+        yield None
+        now = time.monotonic()
+        until = now + max(poll, (now - started) / _POLL_SHARE)
+        while now < until and not again.is_set() and not stop.wait(min(until - now, _TICK_MS / 1000)):
+            now = time.monotonic()
+        again.clear()
+
+
+def _identities(folders: Sequence[str]) -> list[tuple[int, int]]:
+    """Return what tells a folder from another of the same name."""
+    return [(seen.st_dev, seen.st_ino) for seen in map(os.stat, folders)]
+
+
+#: Longer than an index may be cached (:class:`skillwire.protocols.agent_skills.server.CachePolicy`): who holds an old
+#: one can still fetch what it names.
+_UNUSED_BLOB_SECONDS: Final = 900.0
+#: Seconds until what failed is tried again; each time twice as long, up to the second.
+_FIRST_PAUSE: Final = 0.5
+_LONGEST_PAUSE: Final = 30.0
+
+
+class CatalogService:
+    """Keeps a revision of ``folders`` current.
+
+    Args:
+        folders: what is published.
+        blobs: where its bytes are kept.
+        base_url: see :class:`skillwire.protocols.agent_skills.server.Site`.
+        poll: seconds between two looks at the folders, instead of notifications of changes.
+        needed: returns the digests of bytes that are needed beside those that are served. Called in a thread.
+        tell: called with the skills that are new, or others than before, when they are published. In a thread.
+        tells_all: whether the log counts and names every skill, rather than those that are open to everybody.
+    """
+
+    def __init__(
+        self,
+        folders: PublishedFolders,
+        blobs: FileBlobs,
+        *,
+        base_url: str = "",
+        poll: float | None = None,
+        needed: Callable[[], Iterable[Digest]] = tuple,
+        tell: Callable[[Iterable[Skill]], object] = lambda _: None,
+        tells_all: bool = False,
+    ) -> None:
+        self.folders = folders
+        self.blobs = blobs
+        self.current: Revision | None = None
+        self.watch = Watch()
+        #: Called with each revision before it is served, in the thread that makes it.
+        self.prepares: list[Callable[[Revision], object]] = []
+        #: Called with each revision once it is served, in the same thread.
+        self.follows: list[Callable[[Revision], object]] = []
+        self._base_url = base_url
+        self._poll = poll
+        self._needed = needed
+        self._tell = tell
+        self._tells_all = tells_all
+        self._number = 0
+        self._pause = _FIRST_PAUSE
+        self._is_restored = False
+        self._is_owed = True  # a revision of what the folders hold has still to be made
+        self._all = self._skills = self._known = PackedSkills({}, ())
+        self._public_number = 0
+        self._told: list[InvalidFolder] = []
+        self._superseded: dict[Artifact, tuple[str, float]] = {}
+        self._index: SearchIndex | None = None
+        self._hits: SearchHits | None = None
+        self._log = structlog.get_logger("skillwire")
+        self._thread: threading.Thread | None = None
+        self._stop = threading.Event()
+        self._again = threading.Event()
+        self._missing = threading.Event()
+        self._waiting: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
+
+    def start(self) -> None:
+        """Begin to load and watch, in a thread of its own, unless that has begun."""
+        if self._thread is None:
+            self._stop.clear()
+            self._thread = threading.Thread(target=self._run, name="skillwire-publication", daemon=True)
+            self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread and wait for its end. What was loaded stays readable."""
+        thread, self._thread = self._thread, None
+        self._stop.set()
+        if thread is not None:
+            thread.join()
+
+    def look_again(self) -> None:
+        """Have every folder checked soon, its bytes in the store included."""
+        self._missing.set()
+        self._again.set()
+
+    async def first(self, seconds: float | None = None) -> Revision | None:
+        """Return the current revision as soon as there is one; None when that takes longer than ``seconds``."""
+        event = asyncio.Event()
+        self._waiting.append((asyncio.get_running_loop(), event))
+        if self.current is None:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(event.wait(), seconds)
+        return self.current
+
+    def _run(self) -> None:
+        try:
+            while not self._stop.is_set():
+                try:
+                    self._follow()
+                except Exception as error:  # noqa: BLE001  # nobody else would hear of it, and it may pass
+                    self._log.error("the folders are not watched", again_in=self._pause, exc_info=error)
+                    self._wait()
+        finally:
+            self.blobs.unlock()
+
+    def _follow(self) -> None:
+        """Load what changes, until the end."""
+        self.blobs.lock()
+        if not self._is_restored:
+            self.folders.restore()
+            self._is_restored = True
+        for touched in watch_folders(self.folders.roots, stop=self._stop, again=self._again, poll=self._poll):
+            if self._refresh(touched):
+                self.watch, self._pause = self.watch._replace(alive=True), _FIRST_PAUSE
+            else:
+                self._wait()
+                self._again.set()
+            trim_memory()
+        self.folders.save()
+
+    def _wait(self) -> None:
+        """Say that changes are not followed, and wait before that is tried again."""
+        self.watch = Watch(alive=False, interruptions=self.watch.interruptions + 1)
+        self._stop.wait(self._pause)
+        self._pause = min(2 * self._pause, _LONGEST_PAUSE)
+
+    def _refresh(self, touched: Collection[str] | None) -> bool:
+        """Load what changed and swap in the next revision, if anything did; return whether that succeeded."""
+        if self._missing.is_set():
+            self._missing.clear()
+            self.folders.check_blobs()
+        try:
+            self._is_owed |= self.folders.refresh(touched)
+        except SkillwireError as error:  # what is served stays, and all is looked at again
+            self._log.error("the folders cannot be read", code=error.code, reason=str(error))
+            return False
+        first = self.current is None
+        if self._is_owed:
+            self._publish()
+            self._is_owed = False
+        if first:
+            self.folders.save()
+            self.blobs.remove_unused(self.folders.used_blobs().union(self._needed()))
+        return True
+
+    def _publish(self) -> None:
+        """Make the next revision and swap it in."""
+        everything, skills = self.folders.all_skills(), self.folders.public_skills()
+        changes = skills.changes_since(self._skills)
+        self._supersede(skills, changes)
+        self._number += 1
+        broken = tuple(self.folders.broken())
+        known = self.folders.known_skills()
+        public_number = self._count_public(known, broken)
+        catalogs = Catalogs(
+            Catalog(self._number, everything),
+            Catalog(public_number, known),
+            Catalog(public_number, skills),
+        )
+        search = self._indexed(skills, changes)
+        if self._hits is None or self._hits.rows is not skills.rows:
+            self._hits = SearchHits(skills.rows, self.blobs.directory)
+        answers = SearchAnswers(search, skills, self._hits, self._base_url)
+        revision = make_revision(catalogs, answers, self._base_url, self._superseded.keys(), broken)
+        self._prepare(revision)
+        self.current = revision
+        self._skills = skills
+        for loop, event in self._waiting:
+            with suppress(RuntimeError):  # a loop that was closed; nobody waits there any more
+                loop.call_soon_threadsafe(event.set)
+        self._waiting.clear()
+        for follow in self.follows:
+            follow(revision)
+        whole, self._all = everything.changes_since(self._all), everything
+        told, news = (everything, whole) if self._tells_all else (skills, changes)
+        log_changes(self._log, self._number, len(told), news)
+        log_templates(self._log, told.with_finding("PLACEHOLDER", (*news.added, *news.changed)))
+        with suppress(SkillwireError):  # where grants or secrets cannot be read, each call fails with the reason
+            self._tell([everything[name] for name in (*whole.added, *whole.changed)])
+        log_broken(self._log, broken)
+
+    def _prepare(self, revision: Revision) -> None:
+        for prepare in self.prepares:
+            try:
+                prepare(revision)
+            except Exception:  # noqa: BLE001  # it is made when it is asked for, or fails there
+                self._log.exception("a revision could not be prepared")
+
+    def _count_public(self, known: PackedSkills, broken: Iterable[InvalidFolder]) -> int:
+        """Return the number that strangers may see: it rises with what they may see, and with nothing else."""
+        told = [one for one in broken if one.access is Access.PUBLIC]
+        if self._public_number == 0 or any(known.changes_since(self._known)) or told != self._told:
+            self._public_number += 1
+        self._known, self._told = known, told
+        return self._public_number
+
+    def _indexed(self, skills: PackedSkills, changes: SkillChanges) -> RevisionSearch:
+        """Return the search of ``skills``; an index that fails is made anew the next time."""
+        index, self._index = self._index, None
+        if index is None:
+            index = SearchIndex(self.blobs.directory)
+            search = index.update(skills, tuple(skills), ())
+        else:
+            search = index.update(skills, (*changes.added, *changes.changed), changes.removed)
+        self._index = index
+        return search
+
+    def _supersede(self, skills: PackedSkills, changes: SkillChanges) -> None:
+        """Remember the artifacts that newer ones replace; forget those of skills that are gone, and the oldest."""
+        now = time.monotonic()
+        for name in changes.changed:
+            self._superseded[self._skills[name].artifact] = (name, now)
+        self._superseded = {
+            artifact: (name, since)
+            for artifact, (name, since) in self._superseded.items()
+            if name in skills and now - since < _UNUSED_BLOB_SECONDS
+        }

@@ -1,0 +1,268 @@
+"""What the console needs of the desk, where executions are looked up and changed.
+
+What people call the callers of executions, and whom they mean when they name one.
+
+The ledger keeps a caller as :func:`skillwire.server.auth.rate_limit.caller_of` writes it: ``identity TOKEN``,
+``principal NAME`` or ``address NETWORK``. On a page that is the name of the token, the name, or the address.
+
+A request to the console: who sent it, what its form holds, and whether it comes from a page of ours.
+
+A browser sends the cookie along with whatever is sent from our own pages, and from nowhere else (``SameSite=Strict``).
+A form is believed only when three more things say that it is ours: ``Sec-Fetch-Site``, or ``Origin`` where a browser
+does not send that, names this site; its type is the one of forms; and it holds the token of the session.
+
+Trust: everything in it is a stranger's.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final, Protocol
+from urllib.parse import parse_qsl, urlsplit
+
+from skillwire import limits
+from skillwire.errors import NotFoundError
+from skillwire.executions.tasks import person_worker
+from skillwire.model.access import OPERATOR, TASKS
+from skillwire.server.auth.rate_limit import caller_of, network_of
+from skillwire.server.http import read_fields
+from skillwire.server.responses import Page, redirect, send_private_page
+from skillwire.server.routes.executions import may_follow
+from skillwire.server.sessions import is_form_token
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from starlette.types import Receive, Scope, Send
+
+    from skillwire.model.execution import (
+        Claim,
+        Execution,
+        ExecutionQuery,
+        ExecutionStatus,
+        FoundExecutions,
+        OpenTasks,
+        TaskOwner,
+    )
+    from skillwire.registry.tokens import Tokens
+    from skillwire.server.sessions import Session
+    from skillwire.web.environment import Frame
+
+
+class ConsoleExecutions(Protocol):
+    """Executions and tasks, as :class:`skillwire.server.execution_service.ExecutionService` has them."""
+
+    async def look_up(self, execution_id: str) -> Execution | None:
+        """Return an execution."""
+
+    async def find_begun(self, beginning: str) -> Execution | None:
+        """Return the one execution whose ID begins so; None when none does, or several."""
+
+    async def search(self, query: ExecutionQuery) -> FoundExecutions:
+        """Return a page of executions, newest first.
+
+        Raises:
+            UsageError: ``CURSOR`` when ``query.after`` is none of ours.
+        """
+
+    async def count(self, query: ExecutionQuery) -> Mapping[ExecutionStatus, int]:
+        """Return how many executions ``query`` finds, by status; its statuses, limit and cursor do not matter."""
+
+    async def tasks(self, worker: str, whose: TaskOwner, limit: int) -> OpenTasks:
+        """Return the most urgent tasks that nobody has, that ``worker`` has, or that others have."""
+
+    async def output_of(self, execution: Execution) -> bytes | None:
+        """Return what an execution gave, as JSON; None where there is nothing, or nothing more."""
+
+    async def cancel(self, execution_id: str, by: str) -> Execution | None:
+        """End an execution, unless it has ended; return it as it is then."""
+
+    async def take_task(self, execution_id: str, person: str) -> Execution | None:
+        """Give a task to a person; None when somebody has it, or it ended."""
+
+    async def complete_task(self, claim: Claim, output: Any) -> bool:
+        """Hand in a task; False when the claim holds no more.
+
+        Raises:
+            ValidationError: ``VALIDATION_ERROR``, its errors in ``details["errors"]``, when the output does not fit.
+        """
+
+    async def reject_task(self, claim: Claim, message: str) -> bool:
+        """Decline a task; False when the claim holds no more.
+
+        Raises:
+            UsageError: ``USAGE`` without a reason, or with one that is too long.
+        """
+
+    async def release_task(self, claim: Claim) -> bool:
+        """Give a task back; False when the claim holds no more."""
+
+    async def changed(self, since: int, seconds: float) -> int:
+        """Return a number that rises with every change, as soon as it is not ``since``, or after ``seconds``."""
+
+
+_IDENTITY: Final = "identity "
+_PRINCIPAL: Final = "principal "
+_ADDRESS: Final = "address "
+
+
+class CallerNames:
+    """Names for callers; it reads the tokens, so not on the event loop."""
+
+    def __init__(self, tokens: Callable[[], Tokens]) -> None:
+        self._tokens = tokens
+
+    def names(self, callers: Iterable[str]) -> dict[str, str]:
+        """Return a name for each caller."""
+        return {caller: self._name(caller) for caller in set(callers)}
+
+    def caller_of(self, typed: str) -> str:
+        """Return the caller that is meant by what somebody typed: a caller, an address, the name or ID of a token.
+
+        Of several tokens with one name it is the newest.
+        """
+        if typed.startswith((_IDENTITY, _PRINCIPAL, _ADDRESS)):
+            return typed
+        try:
+            ipaddress.ip_address(typed)
+        except ValueError:
+            known = [token for token in self._tokens().all() if typed in {token.name, token.token_id}]
+            return f"{_IDENTITY}{known[-1].token_id}" if known else f"{_PRINCIPAL}{typed}"
+        return f"{_ADDRESS}{network_of(typed)}"
+
+    def _name(self, caller: str) -> str:
+        kind, _, name = caller.partition(" ")
+        if f"{kind} " != _IDENTITY:
+            return name or caller
+        try:
+            return self._tokens().look_up(name).name
+        except NotFoundError:  # of a signed request of long ago, or an issuer's
+            return name
+
+
+_FORM_MEDIA_TYPE: Final = "application/x-www-form-urlencoded"
+_SAME_SITE: Final = frozenset({"same-origin", "none"})
+Pairs = list[tuple[str, str]]
+
+
+class UnsentFormError(Exception):
+    """A form that is not ours, or of no use; nothing is done."""
+
+    def __init__(self, status: HTTPStatus) -> None:
+        super().__init__(status)
+        self.status = status
+
+
+@dataclass(frozen=True, slots=True)
+class ConsoleRequest:
+    """What the pages are asked.
+
+    ``path`` is from the root of the site, ``frame`` what each page knows, ``session`` who is signed in.
+    """
+
+    path: str
+    scope: Scope
+    receive: Receive
+    send: Send
+    frame: Frame
+    session: Session | None = None
+
+    @property
+    def name(self) -> str:
+        """Under which name the person is shown, and cancels."""
+        return "" if self.session is None else self.session.principal.name
+
+    @property
+    def worker(self) -> str:
+        """The same, where the ledger has the name of a worker: with what tells two people of one name apart."""
+        return person_worker(self.name, "" if self.session is None else self.session.principal.identity)
+
+    @property
+    def caller(self) -> str:
+        """Whose executions are their own."""
+        return "" if self.session is None else caller_of(self.session.principal, "")
+
+    @property
+    def sees_all(self) -> bool:
+        """Whether they see and cancel every execution."""
+        return self.session is not None and OPERATOR in self.session.principal.scopes
+
+    @property
+    def may_work(self) -> bool:
+        """Whether they work the inbox."""
+        return self.session is not None and not self.session.principal.scopes.isdisjoint({OPERATOR, TASKS})
+
+    def sees(self, execution: Execution) -> bool:
+        """Whether they may see an execution, and cancel it."""
+        return self.session is not None and may_follow(execution, self.session.principal)
+
+    def parameter(self, name: str) -> str:
+        """Return a parameter of the URL; nothing when it is not there."""
+        try:
+            query: bytes = self.scope["query_string"]
+            pairs = dict(parse_qsl(query.decode("latin-1"), max_num_fields=limits.CONSOLE_FORM_FIELDS))
+        except ValueError:
+            return ""
+        return pairs.get(name, "")
+
+    async def form(self) -> Pairs:
+        """Return the fields of the form that was sent, in order.
+
+        Raises:
+            UnsentFormError: it does not come from a page of ours (403), or is no form (415), or too large (413).
+        """
+        asked = read_fields(self.scope["headers"], b"content-type", b"sec-fetch-site", b"origin", b"host")
+        if not is_from_here(asked, self.frame.address):
+            raise UnsentFormError(HTTPStatus.FORBIDDEN)
+        if asked.get(b"content-type", "").partition(";")[0].strip().lower() != _FORM_MEDIA_TYPE:
+            raise UnsentFormError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
+        body = await self._body()
+        try:
+            text = body.decode("ascii")
+            pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=limits.CONSOLE_FORM_FIELDS)
+        except ValueError as error:  # which UnicodeDecodeError is, too
+            raise UnsentFormError(HTTPStatus.BAD_REQUEST) from error
+        if self.session is not None and not is_form_token(self.session, dict(pairs).get("token", "")):
+            raise UnsentFormError(HTTPStatus.FORBIDDEN)
+        return pairs
+
+    async def _body(self) -> bytes:
+        parts: list[bytes] = []
+        size, more = 0, True
+        while more:
+            message = await self.receive()
+            if message["type"] != "http.request":  # it went away
+                raise UnsentFormError(HTTPStatus.BAD_REQUEST)
+            parts.append(message.get("body", b""))
+            size, more = size + len(parts[-1]), message.get("more_body", False)
+            if size > limits.CONSOLE_FORM_BYTES:
+                raise UnsentFormError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+        return b"".join(parts)
+
+    async def show(self, html: str, status: int = HTTPStatus.OK, fields: Mapping[str, str] = {}) -> None:
+        """Answer with a page."""
+        await send_private_page(Page(status, html, fields), self.scope, self.send)
+
+    async def lead(self, path: str, fields: Mapping[str, str] = {}) -> None:
+        """Answer with another page to look at: a path from the root of the site, with its query encoded."""
+        own = {"Cache-Control": "no-store", "Vary": "Accept, Cookie", **fields}
+        await redirect(path, HTTPStatus.SEE_OTHER, self.scope, self.send, own)
+
+
+def is_from_here(asked: Mapping[bytes, str], address: str) -> bool:
+    """Whether a browser says that a request was made by a page of this site.
+
+    Args:
+        asked: its fields ``sec-fetch-site``, ``origin`` and ``host``.
+        address: of the site, as the publisher set it or the request says it.
+    """
+    site = asked.get(b"sec-fetch-site")
+    if site is not None:
+        return site in _SAME_SITE
+    origin = asked.get(b"origin", "")
+    scheme, mark, host = origin.partition("://")
+    if not mark or scheme not in {"http", "https"}:
+        return False
+    return host == asked.get(b"host") or origin == "{0.scheme}://{0.netloc}".format(urlsplit(address))

@@ -1,0 +1,266 @@
+"""How it is told that a call was not accepted, or a question about one not answered.
+
+Each error of ours has one of the protocol's seven codes; :data:`ROWS` holds those that HTTP has a status of its own
+for. What failed inside is told as a failure and no more: the log has the rest. Spec: SSP §8.1, §8.2, §8.3.
+
+The answer that tells of an execution: its header fields, and the whole of it where one was accepted.
+
+The bodies of answers about executions, with what these gave, in pieces.
+
+However slow its readers are, an answer holds one piece of a large output for each: an output that is too large for the
+ledger is read from its file while it is sent, and one that is in the ledger is bounded by that. What takes a while to
+encode, or to hash, is done in a thread.
+
+An execution as a stream of server-sent events: one for each change, until it has ended. Ours.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import msgspec
+import structlog
+from msgspec import UNSET
+
+from skillwire import limits
+from skillwire.errors import DecodeError, StorageError, UsageError
+from skillwire.executions.view import encode_execution, frame_of, tag_of, tag_of_digest
+from skillwire.model.execution import ExecutionStatus
+from skillwire.protocols.agent_skills.messages import OPEN_FIELDS
+from skillwire.protocols.skill_sharing.errors import ERRORS, code_for, error_body
+from skillwire.protocols.skill_sharing.messages import RetryAdvice
+from skillwire.protocols.skill_sharing.paths import EXECUTIONS
+from skillwire.server.http import encode_fields, join_fields
+from skillwire.server.problems import Problem
+from skillwire.server.responses import WireResponse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from starlette.types import Receive, Send
+
+    from skillwire.errors import SkillwireError
+    from skillwire.model.execution import Execution
+    from skillwire.server.execution_service import ExecutionService
+
+
+_MS: Final = 1000
+_ATTEMPTS: Final = 3
+
+
+class Row(NamedTuple):
+    """The status and the protocol's code that tell an error; ``reason`` is what the details say of it."""
+
+    status: int
+    code: str
+    reason: str = ""
+
+
+#: Our code → row. An error that is not here has the first status of the protocol's row for it.
+ROWS: Final[dict[str, Row]] = {
+    "LIMIT_SIZE": Row(413, "VALIDATION_ERROR"),
+    "MEDIA_TYPE": Row(415, "VALIDATION_ERROR"),
+    "TOO_MANY_EXECUTIONS": Row(429, "ENDPOINT_UNREACHABLE", "too_many_executions"),
+    "PAGE_REFUSED": Row(403, "PERMISSION_DENIED", "page_refused"),
+    "DATABASE": Row(503, "ENDPOINT_UNREACHABLE", "storage"),
+}
+
+
+def problem_for(error: SkillwireError) -> Problem:
+    """Return the answer that tells an error."""
+    if isinstance(error, StorageError):
+        structlog.get_logger("skillwire.executions").error("the ledger failed", error=str(error))
+        error = StorageError(error.code, "The server cannot keep or read executions at the moment")
+    row, pause = error_row(error), error.details.get("retry_after")
+    advice, fields = None, {}
+    if isinstance(pause, int):
+        advice = RetryAdvice(suggested_delay_ms=pause * _MS, max_attempts=_ATTEMPTS)
+        fields = {"Retry-After": str(pause)}
+    written = msgspec.json.encode(error_body(row.code, error.message, _details(error, row), advice))
+    return Problem(row.status, row.code, error.message, fields=fields, written=written)
+
+
+def error_row(error: SkillwireError) -> Row:
+    """Return how an error is told; there is a way for every error of ours."""
+    code = code_for(error)
+    return ROWS.get(error.code) or Row(400 if isinstance(error, UsageError) else ERRORS[code].statuses[0], code)
+
+
+def _details(error: SkillwireError, row: Row) -> Any:
+    """Return the list of what is wrong with a request, or else the facts. Spec: SSP §8.3.1."""
+    if isinstance(error, DecodeError):
+        return [{"path": "", "message": error.message, "expected": "an InvocationRequest, as JSON", "actual": None}]
+    if row.code == "VALIDATION_ERROR" and "errors" in error.details:
+        return error.details["errors"]
+    facts = {name: fact for name, fact in error.details.items() if name != "retry_after"}
+    return {**facts, "reason": row.reason} if row.reason else facts or UNSET
+
+
+_FIELDS: Final = {"Content-Type": "application/json", "Cache-Control": "no-store", "Vary": "Accept, Prefer"}
+#: Seconds until it is worth asking again, by how long an execution has taken: young ones end soon.
+_PAUSES: Final = ((10.0, 1), (60.0, 2), (600.0, 5), (float("inf"), 15))
+_ACCEPTED: Final = b"HTTP/1.1 202 Accepted\r\n" + join_fields(encode_fields(_FIELDS, OPEN_FIELDS))
+
+
+def answer_fields(execution: Execution, tag: str, size: int, now: float) -> dict[str, str]:
+    """Return the header fields of an answer with a body of this tag and size, which tells of an execution ``now``."""
+    return {**_FIELDS, **_own_fields(execution, tag, size, now)}
+
+
+def _own_fields(execution: Execution, tag: str, size: int, now: float) -> dict[str, str]:
+    fields = {"ETag": tag, "Content-Length": str(size)}
+    if not execution.status.is_final:
+        fields["Retry-After"] = str(poll_delay(now - execution.created))
+    return fields
+
+
+def poll_delay(age: float) -> int:
+    """Return after how many seconds it is worth asking again about an execution of this age."""
+    return next(pause for until, pause in _PAUSES if age < until)
+
+
+def location_of(execution: Execution, site: str) -> str:
+    """Return where an execution is followed."""
+    return f"{site}{EXECUTIONS}/{execution.execution_id}"
+
+
+def encode_accepted(execution: Execution, site: str, now: float) -> WireResponse:
+    """Return the answer to a call that was accepted, as it goes over the wire."""
+    body = encode_execution(execution)
+    own_fields = _own_fields(execution, tag_of(body), len(body), now)
+    own = encode_fields(own_fields, {"Location": location_of(execution, site)})
+    return WireResponse(202, _ACCEPTED + join_fields(own), body)
+
+
+#: Bytes of an output that are encoded and hashed at once on the event loop, in a fraction of a millisecond.
+_AT_ONCE: Final = 64 * 1024
+
+
+class AnswerBody:
+    """The body of an answer: bytes, and then those of a file, and then bytes again."""
+
+    __slots__ = ("_file", "_head", "_tail", "size", "tag")
+
+    def __init__(self, head: bytes, file: Path | None = None, tail: bytes = b"") -> None:
+        self._head = head
+        self._file = file
+        self._tail = tail
+        if file is None:
+            self.size, self.tag = len(head), tag_of(head)
+            return
+        digest, self.size = hashlib.sha256(), 0
+        for piece in self._pieces():
+            digest.update(piece)
+            self.size += len(piece)
+        self.tag = tag_of_digest(digest)
+
+    async def send(self, send: Send) -> None:
+        """Send it, each piece when the client has taken the one before.
+
+        Raises:
+            StorageError: ``STORAGE`` when the file is not any more what it was; the server cuts the connection.
+        """
+        pieces, sent = self._pieces(), 0
+        while sent < self.size:
+            piece = next(pieces, b"") if self._file is None else await asyncio.to_thread(next, pieces, b"")
+            sent += len(piece)
+            if not piece or sent > self.size:
+                raise StorageError("STORAGE", "an output is not what it was")
+            await send({"type": "http.response.body", "body": piece, "more_body": sent < self.size})
+
+    def _pieces(self) -> Iterator[bytes]:
+        for start in range(0, len(self._head), limits.SERVER_PIECE_BYTES):
+            yield self._head[start : start + limits.SERVER_PIECE_BYTES]
+        if self._file is None:
+            return
+        with self._file.open("rb", buffering=0) as file:
+            while piece := file.read(limits.SERVER_PIECE_BYTES):
+                yield piece
+        yield self._tail
+
+
+async def make_body(desk: ExecutionService, execution: Execution) -> AnswerBody:
+    """Return the body of an answer that tells of ``execution``, with what it gave if it has completed."""
+    if execution.status is not ExecutionStatus.COMPLETED:
+        return AnswerBody(encode_execution(execution))
+    if execution.output_blob is not None:
+        file = await desk.output_file(execution)
+        found = None if file is None else await asyncio.to_thread(_large, execution, file)
+        return found or AnswerBody(encode_execution(execution))
+    output = await desk.output_of(execution)
+    if output is None or len(output) <= _AT_ONCE:
+        return AnswerBody(encode_execution(execution, output))
+    return await asyncio.to_thread(lambda: AnswerBody(encode_execution(execution, output)))
+
+
+def _large(execution: Execution, path: Path) -> AnswerBody | None:
+    """Return the body with the output in a file; None when that is lost, or not what was written."""
+    head, tail = frame_of(execution)
+    with suppress(OSError), path.open("rb") as file:
+        if f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}" == execution.output_blob:
+            return AnswerBody(head, path, tail)
+    return None
+
+
+async def small_output_of(desk: ExecutionService, execution: Execution) -> bytes | None:
+    """Return what an execution gave, unless it is too large to be sent unasked: None."""
+    if execution.output_blob is not None:
+        return None
+    output = await desk.output_of(execution)
+    return output if output is None or len(output) <= limits.WEBHOOK_BYTES else None
+
+
+_STREAM_FIELDS: Final = {"Content-Type": "text/event-stream", "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+#: Seconds after which a line that means nothing shows that the stream lives.
+_HEARTBEAT: Final = 15.0
+_CROWDED: Final = Problem(
+    503, "ENDPOINT_UNREACHABLE", "too many follow executions already", fields={"Retry-After": "5"}
+)
+
+
+async def stream(desk: ExecutionService, execution: Execution, caller: str, receive: Receive, send: Send) -> None:
+    """Send ``execution`` and each of its changes to ``caller``, until it has ended or the client has gone."""
+    if not desk.places.has_room(caller):
+        await _CROWDED.send(send)
+        return
+    with desk.places.taking(caller):
+        await _stream(desk, execution, receive, send)
+
+
+async def _stream(desk: ExecutionService, execution: Execution, receive: Receive, send: Send) -> None:
+    await send({"type": "http.response.start", "status": 200, "headers": encode_fields(_STREAM_FIELDS, OPEN_FIELDS)})
+    sending = asyncio.create_task(_send_changes(desk, execution, send))
+    gone = asyncio.create_task(until_disconnected(receive))
+    try:
+        await asyncio.wait({sending, gone}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        gone.cancel()
+        sending.cancel()
+        await asyncio.gather(sending, gone, return_exceptions=True)
+
+
+async def until_disconnected(receive: Receive) -> None:
+    """Return when the client has gone away."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _send_changes(desk: ExecutionService, execution: Execution, send: Send) -> None:
+    loop = asyncio.get_running_loop()
+    end, shown = loop.time() + max(0.0, execution.deadline - desk.clock().wall) + _HEARTBEAT, ""
+    with desk.changes.follow(execution.execution_id) as following:
+        while True:
+            now = await desk.look_up(execution.execution_id) or execution
+            body = encode_execution(now, await small_output_of(desk, now))
+            tag = tag_of(body)
+            piece = b": \n\n" if tag == shown else b"event: status\nid: %s\ndata: %s\n\n" % (tag.encode(), body)
+            shown = tag
+            is_last = now.status.is_final or loop.time() > end or desk.changes.is_closed
+            await send({"type": "http.response.body", "body": piece, "more_body": not is_last})
+            if is_last:
+                return
+            await following.wait(_HEARTBEAT)

@@ -1,0 +1,380 @@
+"""Executions as one part of the server: what is asked about them, and the tasks that run, watch and tell of them.
+
+The doors of executions: ours, and those that publishers' own descriptors name.
+
+A call may say who calls in its body, so the body is read before its sender is known.
+
+Putting executions together: the ledger in the state folder, who runs them, who answers for them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+import structlog
+
+from skillwire import limits
+from skillwire.adapters.clock import moment
+from skillwire.adapters.http.asynchronous import AsyncDriver
+from skillwire.adapters.memory.dispatcher import LocalDispatcher
+from skillwire.adapters.sqlite.group_commit import GroupCommit
+from skillwire.adapters.sqlite.open import (
+    has_database,
+    open_database,
+    open_grants,
+    open_ledger,
+    open_run_blobs,
+    open_server_key,
+)
+from skillwire.adapters.sqlite.stores import SqliteSkillVersions
+from skillwire.errors import SkillwireError, TrustError
+from skillwire.executions.accept import RunSettings
+from skillwire.executions.callable_skill import is_code
+from skillwire.protocols.skill_sharing.server import not_found
+from skillwire.protocols.skills_rpc.errors import FIXES
+from skillwire.server.auth.authentication import has_credentials
+from skillwire.server.callable_skills import CallableSkills, GrantCache
+from skillwire.server.execution_responses import problem_for
+from skillwire.server.execution_service import ExecutionService, Notifier
+from skillwire.server.fastpath import KnownCalls
+from skillwire.server.http import read_fields, site_of
+from skillwire.server.origins import PAGE_REFUSED, Origins
+from skillwire.server.request_bodies import Bodies
+from skillwire.server.routes.executions import (
+    Endpoints,
+    InvocationRoute,
+    Request,
+    body_credentials,
+    match_standard_path,
+    read_options,
+    read_request,
+    requested_name,
+)
+from skillwire.server.rpc_methods import RPC_BOUNDS
+from skillwire.server.runs import Runs
+from skillwire.server.webhooks import WebhookSender
+from skillwire.server.worker import Worker
+from skillwire.trust.address import AddressPolicy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+
+    from starlette.types import Receive, Scope, Send
+
+    from skillwire.executions.accept import ExecutionSettings
+    from skillwire.model.access import Principal
+    from skillwire.model.digest import Digest
+    from skillwire.model.skill import ExecutorKind, Skill
+    from skillwire.ports import BlobStore, Executor
+    from skillwire.server.access import AccessView
+    from skillwire.server.auth.authentication import Authentication, AuthResult, ProblemError
+    from skillwire.server.context import RequestContext
+    from skillwire.server.metrics import Route
+    from skillwire.server.request_bodies import Body
+    from skillwire.server.revision import Revision
+    from skillwire.server.routes.executions import EndpointMatch
+
+
+_SKILLS_KEPT: Final = 1_000
+#: Seconds between two looks whether another process has made the ledger.
+_LEDGER_LOOK: Final = 2.0
+
+
+class Call(NamedTuple):
+    """Who asks, what they may know of and use in a revision of this number, and the body of the request."""
+
+    asker: AuthResult
+    audience: AccessView
+    revision: int
+    body: Body
+
+
+class BackgroundTask(Protocol):
+    """What works on executions beside requests."""
+
+    async def work(self) -> None:
+        """Work until it is stopped."""
+
+    def look(self) -> None:
+        """See what is to be done, or to be ended: the ledger was changed by somebody else."""
+
+    async def stop(self, seconds: float) -> None:
+        """Begin nothing more; wait ``seconds`` for what is under way, then end it."""
+
+
+class Executions:
+    """Executions, as the application sees them.
+
+    Args:
+        desk: where they are.
+        route: answers requests.
+        known: accepts calls by their heads.
+        origins: of pages that may call and cancel without a credential.
+        background: what works on them beside requests: runs them, and tells callers of their end.
+        offers: of what is published.
+        locked: returns the answer to who may know of a skill and not use it.
+        has_ledger: whether there is anything to open. Called in a thread.
+        base_url: of the site; as requests say it when empty.
+        runs: executes by name, and waits for the end.
+    """
+
+    def __init__(
+        self,
+        desk: ExecutionService,
+        route: InvocationRoute,
+        known: KnownCalls,
+        *,
+        origins: Origins,
+        background: Sequence[BackgroundTask],
+        offers: CallableSkills,
+        locked: Callable[[Principal | None, str | None, Scope], ProblemError],
+        has_ledger: Callable[[], bool],
+        base_url: str,
+        runs: Runs,
+    ) -> None:
+        self.desk = desk
+        self.runs = runs
+        self._route = route
+        self.known = known
+        self._origins = origins
+        self._background = background
+        self._offers = offers
+        self._locked = locked
+        self._has_ledger = has_ledger
+        self._base_url = base_url
+        self.bodies = Bodies()
+        self.answers = Bodies(RPC_BOUNDS)
+        self._awaiting: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._skills: tuple[int, dict[str, Skill]] = (0, {})
+        self._endpoints: tuple[int, Endpoints] | None = None
+        self._log = structlog.get_logger("skillwire.executions")
+
+    async def resume(self) -> None:
+        """Begin to run what other processes accepted, as soon as there may be something."""
+        if await asyncio.to_thread(self._has_ledger):
+            self.start()
+        else:
+            self._awaiting = self._begin(self._await_ledger())
+
+    async def _await_ledger(self) -> None:
+        while not await asyncio.to_thread(self._has_ledger):  # noqa: ASYNC110  # another process may make it
+            await asyncio.sleep(_LEDGER_LOOK)
+        self.start()
+
+    def start(self) -> None:
+        """Begin to run what waits, unless that has begun."""
+        if not self._tasks:
+            self.desk.writer.watch(self._look)
+            self._tasks = [self._begin(one.work()) for one in self._background]
+
+    def hang_up(self) -> None:
+        """Answer whoever waits: the server stops."""
+        self.desk.changes.close()
+
+    async def stop(self) -> None:
+        """End what runs, after a while; return when all of it is on the disk."""
+        if self._awaiting is not None:
+            self._awaiting.cancel()
+            await asyncio.gather(self._awaiting, return_exceptions=True)
+        if not self._tasks:
+            return
+        await asyncio.gather(*(one.stop(limits.SERVER_SHUTDOWN_SECONDS) for one in self._background))
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks = []
+        await asyncio.to_thread(self.desk.writer.close)
+
+    def _skill(self, name: str, call: Call) -> Skill | None:
+        """Return the skill of this name if its caller may use it; who is called often is kept unpacked."""
+        if name not in call.audience.usable.skills:
+            return None
+        if self._skills[0] != call.revision or len(self._skills[1]) > _SKILLS_KEPT:
+            self._skills = (call.revision, {})
+        kept = self._skills[1]
+        if name not in kept:
+            kept[name] = call.audience.usable.skills[name]
+        return kept[name]
+
+    def _look(self) -> None:
+        self.desk.changes.tell_all()
+        for one in self._background:
+            one.look()
+
+    def _begin(self, coroutine: Coroutine[None, None, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(coroutine)
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._log.error("what runs executions has ended", exc_info=error)
+
+    def meaning(self, path: str) -> EndpointMatch | None:
+        """Return what a path of ours asks about, or None."""
+        return match_standard_path(path)
+
+    async def described(self, path: str, scope: Scope, revision: Revision) -> EndpointMatch | None:
+        """Return what a path asks about that a publisher's own descriptor names, or None."""
+        if self._endpoints is None or self._endpoints[0] != revision.number:
+            skills = revision.everything.skills
+            self._endpoints = (revision.number, await asyncio.to_thread(Endpoints, skills, self._offers))
+        return self._endpoints[1].meaning(f"{site_of(scope, self._base_url)}{path}")
+
+    @staticmethod
+    def identified(scope: Scope, body: bytes) -> Scope:
+        """Return the scope by which the caller is recognised: with what it shows in the body, if only there."""
+        if b'"credentials"' not in body or has_credentials(scope["headers"]):
+            return scope
+        with suppress(SkillwireError):  # what is wrong with the body is said when it is read
+            shown = body_credentials(read_request(body, ""))
+            return {**scope, "headers": [*scope["headers"], *shown]}
+        return scope
+
+    def _check_page(self, meant: EndpointMatch, call: Call, scope: Scope) -> None:
+        """Look whose page wants something done; what is only followed is open to every page.
+
+        Raises:
+            TrustError: ``PAGE_REFUSED``.
+        """
+        acting = meant.method.value if meant.purpose == "invoke" else "DELETE"
+        if scope["method"] != acting or call.asker.principal is not None or self._origins.let_in(scope):
+            return
+        page = read_fields(scope["headers"], b"origin").get(b"origin", "another site")
+        message = f"A page of {ascii(page)[1:101]} may not have this done unless it says who it is"
+        raise TrustError(PAGE_REFUSED, message, details={"fix": FIXES[PAGE_REFUSED]})
+
+    async def answer(self, meant: EndpointMatch, call: Call, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request for an execution.
+
+        Raises:
+            Refusal: the caller may know of the skill and not use it (401, 403).
+        """
+        try:
+            asker, audience = call.asker, call.audience
+            self._check_page(meant, call, scope)
+            request = Request(scope, asker.principal, call.body, read_options(scope["headers"]))
+            if meant.purpose != "invoke":
+                await self._route.follow(meant, request, receive, send)
+                return
+            skill = self._skill(meant.skill, call)
+            if skill is None and meant.skill in audience.visible.skills and request.method != "OPTIONS":
+                raise self._locked(asker.principal, meant.skill, scope)
+            if skill is None:
+                raise not_found(requested_name(meant, call.body.data))
+            self.start()
+            offer = await self._route.invoke(meant, skill, request, send)
+            if offer is not None:
+                self.known.learn(request, offer, call.revision)
+        except SkillwireError as error:
+            if error.code == "AUTH_REQUIRED":
+                raise self._locked(call.asker.principal, meant.skill, scope) from error
+            await problem_for(error).send(send, head=scope["method"] == "HEAD")
+
+
+class ExecutionRoutes:
+    """Answers calls of skills, and questions about executions.
+
+    Args:
+        executions: answers them.
+    """
+
+    def __init__(self, executions: Executions) -> None:
+        self._executions = executions
+
+    async def usual(self, visit: RequestContext) -> Route | None:
+        """Answer at the paths that are ours."""
+        meant = self._executions.meaning(visit.path)
+        return None if meant is None else await self._answer(meant, visit)
+
+    async def described(self, visit: RequestContext) -> Route | None:
+        """Answer at the paths that descriptors name."""
+        revision = await visit.find_revision()
+        meant = await self._executions.described(visit.path, visit.scope, revision) if revision else None
+        return None if meant is None else await self._answer(meant, visit)
+
+    async def _answer(self, meant: EndpointMatch, visit: RequestContext) -> Route:
+        async with self._executions.bodies.reading(visit.scope, visit.receive) as body:
+            shown = self._executions.identified(visit.scope, body.data)
+            asker = await visit.identify(body.data, scope=shown)
+            audience, revision = await visit.audience(), await visit.revision()
+            call = Call(asker, audience, revision.number, body)
+            await self._executions.answer(meant, call, visit.scope, visit.receive, visit.send)
+        return "execution"
+
+
+def make_executions(
+    settings: ExecutionSettings,
+    blobs: BlobStore,
+    authentication: Authentication,
+    executors: Mapping[ExecutorKind, Callable[[], Executor]],
+    *,
+    runs: RunSettings | None = None,
+    base_url: str = "",
+    access_log: bool = True,
+    functions: Collection[str] = (),
+) -> Executions:
+    """Return what accepts, runs and follows executions, on the ledger in the state folder.
+
+    Args:
+        settings: the operator's.
+        blobs: where the files of skills are.
+        authentication: says how to answer who may not use a skill.
+        executors: makes each kind of executor.
+        runs: the operator's, about runs; nothing is on unless given.
+        base_url: of the site; as requests say it when empty.
+        access_log: whether each request is logged.
+        functions: the digests of the skills whose functions this process registered.
+    """
+    runs = runs or RunSettings()
+    database = open_database()
+    changes, dispatcher, offers = Notifier(), LocalDispatcher(), CallableSkills(blobs)
+    desk = ExecutionService(
+        open_ledger(),
+        SqliteSkillVersions(database),
+        GroupCommit(database),
+        settings=settings,
+        changes=changes,
+        dispatcher=dispatcher,
+        clock=moment,
+        log_accepted=access_log,
+    )
+
+    def may_run(skill: Skill) -> bool:
+        if is_code(skill):  # nobody grants what nobody has seen: all of it is allowed, or none
+            return bool(runs.run_code)
+        return settings.grant_all or open_grants().allows(skill)
+
+    callbacks = AddressPolicy(allow=settings.allow_callbacks)
+    webhooks = WebhookSender(desk, AsyncDriver(callbacks), open_server_key, queue=settings.queue)
+    granted = GrantCache(may_run)
+    route = InvocationRoute(
+        desk, offers, granted, webhook_secret=webhooks.secret_of, callbacks=callbacks, base_url=base_url
+    )
+    run_blobs = open_run_blobs(runs)
+    worker = Worker(desk, executors, offers, may_run, dispatcher, functions=functions, sweep_blobs=run_blobs.sweep)
+    executions = Executions(
+        desk,
+        route,
+        KnownCalls(desk, granted, base_url),
+        origins=Origins(runs.origins, base_url),
+        background=(worker, webhooks),
+        offers=offers,
+        locked=partial(authentication.locked, wish="invoke"),
+        has_ledger=has_database,
+        base_url=base_url,
+        runs=Runs(desk, offers, granted, run_blobs, settings=runs),
+    )
+    executions.runs.on_accept = executions.start
+    return executions
+
+
+def needed_blobs() -> set[Digest]:
+    """Return the digests of the files of skills that executions in the ledger have still to run."""
+    if not has_database():
+        return set()
+    return {file.digest for skill in SqliteSkillVersions(open_database()).needed() for file in skill.files}

@@ -1,0 +1,162 @@
+"""Header fields as ASGI carries them, and as they go over the wire.
+
+The query of a URL, as programs send it.
+
+Under which address a request reached this site, in full.
+
+Agents, browsers and authorization servers are all told URLs of ours. They come from one place, so that whoever asks is
+told the same; how a stranger's request is believed, :mod:`skillwire.web.address` says.
+
+What a request asks of a representation: a coding, a condition, a part.
+
+Each function reads one header as RFC 9110 writes it and takes whatever is malformed for absent, as the RFC
+allows for all of them: a strange header costs the client an optimisation, never the answer.
+
+Trust: every argument is a stranger's. The work grows with its length, which the server bounds.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from urllib.parse import parse_qsl
+
+from skillwire.errors import UsageError
+from skillwire.protocols.agent_skills.messages import IDENTITY_FIELDS
+from skillwire.web.address import site_address
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from starlette.types import Scope
+
+
+Fields = list[tuple[bytes, bytes]]
+
+#: The fields that say who asks, by the names under which ASGI carries them.
+IDENTITY_NAMES: Final = tuple(name.encode("ascii") for name in IDENTITY_FIELDS.lower().split(", "))
+#: The ``Vary`` of what comes in codings, and is another for who may see more.
+VARY: Final = f"Accept-Encoding, {IDENTITY_FIELDS}"
+
+
+def encode_fields(*groups: Mapping[str, str]) -> Fields:
+    """Return header fields with their names in lower case, as bytes."""
+    return [
+        (name.lower().encode("ascii"), value.encode("latin-1")) for group in groups for name, value in group.items()
+    ]
+
+
+def join_fields(fields: Fields) -> bytes:
+    """Return ``fields`` as lines of a head."""
+    return b"".join([b"%s: %s\r\n" % field for field in fields])
+
+
+def read_fields(fields: Iterable[tuple[bytes, bytes]], *wanted: bytes) -> dict[bytes, str]:
+    """Return the ``wanted`` fields of a request; repeated ones are joined, as RFC 9110 §5.3 defines."""
+    found: dict[bytes, str] = {}
+    for name, value in fields:
+        if name in wanted:
+            text = value.decode("latin-1")
+            found[name] = f"{found[name]}, {text}" if name in found else text
+    return found
+
+
+def read_pairs(query: bytes, most: int) -> list[tuple[str, str]]:
+    """Return the parameters of a query with their values, in order; empty values are kept.
+
+    Args:
+        query: as it came. Trust: a stranger's.
+        most: so many parameters are read.
+
+    Raises:
+        UsageError: ``QUERY`` when there are more.
+    """
+    try:
+        return parse_qsl(query.decode("latin-1"), keep_blank_values=True, max_num_fields=most)
+    except ValueError as error:
+        raise UsageError("QUERY", f"there are more than {most} parameters") from error
+
+
+def site_of(scope: Scope, base_url: str) -> str:
+    """Return the absolute URL of the site's root, without a final slash, as whoever sent the request reaches it.
+
+    Args:
+        scope: of the request. Trust: a stranger's; its ``Host`` is read as strictly as any URL.
+        base_url: what the publisher set; empty when nothing.
+    """
+    host = read_fields(scope["headers"], b"host").get(b"host", "")
+    return site_address(base_url, scope["scheme"], host, scope.get("root_path", ""), scope.get("server"))
+
+
+Coding = Literal["br", "gzip", "identity"]
+
+#: Best first: what is chosen when a client likes several equally.
+CODINGS: Final[tuple[Coding, ...]] = ("br", "gzip", "identity")
+
+_WEIGHTED: Final = re.compile(r"[ \t]*([!#$%&'*+.^_`|~0-9A-Za-z-]+)[ \t]*(?:;[ \t]*[qQ]=([0-9.]+)[ \t]*)?", re.ASCII)
+_WEIGHT: Final = re.compile(r"0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?", re.ASCII)
+_TAG: Final = re.compile(r'[ \t,]*(?:W/)?("[\x21\x23-\x7e\x80-\xff]*")[ \t]*(?:,|$)')
+_RANGE: Final = re.compile(r"bytes=[ \t]*([0-9]{0,18})-([0-9]{0,18})[ \t]*", re.ASCII | re.IGNORECASE)
+
+
+class Part(NamedTuple):
+    """A part of a representation: the first byte and the one after the last."""
+
+    start: int
+    stop: int
+
+
+def choose_coding(accept_encoding: str) -> Coding:
+    """Return the coding that a client likes best. Spec: RFC 9110 §12.5.3.
+
+    Identity, when everything is refused: an answer that can be read beats a 406.
+    """
+    weights: dict[str, float] = {}
+    for item in accept_encoding.split(","):
+        read = _WEIGHTED.fullmatch(item)
+        if read and (read[2] is None or _WEIGHT.fullmatch(read[2])):
+            name = read[1].lower()
+            weights["gzip" if name == "x-gzip" else name] = float(read[2] or 1)
+    anything = weights.get("*", 0.0)
+    # Identity that is not mentioned is acceptable, but any coding that is mentioned is liked better.
+    identity = weights.get("identity", 0.0)
+    liked = {"br": weights.get("br", anything), "gzip": weights.get("gzip", anything), "identity": identity}
+    best = max(CODINGS, key=lambda coding: liked[coding])
+    return best if liked[best] > 0 else "identity"
+
+
+def matching_tag(if_none_match: str, tags: tuple[str, ...]) -> str | None:
+    """Return which of ``tags`` (strong, quoted) the client holds; with ``*`` the first. Spec: RFC 9110 §13.1.2.
+
+    Comparison is weak, as the RFC demands: ``W/"x"`` means ``"x"``, such as a proxy that compresses makes of it.
+    """
+    if if_none_match.strip(" \t") == "*":
+        return tags[0]
+    position = 0
+    while position < len(if_none_match):
+        found = _TAG.match(if_none_match, position)
+        if found is None:
+            return None
+        if found[1] in tags:
+            return found[1]
+        position = found.end()
+    return None
+
+
+def requested_part(range_header: str, size: int) -> Part | None:
+    """Return the one part that is asked for, cut to ``size``; an empty one when none of it exists.
+
+    None stands for the whole: for what is malformed, of another unit, or asks for several parts.
+    Spec: RFC 9110 §14.2.
+    """
+    found = _RANGE.fullmatch(range_header)
+    if found is None or not (found[1] or found[2]):
+        return None
+    if not found[1]:
+        return Part(max(size - int(found[2]), 0), size)
+    start = int(found[1])
+    if not found[2]:
+        return Part(min(start, size), size)
+    if int(found[2]) < start:
+        return None
+    return Part(min(start, size), min(int(found[2]) + 1, size))

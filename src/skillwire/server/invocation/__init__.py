@@ -1,1 +1,0 @@
-"""Invocation over HTTP: calls are accepted, run, followed and taken back. Spec: SSP §5."""

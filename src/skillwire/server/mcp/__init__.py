@@ -1,1 +1,0 @@
-"""MCP, hosted: at ``/mcp`` of the application, and on standard input and output."""

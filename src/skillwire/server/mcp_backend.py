@@ -1,0 +1,268 @@
+"""The names of pinned skills, read as names of skills; and what the operator is told that clients will miss.
+
+Calls of skills over MCP: begun and followed as every run, and waited for no longer than a client waits.
+
+Who cancels a call before it was told the id of its run can never ask for it again, so the run is cancelled too.
+
+A caller of MCP as the server knows it: an audience of a revision, and the executions of an owner.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import structlog
+
+from skillwire import limits
+from skillwire.bridges.mcp.caller import Blob, Running
+from skillwire.bridges.mcp.entries import limit_exceeded
+from skillwire.errors import DecodeError, PendingError, SkillwireError, StorageError, TrustError, UsageError
+from skillwire.model.search import SearchQuery
+from skillwire.model.skill import is_skill_name
+from skillwire.registry.search import read_words, telling_words
+from skillwire.server.callable_skills import CallableSkills
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from skillwire.bridges.mcp.caller import Large
+    from skillwire.model.catalog import Catalog
+    from skillwire.model.digest import Digest
+    from skillwire.model.skill import Skill
+    from skillwire.ports import BlobStore
+    from skillwire.protocols.skill_sharing.messages import SkillDescriptor
+    from skillwire.protocols.skills_rpc.messages import CreateBlob, CreatedBlob, RunResult
+    from skillwire.server.access import AccessView
+    from skillwire.server.compose import Components
+    from skillwire.server.revision import Revision
+    from skillwire.server.rpc_methods import SkillListCache
+    from skillwire.server.runs import Runs
+
+
+def check_pins(pins: Iterable[str]) -> tuple[str, ...]:
+    """Return the names, each once.
+
+    Raises:
+        UsageError: ``USAGE`` when one can be no skill's, or there are too many.
+    """
+    names = tuple(dict.fromkeys(pins))
+    for name in names:
+        if not is_skill_name(name):
+            fix = "Write the name of its folder, such as --pin csv-profile."
+            raise UsageError("USAGE", f"no skill can be called {name[:100]!a}", fix=fix)
+    if len(names) > limits.MCP_PINS:
+        raise UsageError("USAGE", f"{len(names)} skills are pinned, at most {limits.MCP_PINS} can be")
+    return names
+
+
+class MissingPins:
+    """Tells the operator which pinned skills are not published, as soon as it is so, and once.
+
+    Args:
+        pins: the names of the skills that are tools of their own.
+    """
+
+    def __init__(self, pins: Iterable[str]) -> None:
+        self._pins = tuple(pins)
+        self._told: list[str] = []
+
+    def tell(self, revision: Revision) -> None:
+        """Log what a revision has not, unless that was said of the one before."""
+        missing = [name for name in self._pins if name not in revision.everything.skills]
+        if missing and missing != self._told:
+            structlog.get_logger("skillwire.mcp").warning("pinned, but not published", skills=", ".join(missing))
+        self._told = missing
+
+
+def log_left_out(revision: Revision) -> None:
+    """Log the skills that no host has to take, which clients will miss; it looks at each: not for the event loop."""
+    log = structlog.get_logger("skillwire.mcp")
+    for skill in revision.everything.skills.values():
+        if (reason := limit_exceeded(skill)) is not None:
+            log.warning("a skill is left out of lists and resources", reason=reason)
+
+
+class McpCalls:
+    """Has skills run by ``runs``."""
+
+    def __init__(self, runs: Runs) -> None:
+        self._runs = runs
+        self._leaving: set[asyncio.Task[None]] = set()
+
+    async def begin(
+        self, owner: str, audience: AccessView, skill: Skill, arguments: Mapping[str, Any], seconds: float
+    ) -> RunResult | Running:
+        """Have a skill run for ``owner``, and wait for its end for so many seconds.
+
+        Raises:
+            TrustError: ``PERMISSION_DENIED``: it is not opened to this caller.
+            SkillwireError: it is not accepted; see :meth:`skillwire.server.runs.Runs.begin_skill`.
+        """
+        if skill.name not in audience.usable.skills:
+            raise TrustError("PERMISSION_DENIED", f"{skill.name} is not open to this caller")
+        beginning = asyncio.create_task(self._runs.begin_skill(owner, skill, arguments))
+        try:
+            return await self.follow(owner, await asyncio.shield(beginning), seconds)
+        except asyncio.CancelledError:
+            leaving = asyncio.create_task(self._leave(owner, beginning))
+            self._leaving.add(leaving)
+            leaving.add_done_callback(self._leaving.discard)
+            await asyncio.shield(leaving)
+            raise
+
+    async def _leave(self, owner: str, beginning: asyncio.Task[str]) -> None:
+        """Cancel a run, as soon as it is known which one: what is on its way to the disk is accepted nonetheless."""
+        with suppress(SkillwireError):  # it was not accepted
+            await self._runs.cancel(owner, await beginning)
+
+    async def follow(self, owner: str, run_id: str, seconds: float) -> RunResult | Running:
+        """Return what came of a run of ``owner``, or how far it is after so many seconds.
+
+        Raises:
+            NotFoundError: ``RUN_NOT_FOUND``.
+        """
+        try:
+            return await self._runs.follow(owner, run_id, seconds)
+        except PendingError as pending:
+            return Running(run_id, str(pending.details["status"]))
+
+
+_NAME_WEIGHT: Final = 3
+
+
+class McpBackend(NamedTuple):
+    """Where a caller gets things from: bytes, descriptors, what runs and was run, and skills by their dotted names."""
+
+    blobs: BlobStore
+    offers: CallableSkills
+    calls: McpCalls
+    runs: Runs
+    skills: SkillListCache
+
+
+def make_mcp_backend(parts: Components) -> McpBackend:
+    """Return the shelves of a server with these parts."""
+    blobs, runs = parts.publication.blobs, parts.executions.runs
+    return McpBackend(blobs, CallableSkills(blobs), McpCalls(runs), runs, parts.skills)
+
+
+class McpCaller:
+    """A :class:`~skillwire.bridges.mcp.caller.McpSkills`.
+
+    Args:
+        audience: what it may know of and use.
+        revision: of which that is a part.
+        owner: whom its executions belong to.
+        shelves: where things are.
+        large: where large values of the answer go.
+    """
+
+    def __init__(
+        self, audience: AccessView, revision: Revision, owner: str, shelves: McpBackend, large: Large | None = None
+    ) -> None:
+        self._audience = audience
+        self._revision = revision
+        self._owner = owner
+        self._shelves = shelves
+        self._large = large
+
+    @property
+    def visible(self) -> Catalog:
+        """What it may know of."""
+        return self._audience.visible
+
+    @property
+    def usable(self) -> Catalog:
+        """What it may read and have run."""
+        return self._audience.usable
+
+    @property
+    def is_everybody(self) -> bool:
+        """Whether it is told nothing that anybody may not hear."""
+        return self._audience.is_everybody
+
+    @property
+    def large(self) -> Large | None:
+        """Where large values of the answer go."""
+        return self._large
+
+    async def find(self, words: str, limit: int) -> Sequence[Skill]:
+        """Return the skills it may know of that fit best.
+
+        Raises:
+            UsageError: ``QUERY``.
+        """
+        return await asyncio.to_thread(self._find, words, limit)
+
+    def _find(self, words: str, limit: int) -> Sequence[Skill]:
+        """Search what everybody may use by its index, and compare what else the caller may know of word by word."""
+        skills, public = self.visible.skills, self._revision.catalog.skills
+        page = self._revision.search.search(SearchQuery(text=words, limit=limit, counted=False))
+        others = [skills[name] for name in skills if name not in public]
+        wanted = telling_words(read_words(words))
+        if not wanted.words:
+            return sorted([*others, *(skills[name] for name in page.names)], key=lambda skill: skill.name)[:limit]
+        best, rest = _ranked(others, wanted.words)
+        return [*best, *(skills[name] for name in page.names if name in skills), *rest][:limit]
+
+    async def name_of(self, dotted: str) -> str | None:
+        """Return the name of the skill that the Skills Protocol calls so, if it may know of it."""
+        return (await self._shelves.skills.of(self._audience, self._revision)).name_of(dotted)
+
+    async def read(self, digest: Digest) -> bytes:
+        """Return the bytes of a file of a skill.
+
+        Raises:
+            StorageError: ``STORAGE`` when they are gone.
+        """
+        content = await asyncio.to_thread(self._shelves.blobs.read, digest)
+        if content is None:
+            raise StorageError("STORAGE", "the bytes of this file are not kept here any more")
+        return content
+
+    async def describe(self, skill: Skill) -> SkillDescriptor:
+        """Return what a skill takes and gives."""
+        return await asyncio.to_thread(self._shelves.offers.descriptor, skill)
+
+    async def call(self, skill: Skill, arguments: Mapping[str, Any], seconds: float) -> RunResult | Running:
+        """Have a skill run, and wait for its end for so long."""
+        return await self._shelves.calls.begin(self._owner, self._audience, skill, arguments, seconds)
+
+    async def follow(self, run_id: str, seconds: float) -> RunResult | Running:
+        """Return how far an execution of its own is."""
+        return await self._shelves.calls.follow(self._owner, run_id, seconds)
+
+    async def find_blob(self, blob_id: str) -> Blob:
+        """Return a blob of its own.
+
+        Raises:
+            NotFoundError: ``BLOB_NOT_FOUND``. DecodeError: ``LIMIT_SIZE``. StorageError: ``DATABASE``.
+        """
+        with await self._shelves.runs.blobs.open(self._owner, blob_id) as blob:
+            if blob.size > limits.MCP_BLOB_BYTES:
+                message = f"this blob has {blob.size:,} bytes, and MCP gives at most {limits.MCP_BLOB_BYTES:,}"
+                raise DecodeError("LIMIT_SIZE", f"{message}; GET /blobs/{blob_id} of the same server gives it whole")
+            return Blob(blob.kind, blob.size, partial(self._read_blob, blob_id))
+
+    async def _read_blob(self, blob_id: str) -> bytes:
+        with await self._shelves.runs.blobs.open(self._owner, blob_id) as blob:
+            return await blob.read(0, blob.size)
+
+    async def create_blob(self, wanted: CreateBlob) -> CreatedBlob:
+        """Keep a blob of its own; errors as of :meth:`skillwire.server.run_blobs.BlobUploads.create`."""
+        return await self._shelves.runs.blobs.create(self._owner, wanted)
+
+
+def _ranked(skills: Sequence[Skill], words: Sequence[str]) -> tuple[list[Skill], list[Skill]]:
+    """Return the skills that have all the words, and those that have some; both best first."""
+    scored: list[tuple[int, str, Skill, bool]] = []
+    for skill in skills:
+        name, text = skill.name, skill.description.lower()
+        hits = [_NAME_WEIGHT * (word in name) + (word in text) for word in words]
+        if any(hits):
+            scored.append((-sum(hits), name, skill, all(hits)))
+    scored.sort(key=lambda one: one[:2])
+    return [one[2] for one in scored if one[3]], [one[2] for one in scored if not one[3]]

@@ -1,1 +1,0 @@
-"""What a server answers in the forms of its neighbours, where its operator wants that."""

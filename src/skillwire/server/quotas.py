@@ -1,0 +1,156 @@
+"""Places for those whose requests take a while: so many in all, and of them a share for each caller.
+
+Who waits for a run, or sends a blob, holds a connection and little else, so one who means ill could take every place
+with what one address may open. A caller has a share. Of those who do not say who they are, a neighbourhood has twice
+that, since addresses next to each other belong to one hand more often than not; and together they leave a quarter to
+those who do say. Trust: strangers ask.
+
+How many more executions may wait: of one caller, and of all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import time
+from collections import Counter
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+from skillwire import limits
+from skillwire.errors import ConflictError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from skillwire.ports import ExecutionLedger
+
+
+_ANONYMOUS: Final = "address "
+_ALL_ANONYMOUS: Final = "strangers"
+#: Of the address or network of a stranger, by its version: whose neighbourhood is a network of so many bits.
+_NETWORK_BITS: Final = {4: 24, 6: 48}
+
+
+class ConcurrencyLimit:
+    """Places of one kind. An ``owner`` is as of :func:`skillwire.server.auth.rate_limit.caller_of`.
+
+    Args:
+        bounds: returns how many there are, and how many one caller may have.
+    """
+
+    def __init__(self, bounds: Callable[[], tuple[int, int]]) -> None:
+        self._bounds = bounds
+        self._taken: Counter[str] = Counter()
+        self._all = 0
+
+    def has_room(self, owner: str) -> bool:
+        """Whether there is a place for ``owner``."""
+        in_all, of_caller = self._bounds()
+        shares = {owner: of_caller}
+        if owner.startswith(_ANONYMOUS):
+            shares |= {_network_of(owner): 2 * of_caller, _ALL_ANONYMOUS: in_all - in_all // 4}
+        return self._all < in_all and all(self._taken[whose] < share for whose, share in shares.items())
+
+    @contextmanager
+    def taking(self, owner: str) -> Iterator[None]:
+        """Take a place, whether there is room or not."""
+        whose = [owner, _network_of(owner), _ALL_ANONYMOUS] if owner.startswith(_ANONYMOUS) else [owner]
+        self._all += 1
+        self._taken.update(whose)
+        try:
+            yield
+        finally:
+            self._all -= 1
+            self._taken.subtract(whose)
+            for one in whose:
+                if not self._taken[one]:
+                    del self._taken[one]
+
+
+@lru_cache(maxsize=1024)  # who calls, calls again
+def _network_of(owner: str) -> str:
+    """Return the name of a stranger's neighbourhood."""
+    address = owner.removeprefix(_ANONYMOUS)
+    try:
+        network = ipaddress.ip_network(address)
+    except ValueError:  # the name of a socket
+        return f"near {address}"
+    return f"near {network.supernet(new_prefix=_NETWORK_BITS[network.version])}"
+
+
+#: For how long the numbers of those who wait are taken as they were counted: when they let one in, and when they do
+#: not, since executions that have ended are not told of.
+_COUNT_SECONDS: Final = 5.0
+_FULL_SECONDS: Final = 0.25
+_FULL_PAUSE: Final = 10  # seconds until it is worth asking again
+
+
+class QueueQuota:
+    """Room for executions that wait or run. The ledger counts them now and then; what is accepted here is added.
+
+    Args:
+        ledger: where they are.
+        per_caller: how many of one caller there may be.
+    """
+
+    def __init__(self, ledger: ExecutionLedger, per_caller: int) -> None:
+        self._ledger = ledger
+        self._per_caller = per_caller
+        self._waiting: Counter[str] = Counter()
+        self._taken: Counter[str] = Counter()  # since the last count began
+        self._all = 0
+        self._counting = asyncio.Lock()
+        self._counted = float("-inf")
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the numbers are of now, or nearly so."""
+        return time.monotonic() - self._counted <= _COUNT_SECONDS
+
+    async def look(self, caller: str) -> None:
+        """Count again if it is time, or if ``caller`` would be refused by numbers that may be too high.
+
+        Whom the numbers of before let in does not wait for a count of somebody else.
+        """
+        if self.is_full(caller) or not (self.is_known or self._counting.locked()):
+            async with self._counting:
+                seconds = _FULL_SECONDS if self.is_full(caller) else _COUNT_SECONDS
+                if time.monotonic() - self._counted > seconds:
+                    await self._count()
+
+    async def _count(self) -> None:
+        self._counted = time.monotonic()
+        self._taken.clear()
+        counted = await asyncio.to_thread(self._ledger.waiting)
+        self._waiting = Counter(counted) + self._taken  # some of these twice, until the next count
+        self._all = self._waiting.total()
+        self._counted = time.monotonic()
+
+    def is_full(self, caller: str) -> bool:
+        """Whether too much waits already, as far as is known."""
+        return self._waiting[caller] >= self._per_caller or self._all >= limits.EXECUTION_WAITING_IN_ALL
+
+    def check(self, caller: str) -> None:
+        """Refuse when too much waits already.
+
+        Raises:
+            ConflictError: ``TOO_MANY_EXECUTIONS``.
+        """
+        if self._waiting[caller] >= self._per_caller:
+            raise queue_full_error(f"{self._waiting[caller]:,} executions of this caller wait already")
+        if self._all >= limits.EXECUTION_WAITING_IN_ALL:
+            raise queue_full_error("the ledger holds as many executions that wait as it may")
+
+    def take(self, caller: str) -> None:
+        """Count one that was accepted."""
+        self._waiting[caller] += 1
+        self._taken[caller] += 1
+        self._all += 1
+
+
+def queue_full_error(message: str) -> ConflictError:
+    """Return the error that sends somebody away for a while."""
+    fix = f"Try again in {_FULL_PAUSE} seconds. Whoever runs the server: let more run at once, see [executions]."
+    return ConflictError("TOO_MANY_EXECUTIONS", message, fix=fix, details={"retry_after": _FULL_PAUSE})

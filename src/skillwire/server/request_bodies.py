@@ -1,0 +1,129 @@
+"""The bodies of calls: read whole, each bounded, and all that are held at one time bounded together.
+
+Who a caller is may stand in its body, so a body is read before its sender is known: two thousand strangers must not
+make this server hold two thousand of the largest, and those of one address must not take the room of everybody else.
+Small bodies are always read: the number of connections bounds them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from skillwire import limits
+from skillwire.errors import DecodeError
+from skillwire.server.auth.authentication import ProblemError
+from skillwire.server.auth.rate_limit import network_of
+from skillwire.server.execution_responses import problem_for
+from skillwire.server.problems import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from starlette.types import Receive, Scope
+
+
+#: The methods whose requests have a body.
+WITH_BODY: Final = frozenset({"POST", "PUT"})
+CROWDED: Final = Problem(
+    503, "ENDPOINT_UNREACHABLE", "too many large calls are being read at once", fields={"Retry-After": "1"}
+)
+
+
+class Bounds(NamedTuple):
+    """What bodies of one kind may take: bytes of the ``largest``, of all that are ``held``, of those ``of_address``.
+
+    ``too_large`` is the answer to one that is larger.
+    """
+
+    largest: int
+    held: int
+    of_address: int
+    too_large: Problem
+
+
+INVOCATIONS: Final = Bounds(
+    limits.EXECUTION_REQUEST_BYTES,
+    limits.EXECUTION_BODIES_BYTES,
+    limits.EXECUTION_BODIES_ADDRESS_BYTES,
+    problem_for(DecodeError("LIMIT_SIZE", f"an invocation has at most {limits.EXECUTION_REQUEST_BYTES:,} bytes")),
+)
+
+
+class Body:
+    """The body of a request; ``data`` is held until :meth:`release`."""
+
+    __slots__ = ("_address", "_bodies", "_counted", "data")
+
+    def __init__(self, bodies: Bodies, address: str) -> None:
+        self._bodies = bodies
+        self._address = address
+        self._counted = 0
+        self.data = b""
+
+    def count(self, size: int) -> None:
+        """Say that so many bytes of it are held.
+
+        Raises:
+            Refusal: that is too much (503).
+        """
+        counted = size if size > limits.EXECUTION_SMALL_BODY_BYTES else 0
+        if not self._bodies.change(self._address, counted - self._counted):
+            raise ProblemError(CROWDED)
+        self._counted = counted
+
+    def release(self) -> None:
+        """Forget it: nobody reads it any more."""
+        self.data = b""
+        self._bodies.change(self._address, -self._counted)
+        self._counted = 0
+
+
+class Bodies:
+    """The bodies that are held now.
+
+    Args:
+        bounds: what they may take.
+    """
+
+    def __init__(self, bounds: Bounds = INVOCATIONS) -> None:
+        self._bounds = bounds
+        self._held = 0
+        self._of: Counter[str] = Counter()
+
+    def change(self, address: str, size: int) -> bool:
+        """Count so many bytes more of an address, or less; return whether there was room for them."""
+        if size > 0 and (self._of[address] + size > self._bounds.of_address or self._held + size > self._bounds.held):
+            return False
+        self._held += size
+        self._of[address] += size
+        if not self._of[address]:
+            del self._of[address]
+        return True
+
+    @asynccontextmanager
+    async def reading(self, scope: Scope, receive: Receive) -> AsyncIterator[Body]:
+        """Give the body of a request; empty for a method that has none.
+
+        Raises:
+            Refusal: it is too large (413), or too much is held already (503).
+        """
+        body = Body(self, network_of(scope["client"][0]) if scope.get("client") else "")
+        try:
+            if scope["method"] in WITH_BODY:
+                body.data = await self._read(body, receive)
+            yield body
+        finally:
+            body.release()
+
+    async def _read(self, body: Body, receive: Receive) -> bytes:
+        data, is_whole = bytearray(), False
+        while not is_whole:
+            message = await receive()
+            data += message.get("body", b"")
+            if len(data) > self._bounds.largest:
+                raise ProblemError(self._bounds.too_large)
+            body.count(len(data))
+            is_whole = message["type"] == "http.disconnect" or not message.get("more_body", False)
+        return bytes(data)

@@ -1,0 +1,340 @@
+"""A cache that is bounded by the bytes it holds; what was used longest ago goes first.
+
+Answers that are ready before they are asked for: encoded, compressed, hashed, their header fields built.
+
+An index is asked for by every client of every skill, so it is prepared once a revision and then costs a lookup
+in a table and one comparison or two. Each coding of it is a representation of its own and has its own strong
+tag; a client that holds any of them is told so (304) with the tag that it sent. A large index is kept compressed
+alone, which is a quarter of it, and inflated for the rare client that takes no coding.
+
+Sending what is large: in pieces, to somebody who reads them.
+
+Who does not read what was asked for holds room and a connection that others need. So a large body has a time to be
+taken in, as long as one of its size has to arrive, and each piece of it has the time of a small one; then the server
+cuts the connection. Trust: strangers read, or do not.
+
+Sending pages: compressed for whoever takes that, with the fields that say what a browser may do with them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import zlib
+from collections import OrderedDict
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
+from urllib.parse import quote
+
+import brotli
+
+from skillwire import limits
+from skillwire.model.digest import Digest
+from skillwire.protocols.agent_skills.messages import OPEN_FIELDS
+from skillwire.server.http import (
+    VARY,
+    Coding,
+    Fields,
+    choose_coding,
+    encode_fields,
+    join_fields,
+    matching_tag,
+    read_fields,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterable, Mapping
+
+    from starlette.types import Scope, Send
+
+    from skillwire.protocols.agent_skills.server import CachePolicy
+
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class ByteCache(Generic[K, V]):
+    """Keeps values by key, at most ``bound`` bytes of them; used by one thread.
+
+    A value of more than a quarter of the bound is not kept: it would push out everything else.
+    """
+
+    def __init__(self, bound: int) -> None:
+        self._bound = bound
+        self._kept: OrderedDict[K, tuple[V, int]] = OrderedDict()
+        self.size = 0
+
+    def get(self, key: K) -> V | None:
+        """Return the value, or None."""
+        found = self._kept.get(key)
+        if found is None:
+            return None
+        self._kept.move_to_end(key)
+        return found[0]
+
+    def put(self, key: K, value: V, size: int) -> None:
+        """Keep ``value``, which takes ``size`` bytes."""
+        if key in self._kept or size > self._bound // 4:
+            return
+        self._kept[key] = (value, size)
+        self.size += size
+        while self.size > self._bound:
+            self.size -= self._kept.popitem(last=False)[1][1]
+
+
+#: The methods that read, as a request line says them.
+WIRE_READ: Final = (b"GET", b"HEAD")
+
+#: Below it a packet carries the answer either way.
+_WORTH_CODING: Final = 1024
+#: Above it the best compression takes longer than it can save: 5 MiB cost brotli 0.2 s at 5, and 9 s at 11.
+_LARGE: Final = 512 * 1024
+_BROTLI_QUALITY: Final = (9, 5)
+_GZIP_LEVEL: Final = (9, 6)
+_GZIP: Final = 16 + zlib.MAX_WBITS  # how zlib is told to read a gzip
+_OPEN: Final = encode_fields(OPEN_FIELDS)  # once: indexes of scopes are many
+_STATUS_LINES: Final = {200: b"HTTP/1.1 200 OK\r\n", 304: b"HTTP/1.1 304 Not Modified\r\n"}
+#: Clients send few different values; those are read once. Bounded, because the values are theirs.
+_REMEMBERED: Final = 256
+
+_codings: dict[bytes, Coding] = {}
+
+
+class EncodedBody(NamedTuple):
+    """One coding of an answer: header fields of a 200 and of a 304, and the body, None when it is to be inflated.
+
+    ``heads`` holds the same fields, with their status line, as they go over the wire.
+    """
+
+    fields: dict[int, Fields]
+    heads: dict[int, bytes]
+    body: bytes | None
+    size: int
+
+
+class WireResponse(NamedTuple):
+    """An answer as it goes over the wire; who writes it ends the head, with the ``Date`` and an empty line."""
+
+    status: int
+    head: bytes
+    body: bytes
+
+
+class CachedResponse:
+    """An answer with all of its codings.
+
+    Args:
+        content: the bytes of the identity coding.
+        media_type: its ``Content-Type``.
+        cache: its ``Cache-Control``.
+    """
+
+    __slots__ = ("_by_coding", "_by_tag", "_tags", "size")
+
+    def __init__(self, content: bytes, media_type: str, cache: CachePolicy) -> None:
+        digest = Digest.of(content).hex
+        self._by_coding: dict[Coding, EncodedBody] = {}
+        self._by_tag: dict[bytes, EncodedBody] = {}
+        tags = []
+        self.size = 0
+        bodies = _codings_of(content)
+        for coding, body in bodies.items():
+            tag = f'"{digest}"' if coding == "identity" else f'"{digest}-{coding}"'
+            kept = {"ETag": tag, "Cache-Control": cache.value, "Vary": VARY}
+            sent = {"Content-Type": media_type, "Content-Length": str(len(body))}
+            if coding != "identity":
+                sent["Content-Encoding"] = coding
+            fields = {200: [*encode_fields(sent, kept), *_OPEN], 304: [*encode_fields(kept), *_OPEN]}
+            heads = {status: _STATUS_LINES[status] + join_fields(group) for status, group in fields.items()}
+            inflated = coding == "identity" and len(body) >= _LARGE and "gzip" in bodies
+            held = None if inflated else body
+            variant = EncodedBody(fields, heads, held, len(body))
+            self._by_coding[coding] = self._by_tag[tag.encode()] = variant
+            tags.append(tag)
+            self.size += len(held or b"")
+        self._tags = tuple(tags)
+
+    async def send(self, scope: Scope, send: Send) -> tuple[int, int]:
+        """Answer a GET or HEAD; return status and length of the body."""
+        status, variant = self.choose(scope["headers"])
+        await send({"type": "http.response.start", "status": status, "headers": variant.fields[status].copy()})
+        if status == HTTPStatus.NOT_MODIFIED or scope["method"] == "HEAD":
+            await send({"type": "http.response.body", "body": b""})
+            return status, 0
+        if variant.body is None:
+            await self._send_inflated(send)
+        else:
+            await send({"type": "http.response.body", "body": variant.body})
+        return status, variant.size
+
+    def ready(self, method: bytes, fields: Fields) -> WireResponse | None:
+        """Return the answer to a request with this method and these header fields, if it is there as a whole."""
+        if method not in WIRE_READ:
+            return None
+        status, variant = self.choose(fields)
+        body = b"" if status == HTTPStatus.NOT_MODIFIED or method == b"HEAD" else variant.body
+        return None if body is None else WireResponse(status, variant.heads[status], body)
+
+    def choose(self, fields: Fields) -> tuple[int, EncodedBody]:
+        """Return the status and the coding for a request with these header fields."""
+        accepted = condition = None
+        for name, value in fields:
+            if name == b"accept-encoding":
+                accepted = value if accepted is None else accepted + b"," + value
+            elif name == b"if-none-match":
+                condition = value if condition is None else condition + b"," + value
+        if condition is not None and (held := self._held(condition)) is not None:
+            return 304, held
+        return 200, self.variant(accepted)
+
+    async def _send_inflated(self, send: Send) -> None:
+        packed = self._by_coding["gzip"].body or b""
+        inflate = zlib.decompressobj(wbits=_GZIP)
+        while piece := inflate.decompress(packed, limits.SERVER_PIECE_BYTES):
+            packed = inflate.unconsumed_tail
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+            await asyncio.sleep(0)  # others have their turn
+        await send({"type": "http.response.body", "body": b""})
+
+    def variant(self, accept_encoding: bytes | None) -> EncodedBody:
+        """Return the coding for a client with this ``Accept-Encoding``."""
+        return self._by_coding.get(_coding(accept_encoding)) or self._by_coding["identity"]
+
+    def _held(self, condition: bytes) -> EncodedBody | None:
+        if (variant := self._by_tag.get(condition)) is not None:
+            return variant
+        tag = matching_tag(condition.decode("latin-1"), self._tags)
+        return None if tag is None else self._by_tag[tag.encode()]
+
+
+def _coding(accepted: bytes | None) -> Coding:
+    if accepted is None:
+        return "identity"
+    coding = _codings.get(accepted)
+    if coding is None:
+        coding = choose_coding(accepted.decode("latin-1"))
+        if len(_codings) >= _REMEMBERED:
+            _codings.clear()
+        _codings[accepted] = coding
+    return coding
+
+
+def _codings_of(content: bytes) -> dict[Coding, bytes]:
+    """Return the codings of ``content`` that are worth having; identity first."""
+    bodies: dict[Coding, bytes] = {"identity": content}
+    if len(content) >= _WORTH_CODING:
+        large = len(content) >= _LARGE
+        bodies["br"] = brotli.compress(content, mode=brotli.MODE_TEXT, quality=_BROTLI_QUALITY[large])
+        bodies["gzip"] = gzip.compress(content, _GZIP_LEVEL[large], mtime=0)
+    return {coding: body for coding, body in bodies.items() if coding == "identity" or len(body) < len(content)}
+
+
+async def in_pieces(parts: Iterable[bytes]) -> AsyncIterator[bytes]:
+    """Yield bytes in pieces of which none is large."""
+    for part in parts:
+        for start in range(0, len(part), limits.SERVER_PIECE_BYTES):
+            yield part[start : start + limits.SERVER_PIECE_BYTES]
+
+
+async def send_pieces(pieces: AsyncIterator[bytes], size: int, send: Send, *, is_last: bool = True) -> bool:
+    """Send a body, or a part of one, whose head was sent; return whether it was taken in.
+
+    When it was not, nothing more is to be sent: the server cuts a connection whose answer is not whole.
+
+    Args:
+        pieces: of the body.
+        size: of all of them.
+        send: where they go.
+        is_last: whether nothing follows them.
+    """
+    clock, seconds = asyncio.get_running_loop().time, limits.SERVER_REQUEST_SECONDS
+    end = clock() + seconds + size / limits.SERVER_REQUEST_RATE
+    try:
+        async with asyncio.timeout_at(end) as timeout:
+            async for piece in pieces:
+                timeout.reschedule(min(end, clock() + seconds))
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
+                # Writes are joined to the end of a turn, and only then is it seen that nobody reads.
+                await asyncio.sleep(0)
+            if is_last:
+                await send({"type": "http.response.body", "body": b""})
+    except TimeoutError:
+        return False
+    return True
+
+
+#: Dynamic text is sent once, so it is compressed quickly: 0.4 ms for a list.
+_PAGE_BROTLI_QUALITY: Final = 4
+_PAGE_GZIP_LEVEL: Final = 4
+_FIELDS: Final = {
+    "Content-Type": "text/html; charset=utf-8",
+    "Cache-Control": "no-cache",
+    "Vary": "Accept, Accept-Encoding",
+}
+
+
+class Page(NamedTuple):
+    """A page: its status, its HTML, and fields that only it has."""
+
+    status: int
+    html: str
+    fields: Mapping[str, str] = {}
+
+
+class _Body(NamedTuple):
+    """What is sent: the status, the bytes, and the coding that they get."""
+
+    status: int
+    content: bytes
+    coding: str
+
+
+async def send_page(page: Page, scope: Scope, send: Send) -> None:
+    """Answer with a page of everybody's, or that the browser has it already."""
+    from skillwire.web.assets import PAGE_FIELDS  # noqa: PLC0415  # with the first page, see the console
+
+    asked = read_fields(scope["headers"], b"accept-encoding", b"if-none-match")
+    body = page.html.encode("utf-8", "replace")
+    coding = choose_coding(asked.get(b"accept-encoding", "")) if len(body) >= _WORTH_CODING else "identity"
+    tag = f'"{Digest.of(body).hex[:32]}-{coding}"'
+    own = {**_FIELDS, **page.fields, "ETag": tag}
+    if page.status == HTTPStatus.OK and matching_tag(asked.get(b"if-none-match", ""), (tag,)):
+        del own["Content-Type"]
+        await send({"type": "http.response.start", "status": 304, "headers": encode_fields(own, PAGE_FIELDS)})
+        await send({"type": "http.response.body", "body": b""})
+        return
+    await _send_body(_Body(page.status, body, coding), {**PAGE_FIELDS, **own}, scope, send)
+
+
+async def send_private_page(page: Page, scope: Scope, send: Send) -> None:
+    """Answer with a page of one person's, which no cache may hold."""
+    from skillwire.web.assets import CONSOLE_FIELDS  # noqa: PLC0415  # same
+
+    body = page.html.encode("utf-8", "replace")
+    asked = read_fields(scope["headers"], b"accept-encoding")
+    coding = choose_coding(asked.get(b"accept-encoding", "")) if len(body) >= _WORTH_CODING else "identity"
+    own = {**CONSOLE_FIELDS, "Content-Type": _FIELDS["Content-Type"], "Vary": "Accept, Accept-Encoding, Cookie"}
+    await _send_body(_Body(page.status, body, coding), {**own, **page.fields}, scope, send)
+
+
+async def redirect(path: str, status: HTTPStatus, scope: Scope, send: Send, fields: Mapping[str, str] = {}) -> None:
+    """Lead to ``path``, from the root of the site wherever it is mounted; a query may follow it, encoded."""
+    plain, mark, query = path.partition("?")
+    location = quote(scope.get("root_path", "") + plain) + mark + query
+    own = {"Location": location, "Content-Length": "0", "Cache-Control": "no-cache", "Vary": "Accept", **fields}
+    await send({"type": "http.response.start", "status": status, "headers": encode_fields(own)})
+    await send({"type": "http.response.body", "body": b""})
+
+
+async def _send_body(body: _Body, fields: dict[str, str], scope: Scope, send: Send) -> None:
+    status, content, coding = body
+    if coding == "br":
+        content = await asyncio.to_thread(brotli.compress, content, mode=brotli.MODE_TEXT, quality=_PAGE_BROTLI_QUALITY)
+    elif coding == "gzip":
+        content = await asyncio.to_thread(gzip.compress, content, _PAGE_GZIP_LEVEL, mtime=0)
+    if coding != "identity":
+        fields["Content-Encoding"] = coding
+    fields["Content-Length"] = str(len(content))
+    await send({"type": "http.response.start", "status": status, "headers": encode_fields(fields)})
+    await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else content})

@@ -1,0 +1,479 @@
+"""Where skills are called that say it themselves: the URLs of a folder's ``descriptor.json`` that lead here.
+
+A skill whose descriptor is made here is called at ``/skills/NAME/executions`` and followed at ``/executions/ID``. A
+publisher's own descriptor may name other paths of the same site, and other methods, and they are answered. They are
+looked up by the whole URL, so a descriptor that names another site claims nothing here; a path that the site itself
+answers is never looked up. Spec: SSP §3.5.3, §5.5.
+
+What an HTTP request asks of an execution: its body, its query, its fields.
+
+Trust: all of it is a stranger's. What proves who the caller is, is taken out of the body before anything else is done
+with it. Spec: SSP §5.3; specs §2; the fields are ours, but ``Prefer`` (RFC 7240).
+
+Invocation over HTTP: a call is accepted, followed, and taken back.
+
+::
+
+    POST   /skills/NAME/executions   202, once the execution is on the disk
+    GET    /executions/ID            how far it is; waits with ``Prefer: wait=N``; a stream for ``text/event-stream``
+    GET    /executions/ID/result     202 until it has ended
+    DELETE /executions/ID            cancels it
+
+and the same at the paths and with the methods that a publisher's own descriptor names. Who may use a skill may call it;
+who called it may follow it. An execution of somebody else is answered as one that does not exist; one of a stranger is
+known to whoever knows its 128 random bits. Spec: SSP §5, §7, §8.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import re
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+
+import msgspec
+import structlog
+from msgspec import UNSET
+
+from skillwire import limits
+from skillwire.errors import NotFoundError, SkillwireError, TrustError, ValidationError
+from skillwire.executions.accept import Invocation, check_key, invalid_request
+from skillwire.executions.view import encode_execution, tag_of
+from skillwire.executions.webhooks import read_callback_url
+from skillwire.model.access import ANONYMOUS, OPERATOR
+from skillwire.model.execution import IdempotencyKey
+from skillwire.model.url import parse_url
+from skillwire.protocols.agent_skills.messages import OPEN_FIELDS
+from skillwire.protocols.skill_sharing.messages import Caller, InvocationRequest, Method
+from skillwire.protocols.skill_sharing.paths import EXECUTIONS, REGISTRY
+from skillwire.protocols.skill_sharing.rules import PLACEHOLDER
+from skillwire.protocols.skill_sharing.validation import parse_as
+from skillwire.server.auth.rate_limit import caller_of
+from skillwire.server.execution_responses import answer_fields, location_of, make_body, stream
+from skillwire.server.http import encode_fields, matching_tag, read_fields, read_pairs, site_of
+from skillwire.server.problems import READ, Problem, answer_preflight, method_not_allowed
+from skillwire.wire.fetch import is_json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from starlette.types import Receive, Scope, Send
+
+    from skillwire.executions.callable_skill import CallableSkill
+    from skillwire.model.access import Principal
+    from skillwire.model.execution import Execution, Webhook
+    from skillwire.model.skill import Skill
+    from skillwire.server.callable_skills import CallableSkills, GrantCache
+    from skillwire.server.execution_service import ExecutionService
+    from skillwire.server.http import Fields
+    from skillwire.server.request_bodies import Body
+    from skillwire.trust.address import AddressPolicy
+
+
+Purpose = Literal["invoke", "status", "result"]
+_PREFIX: Final = f"{EXECUTIONS}/"
+
+
+class EndpointMatch(NamedTuple):
+    """What a URL is for: ``skill`` is the name of the one to invoke, ``execution_id`` what is asked about."""
+
+    purpose: Purpose
+    skill: str = ""
+    execution_id: str = ""
+    method: Method = Method.POST
+
+
+class _Template(NamedTuple):
+    before: str
+    after: str
+    purpose: Purpose
+
+    def read(self, url: str) -> str | None:
+        """Return the execution's ID in ``url``, or None."""
+        if not url.startswith(self.before) or not url.endswith(self.after):
+            return None
+        name = url[len(self.before) : len(url) - len(self.after) or None]
+        return name if name and "/" not in name else None
+
+
+def match_standard_path(path: str) -> EndpointMatch | None:
+    """Return what a path of ours is for, or None."""
+    if path.startswith(_PREFIX):
+        name, _, rest = path[len(_PREFIX) :].partition("/")
+        if not name or rest not in {"", "result"}:
+            return None
+        return EndpointMatch("result" if rest else "status", execution_id=name)
+    if path.startswith(f"{REGISTRY}/") and path.endswith(EXECUTIONS):
+        name = path[len(REGISTRY) + 1 : -len(EXECUTIONS)]
+        return EndpointMatch("invoke", skill=name) if name and "/" not in name else None
+    return None
+
+
+class Endpoints:
+    """The endpoints that descriptors of a revision name."""
+
+    def __init__(self, skills: Mapping[str, Skill], offers: CallableSkills) -> None:
+        self._urls: dict[str, EndpointMatch] = {}
+        self._templates: dict[_Template, None] = {}
+        for skill in skills.values():
+            if skill.action is not None and skill.sharing is not None and skill.sharing.descriptor is not None:
+                try:
+                    self._add(skill, offers)
+                except SkillwireError as error:
+                    structlog.get_logger("skillwire").warning(
+                        "a descriptor names no endpoint", skill=skill.name, why=str(error)
+                    )
+
+    def meaning(self, url: str) -> EndpointMatch | None:
+        """Return what a URL is for, or None; without its query."""
+        found = self._urls.get(url)
+        if found is not None:
+            return found
+        for template in self._templates:
+            name = template.read(url)
+            if name is not None:
+                return EndpointMatch(template.purpose, execution_id=name)
+        return None
+
+    def _add(self, skill: Skill, offers: CallableSkills) -> None:
+        endpoint = offers.descriptor(skill).endpoint
+        self._urls.setdefault(
+            endpoint.url.partition("?")[0], EndpointMatch("invoke", skill.name, method=endpoint.method)
+        )
+        if endpoint.status_url:
+            self._templates[_template(endpoint.status_url, "status")] = None
+        if endpoint.result_url and endpoint.result_url != endpoint.status_url:
+            self._templates[_template(endpoint.result_url, "result")] = None
+
+
+def _template(url: str, purpose: Purpose) -> _Template:
+    before, placeholder, after = url.partition(PLACEHOLDER)
+    return _Template(before if placeholder else f"{before.rstrip('/')}/", after, purpose)
+
+
+_WAIT: Final = re.compile(r"(?:^|[,;\s])wait\s*=\s*\"?([0-9]{1,6})\"?(?:$|[,;\s])", re.IGNORECASE)
+_PARAMETERS: Final = 200
+_ID_LENGTH: Final = 256
+_FIELDS: Final = (b"content-type", b"prefer", b"idempotency-key", b"callback-url", b"if-none-match", b"accept")
+
+
+class RequestOptions(NamedTuple):
+    """The fields of a request that matter here; ``wait`` in seconds."""
+
+    content_type: str
+    wait: int
+    key: str | None
+    webhook: Webhook | None
+    tags: str
+    accept: str
+
+
+def read_options(fields: Fields) -> RequestOptions:
+    """Return what the fields of a request ask for.
+
+    Raises:
+        ValidationError: ``VALIDATION_ERROR`` for a key or a callback that is none.
+    """
+    found = read_fields(fields, *_FIELDS)
+    wait = _WAIT.search(found.get(b"prefer", ""))
+    key, callback = found.get(b"idempotency-key"), found.get(b"callback-url")
+    return RequestOptions(
+        found.get(b"content-type", ""),
+        min(int(wait[1]), limits.EXECUTION_WAIT_SECONDS) if wait else 0,
+        None if key is None else check_key(key),
+        None if callback is None else read_callback_url(callback),
+        found.get(b"if-none-match", ""),
+        found.get(b"accept", ""),
+    )
+
+
+def read_request(body: bytes, content_type: str) -> InvocationRequest:
+    """Return the invocation in a body.
+
+    Raises:
+        DecodeError: it is no JSON. ValidationError: ``VALIDATION_ERROR``, ``MEDIA_TYPE``.
+    """
+    if content_type and not is_json(content_type):
+        raise ValidationError("MEDIA_TYPE", f"the body is {ascii(content_type)[:60]}, and only JSON is read")
+    request: InvocationRequest = parse_as(
+        body, "InvocationRequest", max_bytes=limits.EXECUTION_REQUEST_BYTES, source="request"
+    )
+    return request
+
+
+def requested_name(meant: EndpointMatch, body: bytes) -> str:
+    """Return the skill that a request names: by its id if the body is an invocation, else as its path does."""
+    with suppress(SkillwireError):
+        return read_request(body, "").skill_id[:_ID_LENGTH]
+    return meant.skill
+
+
+def body_credentials(request: InvocationRequest) -> Fields:
+    """Return what a caller proves itself by in the body, as the header fields that say the same. Ours."""
+    shown = request.caller.credentials or {}
+    key, token = shown.get("api_key"), shown.get("access_token")
+    if isinstance(key, str):
+        return [(b"x-api-key", key.encode("latin-1", "replace"))]
+    if isinstance(token, str):
+        return [(b"authorization", b"Bearer " + token.encode("latin-1", "replace"))]
+    return []
+
+
+def without_credentials(request: InvocationRequest) -> InvocationRequest:
+    """Return a request without what its caller proved itself by."""
+    if request.caller.credentials is UNSET:
+        return request
+    caller = Caller(id=request.caller.id, type=request.caller.type)
+    return InvocationRequest(caller=caller, skill_id=request.skill_id, inputs=request.inputs, context=request.context)
+
+
+def request_of_query(query: bytes, offer: CallableSkill, caller: str) -> InvocationRequest:
+    """Return the invocation that the query of a GET or DELETE spells: an input a parameter. Ours.
+
+    Raises:
+        UsageError: ``QUERY``. ValidationError: ``VALIDATION_ERROR`` for a name that stands twice, or bad JSON.
+    """
+    inputs: dict[str, Any] = {}
+    for name, text in read_pairs(query, _PARAMETERS):
+        if name in inputs:
+            raise invalid_request(f"/inputs/{name[:100]}", "is given twice", "one value", None)
+        inputs[name] = _value(name, text, offer)
+    who = Caller(id=caller or "anonymous", type="service")
+    return InvocationRequest(caller=who, skill_id=offer.skill_id, inputs=inputs)
+
+
+def _value(name: str, text: str, offer: CallableSkill) -> Any:
+    if name in offer.text_inputs:
+        return text
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        raise invalid_request(f"/inputs/{name[:100]}", "must be JSON", "JSON", text[:100]) from None
+
+
+_STATUS: Final = "GET, HEAD, DELETE, OPTIONS"
+_RESULT: Final = "GET, HEAD, OPTIONS"
+_EVENTS: Final = "text/event-stream"
+_sorted: Final = msgspec.json.Encoder(order="sorted")
+
+
+class Request(NamedTuple):
+    """An HTTP request for an execution: who asks, from where, and with what body."""
+
+    scope: Scope
+    principal: Principal | None
+    body: Body
+    asked: RequestOptions
+
+    @property
+    def method(self) -> str:
+        """How it asks."""
+        return str(self.scope["method"])
+
+    @property
+    def caller(self) -> str:
+        """Whom an execution of this request belongs to."""
+        address = self.scope["client"][0] if self.scope.get("client") else ""
+        return caller_of(self.principal or ANONYMOUS, address)
+
+
+class InvocationRoute:
+    """Answers requests for executions.
+
+    Args:
+        desk: where executions are.
+        offers: what skills promise.
+        granted: knows whether somebody agreed that a skill runs here.
+        webhook_secret: whose caller is given, what its callbacks are signed with.
+        callbacks: where callbacks may lead.
+        base_url: of the site; as requests say it when empty.
+    """
+
+    def __init__(
+        self,
+        desk: ExecutionService,
+        offers: CallableSkills,
+        granted: GrantCache,
+        *,
+        webhook_secret: Callable[[Execution], str],
+        callbacks: AddressPolicy,
+        base_url: str,
+    ) -> None:
+        self._desk = desk
+        self._offers = offers
+        self._granted = granted
+        self._webhook_secret = webhook_secret
+        self._callbacks = callbacks
+        self._base_url = base_url
+
+    async def follow(self, meant: EndpointMatch, request: Request, receive: Receive, send: Send) -> None:
+        """Answer what is asked about one execution.
+
+        Raises:
+            NotFoundError: ``SKILL_NOT_FOUND``: it is not there, or not the caller's. StorageError: ``DATABASE``.
+        """
+        allowed = _RESULT if meant.purpose == "result" else _STATUS
+        if request.method == "OPTIONS":
+            await answer_preflight(allowed, send)
+            return
+        if request.method not in allowed.split(", "):
+            await method_not_allowed(request.method, allowed).send(send)
+            return
+        execution = await self._look_up(meant.execution_id, request)
+        if request.method == "DELETE":
+            by = request.principal.name if request.principal else "its caller"
+            execution = await self._desk.cancel(execution.execution_id, by) or execution
+            await self._send_execution(200, execution, request, send)
+            return
+        if request.method == "GET" and _EVENTS in request.asked.accept and meant.purpose == "status":
+            await stream(self._desk, execution, request.caller, receive, send)
+            return
+        execution, fields = await self._wait(execution, request, request.asked.tags)
+        if meant.purpose == "result":
+            await self._send_result(execution, request, send, fields)
+        else:
+            await self._send_execution(200, execution, request, send, fields)
+
+    async def invoke(self, meant: EndpointMatch, skill: Skill, request: Request, send: Send) -> CallableSkill | None:
+        """Answer a call of ``skill``, which the caller may use; return the offer of one that was accepted.
+
+        Raises:
+            SkillwireError: it is not accepted; ``AUTH_REQUIRED`` where callers of a public skill say who they are.
+        """
+        if request.method == "OPTIONS":
+            await answer_preflight(f"{meant.method.value}, OPTIONS", send, "Idempotency-Key")
+            return None
+        if request.method != meant.method.value:
+            await method_not_allowed(request.method, f"{meant.method.value}, OPTIONS").send(send)
+            return None
+        offer = self._offers.known(skill) or await asyncio.to_thread(self._offers.of, skill)
+        if offer is None:
+            raise ValidationError("VALIDATION_ERROR", f"{skill.name} is read, not called")
+        if offer.needs_authentication and request.principal is None:
+            raise TrustError("AUTH_REQUIRED", "Authentication is required to invoke this skill")
+        if not await self._granted.look(skill):
+            reason = {"reason": "not_granted", "skill_id": offer.skill_id}
+            await _unavailable("The operator has not granted that this skill runs here", reason).send(send)
+            return None
+        execution, fields = await self._wait(await self._accept(meant, offer, request), request, "")
+        status = 200 if execution.status.is_final else 202
+        fields["Location"] = location_of(execution, site_of(request.scope, self._base_url))
+        if request.asked.webhook is not None:
+            fields["Webhook-Secret"] = await asyncio.to_thread(self._webhook_secret, execution)
+        await self._send_execution(status, execution, request, send, fields)
+        return offer
+
+    async def _accept(self, meant: EndpointMatch, offer: CallableSkill, request: Request) -> Execution:
+        """Return the execution of a call; nothing of its body is held any more, nor of its inputs."""
+        accepted_at = self._desk.clock().wall
+        wanted = _read_invocation(meant, offer, request)
+        self._check_callback(request.asked.webhook)
+        invocation = Invocation(wanted, request.caller, accepted_at, request.asked.webhook)
+        accepted = await self._desk.accept(offer, invocation, _key(wanted, request))
+        request.body.release()
+        return replace(accepted.execution, inputs=b"")
+
+    def _check_callback(self, webhook: Webhook | None) -> None:
+        if webhook is not None:
+            try:
+                self._callbacks.check_url(parse_url(webhook.url))
+            except TrustError as error:  # how the operator could open it is not for strangers
+                raise ValidationError("VALIDATION_ERROR", "Callback-Url: callbacks may not lead there") from error
+
+    async def _look_up(self, execution_id: str, request: Request) -> Execution:
+        execution = await self._desk.look_up(execution_id)
+        if execution is None or not may_follow(execution, request.principal):
+            message = f"Execution '{execution_id[:100]}' was not found"
+            raise NotFoundError("SKILL_NOT_FOUND", message, details={"execution_id": execution_id[:100]})
+        return execution
+
+    async def _wait(self, execution: Execution, request: Request, tags: str) -> tuple[Execution, dict[str, str]]:
+        """Wait if that is asked for, until it is another than the caller has seen, or has ended, or the time is over.
+
+        Return it with the header fields that say whether the wish was heeded.
+        """
+        seconds = request.asked.wait
+        if not seconds:
+            return execution, {}
+        heeded = {"Preference-Applied": f"wait={seconds}"}
+        if execution.status.is_final:
+            return execution, heeded
+        if not self._desk.places.has_room(request.caller):
+            return execution, {}
+        with self._desk.places.taking(request.caller):
+            return await self._changed(execution, tags, seconds), heeded
+
+    async def _changed(self, execution: Execution, tags: str, seconds: float) -> Execution:
+        changes, loop = self._desk.changes, asyncio.get_running_loop()
+        until = loop.time() + seconds
+        with changes.follow(execution.execution_id) as following:
+            while True:
+                now = replace(await self._desk.look_up(execution.execution_id) or execution, inputs=b"")
+                is_news = bool(tags) and not matching_tag(tags, (tag_of(encode_execution(now)),))
+                left = until - loop.time()
+                if now.status.is_final or is_news or left <= 0 or changes.is_closed:
+                    return now
+                await following.wait(left)
+
+    async def _send_result(self, execution: Execution, request: Request, send: Send, fields: Mapping[str, str]) -> None:
+        if execution.output_forgotten:
+            details = {"execution_id": execution.execution_id, "reason": "forgotten"}
+            problem = Problem(410, "SKILL_NOT_FOUND", "The output is not kept any more", details)
+            await problem.send(send, head=request.method == "HEAD")
+            return
+        await self._send_execution(200 if execution.status.is_final else 202, execution, request, send, fields)
+
+    async def _send_execution(
+        self,
+        status: int,
+        execution: Execution,
+        request: Request,
+        send: Send,
+        more: Mapping[str, str] | None = None,
+    ) -> None:
+        body = await make_body(self._desk, execution)
+        fields = {**answer_fields(execution, body.tag, body.size, self._desk.clock().wall), **(more or {})}
+        is_empty = request.method == "HEAD"
+        if status == 200 and request.method in READ and matching_tag(request.asked.tags, (fields["ETag"],)):  # noqa: PLR2004  # OK
+            status, is_empty = 304, True
+            del fields["Content-Type"], fields["Content-Length"]
+        headers = encode_fields(fields, OPEN_FIELDS)
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        if is_empty:
+            await send({"type": "http.response.body", "body": b""})
+        else:
+            await body.send(send)
+
+
+def may_follow(execution: Execution, principal: Principal | None) -> bool:
+    """Whether an execution may be shown to, and cancelled by, whoever knows its ID and is ``principal``."""
+    if principal is not None and OPERATOR in principal.scopes:
+        return True
+    if execution.caller.startswith("address "):
+        return True
+    return principal is not None and execution.caller == caller_of(principal, "")
+
+
+def _read_invocation(meant: EndpointMatch, offer: CallableSkill, request: Request) -> InvocationRequest:
+    if meant.method in {Method.GET, Method.DELETE}:
+        name = request.principal.name if request.principal else ""
+        return request_of_query(request.scope["query_string"], offer, name)
+    if not request.body.data:
+        raise invalid_request("", "is empty", "an InvocationRequest", None)
+    return without_credentials(read_request(request.body.data, request.asked.content_type))
+
+
+def _key(wanted: InvocationRequest, request: Request) -> IdempotencyKey | None:
+    """Return a caller's name for its request. What proves who it is may change between two that are the same."""
+    key = request.asked.key
+    if key is None:
+        return None
+    # Strangers behind one address are told apart by what they call themselves.
+    caller = request.caller if request.principal else f"{request.caller} {wanted.caller.id}"
+    return IdempotencyKey(caller, key, hashlib.sha256(_sorted.encode(wanted)).digest())
+
+
+def _unavailable(message: str, details: Mapping[str, object]) -> Problem:
+    return Problem(503, "ENDPOINT_UNREACHABLE", message, details)

@@ -1,0 +1,282 @@
+"""One answer of MCP over HTTP: bounded together with all others, and sent to whoever reads it.
+
+The SDK writes an answer several times over, as a model, as text and as bytes, on the event loop. So a large value of
+one is written by us, aside, and the SDK is given a mark that stands for it. Where the mark comes out, the value is
+sent. What the SDK has written itself is counted while it is sent. Trust: strangers ask, and need not read.
+
+The door of ``/mcp``: what HTTP asks is looked at here, and what MCP asks is handed to the bridge.
+
+The SDK takes a second to import and is imported, off the event loop, by the first request. Who asks is recognised with
+every request, as everywhere: there is no session that could stand for somebody.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from importlib.util import find_spec
+from secrets import token_hex
+from typing import TYPE_CHECKING, Final
+
+from skillwire import limits
+from skillwire.errors import DecodeError, SkillwireError, UsageError
+from skillwire.model.access import ANONYMOUS
+from skillwire.protocols.agent_skills.messages import IDENTITY_FIELDS, JSON
+from skillwire.server.auth.authentication import ProblemError
+from skillwire.server.auth.rate_limit import caller_of
+from skillwire.server.doors import Plugin
+from skillwire.server.http import encode_fields, read_fields
+from skillwire.server.mcp_backend import McpCaller, MissingPins, log_left_out, make_mcp_backend
+from skillwire.server.origins import PAGE_REFUSED, Origins
+from skillwire.server.problems import Problem, method_not_allowed
+from skillwire.server.request_bodies import CROWDED
+from skillwire.server.responses import in_pieces, send_pieces
+from skillwire.server.rpc_methods import hold_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from starlette.types import Message, Receive, Send
+
+    from skillwire.bridges.mcp.server import HttpEndpoint
+    from skillwire.server.compose import Components
+    from skillwire.server.context import RequestContext
+    from skillwire.server.mcp_backend import McpBackend
+    from skillwire.server.metrics import Route
+    from skillwire.server.request_bodies import Bodies
+    from skillwire.server.revision import Revision
+    from skillwire.server.rpc_methods import ByteQuota
+
+
+_MCP_TOO_LARGE: Final = Problem(500, "LIMIT_SIZE", f"the answer has more than {limits.RPC_ANSWER_BYTES:,} bytes")
+_LENGTH: Final = b"content-length"
+
+
+class McpAnswer:
+    """An answer; :meth:`send` takes what the SDK writes.
+
+    Args:
+        room: what it may take.
+        send: where it goes.
+    """
+
+    def __init__(self, room: ByteQuota, send: Send) -> None:
+        self._room = room
+        self._send = send
+        self._attached: dict[bytes, bytes] = {}
+        self._start: Message | None = None
+        self._is_over = False
+
+    def reserve(self, size: int) -> None:
+        """Take so many bytes of room, or give some back.
+
+        Raises:
+            SkillwireError: there is none; see :meth:`skillwire.server.rpc_methods.ByteQuota.reserve`.
+        """
+        self._room.reserve(size)
+
+    def attach(self, value: bytes) -> str:
+        """Return what stands for ``value``, JSON for which room was taken, as a string in what the SDK writes."""
+        mark = f"skillwire-{token_hex(16)}"
+        self._attached[f'"{mark}"'.encode()] = value
+        return mark
+
+    async def send(self, message: Message) -> None:
+        """Send what the SDK says, and what it stands for. The head waits for the first of the body."""
+        if self._is_over:
+            return
+        if message["type"] != "http.response.body":
+            self._start = message
+            return
+        body = message.get("body", b"")
+        try:
+            self._room.reserve(len(body))
+        except SkillwireError as refusal:
+            await self._refuse(refusal)
+            return
+        try:
+            await self._send_body(body, is_last=not message.get("more_body", False))
+        finally:
+            self._room.reserve(-len(body))
+
+    async def _send_body(self, body: bytes, *, is_last: bool) -> None:
+        parts = self._filled(body)
+        size = sum(map(len, parts))
+        await self._send_start(size - len(body))
+        if size <= limits.SERVER_PIECE_BYTES:
+            await self._send({"type": "http.response.body", "body": b"".join(parts), "more_body": not is_last})
+        elif not await send_pieces(in_pieces(parts), size, self._send, is_last=is_last):
+            self._is_over = True
+
+    def _filled(self, body: bytes) -> list[bytes]:
+        parts = [body]
+        for mark, value in self._attached.items():
+            before, found, after = parts[-1].partition(mark)
+            if found:
+                parts[-1:] = [before, value, after]
+        return parts
+
+    async def _send_start(self, more: int) -> None:
+        if self._start is None:
+            return
+        start, self._start = self._start, None
+        fields = [(key, b"%d" % (int(value) + more) if key == _LENGTH else value) for key, value in start["headers"]]
+        await self._send({**start, "headers": fields})
+
+    async def _refuse(self, refusal: SkillwireError) -> None:
+        self._is_over = True
+        if self._start is not None:  # else a stream has begun, and is cut
+            await (_MCP_TOO_LARGE if isinstance(refusal, DecodeError) else CROWDED).send(self._send)
+
+
+MCP_PATH: Final = "/mcp"
+_ALLOWED: Final = "POST, OPTIONS"
+#: The star stands for every field but Authorization; some that the protocol has carry the names of inputs.
+_FIELDS: Final = f"*, {IDENTITY_FIELDS}, Content-Type"
+_NO_JSON: Final = Problem(415, "MEDIA_TYPE", "the body has to be application/json, and say so in Content-Type")
+_REFUSED: Final = Problem(403, PAGE_REFUSED, "pages of this origin may not speak with this server")
+
+
+def has_sdk() -> bool:
+    """Whether the extra is installed; imports nothing of it."""
+    return find_spec("mcp") is not None and find_spec("mcp_types") is not None
+
+
+def require_sdk() -> None:
+    """Refuse to go on without the extra.
+
+    Raises:
+        UsageError: ``MCP_MISSING``.
+    """
+    if not has_sdk():
+        raise UsageError("MCP_MISSING", "the SDK of the Model Context Protocol is not installed")
+
+
+def make_mcp(parts: Components) -> list[Plugin]:
+    """Return the annex with ``/mcp``; none where it is off, or where nobody needs it and the extra is missing.
+
+    Raises:
+        UsageError: ``MCP_MISSING`` when skills are pinned that no tool can be made of.
+    """
+    settings = parts.configuration.mcp
+    if settings.serve and settings.pins:
+        require_sdk()
+    if not settings.serve or not has_sdk():
+        return []
+    parts.publication.prepares.append(MissingPins(settings.pins).tell)
+    door = McpRoute(
+        settings.pins,
+        Origins(parts.configuration.runs.origins, parts.base_url),
+        make_mcp_backend(parts),
+        parts.executions.bodies,
+        parts.executions.answers,
+    )
+    return [Plugin({MCP_PATH: door}, close=door.close)]
+
+
+class McpRoute:
+    """Answers at ``/mcp``.
+
+    Args:
+        pins: the names of the skills that are tools of their own.
+        origins: of pages that are let in.
+        shelves: where callers get things from.
+        bodies: reads requests.
+        answers: what is held of answers.
+    """
+
+    def __init__(
+        self, pins: Sequence[str], origins: Origins, shelves: McpBackend, bodies: Bodies, answers: Bodies
+    ) -> None:
+        self._pins = pins
+        self._origins = origins
+        self._shelves = shelves
+        self._bodies = bodies
+        self._answers = answers
+        self._endpoint: asyncio.Task[HttpEndpoint] | None = None
+
+    async def __call__(self, visit: RequestContext) -> Route:
+        """Answer a request."""
+        if not self._origins.let_in(visit.scope):
+            raise ProblemError(_REFUSED)
+        asked = read_fields(visit.scope["headers"], b"origin", b"content-type")
+        origin = asked.get(b"origin", "")
+        if visit.method != "POST":
+            await visit.identify()
+            if visit.method != "OPTIONS":
+                raise ProblemError(method_not_allowed(visit.method, _ALLOWED))
+            await _answer_preflight(origin, visit.send)
+            return "mcp"
+        async with self._bodies.reading(visit.scope, visit.receive) as body:
+            asker = await visit.identify(body.data)
+            if asked.get(b"content-type", "").partition(";")[0].strip().lower() != JSON:
+                raise ProblemError(_NO_JSON)
+            audience, revision = await visit.audience(), await visit.revision()
+            address = visit.scope["client"][0] if visit.scope.get("client") else ""
+            owner = caller_of(asker.principal or ANONYMOUS, address)
+            endpoint = await self._made(revision)
+            with hold_bytes(self._answers, visit.scope) as room:
+                answer = McpAnswer(room, _opened(visit.send, origin) if origin else visit.send)
+                caller = McpCaller(audience, revision, owner, self._shelves, answer)
+                await endpoint.answer(caller, visit.scope, _replayed(body.data, visit.receive), answer.send)
+        return "mcp"
+
+    async def close(self) -> None:
+        """End what is under way."""
+        if self._endpoint is not None:
+            (endpoint,) = await asyncio.gather(self._endpoint, return_exceptions=True)
+            if not isinstance(endpoint, BaseException):
+                await endpoint.close()
+
+    async def _made(self, revision: Revision) -> HttpEndpoint:
+        if self._endpoint is None or (self._endpoint.done() and self._endpoint.exception() is not None):
+            self._endpoint = asyncio.create_task(self._make(revision))
+        return await asyncio.shield(self._endpoint)
+
+    async def _make(self, revision: Revision) -> HttpEndpoint:
+        await asyncio.to_thread(_import)
+        await asyncio.to_thread(log_left_out, revision)
+        from skillwire.bridges.mcp.server import (
+            HttpEndpoint,  # see above
+            make_server,  # same
+        )
+
+        return HttpEndpoint(make_server(pins=self._pins))
+
+
+def _import() -> None:
+    import skillwire.bridges.mcp.server  # noqa: F401, PLC0415  # see above
+
+
+def _replayed(data: bytes, receive: Receive) -> Receive:
+    """Return what gives the body that was read, and then what comes."""
+    messages: list[Message] = [{"type": "http.request", "body": data, "more_body": False}]
+
+    async def replay() -> Message:
+        return messages.pop() if messages else await receive()
+
+    return replay
+
+
+def _opened(send: Send, origin: str) -> Send:
+    """Return what lets a page of ``origin`` read the answer, and no other page."""
+
+    async def opened(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            own = encode_fields({"Access-Control-Allow-Origin": origin, "Vary": "Origin"})
+            message = {**message, "headers": [*message["headers"], *own]}
+        await send(message)
+
+    return opened
+
+
+async def _answer_preflight(origin: str, send: Send) -> None:
+    own = {
+        "Allow": _ALLOWED,
+        "Access-Control-Allow-Methods": _ALLOWED,
+        "Access-Control-Allow-Headers": _FIELDS,
+        "Access-Control-Max-Age": "600",
+        "Vary": "Origin",
+    }
+    opened = {"Access-Control-Allow-Origin": origin} if origin else {}
+    await send({"type": "http.response.start", "status": 204, "headers": encode_fields(own, opened)})
+    await send({"type": "http.response.body", "body": b""})

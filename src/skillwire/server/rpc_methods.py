@@ -1,0 +1,400 @@
+"""How much of what is asked, and of what is answered, is held at one time.
+
+A request of 4 MiB may be answered with 32, and its reader may be slow. Both are counted together, for all and for each
+address, until the answer is out (:mod:`skillwire.server.request_bodies`). Trust: strangers ask.
+
+The methods of the Skills Protocol, and what each of them calls.
+
+:data:`~skillwire.protocols.skills_rpc.messages.METHODS` says what they take; the table here, what they do. What reads
+files does so in a thread; what is executed is followed to its end. Spec: SKP; specs §4.
+
+Answering what came: one call or a batch, each call on its own, a few of a batch at a time.
+
+What a call does to others of its batch is nothing: one that fails is told so in its own answer. What is asked for
+together is answered together, so the answers of a batch are bounded in all; what does not fit is told as too large
+where it stands, and can be asked for alone.
+
+What failed inside is told as a failure and no more: the log has the rest. Spec: JSON-RPC 2.0 §5, §6. Trust: what came
+is a stranger's.
+
+The skills of each audience as the Skills Protocol tells them, made once in a revision.
+
+The text of all skills is written when somebody first asks by this protocol, in a thread, since many servers are never
+asked; from then on before each revision is served. What an audience may know of is a selection from it, made when the
+first of them asks. Both are kept while their revision is the current one, so no request makes any of it again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import structlog
+
+from skillwire import limits
+from skillwire.errors import DecodeError, FetchError, SkillwireError, StorageError, TrustError
+from skillwire.model.access import ANONYMOUS
+from skillwire.protocols.skills_rpc.codec import (
+    Batch,
+    Call,
+    Refused,
+    Single,
+    decode,
+    decode_params,
+    encode_blob,
+    encode_created,
+    encode_error,
+    encode_result,
+    encode_run,
+    join_batch,
+    params_type,
+)
+from skillwire.protocols.skills_rpc.server import SkillIndex, SkillsRpc
+from skillwire.server.access import has_failed
+from skillwire.server.auth.authentication import ProblemError
+from skillwire.server.auth.rate_limit import caller_of, network_of
+from skillwire.server.origins import PAGE_REFUSED
+from skillwire.server.problems import Problem
+from skillwire.server.request_bodies import Body, Bounds
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from starlette.types import Scope
+
+    from skillwire.ports import BlobStore
+    from skillwire.server.access import AccessView
+    from skillwire.server.auth.authentication import AuthResult
+    from skillwire.server.request_bodies import Bodies
+    from skillwire.server.revision import Revision
+    from skillwire.server.runs import Runs
+
+#: What is logged when nobody was there any more to be answered, as other servers do.
+GONE: Final = 499
+
+
+def owner_of(asker: AuthResult, scope: Scope) -> str:
+    """Return whom the runs and blobs of a request belong to."""
+    return caller_of(asker.principal or ANONYMOUS, scope["client"][0] if scope.get("client") else "")
+
+
+#: Of requests and their answers.
+RPC_BOUNDS: Final = Bounds(
+    limits.RPC_REQUEST_BYTES,
+    limits.RPC_HELD_BYTES,
+    limits.RPC_HELD_ADDRESS_BYTES,
+    Problem(413, "LIMIT_SIZE", f"a request has at most {limits.RPC_REQUEST_BYTES:,} bytes; send more to /blobs"),
+)
+
+
+class ByteQuota:
+    """Bounds the answers to what came together. When one had no room, nothing more is done for the others.
+
+    Args:
+        body: what came; its answers are held beside it.
+    """
+
+    def __init__(self, body: Body) -> None:
+        self._body = body
+        self._asked = len(body.data)
+        self._answered = 0
+        self._refusal: SkillwireError | None = None
+
+    def check(self) -> None:
+        """Look whether there is any room left, before something is done whose answer would not fit.
+
+        Raises:
+            SkillwireError: what :meth:`take` raised before.
+        """
+        if self._refusal is not None:
+            raise self._refusal
+
+    def take(self, answer: bytes) -> bytes:
+        """Return ``answer``, of which there is room.
+
+        Raises:
+            DecodeError: ``LIMIT_SIZE``: all answers to what came together are too large.
+            FetchError: ``ENDPOINT_UNREACHABLE``: too much is held for others.
+        """
+        self.check()
+        try:
+            self.reserve(len(answer))
+        except SkillwireError as refusal:
+            self._refusal = refusal
+            raise
+        return answer
+
+    def reserve(self, size: int) -> None:
+        """Take so many bytes more, or give some back, which is never refused.
+
+        Raises:
+            DecodeError, FetchError: as :meth:`take`; nothing is taken then, and what is smaller may still fit.
+        """
+        answered = self._answered + size
+        if size > 0 and answered > limits.RPC_ANSWER_BYTES:
+            raise _too_large()
+        try:
+            self._body.count(self._asked + answered)
+        except ProblemError:
+            raise _crowded() from None
+        self._answered = answered
+
+
+@contextmanager
+def hold_bytes(bodies: Bodies, scope: Scope) -> Iterator[ByteQuota]:
+    """Give room for the answer to a request that is itself counted elsewhere."""
+    body = Body(bodies, network_of(scope["client"][0]) if scope.get("client") else "")
+    try:
+        yield ByteQuota(body)
+    finally:
+        body.release()
+
+
+def _too_large() -> DecodeError:
+    message = f"the answers to what was asked for together have more than {limits.RPC_ANSWER_BYTES:,} bytes"
+    return DecodeError("LIMIT_SIZE", message, fix="Ask for this alone.")
+
+
+def _crowded() -> FetchError:
+    message = "too much is being answered at once; ask again"
+    return FetchError("ENDPOINT_UNREACHABLE", message, details={"retry_after": 1})
+
+
+class RpcCaller(NamedTuple):
+    """Who calls: whom runs and blobs belong to, what it may use, and that as this protocol tells it.
+
+    ``is_stray_page`` when a page calls that :mod:`skillwire.server.origins` lets not in, and shows no credential.
+    """
+
+    owner: str
+    skills: SkillsRpc
+    is_stray_page: bool = False
+
+
+Method = Callable[[RpcCaller, Any], Awaitable[bytes]]
+#: The methods whose end may be far: who goes away is not waited for.
+LASTING_METHODS: Final = frozenset({"execute_skill", "run_code"})
+#: The methods that execute or keep something, or give what was kept: not for every page that a browser shows.
+_GUARDED: Final = LASTING_METHODS | {"create_blob", "read_blob"}
+
+#: Threads that read files at one time. They compute more than they wait, and more of them would hold up the event loop.
+_READERS: Final = 2
+
+
+class Methods:
+    """Calls what a method names.
+
+    Args:
+        runs: executes, and keeps blobs.
+    """
+
+    def __init__(self, runs: Runs) -> None:
+        async def list_skills(caller: RpcCaller, params: Any) -> bytes:
+            return caller.skills.list_skills(params)
+
+        reading = asyncio.Semaphore(_READERS)
+
+        async def describe_skill(caller: RpcCaller, params: Any) -> bytes:
+            async with reading:
+                return await asyncio.to_thread(caller.skills.describe_skill, params)
+
+        async def read_skill_file(caller: RpcCaller, params: Any) -> bytes:
+            async with reading:
+                return await asyncio.to_thread(caller.skills.read_skill_file, params)
+
+        async def load_guide(caller: RpcCaller, params: Any) -> bytes:
+            return await asyncio.to_thread(caller.skills.load_skills_protocol_guide, params)
+
+        async def execute_skill(caller: RpcCaller, params: Any) -> bytes:
+            return encode_run(await runs.execute_skill(caller.owner, caller.skills, params))
+
+        async def run_code(caller: RpcCaller, params: Any) -> bytes:
+            return encode_run(await runs.run_code(caller.owner, caller.skills, params))
+
+        async def create_blob(caller: RpcCaller, params: Any) -> bytes:
+            return encode_created(await runs.blobs.create(caller.owner, params))
+
+        async def read_blob(caller: RpcCaller, params: Any) -> bytes:
+            return encode_blob(await runs.blobs.read(caller.owner, params))
+
+        self.table: Final[dict[str, Method]] = {
+            "list_skills": list_skills,
+            "describe_skill": describe_skill,
+            "read_skill_file": read_skill_file,
+            "execute_skill": execute_skill,
+            "run_code": run_code,
+            "create_blob": create_blob,
+            "read_blob": read_blob,
+            "load_skills_protocol_guide": load_guide,
+        }
+
+    async def call(self, call: Call, caller: RpcCaller) -> bytes:
+        """Return the result of a call, as JSON.
+
+        Raises:
+            SkillwireError: it is refused, or failed; ``RPC_METHOD``, ``RPC_PARAMS`` and what the method raises;
+                ``PAGE_REFUSED``.
+        """
+        if caller.is_stray_page and call.method in _GUARDED:
+            message = f"{call.method} is not for pages of this origin unless they say who they are"
+            raise TrustError(PAGE_REFUSED, message)
+        params = decode_params(call.params, params_type(call.method))
+        return await self.table[call.method](caller, params)
+
+
+#: So many bytes are read faster than a thread is woken.
+_FEW: Final = 64 * limits.KIB
+_INTERNAL: Final = SkillwireError("INTERNAL", "the server failed; its log says how")
+
+#: What came: one request, several, or nothing that is one.
+Request = Single | Batch | Refused
+
+
+class RpcDispatcher:
+    """Answers what came by calling methods.
+
+    Args:
+        methods: what can be called.
+    """
+
+    def __init__(self, methods: Methods) -> None:
+        self._methods = methods
+        self._turn = asyncio.Lock()
+        self._log = structlog.get_logger("skillwire.rpc")
+
+    async def decode(self, data: bytes) -> Request:
+        """Return what ``data`` asks for; what is large in a thread, one at a time: it takes 25 times the room."""
+        if len(data) <= _FEW:
+            return decode(data)
+        async with self._turn:
+            return await asyncio.to_thread(decode, data)
+
+    async def answer(self, request: Request, caller: RpcCaller, room: ByteQuota) -> bytes | None:
+        """Return the answer, as JSON; None when there is none, since nothing but notifications came."""
+        if isinstance(request, Refused):
+            return encode_error(request.request_id, request.error)
+        if isinstance(request, Single):
+            return await self._answer(request.item, caller, room)
+        answers: list[bytes | None] = [None] * len(request.items)
+        left = iter(enumerate(request.items))
+        async with asyncio.TaskGroup() as group:
+            for _ in range(min(limits.RPC_BATCH_AT_ONCE, len(answers))):
+                group.create_task(self._work(left, answers, caller, room))
+        return join_batch(answers)
+
+    async def _work(
+        self,
+        left: Iterator[tuple[int, Call | Refused]],
+        answers: list[bytes | None],
+        caller: RpcCaller,
+        room: ByteQuota,
+    ) -> None:
+        for number, item in left:
+            answers[number] = await self._answer(item, caller, room)
+
+    async def _answer(self, item: Call | Refused, caller: RpcCaller, room: ByteQuota) -> bytes | None:
+        if isinstance(item, Refused):
+            return encode_error(item.request_id, item.error)
+        try:
+            if not item.is_notification:
+                room.check()
+            result = await self._methods.call(item, caller)
+            answer = None if item.is_notification else room.take(encode_result(item.request_id, result))
+        except SkillwireError as error:
+            return None if item.is_notification else encode_error(item.request_id, self._told(error, item))
+        except Exception:  # noqa: BLE001  # whatever it is, the caller is told, and the log has the reason
+            self._log.exception("a call failed", method=item.method)
+            return None if item.is_notification else encode_error(item.request_id, _INTERNAL)
+        return answer
+
+    def _told(self, error: SkillwireError, call: Call) -> SkillwireError:
+        if not isinstance(error, StorageError):
+            return error
+        self._log.error("a call failed", method=call.method, error=str(error))
+        return StorageError(error.code, "the server cannot keep or read what this needs at the moment")
+
+
+def calls_of(request: Request) -> Sequence[Call]:
+    """Return the calls in what came."""
+    if isinstance(request, Refused):
+        return ()
+    items = (request.item,) if isinstance(request, Single) else request.items
+    return [item for item in items if isinstance(item, Call)]
+
+
+def is_lasting(request: Request) -> bool:
+    """Whether the answer may take long."""
+    return any(call.method in LASTING_METHODS for call in calls_of(request))
+
+
+#: Audiences whose skills are kept: everybody, and as many as the server keeps beside.
+_CACHED_LISTS: Final = 33
+
+
+class _CachedList(NamedTuple):
+    """What was made for an audience, which is held so that no other can take its identity."""
+
+    audience: AccessView
+    making: asyncio.Task[SkillsRpc]
+
+
+class SkillListCache:
+    """Gives what an audience may list, describe and read; used by one event loop.
+
+    Args:
+        blobs: where the files of skills are.
+    """
+
+    def __init__(self, blobs: BlobStore) -> None:
+        self._blobs = blobs
+        self._revision: Revision | None = None
+        self._whole: asyncio.Future[SkillIndex] | None = None
+        self._prepared: tuple[Revision, SkillIndex] | None = None
+        self._kept: OrderedDict[int, _CachedList] = OrderedDict()
+
+    def prepare(self, revision: Revision) -> None:
+        """Write the text of a revision that is going to be served, if anybody ever asked for one; in any thread."""
+        if self._revision is not None:
+            self._prepared = (revision, SkillIndex(revision.everything.skills))
+
+    async def of(self, audience: AccessView, revision: Revision) -> SkillsRpc:
+        """Return the skills of ``audience``, which is of ``revision``."""
+        if revision is not self._revision or self._whole is None or has_failed(self._whole):
+            self._revision = revision
+            self._whole = self._begin(revision)
+            self._kept.clear()
+        kept = self._kept.get(id(audience))
+        if kept is None:
+            kept = self._kept[id(audience)] = _CachedList(
+                audience, asyncio.create_task(self._make(audience, self._whole))
+            )
+            kept.making.add_done_callback(lambda done: self._drop_failed(audience, done))
+            if len(self._kept) > _CACHED_LISTS:
+                self._kept.popitem(last=False)
+        self._kept.move_to_end(id(audience))
+        if kept.making.done():
+            return kept.making.result()
+        return await asyncio.shield(kept.making)  # who goes away leaves the work to the others who wait for it
+
+    def _begin(self, revision: Revision) -> asyncio.Future[SkillIndex]:
+        """Return the text of all skills, or what is going to be it."""
+        prepared, self._prepared = self._prepared, None
+        if prepared is None or prepared[0] is not revision:
+            return asyncio.ensure_future(asyncio.to_thread(SkillIndex, revision.everything.skills))
+        written: asyncio.Future[SkillIndex] = asyncio.get_running_loop().create_future()
+        written.set_result(prepared[1])
+        return written
+
+    async def _make(self, audience: AccessView, writing: asyncio.Future[SkillIndex]) -> SkillsRpc:
+        whole = await asyncio.shield(writing)
+        index = await asyncio.to_thread(SkillIndex, audience.visible.skills, whole)
+        return SkillsRpc(index, audience.usable.skills, self._blobs.read)
+
+    def _drop_failed(self, audience: AccessView, making: asyncio.Task[SkillsRpc]) -> None:
+        """Forget what could not be made: the next request tries again."""
+        kept = self._kept.get(id(audience))
+        if has_failed(making) and kept is not None and kept.making is making:
+            del self._kept[id(audience)]

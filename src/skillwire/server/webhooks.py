@@ -1,0 +1,198 @@
+"""Telling callers that their executions have ended, at the address that they gave.
+
+The ledger says whom to tell and when; whoever takes a delivery from it has a minute for it, so a delivery that is lost
+with this process is made again, by this one or another. An address is a stranger's: each connection goes through the
+address policy, no redirect is followed, what is answered is read up to a bound and not looked at, and a slow receiver
+holds a few places for a few seconds, never all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from skillwire import limits
+from skillwire.errors import FetchError, SkillwireError, TrustError, ValidationError
+from skillwire.executions.view import encode_execution, without_ids
+from skillwire.executions.webhooks import GONE, message_id, next_delivery, payload, sign, webhook_owner, webhook_secret
+from skillwire.model.url import parse_url
+from skillwire.wire.exchange import HttpRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from skillwire.adapters.http.asynchronous import AsyncDriver
+    from skillwire.model.execution import Execution
+    from skillwire.server.execution_service import ExecutionService
+    from skillwire.wire.exchange import Exchange
+
+
+#: Seconds between two looks at what is due, when nothing has changed.
+_LOOK: Final = 1.0
+#: Seconds between two looks, however much changes: a busy ledger changes thousands of times a second.
+_PAUSE: Final = 0.05
+#: Seconds until a delivery comes back whose host has as many under way as it may.
+_TURN: Final = 3.0
+#: The statuses by which a receiver has taken it.
+_SUCCESS: Final = range(200, 300)
+
+
+class WebhookSender:
+    """Delivers what is due, until it is stopped.
+
+    Args:
+        desk: where executions are.
+        driver: makes the requests; its address policy says where they may lead.
+        key: returns the server's, from which the secrets of callers are derived. Called in a thread, once.
+        queue: whose executions are told of; other queues may lead elsewhere.
+    """
+
+    def __init__(
+        self, desk: ExecutionService, driver: AsyncDriver, key: Callable[[], bytes], *, queue: str = ""
+    ) -> None:
+        self._desk = desk
+        self._queue = queue
+        self._driver = driver
+        self._read_key = key
+        self._key = b""
+        self._stopping = asyncio.Event()
+        self._under_way: set[asyncio.Task[None]] = set()
+        self._to_host: Counter[str] = Counter()
+        self._log = structlog.get_logger("skillwire.webhooks")
+
+    def secret_of(self, execution: Execution) -> str:
+        """Return what the callbacks of an execution are signed with."""
+        return webhook_secret(self._key or self._read_key(), webhook_owner(execution))
+
+    async def work(self) -> None:
+        """Deliver, until :meth:`stop`."""
+        self._key = await asyncio.to_thread(self._read_key)
+        seen = 0
+        while not self._stopping.is_set():
+            try:
+                for execution in await self._due():
+                    await self._begin(execution)
+            except SkillwireError as error:
+                self._log.error("the ledger failed", error=str(error))  # its message says all
+            seen = await self._changed(seen)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_PAUSE):
+                    await self._stopping.wait()
+
+    def look(self) -> None:
+        """Nothing is to be done: whoever waits for changes hears of them."""
+
+    async def stop(self, seconds: float) -> None:
+        """Begin no more deliveries; wait ``seconds`` for those under way, then leave them to be made again."""
+        self._stopping.set()
+        if self._under_way:
+            await asyncio.wait(self._under_way, timeout=seconds)
+        for task in self._under_way:
+            task.cancel()
+        await asyncio.gather(*self._under_way, return_exceptions=True)
+        await self._driver.close()
+
+    async def _due(self) -> Sequence[Execution]:
+        room = limits.WEBHOOK_CONCURRENCY - len(self._under_way)
+        if room <= 0:
+            return ()
+        due = partial(self._desk.ledger.due_callbacks, self._desk.clock(), limit=room, queue=self._queue)
+        return await asyncio.to_thread(due)
+
+    async def _changed(self, seen: int) -> int:
+        """Return when an execution has changed, a place has become free, or after a while."""
+        if len(self._under_way) >= limits.WEBHOOK_CONCURRENCY:
+            await asyncio.wait(self._under_way, timeout=_LOOK, return_when=asyncio.FIRST_COMPLETED)
+            return seen
+        stopping = asyncio.create_task(self._stopping.wait())
+        changed = asyncio.create_task(self._desk.changed(seen, _LOOK))
+        await asyncio.wait({stopping, changed}, return_when=asyncio.FIRST_COMPLETED)
+        number = changed.result() if changed.done() else seen
+        for task in (stopping, changed):
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+        return number
+
+    async def _begin(self, execution: Execution) -> None:
+        """Begin to deliver, unless as many deliveries go to the same host already: then it comes back soon."""
+        host = parse_url(execution.webhook.url).host if execution.webhook else ""
+        if self._to_host[host] >= limits.WEBHOOK_HOST_CONCURRENCY:
+            until = self._desk.clock().wall + _TURN
+            ledger, execution_id = self._desk.ledger, execution.execution_id
+            await self._desk.writer.run(lambda: ledger.put_off_callback(execution_id, until, was_tried=False))
+            return
+        self._to_host[host] += 1
+        task = asyncio.create_task(self._deliver(execution))
+        self._under_way.add(task)
+        task.add_done_callback(lambda task: self._ended(task, host))
+
+    def _ended(self, task: asyncio.Task[None], host: str) -> None:
+        self._under_way.discard(task)
+        self._to_host[host] -= 1
+        if not self._to_host[host]:
+            del self._to_host[host]
+
+    async def _deliver(self, execution: Execution) -> None:
+        try:
+            until = await self._tell(execution)
+            await self._desk.writer.run(lambda: self._desk.ledger.put_off_callback(execution.execution_id, until))
+        except SkillwireError as error:
+            self._log.error("the ledger failed", error=str(error))  # a minute later it is tried again
+        except Exception as error:  # noqa: BLE001  # nobody else would hear of it; a minute later it is tried again
+            self._log.error("a delivery failed", execution=without_ids(execution.execution_id), exc_info=error)
+
+    async def _tell(self, execution: Execution) -> float | None:
+        """Tell the caller once; return when to tell it again, None for never."""
+        if execution.webhook is None:
+            return None
+        body = await self._body(execution)
+        delivery = sign(self.secret_of(execution), message_id(execution), body, self._desk.clock().wall)
+        request = HttpRequest(
+            execution.webhook.url,
+            "POST",
+            delivery.headers,
+            delivery.body,
+            max_bytes=limits.WEBHOOK_ANSWER_BYTES,
+            timeout=limits.WEBHOOK_SECONDS,
+        )
+        try:
+            status = await self._driver.run(_post(request))
+        except FetchError as error:
+            return self._failed(execution, error.code)
+        except (TrustError, ValidationError) as error:
+            self._log.warning(
+                "a callback is not allowed", execution=without_ids(execution.execution_id), reason=error.message
+            )
+            return None
+        if status in _SUCCESS:
+            self._log.info("told", execution=without_ids(execution.execution_id), delivery=execution.callbacks)
+            return None
+        if status == GONE:
+            self._log.info("the receiver is gone", execution=without_ids(execution.execution_id))
+            return None
+        return self._failed(execution, str(status))
+
+    async def _body(self, execution: Execution) -> bytes:
+        """Return the payload; without the output where that is too large for one, or forgotten."""
+        output = await self._desk.output_of(execution)
+        if output is not None and len(output) > limits.WEBHOOK_BYTES:
+            output = None
+        return payload(execution, encode_execution(execution, output))
+
+    def _failed(self, execution: Execution, reason: str) -> float | None:
+        until = next_delivery(execution.callbacks, self._desk.clock().wall)
+        told = "a caller was not told" if until is not None else "a caller is not told any more"
+        self._log.warning(
+            told, execution=without_ids(execution.execution_id), delivery=execution.callbacks, reason=reason
+        )
+        return until
+
+
+def _post(request: HttpRequest) -> Exchange[int]:
+    return (yield request).status

@@ -1,0 +1,484 @@
+"""What came of an attempt: an output that is what was promised, or why there is none.
+
+Attempts as spans of OpenTelemetry, where its API is installed (the extra ``otel``).
+
+Which spans go where is set up by whoever starts the process, such as with ``opentelemetry-instrument skillwire serve``;
+without that they cost nothing. A caller's ``context.trace_id`` that is a trace of W3C Trace Context, alone or within a
+``traceparent``, becomes the trace of the span, so that the call is one trace on both sides; any other is an attribute.
+
+The sweep: what is late is ended, and what lost its worker is taken up, as many at once as a short write can hold.
+
+Whoever ran it is silent, so this is where a log hears of it. What is old is forgotten here, too: outputs, executions,
+and blobs that have expired.
+
+The worker: claims what may run, runs it, and says what came of it.
+
+It holds a lease on each execution that it runs, and renews it while it lives. When a lease is lost, because the
+execution was cancelled, ran out of time, or was taken for lost, what runs is ended: its result would not count. At the
+end of the server what runs is given a while; the rest is given back where it may be run again, and has failed where it
+may not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import socket
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import msgspec
+import structlog
+
+from skillwire import limits
+from skillwire.errors import SkillwireError, StorageError
+from skillwire.executions.grants import needs_grant
+from skillwire.executions.states import WORKER_LOST, timed_out
+from skillwire.executions.view import read_trace, without_ids
+from skillwire.model.execution import EXPIRED_PER_BATCH, Attempt, Claim, Failure, Outcome, Quota
+from skillwire.server.execution_service import log_facts
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+
+    from opentelemetry.context import Context
+
+    from skillwire.executions.callable_skill import CallableSkill
+    from skillwire.model.execution import Execution, Moment
+    from skillwire.model.skill import ExecutorKind, Skill
+    from skillwire.ports import Dispatcher, Executor
+    from skillwire.server.callable_skills import CallableSkills
+    from skillwire.server.execution_service import ExecutionService
+
+
+#: Beyond so many bytes an output is held against its schema in a thread: the loop has others to serve.
+_LARGE: Final = 64 * 1024
+
+
+def is_cancelled(error: BaseException) -> bool:
+    """Return whether ``error`` means that the task at work was cancelled, and not that somebody just raised it."""
+    task = asyncio.current_task()
+    return isinstance(error, asyncio.CancelledError) and (task is None or task.cancelling() > 0)
+
+
+async def validate_output(value: Any, offer: CallableSkill | None) -> tuple[bytes, Failure | None]:
+    """Return the output as JSON, and what is wrong with it."""
+    try:
+        output = msgspec.json.encode(value)
+    except (TypeError, ValueError) as error:
+        return b"", Failure("output", f"What the skill gave cannot be written as JSON: {error}")
+    if len(output) > limits.EXECUTION_OUTPUT_BYTES:
+        message = f"What the skill gave has {len(output):,} bytes, at most {limits.EXECUTION_OUTPUT_BYTES:,} are kept"
+        return b"", Failure("output", message)
+    if offer is None:
+        return output, None
+    find = offer.output.find_flaw
+    flaw = find(value) if len(output) <= _LARGE else await asyncio.to_thread(find, value)
+    if flaw is not None:
+        details = {"errors": [flaw.as_object()]}
+        return b"", Failure("output", "What the skill gave is not what its descriptor promises", details=details)
+    return output, None
+
+
+try:
+    from opentelemetry import trace
+
+    is_installed = True
+except ImportError:
+    is_installed = False
+
+
+class OutcomeCallback(Protocol):
+    """What is told how an attempt ended."""
+
+    def __call__(self, outcome: str) -> None:
+        """Tell ``completed``, or the reason of the failure."""
+
+
+@contextmanager
+def attempt_span(execution: Execution) -> Iterator[OutcomeCallback]:
+    """Give what tells the outcome of an attempt, which is a span from here to the end."""
+    if not is_installed:
+        yield _ignore_outcome
+        return
+    attributes: dict[str, str | int] = {
+        "skillwire.execution.id": without_ids(execution.execution_id),
+        "skillwire.execution.attempt": execution.attempt,
+        "skillwire.execution.executor": execution.executor,
+        "skillwire.skill.name": execution.skill,
+        "skillwire.skill.version": execution.version,
+        "skillwire.trace_id": execution.trace_id or "",
+    }
+    tracer = trace.get_tracer("skillwire")
+    parent = _parent_context(execution.trace_id)
+    with tracer.start_as_current_span(f"execute {execution.skill}", context=parent, attributes=attributes) as span:
+
+        def tell(outcome: str) -> None:
+            span.set_attribute("skillwire.execution.outcome", outcome)
+            if outcome != "completed":
+                span.set_status(trace.StatusCode.ERROR, outcome)
+
+        yield tell
+
+
+def _ignore_outcome(outcome: str) -> None:
+    """Tell it to nobody."""
+
+
+def _parent_context(trace_id: str | None) -> Context | None:
+    """Return the context of the caller's trace, if it named one."""
+    found = read_trace(trace_id)
+    if found is None:
+        return None
+    span_id = int(found.span_id or secrets.token_hex(8), 16) or 1
+    flags = trace.TraceFlags(trace.TraceFlags.SAMPLED if found.is_sampled else trace.TraceFlags.DEFAULT)
+    caller = trace.SpanContext(int(found.trace_id, 16), span_id, is_remote=True, trace_flags=flags)
+    return trace.set_span_in_context(trace.NonRecordingSpan(caller))
+
+
+_DAY: Final = 86_400.0
+
+
+class ExpiryTask:
+    """Looks for executions that nobody will end otherwise.
+
+    Args:
+        desk: where they are.
+        wake: called when there may be something to run again.
+        sweep_blobs: forgets blobs that have expired at a time, and returns how many. Called in a thread.
+    """
+
+    def __init__(
+        self, desk: ExecutionService, wake: Callable[[], object], sweep_blobs: Callable[[float], int] = lambda _: 0
+    ) -> None:
+        self._desk = desk
+        self._sweep_blobs = sweep_blobs
+        self._wake = wake
+        self._outputs_due = float("-inf")
+        self._log = structlog.get_logger("skillwire.executions")
+
+    async def run(self) -> bool:
+        """End what is late, and take up what was lost; return whether there was anything."""
+        ledger = self._desk.ledger
+        was_late = await self._all(ledger.expire, lambda _: "deadline")
+        return await self._all(ledger.recover, _loss_outcome) or was_late
+
+    async def forget(self, is_over: Callable[[], bool]) -> None:
+        """Forget what is old, until nothing is left of it or ``is_over``."""
+        settings, desk = self._desk.settings, self._desk
+        forgotten = 1
+        while forgotten and not is_over():
+            forgotten = await desk.writer.run(
+                lambda: desk.ledger.forget(desk.clock(), outputs=settings.keep_outputs, rows=settings.keep_executions)
+            )
+        await asyncio.to_thread(self._sweep_outputs)
+        swept = 1
+        while swept and not is_over():
+            swept = await asyncio.to_thread(self._sweep_blobs, desk.clock().wall)
+
+    def _sweep_outputs(self) -> None:
+        """Remove, once a day, what no execution has as its output."""
+        now = self._desk.clock().steady
+        if now >= self._outputs_due:
+            self._outputs_due = now + _DAY
+            if removed := self._desk.ledger.sweep_outputs():
+                self._log.info("outputs of no execution were removed", number=removed)
+
+    async def _all(self, sweep: Callable[[Moment], Sequence[str]], outcome: Callable[[Execution], str]) -> bool:
+        number, is_any = EXPIRED_PER_BATCH, False
+        while number >= EXPIRED_PER_BATCH:
+            swept = await asyncio.to_thread(lambda: sweep(self._desk.clock()))
+            number, is_any = len(swept), is_any or bool(swept)
+            if swept:
+                self._desk.changes.tell(*swept)
+                self._wake()
+                await asyncio.to_thread(self._say, swept, outcome)
+        return is_any
+
+    def _say(self, swept: Sequence[str], outcome: Callable[[Execution], str]) -> None:
+        for execution_id in swept:
+            found = self._desk.ledger.find(execution_id)
+            if found is not None:
+                self._log.warning("ended or given back", outcome=outcome(found), **log_facts(found))
+
+
+def _loss_outcome(execution: Execution) -> str:
+    """Return what became of an execution that lost its worker."""
+    failure = execution.failure
+    return WORKER_LOST.reason if failure is not None and failure.reason == WORKER_LOST.reason else "released"
+
+
+#: Seconds after which a worker looks for work though nothing woke it: a pause before an attempt may be over.
+_LOOK: Final = 0.5
+#: A lease is renewed so many times before it would end.
+_RENEWALS: Final = 4
+#: Seconds between two looks for what is late or lost, and between two rounds of forgetting.
+_WATCH: Final = 0.5
+_FORGET: Final = 600.0
+#: So many skills are kept unpacked.
+_VERSIONS: Final = 1_000
+
+
+class Worker:
+    """Runs executions in this process, until it is stopped.
+
+    Args:
+        desk: where they come from and what came of them goes to.
+        executors: makes each kind of executor, when it is first needed; it claims what it can have one for.
+        offers: what the skills promise.
+        may_run: whether somebody agreed that a skill runs here. Called in a thread.
+        dispatcher: wakes it.
+        functions: the digests of the skills whose functions this process registered; it claims no others of the kind.
+        sweep_blobs: see :class:`~skillwire.server.worker.ExpiryTask`.
+    """
+
+    def __init__(
+        self,
+        desk: ExecutionService,
+        executors: Mapping[ExecutorKind, Callable[[], Executor]],
+        offers: CallableSkills,
+        may_run: Callable[[Skill], bool],
+        dispatcher: Dispatcher,
+        *,
+        functions: Collection[str] = (),
+        sweep_blobs: Callable[[float], int] = lambda _: 0,
+    ) -> None:
+        settings = desk.settings
+        self.name = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
+        self._desk = desk
+        self._makers = executors
+        self._versions: dict[str, Skill] = {}
+        self._executors: dict[ExecutorKind, Executor] = {}
+        self._offers = offers
+        self._may_run = may_run
+        self._dispatcher = dispatcher
+        self._sweep = ExpiryTask(desk, dispatcher.wake, sweep_blobs)
+        desk.on_cancel = self._let_go_of
+        kinds = tuple(executors)
+        limits, queue = (settings.per_caller, settings.per_skill), settings.queue
+        self._quota = Quota(*limits, kinds, settings.lease, functions=functions, queue=queue)
+        self._running: dict[Claim, asyncio.Task[None]] = {}
+        self._lost: set[Claim] = set()
+        self._claiming = asyncio.Lock()
+        self._stopping = asyncio.Event()
+        self._looked = asyncio.Event()
+        self._log = structlog.get_logger("skillwire.executions")
+
+    async def work(self) -> None:
+        """Claim and run, until :meth:`stop`."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._forever(self._watch, _WATCH))
+            group.create_task(self._forever(self._keep, 0.0, self._is_over))
+            group.create_task(self._forever(self._forget, _FORGET))
+            group.create_task(self._forever(self._claim, 0.0))
+
+    async def stop(self, seconds: float) -> None:
+        """Claim no more; wait ``seconds`` for what runs, then end it."""
+        self._stopping.set()
+        self.look()
+        async with self._claiming:  # what is being claimed is waited for, as all that runs
+            pass
+        if self._running:
+            self._log.info("waiting for executions", number=len(self._running), seconds=float(seconds))
+            await asyncio.wait(self._running.values(), timeout=seconds)
+        for task in self._running.values():
+            task.cancel()
+        await asyncio.gather(*self._running.values(), return_exceptions=True)
+        self._looked.set()  # there is no lease to renew any more
+
+    def _is_over(self) -> bool:
+        """Whether nothing runs any more, and nothing will."""
+        return self._stopping.is_set() and not self._running and not self._claiming.locked()
+
+    async def _forever(self, do: Callable[[], Any], pause: float, is_over: Callable[[], bool] | None = None) -> None:
+        """Do something again and again, until the end. An error of the disk passes, or is told each time."""
+        is_over = is_over or self._stopping.is_set
+        while not is_over():
+            try:
+                await do()
+            except SkillwireError as error:
+                self._log.error("the ledger failed", error=str(error))  # its message says all
+                await self._pause(_LOOK)
+            await self._pause(pause)
+
+    async def _pause(self, seconds: float) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._stopping.wait()
+
+    async def _claim(self) -> None:
+        """Take as much as there is room for, then wait until something changes."""
+        async with self._claiming:
+            room = self._desk.settings.concurrency - len(self._running)
+            begun = 0 if room <= 0 or self._stopping.is_set() else await self._begin(room)
+        if begun < room or room <= 0:
+            await self._dispatcher.wait(_LOOK)
+
+    async def _begin(self, limit: int) -> int:
+        """Claim and begin at most ``limit`` executions; return how many."""
+        desk = self._desk
+        claimed = await desk.writer.run(lambda: desk.ledger.claim(self.name, desk.clock(), self._quota, limit=limit))
+        for execution in claimed:
+            claim = Claim(execution.execution_id, self.name, execution.attempt)
+            desk.changes.tell(execution.execution_id)
+            task = asyncio.create_task(self._run(claim, execution))
+            self._running[claim] = task
+            task.add_done_callback(partial(self._ended, claim))
+        return len(claimed)
+
+    def _ended(self, claim: Claim, _: asyncio.Task[None]) -> None:
+        self._running.pop(claim, None)
+        self._lost.discard(claim)
+        self._dispatcher.wake()
+
+    async def _watch(self) -> None:
+        """End what is late, take up what was lost, and end here what was ended elsewhere."""
+        if await self._sweep.run():
+            await self._renew()
+
+    async def _keep(self) -> None:
+        """Renew the leases when it is time, and when somebody else has changed the ledger."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._desk.settings.lease / _RENEWALS):
+                await self._looked.wait()
+        self._looked.clear()
+        await self._renew()
+
+    async def _renew(self) -> None:
+        claims = [claim for claim in self._running if claim not in self._lost]
+        if not claims:
+            return
+        desk = self._desk
+        for claim in await desk.writer.run(lambda: desk.ledger.renew(claims, desk.clock(), desk.settings.lease)):
+            self._let_go(claim)
+
+    def look(self) -> None:
+        """Claim what others left, and find out what they ended."""
+        self._dispatcher.wake()
+        self._looked.set()
+
+    def _let_go(self, claim: Claim) -> None:
+        """End what runs under a claim that holds no more."""
+        task = self._running.get(claim)
+        if task is not None and claim not in self._lost:
+            self._lost.add(claim)
+            task.cancel()
+
+    def _let_go_of(self, execution_id: str) -> None:
+        """End what runs of an execution that has ended."""
+        for claim in [claim for claim in self._running if claim.execution_id == execution_id]:
+            self._let_go(claim)
+
+    async def _forget(self) -> None:
+        await self._sweep.forget(self._stopping.is_set)
+
+    async def _run(self, claim: Claim, execution: Execution) -> None:
+        with structlog.contextvars.bound_contextvars(**log_facts(execution)), attempt_span(execution) as tell:
+            try:
+                outcome, offer = await self._attempt(execution)
+            except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001  # whatever it is, the caller is told that it failed, the log why
+                if is_cancelled(error):
+                    await self._interrupted(claim, execution)
+                    return
+                self._log.error("an executor failed", attempt=claim.attempt, exc_info=error)
+                outcome, offer = Outcome(failure=Failure("exception", "What runs the skill failed")), None
+            with suppress(asyncio.CancelledError):  # the end is kept even now
+                tell(await asyncio.shield(self._report(claim, outcome, offer)))
+
+    async def _attempt(self, execution: Execution) -> tuple[Outcome, CallableSkill | None]:
+        found: tuple[Skill, CallableSkill] | Failure | None = self._ready(execution)
+        if found is None:
+            found = await asyncio.to_thread(self._prepare, execution)
+        if isinstance(found, Failure):
+            return Outcome(failure=found), None
+        skill, offer = found
+        mounts: dict[str, Skill] | Failure = {}
+        if execution.attachments is not None and execution.attachments.mounts:
+            mounts = await asyncio.to_thread(self._mounts, execution.attachments.mounts)
+        if isinstance(mounts, Failure):
+            return Outcome(failure=mounts), None
+        seconds = execution.deadline - self._desk.clock().wall
+        attempt = Attempt(execution, skill, msgspec.json.decode(execution.inputs), max(seconds, 0.0), mounts)
+        try:
+            async with asyncio.timeout(attempt.seconds):
+                return await (await self._executor(execution.executor)).execute(attempt), offer
+        except TimeoutError:
+            return Outcome(failure=timed_out(execution.execution_id, execution.timeout)), offer
+
+    def _ready(self, execution: Execution) -> tuple[Skill, CallableSkill] | None:
+        """Return the skill that is to run and its offer, if nothing has to be looked up for it."""
+        skill = self._versions.get(execution.digest)
+        offer = self._offers.known(skill) if skill else None
+        return (skill, offer) if skill and offer and not needs_grant(skill) else None
+
+    def _prepare(self, execution: Execution) -> tuple[Skill, CallableSkill] | Failure:
+        """Return the skill that is to run and its offer, or why it does not run; in a thread."""
+        skill = self._versions.get(execution.digest) or self._desk.versions.find(execution.digest)
+        offer = self._offers.of(skill) if skill else None
+        if skill is None or offer is None:
+            return Failure("unavailable", "The skill is not here any more")
+        if len(self._versions) >= _VERSIONS:
+            self._versions.clear()
+        self._versions[execution.digest] = skill
+        if not self._may_run(skill):
+            return Failure("not_granted", "The operator has not granted that this skill runs")
+        return skill, offer
+
+    def _mounts(self, wanted: Iterable[tuple[str, str]]) -> dict[str, Skill] | Failure:
+        """Return the skills whose files are to be shown, by their dotted names; or why they are not."""
+        found: dict[str, Skill] = {}
+        for name, digest in wanted:
+            skill = self._desk.versions.find(digest)
+            if skill is None:
+                return Failure("unavailable", f"The skill {name}, which the run was to see, is not here any more")
+            found[name] = skill
+        return found
+
+    async def _executor(self, kind: ExecutorKind) -> Executor:
+        if kind not in self._executors:
+            made = await asyncio.to_thread(self._makers[kind])
+            self._executors.setdefault(kind, made)
+        return self._executors[kind]
+
+    async def _report(self, claim: Claim, outcome: Outcome, offer: CallableSkill | None) -> str:
+        """Keep what came of an attempt; return ``completed``, or why it failed."""
+        failure = outcome.failure
+        output = b""
+        if failure is None:
+            output, failure = await validate_output(outcome.output, offer)
+        desk, failed = self._desk, failure
+        log, blobs = outcome.log, outcome.blobs
+        is_kept = await self._kept(
+            lambda: desk.fail(claim, failed, log=log) if failed else desk.complete(claim, output, log=log, blobs=blobs)
+        )
+        what = failure.reason if failure else "completed"
+        self._log.info("ended" if is_kept else "ended too late to count", outcome=what, attempt=claim.attempt)
+        return what
+
+    async def _kept(self, write: Callable[[], Awaitable[bool]]) -> bool:
+        """Write what came of an attempt, as soon as the disk lets one; return whether it counts then."""
+        while True:
+            try:
+                return await write()
+            except StorageError as error:
+                if self._stopping.is_set():
+                    raise
+                self._log.error("what came of an attempt cannot be written", error=str(error))
+            await self._pause(_LOOK)
+
+    async def _interrupted(self, claim: Claim, execution: Execution) -> None:
+        """Say what becomes of an execution whose task was cancelled: nothing, where that was because it had ended."""
+        if claim in self._lost:
+            return
+        desk, what, why = self._desk, "released", None
+        try:
+            if execution.is_repeatable:
+                is_kept = await desk.writer.run(lambda: desk.ledger.release(claim, desk.clock()))
+            else:
+                is_kept, what = await desk.fail(claim, WORKER_LOST), WORKER_LOST.reason
+        except SkillwireError as error:
+            is_kept, why = False, str(error)
+        outcome = what if is_kept else "lost"
+        self._log.warning("ended or given back", outcome=outcome, error=why, **log_facts(execution))

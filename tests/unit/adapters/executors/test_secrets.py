@@ -1,0 +1,103 @@
+"""Secrets come from a file or the environment, and are taken out of whatever is shown."""
+
+from __future__ import annotations
+
+import base64
+import json
+from urllib.parse import quote
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skillwire.adapters.executors.secrets import Secrets, hide, longest
+from skillwire.errors import StorageError
+
+
+def secrets_file(tmp_path, text, name="secrets.env", mode=0o600):
+    path = tmp_path / name
+    path.write_text(text)
+    path.chmod(mode)
+    return path
+
+
+def test_a_name_is_looked_for_in_the_file_then_in_the_environment(tmp_path):
+    file = secrets_file(tmp_path, "# keys\nA_KEY=from file\n\nB_KEY='quoted # text'\nC_KEY=x=y\n")
+    secrets = Secrets({"A_KEY": "from environment", "D_KEY": "d", "EMPTY": ""}, file)
+    found, missing = secrets.find(["A_KEY", "B_KEY", "C_KEY", "D_KEY", "EMPTY", "E_KEY"])
+    assert found == {"A_KEY": "from file", "B_KEY": "quoted # text", "C_KEY": "x=y", "D_KEY": "d"}
+    assert missing == ["EMPTY", "E_KEY"]
+    assert secrets.value("A_KEY") == "from file"
+    assert secrets.value("E_KEY") is None
+
+
+def test_toml_is_read_as_such_and_anew_each_time(tmp_path):
+    file = secrets_file(tmp_path, 'A_KEY = "one"\n', "secrets.toml")
+    secrets = Secrets({}, file)
+    assert secrets.value("A_KEY") == "one"
+    secrets_file(tmp_path, 'A_KEY = "two"\n', "secrets.toml")
+    assert secrets.value("A_KEY") == "two"
+
+
+def test_our_own_variables_are_nobody_elses_secrets():
+    assert Secrets({"SKILLWIRE_TOKENS": "x"}).find(["SKILLWIRE_TOKENS"]) == ({}, ["SKILLWIRE_TOKENS"])
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o666, 0o620])
+def test_a_file_that_is_open_to_others_is_refused(tmp_path, mode):
+    file = secrets_file(tmp_path, "A_KEY=secret-value\n", mode=mode)
+    with pytest.raises(StorageError, match="SECRETS_FILE") as caught:
+        Secrets({}, file).find(["A_KEY"])
+    assert "secret-value" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("s.toml", "A_KEY = 1"),
+        ("s.toml", "[A]\nKEY = 'secret-value'"),
+        ("s.toml", "A_KEY = 'secret-value"),
+        ("s.env", "secret-value"),
+        ("s.env", "a_key=secret-value"),
+        ("s.env", "PATH=secret-value"),
+        ("s.env", "A_KEY=" + "s" * 9000),
+        ("s.env", "A_KEY=x\n" * 10_000),
+        ("s.env", "secret-value=="),
+        ("s.env", "A_KEY=secret\0value"),
+    ],
+)
+def test_a_file_that_holds_something_else_is_refused_and_not_shown(tmp_path, name, text):
+    with pytest.raises(StorageError, match="SECRETS_FILE") as caught:
+        Secrets({}, secrets_file(tmp_path, text, name)).find(["A_KEY"])
+    assert "secret-value" not in str(caught.value)
+
+
+def test_a_file_that_is_missing_or_none_is_told(tmp_path):
+    for path in (tmp_path / "none", tmp_path):
+        with pytest.raises(StorageError, match="SECRETS_FILE"):
+            Secrets({}, path).load()
+
+
+def test_a_file_is_only_read_for_a_skill_that_wants_secrets(tmp_path):
+    assert Secrets({}, tmp_path / "none").find([]) == ({}, [])
+
+
+@given(st.text(min_size=4, max_size=40), st.text(max_size=50), st.text(max_size=50))
+def test_no_form_of_a_secret_is_left(secret, before, after):
+    forms = [
+        secret,
+        json.dumps(secret),
+        repr(secret),
+        quote(secret, safe=""),
+        base64.b64encode(secret.encode()).decode(),
+    ]
+    for form in forms:
+        shown = hide(before + form + after, [secret])
+        assert secret not in shown.replace("[secret]", "") or secret in "[secret]"  # noqa: S105  # the mark itself
+        assert len(form) <= longest([secret]) + 2  # without quotes
+
+
+def test_longer_secrets_are_taken_out_first():
+    assert hide("key-and-more key", ["key", "key-and-more"]) == "[secret] [secret]"
+    assert hide("nothing", []) == "nothing"
+    assert longest([]) == 0

@@ -1,0 +1,206 @@
+"""Stored credentials: for one owner's eyes, never half written, and where they were put."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+
+import keyring
+import pytest
+from keyring.backend import KeyringBackend
+from keyring.errors import KeyringLocked
+
+from skillwire.adapters.files.credentials import CredentialStore, find_password, find_token, open_store
+from skillwire.errors import ConflictError, DecodeError, StorageError, UsageError
+from skillwire.model.credential import Credential, TokenRenewal
+from skillwire.model.url import parse_url
+
+ORIGIN = "https://skills.example"
+KEY = Credential(ORIGIN, "api_key", "hush-key", "login", header="X-API-Key")
+GRANT = TokenRenewal("https://auth.example/token", "me", "hush-client", False, "hush-refresh", scope="a")
+TOKEN = Credential(ORIGIN, "oauth2", "hush-access", "login", expires_at=12.5, grant=GRANT)
+
+
+class Memory(KeyringBackend):
+    """A keyring in memory, which may be locked."""
+
+    priority = 1
+
+    def __init__(self):
+        super().__init__()
+        self.entries = {}
+        self.locked = False
+
+    def _check(self):
+        if self.locked:
+            raise KeyringLocked("hush-key is locked")
+
+    def get_password(self, service, username):
+        self._check()
+        return self.entries.get((service, username))
+
+    def set_password(self, service, username, password):
+        self._check()
+        self.entries[service, username] = password
+
+    def delete_password(self, service, username):
+        self._check()
+        del self.entries[service, username]
+
+
+@pytest.fixture
+def store(tmp_path):
+    return CredentialStore(tmp_path / "state" / "credentials.json")
+
+
+@pytest.fixture
+def memory():
+    before, memory = keyring.get_keyring(), Memory()
+    keyring.set_keyring(memory)
+    yield memory
+    keyring.set_keyring(before)
+
+
+@pytest.mark.parametrize("credential", [KEY, TOKEN, Credential(ORIGIN, "custom", "hush", "l", key_id="k")])
+@pytest.mark.parametrize("in_keyring", [False, True])
+@pytest.mark.usefixtures("memory")
+def test_what_is_kept_is_found_again(store, credential, in_keyring):
+    store.keep(credential, in_keyring=in_keyring)
+    assert store.find(ORIGIN) == credential
+    assert store.find("https://skills.example:8443") is None
+    ((listed, where),) = store.logins()
+    assert (listed.origin, listed.secret, where) == (ORIGIN, "", in_keyring)
+    assert listed.grant is None or listed.grant.refresh_token is None
+    assert store.remove(ORIGIN)
+    assert not store.remove(ORIGIN)
+    assert store.find(ORIGIN) is None
+
+
+def test_the_file_is_for_its_owner_alone(store):
+    store.keep(KEY)
+    assert store.path.stat().st_mode & 0o777 == 0o600
+    assert sorted(path.name for path in store.path.parent.iterdir()) == ["credentials.json"]
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o644])
+def test_a_file_that_others_can_read_or_change_is_refused(store, mode):
+    store.keep(KEY)
+    store.path.chmod(mode)
+    for call in (lambda: store.find(ORIGIN), lambda: store.keep(TOKEN), store.logins):
+        with pytest.raises(StorageError) as caught:
+            call()
+        assert caught.value.code == "CREDENTIALS_OPEN"
+        assert "chmod 600" in caught.value.diagnostics().fix
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "{",
+        "[]",
+        '{"https://skills.example": 1}',
+        '{"https://skills.example": {}}',
+        '{"https://skills.example": {"kind": "api_key", "x": "hush-key", "secrets": {"secret": "hush-key"}}}',
+    ],
+)
+def test_a_damaged_file_is_said_and_not_shown(store, content):
+    store.path.parent.mkdir()
+    store.path.write_text(content)
+    store.path.chmod(0o600)
+    with pytest.raises(DecodeError) as caught:
+        store.find(ORIGIN)
+    assert "hush-key" not in f"{caught.value} {caught.value.diagnostics()} {caught.value.__cause__}"
+
+
+def test_the_secrets_of_the_keyring_are_in_no_file(store, memory):
+    store.keep(TOKEN, in_keyring=True)
+    assert "hush" not in store.path.read_text()
+    assert list(memory.entries) == [("skillwire", ORIGIN)]
+    store.keep(KEY)  # a renewal leaves it where it is
+    assert "hush" not in store.path.read_text()
+    store.keep(KEY, in_keyring=False)
+    assert memory.entries == {}
+    assert json.loads(store.path.read_text())[ORIGIN]["secrets"] == {"secret": "hush-key"}
+
+
+def test_a_keyring_that_refuses_is_said_without_its_words(store, memory):
+    store.keep(TOKEN, in_keyring=True)
+    memory.locked = True
+    with pytest.raises(StorageError) as caught:
+        store.find(ORIGIN)
+    assert caught.value.code == "KEYRING"
+    assert "KeyringLocked" in str(caught.value)
+    assert "hush" not in str(caught.value)
+    assert store.logins()[0].in_keyring  # a list asks for no password
+
+
+def test_without_the_extra_the_fix_says_how_to_have_it(store, monkeypatch):
+    monkeypatch.setitem(sys.modules, "keyring", None)
+    with pytest.raises(StorageError) as caught:
+        store.keep(TOKEN, in_keyring=True)
+    assert caught.value.code == "KEYRING"
+    assert "skillwire[keyring]" in caught.value.diagnostics().fix
+    assert not store.path.exists()
+
+
+def test_writers_at_once_lose_nothing(store):
+    origins = [f"https://{number}.example" for number in range(8)]
+    threads = [
+        threading.Thread(target=store.keep, args=(Credential(origin, "api_key", "s", "l"),)) for origin in origins
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [login.credential.origin for login in store.logins()] == origins
+
+
+def test_one_renews_an_origin_at_a_time(store):
+    handle = store.lock_renewal(ORIGIN)
+    with pytest.raises(ConflictError):
+        store.lock_renewal(ORIGIN)
+    other = store.lock_renewal("https://other.example")
+    store.unlock_renewal("https://other.example", other)
+    store.unlock_renewal(ORIGIN, handle)
+    store.unlock_renewal(ORIGIN, store.lock_renewal(ORIGIN))
+
+
+def test_the_users_store_is_in_the_state_directory(tmp_path, monkeypatch):
+    monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path))
+    assert open_store().path == tmp_path / "state" / "credentials.json"
+
+
+@pytest.fixture
+def netrc(tmp_path):
+    path = tmp_path / "netrc"
+    path.write_text("machine example.com login me password pw\nmachine 127.0.0.1 login me password pw\n")
+    path.chmod(0o600)
+    return {"NETRC": str(path)}
+
+
+@pytest.mark.parametrize(
+    ("url", "is_sent"),
+    [
+        ("https://example.com/", True),
+        ("https://example.com:8443/", False),
+        ("http://example.com/", False),
+        ("http://127.0.0.1:8000/", True),
+        ("https://other.example/", False),
+    ],
+)
+def test_netrc_stands_for_the_usual_https_origin_and_for_this_machine(netrc, url, is_sent):
+    assert (find_password(parse_url(url), netrc) is not None) == is_sent
+
+
+@pytest.mark.parametrize("url", ["https://example.com/", "https://example.com:8443/"])
+def test_a_token_of_the_environment_is_for_its_port_only(url):
+    found = find_token(parse_url(url), {"SKILLWIRE_TOKENS": "https://example.com:8443=t"})
+    assert found == ("Bearer t" if ":8443" in url else None)
+
+
+def test_a_netrc_that_cannot_be_read_is_said(tmp_path):
+    path = tmp_path / "netrc"
+    path.write_bytes(b"machine \xff login a password b\n")
+    with pytest.raises(UsageError):
+        find_password(parse_url("https://example.com/"), {"NETRC": str(path)})

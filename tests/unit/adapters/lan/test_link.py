@@ -1,0 +1,245 @@
+"""What drives a node: everything is read, in few wakes, and the loop has time for other things meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from collections import Counter
+
+import pytest
+from tests.support.loopback_lan import own_lan
+
+from skillwire.adapters.clock import moment
+from skillwire.adapters.lan.link import Driver
+from skillwire.adapters.lan.sockets import LinkAddress, LinkSockets
+from skillwire.protocols.skill_discovery.settings import LanSettings
+from skillwire.wire.node import Datagram, Peer
+
+GROUP = "239.255.83.70"
+PATIENCE = 20.0
+
+
+class Node:
+    """Takes what comes, sends what it is told to, and wants to be told the time when it says so."""
+
+    def __init__(self):
+        self.heard: list[tuple[bytes, Peer]] = []
+        self.to_send: list[Datagram] = []
+        self.to_tell: list[str] = []
+        self.asked = 0
+        self.due: float | None = None
+        self.fired: list[float] = []
+
+    def receive(self, data, source, now):  # noqa: ARG002 - the form of a node
+        self.heard.append((data, source))
+
+    def datagrams_to_send(self, now):  # noqa: ARG002 - the form of a node
+        self.asked += 1
+        sends, self.to_send = self.to_send, []
+        return sends
+
+    def events(self, now):  # noqa: ARG002 - the form of a node
+        events, self.to_tell = self.to_tell, []
+        return events
+
+    def timer(self):
+        return self.due
+
+    def on_timer(self, now):
+        self.fired.append(now.steady)
+        self.due = None
+
+
+@pytest.fixture
+async def driven():
+    """Give a node, its driver, and the port of its group."""
+    port = own_lan().port
+    node = Node()
+    driver = Driver(node, asyncio.get_running_loop(), lambda _: None)  # type: ignore[arg-type]  # as far as it is used
+    settings = LanSettings(group=GROUP, port=port)
+    driver.open(LinkSockets(LinkAddress("lo", 1, "127.0.0.1"), settings, Counter()))
+    yield node, driver, port
+    driver.end()
+
+
+def sender():
+    sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton("127.0.0.1"))
+    return sock
+
+
+async def until(condition):
+    """Wait until a condition holds."""
+    async with asyncio.timeout(PATIENCE):
+        while not condition():  # noqa: ASYNC110 - sockets tell nobody
+            await asyncio.sleep(0.01)
+
+
+async def test_a_burst_is_read_whole_in_few_wakes(driven):
+    node, _, port = driven
+    with sender() as sock:
+        for number in range(1000):
+            sock.sendto(b"%d" % number, (GROUP, port))
+        await until(lambda: len(node.heard) == 1000)
+    assert [data for data, _ in node.heard] == [b"%d" % number for number in range(1000)]
+    assert node.asked < 20
+
+
+async def test_a_steady_stream_wakes_the_loop_at_most_ten_times_a_second(driven):
+    node, _, port = driven
+    began = time.monotonic()
+    with sender() as sock:
+        for number in range(200):
+            sock.sendto(b"%d" % number, (GROUP, port))
+            await asyncio.sleep(0.002)
+        await until(lambda: len(node.heard) == 200)
+    # A busy machine takes longer, and may wake as often in all that time.
+    assert node.asked <= (time.monotonic() - began) * 10 + 3, "nothing happens"
+
+
+async def test_while_something_happens_it_wakes_at_most_twenty_times_a_second(driven):
+    node, _, port = driven
+    began = time.monotonic()
+    with sender() as sock:
+        for number in range(200):
+            node.to_tell.append("something")
+            sock.sendto(b"%d" % number, (GROUP, port))
+            await asyncio.sleep(0.002)
+        await until(lambda: len(node.heard) == 200)
+    assert node.asked <= (time.monotonic() - began) * 20 + 3
+
+
+async def test_what_is_due_is_done_with_what_comes_and_without_anything_more(driven):
+    node, driver, port = driven
+    with sender() as sock:
+        sock.sendto(b"first", (GROUP, port))
+        await until(lambda: node.heard)
+        for _ in range(2):  # in the pause, and after it
+            node.fired.clear()
+            node.due = moment().steady + 0.01
+            driver.tend()
+            due = node.due
+            await until(lambda: node.fired)
+            assert due <= node.fired[0] < due + PATIENCE
+            await asyncio.sleep(0.2)
+
+
+async def test_what_is_due_is_done_when_the_interface_goes_in_a_pause(driven):
+    node, driver, port = driven
+    with sender() as sock:
+        sock.sendto(b"first", (GROUP, port))
+        await until(lambda: node.heard)
+    node.due = moment().steady + 0.01
+    driver.close()
+    await until(lambda: node.fired)
+
+
+@pytest.fixture
+async def told():
+    """Collect the errors that the loop is told of, in place of having them end the test."""
+    errors: list[dict] = []
+    loop = asyncio.get_running_loop()
+    before = loop.get_exception_handler()
+    loop.set_exception_handler(lambda _, context: errors.append(context))
+    yield errors
+    loop.set_exception_handler(before)
+
+
+async def test_a_timer_that_fails_fires_again(driven, told):
+    node, driver, _ = driven
+    works, calls = node.on_timer, []
+
+    def fail(now):
+        calls.append(now)
+        raise RuntimeError
+
+    node.on_timer = fail
+    node.due = moment().steady
+    driver.tend()
+    await until(lambda: len(calls) > 2)
+    assert len(told) > 1
+    node.on_timer = works
+    await until(lambda: node.fired)
+
+
+@pytest.mark.parametrize("fails_at", ["receive", "datagrams_to_send", "events"])
+async def test_after_an_error_it_goes_on_to_hear_and_the_timer_fires(driven, told, fails_at):
+    node, driver, port = driven
+    works, calls = getattr(node, fails_at), []
+
+    def fail(*_):
+        calls.append(fails_at)
+        raise RuntimeError(fails_at)
+
+    with sender() as sock:
+        sock.sendto(b"first", (GROUP, port))  # what comes now comes in the pause after it
+        await until(lambda: node.heard)
+        setattr(node, fails_at, fail)
+        for number in range(6):
+            before = len(calls)
+            sock.sendto(b"%d" % number, (GROUP, port))
+            await until(lambda before=before: len(calls) > before)
+        setattr(node, fails_at, works)
+        assert told
+
+        node.heard.clear()
+        sock.sendto(b"and now", (GROUP, port))
+        await until(lambda: b"and now" in [data for data, _ in node.heard])
+    node.fired.clear()
+    node.due = moment().steady + 0.05
+    driver.tend()
+    await until(lambda: node.fired)
+
+
+async def test_an_answer_goes_to_who_asked_from_a_port_of_its_own(driven):
+    node, driver, port = driven
+    with sender() as sock:
+        sock.sendto(b"question", (GROUP, port))
+        await until(lambda: node.heard)
+        [(_, source)] = node.heard
+        node.to_send.append(Datagram(b"answer", source))
+        driver.tend()
+        sock.settimeout(PATIENCE)
+        data, place = await asyncio.to_thread(sock.recvfrom, 2048)
+        assert data == b"answer"
+        assert place[1] != port
+        sock.sendto(b"thanks", place)
+        await until(lambda: len(node.heard) == 2)
+
+
+async def test_what_goes_to_the_group_is_heard_by_other_processes_of_this_machine(driven):
+    node, driver, _ = driven
+    node.to_send.append(Datagram(b"to all"))
+    driver.tend()
+    await until(lambda: node.heard)
+    assert node.heard[0][0] == b"to all"
+
+
+async def test_a_unicast_to_the_groups_port_does_not_get_in(driven):
+    node, _, port = driven
+    with sender() as sock:
+        sock.sendto(b"from elsewhere", ("127.0.0.1", port))
+        sock.sendto(b"to the group", (GROUP, port))
+        await until(lambda: node.heard)
+        assert [data for data, _ in node.heard] == [b"to the group"]
+
+
+async def test_the_timer_fires_when_it_is_due_and_goes_on_without_sockets(driven):
+    node, driver, _ = driven
+    driver.close()
+    due = node.due = moment().steady + 0.05
+    driver.tend()
+    await until(lambda: node.fired)
+    assert node.fired[0] >= due
+    node.to_send.append(Datagram(b"to nobody"))
+    driver.tend()
+    assert not node.to_send
+
+
+async def test_after_its_end_no_timer_is_left_whatever_is_told_yet(driven):
+    node, driver, _ = driven
+    driver.end()
+    node.due = moment().steady + 0.01
+    driver.tend()
+    assert driver._timer is None

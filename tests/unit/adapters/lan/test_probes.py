@@ -1,0 +1,331 @@
+"""Probes of endpoints: answered, refused, shared, and bounded."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib
+import pkgutil
+import socket
+import time
+
+import pytest
+from tests.support.loopback_lan import own_lan
+
+import skillwire.adapters.lan
+from skillwire.adapters.clock import moment
+from skillwire.adapters.lan import probes
+from skillwire.adapters.lan.agent import LanAgent
+from skillwire.adapters.lan.probes import Prober, probe_unregistered
+from skillwire.protocols.skill_discovery.events import Found
+from skillwire.protocols.skill_discovery.identity import GroupKey
+from skillwire.protocols.skill_discovery.messages import Endpoint, SkillRecord, SkillType
+from skillwire.protocols.skill_discovery.route_agent import Offer
+from skillwire.protocols.skill_discovery.settings import LanSettings
+from skillwire.wire.node import Peer
+
+
+@pytest.fixture
+def listening():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
+
+
+def test_an_endpoint_that_takes_a_connection_answers(listening):
+    async def main():
+        return await Prober().answers("127.0.0.1", listening)
+
+    assert asyncio.run(main())
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "no such host", "::ffff:0:0:0:1%nowhere"])
+def test_an_endpoint_that_takes_none_does_not(host):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+
+    async def main():
+        return await Prober().answers(host, port)
+
+    assert not asyncio.run(main())
+
+
+def test_who_asks_for_the_same_endpoint_at_once_gets_one_connection(listening, monkeypatch):
+    connected = []
+    connect = asyncio.open_connection
+
+    async def counting(*place):
+        connected.append(place)
+        return await connect(*place)
+
+    monkeypatch.setattr(asyncio, "open_connection", counting)
+
+    async def main():
+        prober = Prober()
+        return await asyncio.gather(*(prober.answers("127.0.0.1", listening) for _ in range(20)))
+
+    assert all(asyncio.run(main()))
+    assert connected == [("127.0.0.1", listening)]
+
+
+@pytest.mark.parametrize(("hosts", "most"), [(1, 4), (100, 32)])
+def test_a_stranger_cannot_have_more_connections_made_than_a_few_at_once(monkeypatch, hosts, most):
+    running, seen = 0, 0
+
+    async def slow(*_):
+        nonlocal running, seen
+        running += 1
+        seen = max(seen, running)
+        await asyncio.sleep(0.001)
+        running -= 1
+        raise ConnectionRefusedError
+
+    monkeypatch.setattr(asyncio, "open_connection", slow)
+
+    async def main():
+        prober = Prober()
+        places = [(f"192.0.2.{port % hosts}", port) for port in range(1, 3000)]
+        return await asyncio.gather(*(prober.answers(*place) for place in places))
+
+    assert not any(asyncio.run(main()))
+    assert seen == most
+
+
+async def test_a_suspect_does_not_wait_behind_what_another_host_announces(listening, monkeypatch):
+    connect, asked = asyncio.open_connection, []
+
+    async def black_hole(host, port):
+        asked.append(host)
+        if host != "127.0.0.1":
+            await asyncio.Event().wait()
+        return await connect(host, port)
+
+    monkeypatch.setattr(asyncio, "open_connection", black_hole)
+    prober = Prober()
+    others = [asyncio.ensure_future(prober.answers("192.0.2.1", port)) for port in range(1, 5000)]
+    await asyncio.sleep(0)
+
+    assert await prober.answers("127.0.0.1", listening)
+    assert asked.count("192.0.2.1") == 4
+
+    await prober.stop()
+    await asyncio.gather(*others, return_exceptions=True)
+
+
+async def test_a_probe_ends_when_nobody_waits_for_its_answer_and_may_be_asked_for_again(listening, monkeypatch):
+    connect, ended = asyncio.open_connection, asyncio.Event()
+
+    async def never(*_):
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    monkeypatch.setattr(asyncio, "open_connection", never)
+    prober = Prober()
+    asking = [asyncio.ensure_future(prober.answers("127.0.0.1", listening)) for _ in range(2)]
+    await asyncio.sleep(0)
+    asking[0].cancel()
+    await asyncio.wait(asking[:1])
+    assert not ended.is_set()
+    monkeypatch.setattr(asyncio, "open_connection", connect)
+    asking[1].cancel()
+    await asyncio.wait(asking[1:])
+
+    assert await prober.answers("127.0.0.1", listening)
+
+
+def test_what_is_under_way_ends_with_the_prober(monkeypatch):
+    async def never(*_):
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(asyncio, "open_connection", never)
+
+    async def main():
+        prober = Prober()
+        asking = asyncio.ensure_future(prober.answers("127.0.0.1", 1))
+        await asyncio.sleep(0)
+        await prober.stop()
+        return await asyncio.gather(asking, return_exceptions=True)
+
+    [outcome] = asyncio.run(main())
+    assert isinstance(outcome, asyncio.CancelledError)
+
+
+PATIENCE = 20.0
+KEY = GroupKey(b"a secret that all of us share")
+
+
+class Later:
+    """The clock of every agent, put forward by hand."""
+
+    def __init__(self, monkeypatch):
+        self._seconds = 0.0
+        for module in pkgutil.iter_modules(skillwire.adapters.lan.__path__, "skillwire.adapters.lan."):
+            found = importlib.import_module(module.name)
+            if hasattr(found, "moment"):
+                monkeypatch.setattr(found, "moment", self)
+
+    def __call__(self):
+        now = moment()
+        return now._replace(wall=now.wall + self._seconds, steady=now.steady + self._seconds)
+
+    def pass_by(self, seconds, agent):
+        """Let so much time pass, and an agent do what is due then."""
+        self._seconds += seconds
+        for link in agent._links:
+            link.act()
+
+
+@pytest.fixture
+def later(monkeypatch):
+    return Later(monkeypatch)
+
+
+def agent(name, lan):
+    settings = LanSettings(agent_id=name, interfaces=("127.0.0.1",), group=lan.group, port=lan.port, mdns=False)
+    return LanAgent(settings, identity=KEY, authority=KEY, keeps_state=False)
+
+
+def offer(skill_id, port):
+    return Offer(skill_id, "1.0.0", SkillType.TOOL, Endpoint("", port), ("user-auth",), ("auth",))
+
+
+def listed(registry):
+    return {skill.skill_id: skill.status for skill in registry.snapshot().skills}
+
+
+def excused(registry):
+    """Return whose probe was answered."""
+    [link] = registry._links
+    return [listed.key[1] for listed in link.node.registry if listed.health.is_excused]
+
+
+async def until(condition):
+    """Wait until a condition holds."""
+    async with asyncio.timeout(PATIENCE):
+        while not condition():  # noqa: ASYNC110 - a probe that is answered tells nobody
+            await asyncio.sleep(0.01)
+
+
+@pytest.mark.spec("SDP-health-probe")
+async def test_who_beats_no_more_is_kept_for_longer_where_its_endpoint_takes_connections(later):
+    lan = own_lan()
+    async with agent("agent-registry", lan) as registry:
+        with socket.create_server(("127.0.0.1", 0)) as there, closing_port() as closed:
+            provider = agent("agent-provider", lan)
+            await provider.start()
+            provider.announce([offer("there", there.getsockname()[1]), offer("closed", closed)])
+            await until(lambda: len(listed(registry)) == 2)
+            provider._links.end()  # no goodbye: it hangs, and what it offers goes on or does not
+            await provider.stop()
+
+            later.pass_by(10.5, registry)  # two beats and a little: both are suspected, and probed
+            await until(lambda: excused(registry) == ["there"])
+            later.pass_by(5, registry)
+            assert listed(registry) == {"there": "HEALTHY", "closed": "UNHEALTHY"}
+            later.pass_by(12, registry)
+            await until(lambda: excused(registry) == ["there"])
+            assert listed(registry) == {"there": "UNHEALTHY", "closed": "UNHEALTHY"}
+            later.pass_by(4, registry)
+            assert listed(registry) == {"there": "UNHEALTHY"}
+            later.pass_by(30, registry)
+            assert listed(registry) == {}
+
+
+@contextlib.contextmanager
+def closing_port():
+    """Give a port at which nobody listens, and which nobody else is given."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        yield held.getsockname()[1]
+
+
+HERE = "192.168.1.10"
+
+
+class Link:
+    """Reaches an address as it is, but for one that is of an interface."""
+
+    def __init__(self, name="eth0/4"):
+        self.name = name
+
+    def reached(self, host):
+        return f"{host}%eth0" if host.startswith("fe80:") else host
+
+
+class ProberTold:
+    """Says where it was sent; nothing answers."""
+
+    def __init__(self):
+        self.asked = []
+
+    async def answers(self, host, port):
+        self.asked.append((host, port))
+        return False
+
+
+def found(host, port=80, source=HERE, agent_id="", skill="skill-a"):
+    return Link(), Found(SkillRecord(skill, "1.0.0", Endpoint(host, port), (), ()), Peer(source, 5000), agent_id)
+
+
+async def status_of(*one, **named):
+    prober = ProberTold()
+    [skill] = await probe_unregistered([found(*one, **named)], prober)  # type: ignore[arg-type]  # as far as it is used
+    return skill.status, prober.asked
+
+
+@pytest.mark.spec("SDP-found-probe")
+@pytest.mark.parametrize("host", ["192.168.1.99", "8.8.8.8", "::1", "127.0.0.1", "files.example.com"])
+async def test_nobody_sends_us_elsewhere(host):
+    assert await status_of(host) == ("UNKNOWN", [])
+
+
+async def test_the_host_that_answers_is_probed():
+    assert await status_of(HERE) == ("UNHEALTHY", [(HERE, 80)])
+    assert await status_of("fe80::1", source="fe80::1%3") == ("UNHEALTHY", [("fe80::1%eth0", 80)])
+
+
+async def test_what_somebody_vouches_for_is_probed_but_no_name_is_looked_up():
+    assert await status_of("192.168.1.99", agent_id="agent-a") == ("UNHEALTHY", [("192.168.1.99", 80)])
+    assert await status_of("files.example.com", agent_id="agent-a") == ("UNKNOWN", [])
+
+
+@pytest.mark.spec("SDP-answer-proof")
+async def test_a_certified_agent_vouches_for_nothing_that_it_merely_tells_of():
+    link, one = found(HERE, 8001, agent_id="agent-a")
+    [skill] = await probe_unregistered([(link, one._replace(is_verified=True))], ProberTold())  # type: ignore[arg-type]  # as far as it is used
+    assert (skill.agent_id, skill.is_verified, skill.trust) == ("", False, "not known")
+
+
+async def test_a_source_that_may_be_forged_has_few_of_its_ports_tried():
+    prober = ProberTold()
+    skills = await probe_unregistered([found(HERE, port) for port in range(1, 1000)], prober)  # type: ignore[arg-type]  # as far as it is used
+    assert len(skills) == 999
+    assert len(prober.asked) == 4
+
+
+async def test_all_probes_together_take_a_bounded_time(monkeypatch):
+    class Never(ProberTold):
+        async def answers(self, host, port):  # noqa: ARG002 - the form of a prober
+            if port > 1:
+                await asyncio.Event().wait()
+            return False
+
+    monkeypatch.setattr(probes, "_PROBE_SECONDS", 0.05)
+    began = time.monotonic()
+    records = [found(HERE, port, agent_id="agent-a", skill=f"skill-{port}") for port in range(1, 500)]
+    skills = await probe_unregistered(records, Never())  # type: ignore[arg-type]  # as far as it is used
+    assert time.monotonic() - began < 10
+    assert [skill.status for skill in skills] == ["UNHEALTHY"] + ["UNKNOWN"] * 498
+
+
+async def test_what_is_told_at_two_addresses_of_one_network_is_one():
+    at4, at6, of6 = found("10.99.0.2"), found("fd99::2"), found("fd99::2", skill="skill-b")
+    elsewhere = Link("wlan0/6"), at6[1]
+    here = [at4, (Link("eth0/6"), at6[1]), of6, elsewhere]
+    told = await probe_unregistered(here, ProberTold())  # type: ignore[arg-type]  # as far as it is used
+    assert [(one.skill_id, one.host) for one in told] == [
+        ("skill-a", "10.99.0.2"),
+        ("skill-b", "fd99::2"),
+        ("skill-a", "fd99::2"),
+    ]

@@ -1,0 +1,395 @@
+"""What an agent asks: nothing is left of a question that nobody waits for, and who is certified speaks for itself."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+
+import pytest
+
+from skillwire.adapters.clock import moment
+from skillwire.adapters.lan import queries as questions_module
+from skillwire.adapters.lan.queries import Queries, UnconfirmedNotices
+from skillwire.errors import FetchError, SourceLocation, TrustError
+from skillwire.model.lan import FoundVia, LanChange, LanMember, LanNotice, LanScene, LanSkill, members_of
+from skillwire.protocols.skill_discovery.connection_secrets import ConnectionSecret
+from skillwire.protocols.skill_discovery.events import GroupChanged, SceneJoined
+from skillwire.protocols.skill_discovery.messages import (
+    ConnectionInfo,
+    GroupEvent,
+    GroupMember,
+    HealthStatus,
+    SceneAnswer,
+    SkillInfo,
+)
+from skillwire.protocols.skill_discovery.settings import DiscoverySettings, LanSettings
+from skillwire.wire.node import Peer
+
+PATIENCE = 20.0
+INFO = ConnectionInfo("gopher", "192.0.2.66", 66, "/evil", "bearer", "X-Evil")
+ANSWER = SceneAnswer(
+    "auth", "group-auth-1", INFO, SkillInfo("skill-a", "1.0.0"), (GroupMember("agent-a", "skill-a", "PRIMARY"),)
+)
+
+FIRST = LanSkill(
+    "agent-a", "skill-a", "1.0.0", "tool-skill", "192.0.2.1", 80, ("user-auth",), ("auth",), is_verified=True
+)
+
+
+class Link:
+    """One whose node is asked, and answers nothing by itself."""
+
+    def __init__(self, name):
+        self.name = name
+        self.asked = asyncio.Event()
+        self.node = SimpleNamespace(end_agent=SimpleNamespace(want_scene=self._want, leave_scene=lambda _: None))
+
+    def _want(self, *_, **__):
+        self.asked.set()
+
+    def act(self):
+        pass
+
+    def key_of(self, _):
+        return None
+
+
+class Listing:
+    """What is listed here."""
+
+    def __init__(self, *skills):
+        self.listed = {(one.agent_id, one.skill_id): one for one in skills}
+        self.skill = self.listed.get
+
+    def skills(self):
+        return tuple(self.listed.values())
+
+    def places(self):
+        return set()
+
+    def scene(self, name):
+        return LanScene(name, "group", members_of(one for one in self.skills() if name in one.scenes))
+
+
+class Links(list):
+    def open_links(self):
+        return self
+
+
+@pytest.fixture
+def make():
+    """Give what makes the questions of an agent with two links, that has heard of a provider, certified or not."""
+
+    def made(*others, **facts):
+        settings = LanSettings(figures=DiscoverySettings(patience=0.01))
+        questions = Queries(settings, Listing(FIRST._replace(**facts), *others))  # type: ignore[arg-type]  # as far
+        questions.links = Links([Link("eth0/4"), Link("eth0/6")])  # type: ignore[assignment]  # as far as it is used
+        return questions, questions.links[0]  # type: ignore[index]  # as far as it is used
+
+    return made
+
+
+def ask(questions):
+    return asyncio.ensure_future(questions.request_scene("auth", (), is_join=False, use_unverified=True))
+
+
+async def answered(questions, link, **how):
+    return (await joined(questions, link, use_unverified=True, **how)).connection_info
+
+
+async def joined(questions, link, *capabilities, answer=ANSWER, use_unverified=False, **how):
+    async with asyncio.timeout(PATIENCE):
+        asking = asyncio.ensure_future(
+            questions.request_scene("auth", capabilities, is_join=False, use_unverified=use_unverified)
+        )
+        await link.asked.wait()
+        questions.take(link, SceneJoined("auth", answer, Peer("192.0.2.66", 5000), **how))
+        return await asking
+
+
+class Secrets:
+    """Hands out one key, or fails."""
+
+    def __init__(self, found):
+        self._found = found
+
+    async def ask_provider(self, *_, **__):
+        if isinstance(self._found, Exception):
+            raise self._found
+        return self._found
+
+
+async def test_how_a_certified_provider_is_called_is_told_by_who_is_certified(make):
+    said = {"basePath": "/evil", "authType": "bearer", "authHeader": "X-Evil", "protocol": "gopher"}
+    plain = {"basePath": "", "authType": "", "authHeader": "", "protocol": "http"}
+    at = {"host": "192.0.2.1", "port": 80, "endpoint": "192.0.2.1:80"}
+    assert await answered(*make()) == plain | at
+    assert await answered(*make(), is_verified=True) == said | at
+    assert await answered(*make(is_verified=False)) == said | at
+
+
+@pytest.mark.parametrize("is_verified", [True, False])
+async def test_how_a_key_is_used_is_told_by_who_gave_it(make, is_verified):
+    """Whatever the answer said, of whomever: it came by a datagram."""
+    questions, link = make(is_verified=is_verified)
+    questions.secrets = Secrets(ConnectionSecret("sw_key", 2e9, "api-key", "X-Api", "/v2"))
+    assert await answered(questions, link, is_verified=True) == {
+        "protocol": "http",
+        "host": "192.0.2.1",
+        "port": 80,
+        "endpoint": "192.0.2.1:80",
+        "basePath": "/v2",
+        "authType": "api-key",
+        "authHeader": "X-Api",
+        "apiKey": "sw_key",
+        "expiresAt": "2033-05-18T03:33:20Z",
+    }
+
+
+async def test_a_key_for_https_is_not_to_be_sent_in_clear(make):
+    questions, link = make()
+    questions.secrets = Secrets(ConnectionSecret("sw_key", 2e9, "api-key", "X-Api", "/v2"))
+    info = ConnectionInfo("https", "192.0.2.1", 80)
+    answer = SceneAnswer(ANSWER.scene_id, ANSWER.group_id, info, ANSWER.skill_info, ANSWER.members)
+    result = await joined(questions, link, answer=answer, use_unverified=True, is_verified=True)
+    assert result.connection_info["protocol"] == "https"
+
+
+@pytest.mark.parametrize("use_unverified", [True, False])
+async def test_who_cannot_be_called_makes_room_for_who_can(make, use_unverified):
+    well = FIRST._replace(agent_id="agent-b", host="192.0.2.9")
+    questions, link = make(well, status="UNHEALTHY")
+    result = await joined(questions, link, use_unverified=use_unverified, is_verified=True)
+    assert result.connection_info["host"] == "192.0.2.9"
+    assert result.members[0] == LanMember("agent-b", "skill-a", "PRIMARY")
+    alone, link = make(status="UNHEALTHY")
+    assert (await joined(alone, link, use_unverified=use_unverified)).connection_info["host"] == "192.0.2.1"
+
+
+async def test_why_there_is_no_key_is_told_with_its_code_place_and_what_to_do(make):
+    questions, link = make()
+    place = SourceLocation("192.0.2.1:8443")
+    questions.secrets = Secrets(FetchError("DISC_005", "no TLS with agent-a", place=place, fix="Ask again."))
+    result = await joined(questions, link)
+    assert result.is_joined
+    assert "apiKey" not in result.connection_info
+    assert result.no_key == ("DISC_005", "note", "no key for the scene auth: no TLS with agent-a", place, "Ask again.")
+    questions.secrets = Secrets(None)
+    link.asked.clear()
+    assert (await joined(questions, link)).no_key is None
+
+
+OTHERS = (
+    FIRST._replace(agent_id="agent-c", skill_id="skill-c", host="192.0.2.3", scenes=("print",)),
+    FIRST._replace(agent_id="agent-d", skill_id="skill-d", host="192.0.2.4", status="OFFLINE"),
+    FIRST._replace(agent_id="agent-e", skill_id="skill-e", version="2.1.0", host="192.0.2.5", port=81),
+    FIRST._replace(agent_id="agent-f", skill_id="skill-f", host="192.0.2.6"),
+)
+
+
+async def test_who_may_not_be_used_makes_room_for_whom_we_trust(make):
+    questions, link = make(*OTHERS, is_verified=False)
+    result = await joined(questions, link, "user-auth", is_verified=True)
+    assert (result.skill_id, result.version, result.capabilities) == ("skill-e", "2.1.0", ("user-auth",))
+    assert result.connection_info["endpoint"] == "192.0.2.5:81"
+    assert result.connection_info["authHeader"] == "", "that was said of another"
+
+
+async def test_of_a_group_from_which_we_chose_ourselves_the_members_are_those_that_we_list(make):
+    questions, link = make(*OTHERS, is_verified=False)
+    assert (await joined(questions, link)).members == (
+        LanMember("agent-e", "skill-e", "PRIMARY"),
+        LanMember("agent-f", "skill-f", "BACKUP"),
+        LanMember("agent-a", "skill-a", "BACKUP"),
+    )
+
+
+@pytest.mark.parametrize(("listed", "is_ours"), [(OTHERS[2:], True), (OTHERS[3:], False)])
+async def test_a_group_is_told_in_our_order_where_we_list_all_of_it(make, listed, is_ours):
+    """Who has just begun to listen lists a part of it."""
+    questions, link = make(*listed)
+    told = (GroupMember("agent-e", "skill-e", "PRIMARY"), *ANSWER.members)
+    result = await joined(questions, link, answer=SceneAnswer("auth", "group", INFO, ANSWER.skill_info, told))
+    ours = [("agent-a", "PRIMARY"), ("agent-e", "BACKUP"), ("agent-f", "BACKUP")]
+    answered = [("agent-e", "PRIMARY"), ("agent-a", "PRIMARY")]
+    assert [(one.agent_id, one.role) for one in result.members] == (ours if is_ours else answered)
+    assert result.skill_id == "skill-a", "whom the answer has named, if we trust it"
+
+
+@pytest.mark.parametrize("facts", [{"scenes": ("print",)}, {"capabilities": ()}])
+async def test_an_answer_leads_to_nobody_who_does_something_else(make, facts):
+    questions, link = make(OTHERS[2], **facts)
+    assert (await joined(questions, link, "user-auth")).skill_id == "skill-e"
+
+
+@pytest.mark.parametrize(
+    ("facts", "why", "place"),
+    [
+        ({}, "nobody has certified skill-a", "192.0.2.1:80"),
+        ({"agent_id": "agent-9"}, "skill-a has not said itself", "192.0.2.66:66"),
+        ({"found_via": FoundVia.MDNS}, "skill-a has not said itself", "192.0.2.66:66"),
+        ({"scenes": (), "is_verified": True}, "skill-a has not said itself", "192.0.2.66:66"),
+    ],
+)
+async def test_where_nobody_is_trusted_the_scene_is_left(make, facts, why, place):
+    questions, link = make(**({"is_verified": False} | facts))
+    left: list[str] = []
+    link.node.end_agent.leave_scene = left.append
+    questions.discover = lambda *_: asyncio.sleep(0)
+    with pytest.raises(TrustError, match=why) as caught:
+        await joined(questions, link)
+    assert caught.value.place == SourceLocation(place)
+    assert "Ask again" in str(caught.value.fix) or "certificate" in str(caught.value.fix)
+    assert left == ["auth"]
+
+
+@pytest.mark.parametrize("ends_by", ["an answer", "a cancel", "time"])
+async def test_nothing_is_left_of_a_question_for_a_scene(make, monkeypatch, ends_by):
+    questions, link = make()
+    if ends_by == "an answer":  # on one of two links
+        await answered(questions, link)
+    elif ends_by == "time":
+        monkeypatch.setattr(questions_module, "_SLACK", 0.01)
+        assert not (await questions.request_scene("auth", (), is_join=False, use_unverified=True)).is_joined
+    else:
+        asking = ask(questions)
+        await link.asked.wait()
+        asking.cancel()
+        await asyncio.wait([asking])
+    assert not questions._wishes
+
+
+async def test_of_two_questions_for_one_scene_the_later_one_is_answered(make):
+    questions, link = make()
+    first = ask(questions)
+    await link.asked.wait()
+    link.asked.clear()
+    assert (await answered(questions, link))["host"] == "192.0.2.1"
+    assert not (await first).is_joined
+
+
+JOINED, LEFT = GroupEvent.MEMBER_JOINED, GroupEvent.MEMBER_LEFT
+STATUS, PRIMARY = GroupEvent.STATUS_CHANGED, GroupEvent.PRIMARY_CHANGED
+PATIENCE_HEARSAY = 0.02
+SKILL = LanSkill("agent-a", "skill-a", "1.0.0", "tool-skill", "192.0.2.1", 80, scenes=("auth",), status="HEALTHY")
+
+
+class Here:
+    """What one agent lists, and what it tells its user."""
+
+    def __init__(self):
+        self.skills = [SKILL]
+        self.ranked = 0  # how often all providers of a scene were looked at
+        self.told: list[LanChange] = []
+        self.hearsay = UnconfirmedNotices(self, self.told.append, moment, PATIENCE_HEARSAY)  # type: ignore[arg-type]  # as far as it is used
+
+    def skill(self, key):
+        return next((one for one in self.skills if (one.agent_id, one.skill_id) == key), None)
+
+    def scene(self, name):
+        self.ranked += 1
+        able = [one for one in self.skills if name in one.scenes]
+        return LanScene(name, "group", tuple(LanMember(one.agent_id, one.skill_id, "PRIMARY") for one in able))
+
+    def take(self, event, status="HEALTHY", agent="agent-a", scene="auth"):
+        self.hearsay.take(GroupChanged(scene, "group", event, agent, "skill-a", HealthStatus(status)))
+
+    async def wait(self):
+        await asyncio.sleep(PATIENCE_HEARSAY * 2)
+
+
+@pytest.fixture
+def here():
+    return Here()
+
+
+@pytest.mark.spec("SDP-notice-hint")
+@pytest.mark.parametrize("event", [JOINED, STATUS, PRIMARY])
+async def test_what_is_seen_here_too_is_not_told_twice(here, event):
+    here.take(event)
+    await here.wait()
+    assert here.told == []
+
+
+@pytest.mark.spec("SDP-notice-hint")
+@pytest.mark.parametrize(
+    ("event", "status", "agent"),
+    [
+        (JOINED, "HEALTHY", "agent-b"),
+        (STATUS, "HEALTHY", "agent-b"),
+        (PRIMARY, "HEALTHY", "agent-b"),
+        (LEFT, "OFFLINE", "agent-a"),
+        (STATUS, "UNHEALTHY", "agent-a"),
+    ],
+)
+async def test_what_is_not_seen_here_is_told_as_a_hint(here, event, status, agent):
+    here.take(event, status, agent)
+    assert here.told == [], "it may be seen in a moment"
+    await here.wait()
+    [change] = here.told
+    assert (change.kind, change.notice) == ("notice", LanNotice("auth", "group", str(event), agent, "skill-a", status))
+    assert change.skill == (SKILL if agent == "agent-a" else None)
+    assert change.scene is None, "its members are many"
+
+
+@pytest.mark.spec("SDP-notice-hint")
+async def test_what_is_seen_a_moment_later_is_not_told(here):
+    here.take(LEFT)
+    here.skills = []
+    here.hearsay.gone(("agent-a", "skill-a"))
+    await here.wait()
+    assert here.told == []
+
+
+@pytest.mark.spec("SDP-notice-hint")
+async def test_that_one_left_that_was_never_here_is_told(here):
+    here.take(LEFT, agent="agent-b")
+    await here.wait()
+    assert [change.notice.agent_id for change in here.told] == ["agent-b"]
+
+
+@pytest.mark.spec("SDP-notice-hint")
+async def test_that_one_left_that_came_again_elsewhere_only_is_told(here):
+    here.skills = []
+    here.hearsay.gone(("agent-a", "skill-a"))
+    here.take(JOINED)
+    await here.wait()
+    here.take(LEFT)
+    await here.wait()
+    assert [change.notice.event for change in here.told] == [JOINED, LEFT]
+
+
+@pytest.mark.spec("SDP-notice-hint")
+async def test_a_skill_that_is_here_and_in_another_scene_is_no_member(here):
+    here.skills = [SKILL._replace(scenes=("paper",))]
+    here.take(JOINED)
+    await here.wait()
+    assert [change.notice.event for change in here.told] == [JOINED]
+
+
+@pytest.mark.spec("SDP-notice-hint")
+async def test_of_what_changes_again_only_the_newest_counts(here):
+    here.take(LEFT)
+    here.take(JOINED)
+    here.take(PRIMARY, agent="agent-b")
+    here.take(PRIMARY)
+    await here.wait()
+    assert here.told == []
+
+
+@pytest.mark.spec("SDP-notice-hint")
+async def test_many_made_up_notices_are_forgotten(here):
+    for number in range(1000):
+        here.take(STATUS, agent=f"agent-{number}")
+        here.take(PRIMARY, agent=f"agent-{number}")
+    await here.wait()
+    assert len(here.told) == 256
+    assert here.ranked == 1
+    assert here.hearsay._timer is None
+
+
+async def test_nothing_is_told_after_the_end(here):
+    here.take(LEFT)
+    here.hearsay.end()
+    await here.wait()
+    assert here.told == []

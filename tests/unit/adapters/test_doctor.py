@@ -1,0 +1,399 @@
+"""The check-up: each thing that can be wrong is found, with its fix, and no check stops another."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import threading
+import time
+import tomllib
+from email.utils import formatdate
+from pathlib import Path
+
+import pytest
+from tests.support.raw_server import RawServer, answer
+
+from skillwire.adapters.doctor import environment
+from skillwire.adapters.doctor.diagnosis import Diagnosis, judge_allow, judge_proxies, judge_secret_file, judge_skew
+from skillwire.adapters.doctor.environment import read_environment
+from skillwire.adapters.doctor.examine import CHECKS, Check, examine
+from skillwire.adapters.sandbox.bubblewrap import Program
+from skillwire.errors import TrustError, UsageError
+from skillwire.model.install import Lock, LockedSkill, Placement
+from skillwire.protocols.agent_skills.messages import SCHEMA_URI
+from skillwire.resolver.lockfile import encode_lock
+
+INDEX = json.dumps({"$schema": SCHEMA_URI, "skills": []}).encode()
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def project(tmp_path, home):
+    assert home
+    folder = tmp_path / "project"
+    (folder / ".git").mkdir(parents=True)
+    return folder
+
+
+def look(project, environment=None, *, checks=CHECKS, deadline=5.0, **options):
+    surroundings = read_environment(project, environment or {}, time.time(), **options)
+    return examine(surroundings, checks, deadline=deadline)
+
+
+def faults(sections):
+    """Return everything that is not well, as ``severity: what``."""
+    return [f"{row.severity}: {row.what}" for section in sections for row in section.diagnoses if row.severity != "ok"]
+
+
+def said(sections, title):
+    return [row.what for section in sections if section.title == title for row in section.diagnoses]
+
+
+def install(project, name, *folders, links=()):
+    text = f"---\nname: {name}\n---\n".encode()
+    for folder in folders:
+        (project / folder / name).mkdir(parents=True)
+        (project / folder / name / "SKILL.md").write_bytes(text)
+    files = {"SKILL.md": hashlib.sha256(text).hexdigest()}
+    return LockedSkill(
+        name, "path:.", "", name, None, "folder", None, "2026-01-01T00:00:00Z", ("universal",),
+        Placement(folders, links), files,
+    )  # fmt: skip
+
+
+def write_lock(project, *skills):
+    (project / "skills.lock").write_bytes(encode_lock(Lock({skill.name: skill for skill in skills})))
+
+
+def test_a_new_project_is_well(project):
+    sections = look(project)
+    assert faults(sections) == []
+    titles = ["Python", "Settings", "Sandbox", "Network", "Clock", "Folders", "Cache", "Agents", "Installed skills"]
+    assert [section.title for section in sections] == titles
+    assert all(section.diagnoses for section in sections)
+    assert not any(row.why or row.fix for section in sections for row in section.diagnoses)
+
+
+class TestTheSandbox:
+    def test_who_has_no_bubblewrap_needs_none(self, project, monkeypatch):
+        def missing():
+            raise TrustError("SANDBOX_UNAVAILABLE", "bubblewrap is not installed")
+
+        monkeypatch.setattr(environment, "find_program", missing)
+        (row,) = environment.check_sandbox(read_environment(project, {}, time.time()))
+        assert row.severity == "ok"
+        assert row.what.startswith("bubblewrap is not installed")
+
+    def test_one_that_does_not_work_is_told_with_the_fix(self, project, monkeypatch, tmp_path):
+        broken = tmp_path / "bwrap"
+        broken.write_text("#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2\nexit 1\n")
+        broken.chmod(0o755)
+        monkeypatch.setattr(environment, "find_program", lambda: Program(str(broken), ()))
+        (row,) = environment.check_sandbox(read_environment(project, {}, time.time()))
+        assert row.severity == "warning"
+        assert "No permissions" in row.what
+        assert row.fix
+
+
+class TestTheRunner:
+    def test_a_check_that_fails_or_hangs_is_a_finding_and_stops_no_other(self, project):
+        hold = threading.Event()
+
+        def hangs(_):
+            yield Diagnosis("ok", "seen before it hung")
+            hold.wait()
+
+        def fails(_):
+            yield Diagnosis("ok", "seen before it failed")
+            raise UsageError("SETTING_FORM", "broken")
+
+        def breaks(_):
+            raise RuntimeError("oh")
+
+        def works(_):
+            yield Diagnosis("ok", "fine")
+
+        table = [Check("S", "the clock", look) for look in (hangs, fails, breaks, works)]
+        try:
+            (section,) = look(project, checks=table, deadline=0.05)
+        finally:
+            hold.set()
+        assert [row.what for row in section.diagnoses] == [
+            "seen before it hung",
+            "the clock: no answer within 0.05 s",
+            "seen before it failed",
+            "broken [SETTING_FORM]",
+            "the clock could not be looked at: RuntimeError: oh",
+            "fine",
+        ]
+
+    def test_checks_run_at_once(self, project):
+        together = threading.Barrier(8, timeout=20)
+
+        def waits(_):
+            together.wait()
+            yield Diagnosis("ok", "met")
+
+        (section,) = look(project, checks=[Check("S", "x", waits)] * 8, deadline=30)
+        assert [row.what for row in section.diagnoses] == ["met"] * 8
+
+    def test_every_problem_and_warning_has_a_reason_and_a_fix(self, project):
+        (project / ".agents").write_text("")
+        sections = look(project, {"HTTPS_PROXY": "x", "SKILLWIRE_SOURCES": "127.0.0.1:1 10.0.0.0/8"})
+        rows = [row for section in sections for row in section.diagnoses if row.severity != "ok"]
+        assert len(rows) >= 4
+        assert not [row.what for row in rows if not row.why or not row.fix]
+
+
+class TestSettings:
+    def test_an_error_in_them_is_found_and_the_rest_goes_on(self, project):
+        (project / "skillwire.toml").write_text("\nbad = 1\n")
+        sections = look(project)
+        assert faults(sections) == [f"problem: unknown setting 'bad' ({project}/skillwire.toml:2:1) [SETTING_FORM]"]
+        assert said(sections, "Installed skills")
+
+    def test_an_entry_of_allow_that_cannot_be_read_is_found(self, project):
+        (row,) = faults(look(project, {"SKILLWIRE_ALLOW": "10.0.0.0/99"}))
+        assert row.endswith("[ALLOW_ENTRY]")
+
+    def test_an_agent_that_does_not_exist_is_found(self, project):
+        assert faults(look(project, {"SKILLWIRE_AGENTS": "claud-code"})) == [
+            "problem: there is no agent 'claud-code' [USAGE]"
+        ]
+
+
+class TestSources:
+    def serve(self, *headers):
+        def talk(peer):
+            while b"HTTP/1.1" in peer.request():
+                peer.send(answer(INDEX, "Content-Type: application/json", *headers))
+
+        return RawServer(talk)
+
+    def test_a_source_that_answers_is_timed_and_its_clock_compared(self, project):
+        with self.serve(f"Date: {formatdate(time.time(), usegmt=True)}") as server:
+            source = f"127.0.0.1:{server.port}"
+            sections = look(project, {"SKILLWIRE_SOURCES": source})
+        assert faults(sections) == []
+        lines = said(sections, "Network")
+        assert f"{source} leads to 127.0.0.1" in lines
+        assert [line for line in lines if line.startswith(f"{source} lists 0 skills, ") and line.endswith(" ms")]
+        assert f"the clock agrees with that of {source} within a minute" in lines
+
+    def test_a_clock_that_is_wrong_is_found(self, project):
+        with self.serve(f"Date: {formatdate(time.time() - 7200, usegmt=True)}") as server:
+            (row,) = faults(look(project, {"SKILLWIRE_SOURCES": f"127.0.0.1:{server.port}"}))
+        assert row.startswith("problem: the clock is 7,20")
+        assert f"s ahead of that of 127.0.0.1:{server.port}" in row
+
+    @pytest.mark.parametrize("date", ["Date: no day", "X-None: x", "Age: 3"])
+    def test_an_answer_without_the_time_is_not_compared(self, project, date):
+        with self.serve(date) as server:
+            sections = look(project, {"SKILLWIRE_SOURCES": f"127.0.0.1:{server.port}"})
+        assert faults(sections) == []
+        assert not [line for line in said(sections, "Network") if "the clock" in line]
+
+    def test_a_source_that_only_the_project_names_may_not_lead_into_this_machine(self, project):
+        with self.serve() as server:
+            (project / "skillwire.toml").write_text(f'sources = ["127.0.0.1:{server.port}"]\n')
+            (row,) = faults(look(project, {"SKILLWIRE_TOKENS": f"http://127.0.0.1:{server.port}=hush"}))
+            assert server.requests == []
+        assert row.endswith("[ADDRESS_REFUSED]")
+
+    def test_the_credential_is_used_and_named_and_not_shown(self, project):
+        with self.serve() as server:
+            source = f"http://127.0.0.1:{server.port}"
+            sections = look(project, {"SKILLWIRE_SOURCES": source, "SKILLWIRE_TOKENS": f"{source}=hush"})
+            assert b"authorization: Bearer hush" in server.requests[0]
+        lines = said(sections, "Network")
+        assert [line for line in lines if line.endswith("with the credential of SKILLWIRE_TOKENS")]
+        assert "hush" not in repr(sections)
+
+    def test_one_that_is_down_is_told_beside_one_that_is_not(self, project):
+        with self.serve() as server:
+            up = f"127.0.0.1:{server.port}"
+            sections = look(project, {"SKILLWIRE_SOURCES": f"127.0.0.1:1 {up}"})
+        (row,) = faults(sections)
+        assert row.startswith("problem: 127.0.0.1:1: cannot connect")
+        assert f"{up} leads to 127.0.0.1" in said(sections, "Network")
+
+    def test_offline_asks_nobody(self, project):
+        with self.serve() as server:
+            source = f"127.0.0.1:{server.port}"
+            sections = look(project, {"SKILLWIRE_SOURCES": source}, offline=True)
+            assert server.connections == 0
+        assert f"offline: not asked are {source}" in said(sections, "Network")
+
+
+class TestFiles:
+    def test_an_installed_skill_is_as_the_lock_says(self, project):
+        write_lock(project, install(project, "fine", ".agents/skills"))
+        sections = look(project)
+        assert faults(sections) == []
+        assert said(sections, "Installed skills")[0] == f"1 of 1 skills are as {project}/skills.lock says"
+
+    def test_changed_and_missing_skills_are_found(self, project):
+        changed = install(project, "changed", ".agents/skills")
+        missing = install(project, "missing", ".agents/skills", links=(".claude/skills",))
+        write_lock(project, changed, missing)
+        (project / ".agents/skills/changed/SKILL.md").write_text("edited")
+        assert faults(look(project)) == [
+            "problem: changed is not what the lock says",
+            "problem: missing is missing in .claude/skills/missing",
+        ]
+
+    def test_a_lock_that_cannot_be_read_is_found(self, project):
+        (project / "skills.lock").write_text("{")
+        (row,) = faults(look(project))
+        assert row.endswith("[JSON_SYNTAX]")
+
+    def test_what_a_killed_command_left_is_found(self, project):
+        (project / ".claude/skills/.skillwire-staging-1a").mkdir(parents=True)
+        (project / ".agents/skills/.skillwire-kept-1a").mkdir(parents=True)
+        assert faults(look(project)) == [
+            f"problem: {project}/.agents/skills/.skillwire-kept-1a holds skills of yours",
+            f"warning: {project}/.claude/skills/.skillwire-staging-1a is left of a change",
+        ]
+
+    def test_a_link_to_nothing_and_a_folder_that_leads_out_are_found(self, project, tmp_path):
+        (project / ".agents/skills").mkdir(parents=True)
+        (project / ".agents/skills/gone").symlink_to("../nothing")
+        assert faults(look(project)) == ["problem: .agents/skills/gone is a link to nothing"]
+        (project / ".claude").symlink_to(tmp_path / "home")
+        (tmp_path / "home").mkdir(exist_ok=True)
+        assert [row for row in faults(look(project)) if row.endswith("[FOLDER_OUTSIDE]")]
+
+    def test_a_file_in_the_way_is_found(self, project, home):
+        home.write_text("")
+        rows = faults(look(project))
+        assert f"problem: the folder of cache, {home}/cache: {home} is not a folder" in rows
+
+    def test_a_folder_that_cannot_be_written_is_found(self, project, monkeypatch):
+        (project / ".agents").mkdir()
+        may = os.access  # asked for by name, since root may write everywhere
+        monkeypatch.setattr(os, "access", lambda path, mode: path != project / ".agents" and may(path, mode))
+        assert faults(look(project)) == [f"problem: .agents/skills: {project}/.agents cannot be written"]
+
+    def test_a_netrc_that_others_can_read_is_found(self, project, tmp_path):
+        netrc = tmp_path / "netrc"
+        netrc.write_text("machine a.example login a password hush\n")
+        netrc.chmod(0o644)
+        assert faults(look(project, {"NETRC": str(netrc)})) == [f"problem: {netrc} is open to others (0644)"]
+        netrc.chmod(0o600)
+        assert faults(look(project, {"NETRC": str(netrc)})) == []
+
+    def test_what_the_cache_cannot_give_back_is_found(self, project, home):
+        good = b"hello"
+        digest = hashlib.sha256(good).hexdigest()
+        for path, content in (
+            (f"blobs/{digest[:2]}/{digest[2:]}", good),
+            ("blobs/ab/cd", b"other bytes"),
+            ("responses/ab/cd", b'{"size": 5}\nhell'),
+            ("responses/ab/ce", b'{"size": 5}\nhello'),
+        ):
+            file = home / "cache" / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(content)
+        sections = look(project)
+        assert said(sections, "Cache")[0].startswith("2 answers and 2 files in 0.0 MiB")
+        assert faults(sections) == [f"warning: 2 of them cannot be used, such as {home}/cache/responses/ab/cd"]
+
+    def test_a_file_from_the_future_and_a_damaged_memory_are_found(self, project, home):
+        memory = home / "state" / "origins.json"
+        memory.parent.mkdir(parents=True)
+        memory.write_text("[]")
+        os.utime(memory, (time.time() + 90_000,) * 2)
+        rows = faults(look(project))
+        assert rows[0].startswith(f"warning: {memory} is from ")
+        assert rows[1].endswith("[STATE_FORM]")
+
+    def test_the_agents_in_use_are_named(self, project):
+        (project / ".claude").mkdir()
+        (project / ".codex").mkdir()
+        lines = said(look(project), "Agents")
+        assert lines[0] == "agents found: claude-code, codex"
+        assert ".claude/skills: not there yet, can be made" in lines
+
+    def test_the_users_own_skills_are_looked_at_on_request(self, home):
+        assert home
+        own = Path(os.environ["HOME"])
+        (own / ".agents").mkdir()
+        (own / ".agents" / "skills.lock").write_text("{")
+        (row,) = faults(look(own, for_user=True))
+        assert row.endswith("[JSON_SYNTAX]")
+
+
+def _parts():
+    return list(environment.check_installed_parts(None))  # type: ignore[arg-type]  # it looks at nothing of the surroundings
+
+
+def test_every_package_that_we_require_is_told_with_what_it_is_for():
+    told = [row.what.partition(": ") for row in _parts()]
+    assert ("check and build", ": ", "msgspec, pyyaml") in told
+    listed = {name for _, _, names in told for name in re.split(r", | is not", names)}
+    wanted = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]["dependencies"]
+    assert {re.split(r"[^\w.-]", requirement)[0] for requirement in wanted} <= listed
+
+
+def test_a_package_that_is_damaged_is_found(monkeypatch):
+    def import_module(name):
+        raise ImportError(f"cannot load {name}")
+
+    monkeypatch.setattr("importlib.import_module", import_module)
+    rows = {row.what: row for row in _parts()}
+    row = rows["check and build: msgspec cannot be used"]
+    assert (row.severity, row.why) == ("problem", "ImportError: cannot load msgspec.")
+
+
+def test_a_package_that_is_absent_is_a_problem_unless_it_is_optional(monkeypatch):
+    required = ["msgspec>=0.19", "absent>=1", 'extra-part>=1; extra == "more"']
+    monkeypatch.setattr("importlib.metadata.requires", lambda _: required)
+    rows = {row.what: row.severity for row in _parts()}
+    assert rows == {
+        "the server: absent cannot be used": "problem",
+        "the server: extra-part is not installed, which is left to you": "ok",
+        "check and build: msgspec": "ok",
+    }
+
+
+@pytest.mark.parametrize(
+    ("seconds", "severity", "text"),
+    [
+        (0, "ok", "agrees"),
+        (-59, "ok", "agrees"),
+        (61, "warning", "61 s ahead of"),
+        (-4000, "problem", "4,000 s behind"),
+    ],
+)
+def test_a_clock_is_judged_by_its_distance(seconds, severity, text):
+    judged = judge_skew(seconds, "a.example")
+    assert judged.severity == severity
+    assert text in judged.what
+
+
+def test_a_proxy_is_named_and_its_password_is_not():
+    (row,) = judge_proxies({"https_proxy": "http://me:hush@proxy", "ALL_PROXY": "socks5://x", "HTTP_PROXY": ""})
+    assert row.what == "HTTPS_PROXY, ALL_PROXY set, and not used: connections are direct"
+    assert "hush" not in repr(row)
+
+
+@pytest.mark.parametrize(
+    ("entry", "severity"), [("10.0.0.0/8", "ok"), ("0.0.0.0/0", "warning"), ("::/7", "warning"), ("nas.lan", "ok")]
+)
+def test_a_wide_opening_is_a_warning(entry, severity):
+    assert [row.severity for row in judge_allow([entry])] == [severity]
+
+
+def test_permissions_for_others_are_a_problem():
+    assert [judge_secret_file("f", mode).severity for mode in (0o100600, 0o100640, 0o100602)] == [
+        "ok",
+        "problem",
+        "problem",
+    ]

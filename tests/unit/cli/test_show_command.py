@@ -1,0 +1,195 @@
+"""What ``show`` prints of a manifest that says how its skill's health is found out."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from tests.support.raw_server import RawServer, answer
+from tests.unit.protocols.sharing_samples import DESCRIPTOR, ENTRY
+
+from skillwire.cli.main import run
+from skillwire.cli.show import _manifest_facts
+
+
+@pytest.mark.parametrize(
+    ("health", "told"),
+    [
+        ({"entrypoint": "look.py", "export": "check", "interval": 30}, "look.py check"),
+        ({"url": "/healthz"}, "/healthz"),
+        ({"interval": 30}, "by a function"),
+        ({"url": ["a stranger's"]}, "by a function"),
+    ],
+)
+def test_how_health_is_found_out_is_shown(health, told):
+    assert dict(_manifest_facts({"health": health}))["health"] == told
+
+
+@pytest.mark.parametrize("manifest", [{}, {"health": {}}, {"health": "a stranger's"}])
+def test_a_manifest_without_it_shows_nothing_of_it(manifest):
+    assert "health" not in dict(_manifest_facts(manifest))
+
+
+FORECAST = {
+    **DESCRIPTOR,
+    "inputs": [
+        {"name": "place", "type": "string", "description": "Where \x1b[31mto look.", "required": True},
+        {"name": "days", "type": "number", "description": "How far.", "required": False, "default": 7},
+    ],
+    "output": {"content_type": "application/json", "schema": {"type": "object"}},
+    "auth": {"type": "api_key", "header": "X-API-Key", "description": "Ask us for a key."},
+    "access": "restricted",
+}
+
+
+@pytest.fixture
+def origin(tmp_path, monkeypatch):
+    """Serve an index of Skill Sharing and two descriptors, one of them of a newer version; return host and port."""
+    monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    pages: dict[str, object] = {}
+
+    def talk(peer):
+        while request := peer.request():
+            found = pages.get(request.split(b" ")[1].decode())
+            status = "200 OK" if found else "404 Not Found"
+            peer.send(answer(json.dumps(found or {}).encode(), "Content-Type: application/json", status=status))
+
+    with RawServer(talk) as server:
+        here = f"http://127.0.0.1:{server.port}"
+        newer = ENTRY | {"id": "example-corp/newer", "name": "Newer", "descriptor_url": f"{here}/newer.json"}
+        entry = ENTRY | {"descriptor_url": f"{here}/forecast.json", "access": "restricted"}
+        index = {"protocol": {"version": "1.0.0"}, "provider": {"name": "Example"}, "skills": [entry, newer]}
+        pages["/.well-known/skill-sharing"] = index
+        pages["/.well-known/skill-sharing?type=api"] = index
+        pages["/forecast.json"] = {
+            **FORECAST,
+            "endpoint": {"url": f"{here}/invoke", "method": "POST", "timeout_ms": 30000},
+        }
+        pages["/newer.json"] = {**DESCRIPTOR, "id": "example-corp/newer", "protocol": {"version": "2.1.0"}}
+        yield f"127.0.0.1:{server.port}"
+
+
+def lines(text):
+    return [" ".join(line.split()) for line in text.splitlines()]
+
+
+def test_find_prints_type_and_access(origin, capsys):
+    assert run(["find", "weather", "--from", origin, "--type", "api"]) == 0
+    said = capsys.readouterr()
+    assert lines(said.out) == [
+        "example-corp/forecast 2.1.0 api restricted Tells the weather.",
+        "example-corp/newer 2.1.0 api Tells the weather.",
+    ]
+    assert lines(said.err) == [f"look at one: skillwire show http://{origin}/forecast.json"]
+
+
+def test_find_hands_the_facts_to_scripts(origin, capsys):
+    assert run(["find", "--from", origin, "--json"]) == 0
+    first = json.loads(capsys.readouterr().out)["hits"][0]
+    assert (first["name"], first["digest"], first["found_via"]) == ("example-corp/forecast", None, "skill-sharing")
+    assert first["shared"] == {
+        "id": "example-corp/forecast",
+        "title": "Forecast",
+        "capability_type": "api",
+        "access": "restricted",
+        "provider": "Example",
+        "descriptor_url": f"http://{origin}/forecast.json",
+    }
+
+
+def test_find_refuses_another_type(origin, capsys):
+    assert run(["find", "--from", origin, "--type", "tool"]) == 2
+    assert "plugin" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("reference", ["{}/forecast", "{}/example-corp/forecast", "http://{}/forecast.json"])
+def test_show_says_how_it_is_called_and_what_login_it_needs(origin, capsys, reference):
+    assert run(["show", reference.format(origin)]) == 0
+    said = capsys.readouterr()
+    told = lines(said.out)
+    assert told[0] == "example-corp/forecast 2.1.0"
+    for line in (
+        "digest none: it is called, not installed",
+        "found via skill-sharing",
+        "access restricted",
+        f"endpoint POST http://{origin}/invoke",
+        "time limit 30 s",
+        "auth an API key in X-API-Key",
+        "Ask us for a key.",
+        f"log in skillwire login http://{origin}",
+        "days number default 7 How far.",
+        "output application/json",
+    ):
+        assert line in told
+    assert "\x1b" not in said.out
+    assert "call it: skillwire call " in said.err
+    assert "skillwire add" not in said.err
+
+
+def test_show_says_of_a_skill_of_both_protocols_how_it_is_called_and_added(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
+    listed = {"name": "forecast", "type": "skill-md", "description": "Tells the weather.", "url": "/forecast.md"}
+    pages = {
+        "/.well-known/agent-skills/index.json": {
+            "$schema": "https://schemas.agentskills.io/discovery/0.2.0/schema.json",
+            "skills": [{**listed, "digest": f"sha256:{'0' * 64}"}],
+        },
+        "/.well-known/skill-sharing": {
+            "protocol": {"version": "1.0.0"},
+            "provider": {"name": "Example"},
+            "skills": [ENTRY],
+        },
+    }
+
+    def talk(peer):
+        while request := peer.request():
+            found = pages.get(request.split(b" ")[1].decode())
+            status = "200 OK" if found else "404 Not Found"
+            peer.send(answer(json.dumps(found or {}).encode(), "Content-Type: application/json", status=status))
+
+    with RawServer(talk) as server:
+        reference = f"127.0.0.1:{server.port}/forecast"
+        assert run(["show", reference]) == 0
+        said = capsys.readouterr()
+        assert "found via agent-skills 0.2.0, skill-sharing" in lines(said.out)
+        assert f"call it: skillwire call {reference}" in lines(said.err)
+        assert f"add it: skillwire add {reference}" in lines(said.err)
+        del pages["/.well-known/skill-sharing"]
+        assert run(["show", reference, "--refresh"]) == 0
+        assert "call it" not in capsys.readouterr().err
+
+
+def test_show_hands_the_descriptor_to_scripts(origin, capsys):
+    assert run(["show", f"{origin}/forecast", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["type"], document["skill"]["name"]) == ("none", "example-corp/forecast")
+    assert document["descriptor"]["inputs"] == FORECAST["inputs"]
+
+
+def test_show_of_a_newer_version_says_both_versions_and_the_range(origin, capsys):
+    assert run(["show", f"{origin}/newer"]) == 1
+    said = capsys.readouterr().err
+    assert "error[VERSION_INCOMPATIBLE]: Protocol version 2.1.0 is not compatible with consumer version 1.0.0" in said
+    assert "Versions <2.0.0 of the protocol are read here, and the document wants 2.1.0." in said
+
+
+def test_which_says_that_it_is_called_and_shows_each_lookup(origin, capsys):
+    assert run(["which", f"{origin}/forecast", "--explain"]) == 0
+    told = lines(capsys.readouterr().out)
+    assert told[:2] == [
+        f"example-corp/forecast 2.1.0 http://{origin}/forecast.json",
+        "described by Skill Sharing, which gives no digest: it is called, not installed",
+    ]
+    at = next(place for place, line in enumerate(told) if line.endswith(f"http://{origin}/.well-known/skill-sharing"))
+    assert told[at + 1] == "index skill-sharing, 2 skills"
+
+
+def test_add_refuses_before_it_asks_anything(origin, capsys, tmp_path):
+    assert run(["add", f"{origin}/forecast", "--yes"]) == 4
+    said = capsys.readouterr().err
+    assert "error[NO_DIGEST]: example-corp/forecast is restricted, and nobody is logged in there" in said
+    said = " ".join(said.split())
+    assert f"Run skillwire login http://{origin}. Or: It is called, not installed:" in said
+    assert f"skillwire show http://{origin}/forecast.json says how." in said
+    assert not (tmp_path / ".agents").exists()

@@ -1,0 +1,568 @@
+"""The local network through the client: who is called, who next, what is refused, remembered, and opened."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+import time
+from typing import Any
+
+import pytest
+from tests.support.fake_lan import FakeLanAgent, lan_skill
+from tests.unit.protocols.sharing_samples import DESCRIPTOR, ENTRY
+
+from skillwire import AsyncClient, Client
+from skillwire.adapters.files.atomic import cache_directory
+from skillwire.adapters.files.credentials import open_store
+from skillwire.client import lan
+from skillwire.client.lan import LanAccess
+from skillwire.errors import FetchError, NotFoundError, SkillwireError, TrustError, UsageError, ValidationError
+from skillwire.model.credential import Credential
+from skillwire.model.lan import FoundVia, LanChange, LanMember, SceneResult
+from skillwire.model.url import parse_url
+from skillwire.testing.publisher import SimulatedPublisher
+from skillwire.wire.exchange import HttpResponse
+
+PATIENCE = 20.0
+CITY = [{"name": "city", "type": "string", "description": "Where.", "required": True}]
+FIRST, SECOND, THIRD = (lan_skill("forecast", f"192.168.1.{number}") for number in (1, 2, 3))
+STAMPS = {"created_at": "2025-07-01T12:00:00Z", "updated_at": "2025-07-01T12:00:01Z"}
+
+
+def told(body, status=200, **headers):
+    return HttpResponse("", status, {"content-type": "application/json", **headers}, json.dumps(body).encode())
+
+
+def done(number):
+    return told(
+        {
+            "execution_id": f"exec-{number}",
+            "status": "completed",
+            "skill_id": ENTRY["id"],
+            "timestamps": STAMPS,
+            "output": {"from": number},
+        }
+    )
+
+
+def refused(status, code):
+    return told({"error": {"code": code, "message": "No."}}, status)
+
+
+class Network:
+    """Providers without a network, and a client whose agent is a fake."""
+
+    def __init__(self, folder, monkeypatch):
+        self.agent = FakeLanAgent()
+        self.publisher = SimulatedPublisher()
+        self.findings = []
+        self.folder = folder
+        self.agents = []
+        self.clients = []
+        monkeypatch.setattr(LanAccess, "make_agent", lambda _: self._made())
+        self.client = self.open()
+
+    def _made(self):
+        self.agents.append(self.agent)
+        return self.agent
+
+    def open(self, **options):
+        client = Client(self.folder, report=self.findings.append, **options)
+        client.driver = self.publisher
+        client._steps.pause = lambda _: None
+        self.clients.append(client)
+        return client
+
+    def serves(self, skill, *outcomes, method="POST"):
+        """Have the server of a skill publish it, and answer calls so."""
+        base = f"http://{skill.endpoint}"
+        entry = {**ENTRY, "descriptor_url": f"{base}/forecast.json"}
+        index = {"protocol": {"version": "1.0.0"}, "provider": {"name": "Example"}, "skills": [entry]}
+        descriptor = {**DESCRIPTOR, "endpoint": {"url": f"{base}/call", "method": method}, "inputs": CITY}
+        self.publisher.answer(f"{base}/.well-known/skill-sharing", json.dumps(index).encode())
+        self.publisher.answer(entry["descriptor_url"], json.dumps(descriptor).encode())
+        self.publisher.reply(method, f"{base}/call" if method == "POST" else f"{base}/call?city=Bern", *outcomes)
+        self.agent.skills.append(skill)
+
+    def call(self, **options):
+        return self.client.call("lan:org-data-read", {"city": "Bern"}, **options)
+
+    def failing(self, **options):
+        with pytest.raises(SkillwireError) as caught:
+            self.call(**options)
+        return caught.value
+
+    @property
+    def called(self):
+        return [parse_url(one.url).host for one in self.publisher.requests if one.method == "POST"]
+
+    @property
+    def notes(self):
+        return [(finding.code, finding.message) for finding in self.findings]
+
+
+@pytest.fixture
+def network(tmp_path, monkeypatch):
+    monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
+    project = tmp_path / "project"
+    project.mkdir()
+    made = Network(project, monkeypatch)
+    yield made
+    for client in made.clients:
+        client.close()
+
+
+def lost(code="CONNECT_FAILED"):
+    return FetchError(code, "nobody listens there")
+
+
+class TestWhoIsCalled:
+    def test_the_first_by_health_then_trust_then_name_is_called(self, network):
+        network.serves(FIRST._replace(status="DEGRADED"), done(1))
+        network.serves(SECOND._replace(is_verified=False), done(2))
+        network.serves(THIRD, done(3))
+        assert network.call(use_unverified=True).output == {"from": 3}
+        assert network.called == ["192.168.1.3"]
+
+    def test_one_that_cannot_be_connected_to_is_passed_over_and_told(self, network):
+        network.serves(FIRST, lost())
+        network.serves(SECOND, done(2))
+        execution = network.call()
+        assert (execution.output, execution.reference) == ({"from": 2}, "http://192.168.1.2:8000/forecast.json")
+        ((code, message),) = network.notes
+        assert code == "CONNECT_FAILED"
+        assert message.startswith("forecast of agent-1 at 192.168.1.1:8000 was passed over: ")
+
+    def test_one_whose_index_cannot_be_read_is_passed_over(self, network):
+        network.serves(FIRST, done(1))
+        for path in (".well-known/agent-skills/index.json", ".well-known/skill-sharing"):
+            network.publisher.fail(f"http://192.168.1.1:8000/{path}", lost())
+        network.serves(SECOND, done(2))
+        assert network.call().output == {"from": 2}
+
+    def test_one_that_publishes_something_else_is_passed_over(self, network):
+        network.serves(FIRST._replace(skill_id="almanac"), done(1))
+        network.serves(SECOND, done(2))
+        assert network.call().output == {"from": 2}
+        assert network.notes[0][0] == "DISC_006"
+
+    @pytest.mark.parametrize(
+        ("status", "code"), [(403, "PERMISSION_DENIED"), (429, "RATE_LIMITED"), (404, "NOT_FOUND")]
+    )
+    def test_one_that_refuses_is_passed_over(self, network, status, code):
+        network.serves(FIRST, refused(status, code))
+        network.serves(SECOND, done(2))
+        assert network.call().output == {"from": 2}
+
+    def test_one_that_puts_the_call_off_is_passed_over(self, network):
+        network.serves(FIRST, refused(503, "ENDPOINT_UNREACHABLE")._replace(headers={"retry-after": "300"}))
+        network.serves(SECOND, done(2))
+        assert network.call().output == {"from": 2}
+        assert set(network.called) == {"192.168.1.1", "192.168.1.2"}
+
+    def test_an_unusable_one_is_never_asked(self, network):
+        network.serves(FIRST._replace(status="MAINTENANCE"), done(1))
+        network.serves(SECOND, done(2))
+        assert network.call().output == {"from": 2}
+        assert network.notes == [
+            ("DISC_006", "forecast of agent-1 at 192.168.1.1:8000 was passed over: forecast is MAINTENANCE")
+        ]
+        assert not [one for one in network.publisher.requests if "192.168.1.1" in one.url]
+
+
+class TestNothingHappensTwice:
+    @pytest.mark.parametrize(
+        "outcome", [lost("CONNECTION_LOST"), lost("TIMEOUT"), refused(502, "BUSY"), refused(503, "BUSY")]
+    )
+    def test_what_may_have_been_accepted_goes_to_nobody_else(self, network, outcome):
+        network.serves(FIRST, outcome)
+        network.serves(SECOND, done(2))
+        error = network.failing()
+        assert error.may_be_accepted is True
+        assert set(network.called) == {"192.168.1.1"}
+
+    def test_what_may_have_arrived_before_it_was_refused_goes_to_nobody_else(self, network):
+        network.publisher.reply(
+            "OPTIONS",
+            "http://192.168.1.1:8000/call",
+            HttpResponse("", 204, {"access-control-allow-headers": "Idempotency-Key"}, b""),
+        )
+        network.serves(FIRST, lost("CONNECTION_LOST"), refused(403, "PERMISSION_DENIED"))
+        network.serves(SECOND, done(2))
+        assert network.failing().code == "PERMISSION_DENIED"
+        assert set(network.called) == {"192.168.1.1"}
+
+    def test_what_was_accepted_goes_to_nobody_else_when_its_provider_is_lost(self, network):
+        accepted = told(
+            {
+                "execution_id": "exec-1",
+                "status": "accepted",
+                "skill_id": ENTRY["id"],
+                "timestamps": STAMPS,
+            },
+            202,
+            location="/status/exec-1",
+        )
+        network.serves(FIRST, accepted)
+        network.serves(SECOND, done(2))
+        network.publisher.reply("GET", "http://192.168.1.1:8000/status/exec-1", refused(403, "PERMISSION_DENIED"))
+        network.failing()
+        assert network.called == ["192.168.1.1"]
+
+    def test_what_only_reads_is_asked_of_the_next(self, network):
+        network.serves(FIRST, lost("CONNECTION_LOST"), method="GET")
+        network.serves(SECOND, done(2), method="GET")
+        assert network.call().output == {"from": 2}
+
+    def test_inputs_that_are_wrong_are_wrong_everywhere(self, network):
+        network.serves(FIRST, done(1))
+        network.serves(SECOND, done(2))
+        with pytest.raises(ValidationError) as caught:
+            network.client.call("lan:org-data-read", {"town": "Bern"})
+        assert caught.value.code == "VALIDATION_ERROR"
+        assert not [one for one in network.publisher.requests if "192.168.1.2" in one.url]
+
+
+class TestNobody:
+    def test_nobody_with_the_capability_is_told_from_nobody_at_all(self, network):
+        assert network.failing().code == "DISC_001"
+        network.agent.skills.append(lan_skill(capabilities=("user-auth",)))
+        assert network.failing().code == "DISC_002"
+
+    def test_whether_there_is_anybody_is_asked_while_the_first_question_waits(self, network):
+        class Silent(FakeLanAgent):
+            async def discover(self, *, capabilities=(), patience=None, **_):
+                self.asked.append((capabilities, patience))
+                await asyncio.sleep(patience)
+                self.asked.append("answered")
+                return () if capabilities else (FIRST,)
+
+        network.agent = Silent()
+        with pytest.raises(NotFoundError):
+            network.client.lan.providers("nothing").next()
+        assert network.agent.asked == ["start", (("nothing",), 2.0), ((), 1.4), "answered", "answered"]
+
+    def test_who_answers_after_a_while_is_not_made_to_wait_for_the_second_question(self, network):
+        class Slow(FakeLanAgent):
+            async def discover(self, *, capabilities=(), **_):
+                if capabilities:
+                    await asyncio.sleep(1.0)
+                    return (FIRST,)
+                self.asked.append("whether anybody is there")
+                try:
+                    await asyncio.sleep(PATIENCE)
+                finally:
+                    self.asked.append("given up")
+                return ()
+
+        network.agent = Slow()
+        began = time.monotonic()
+        assert network.client.lan.providers("user-auth").next() is not None
+        assert time.monotonic() - began < PATIENCE / 2
+        assert network.agent.asked == ["start", "whether anybody is there", "given up"]
+
+    def test_unverified_ones_are_refused_unless_the_user_says_otherwise(self, network):
+        network.serves(FIRST._replace(is_verified=False), done(1))
+        error = network.failing()
+        assert (type(error), error.code) == (TrustError, "DISC_004")
+        assert "--unverified" in str(error.fix)
+        assert not network.publisher.requests
+        assert network.call(use_unverified=True).output == {"from": 1}
+
+    def test_the_users_settings_may_let_unverified_ones_be_used(self, network, tmp_path):
+        config = tmp_path / "home" / "config"
+        config.mkdir(parents=True)
+        (config / "skillwire.toml").write_text("[discovery.trust]\nuseUnverified = true\n")
+        network.client = network.open()
+        network.serves(FIRST._replace(is_verified=False), done(1))
+        assert network.call().output == {"from": 1}
+        assert network.failing(use_unverified=False).code == "DISC_004"
+
+    def test_when_all_fail_every_reason_is_told(self, network):
+        network.serves(FIRST, lost())
+        network.serves(SECOND._replace(is_verified=False), done(2))
+        network.serves(THIRD._replace(status="OFFLINE"), done(3))
+        error = network.failing()
+        assert (error.code, error.exit_code) == ("DISC_006", 5)
+        for part in ("192.168.1.1:8000", "nobody listens", "nobody has certified agent-2", "forecast is OFFLINE"):
+            assert part in error.message
+
+    def test_a_network_that_cannot_be_used_is_told(self, network):
+        network.agent.error = FetchError("LAN_UNAVAILABLE", "no interface is up")
+        assert network.failing().code == "LAN_UNAVAILABLE"
+        network.agent.error = None  # it was plugged in
+        assert network.failing().code == "DISC_001"
+
+
+class TestNames:
+    """One name where several are wanted is a mistake, and no letters."""
+
+    @pytest.mark.parametrize("what", ["capabilities", "scenes", "types"])
+    def test_one_text_is_no_list(self, network, what):
+        with pytest.raises(UsageError, match=f"{what} is a list of names, not one text") as caught:
+            network.client.lan.discover(**{what: "user-auth"})
+        assert caught.value.diagnostics().fix == f"Write {what}=['user-auth']."
+        assert network.agents == []
+
+    def test_nor_is_it_for_a_scene(self, network):
+        with pytest.raises(UsageError, match="not one text"):
+            network.client.request_scene("auth", "user-auth")
+
+    def test_nor_for_the_asynchronous_client(self, network):
+        client = AsyncClient(network.folder)
+        with pytest.raises(UsageError, match="not one text"):
+            asyncio.run(client.discover(capabilities="user-auth"))  # type: ignore[arg-type]  # mypy sees it, too
+        with pytest.raises(UsageError, match="not one text"):
+            asyncio.run(client.request_scene("auth", "user-auth"))  # type: ignore[arg-type]  # same
+
+    def test_what_is_no_text_is_refused(self, network):
+        numbers: Any = [7]
+        with pytest.raises(UsageError, match="capabilities holds 7, which is no text"):
+            network.client.discover(capabilities=numbers)
+
+    @pytest.mark.parametrize("kind", [list, tuple, set, frozenset])
+    def test_any_collection_of_texts_is_good(self, network, kind):
+        network.agent.skills.append(FIRST)
+        assert network.client.discover(capabilities=kind(["org-data-read"])) == [FIRST]
+
+
+class TestAddresses:
+    def test_only_the_port_of_the_skill_is_opened(self, network):
+        network.serves(FIRST, done(1))
+        with pytest.raises(TrustError):
+            network.client._workplace.leave.addresses.check_url(parse_url("http://192.168.1.1:8000/"))
+        network.call()
+        policy = network.client._workplace.leave.addresses
+        policy.check_url(parse_url("http://192.168.1.1:8000/"))
+        for other in ("http://192.168.1.1:8001/", "http://192.168.1.2:8000/"):
+            with pytest.raises(TrustError):
+                policy.check_url(parse_url(other))
+
+    def test_finding_opens_nothing(self, network):
+        network.serves(FIRST, done(1))
+        assert network.client.discover()
+        assert not network.client._workplace.leave.addresses.named
+
+    @pytest.mark.parametrize(("is_verified", "sent"), [(True, "Bearer secret"), (False, None)])
+    def test_a_stored_credential_goes_to_a_verified_skill_alone(self, network, is_verified, sent):
+        open_store().keep(Credential("http://192.168.1.1:8000", "api_key", "secret", "api-key"))
+        network.client = network.open()
+        network.serves(FIRST._replace(is_verified=is_verified), done(1))
+        network.call(use_unverified=True)
+        assert {one.headers.get("Authorization") for one in network.publisher.requests} == {sent}
+
+
+class TestCache:
+    def silent(self, network):
+        network.client.close()
+        network.agent = FakeLanAgent()
+        network.client = network.open()
+
+    def test_what_was_found_is_used_when_nobody_answers_and_says_so(self, network):
+        network.serves(FIRST, done(1))
+        network.call()
+        written = json.loads((cache_directory() / "lan.json").read_text())
+        assert written["skills"]["forecast"]["endpoint"] == "192.168.1.1:8000"
+        self.silent(network)
+        (skill,) = network.client.discover()
+        assert skill.found_via is FoundVia.CACHE
+        assert network.call().output == {"from": 1}
+
+    def test_it_is_used_when_there_is_no_network(self, network):
+        network.serves(FIRST, done(1))
+        network.call()
+        self.silent(network)
+        network.agent.error = FetchError("DISC_005", "the interface is down")
+        assert [skill.skill_id for skill in network.client.discover()] == ["forecast"]
+        assert network.notes == [("DISC_005", "the interface is down")]
+
+    def test_it_is_not_used_when_others_answer_and_is_forgotten(self, network):
+        network.serves(FIRST, done(1))
+        network.call()
+        self.silent(network)
+        network.agent.skills.append(lan_skill("other", capabilities=("user-auth",)))
+        assert network.failing().code == "DISC_002"
+        self.silent(network)
+        assert network.client.discover("forecast") == []
+
+    def test_refreshing_does_without_it(self, network):
+        network.serves(FIRST, done(1))
+        network.call()
+        self.silent(network)
+        assert network.client.lan.discover(refresh=True) == []
+        self.silent(network)
+        assert network.client.lan.discover() == []
+
+    def test_a_goodbye_that_is_heard_ends_what_is_kept(self, network):
+        network.serves(FIRST, done(1))
+        network.call()
+        network.agent.tell(LanChange("left", time.time(), FIRST))
+        memory, ends = network.client.lan._access.memory, time.monotonic() + PATIENCE
+        while memory.skills():
+            assert time.monotonic() < ends
+            time.sleep(0.01)
+
+    def test_offline_asks_nobody(self, network):
+        network.serves(FIRST, done(1))
+        network.call()
+        started = len(network.agents)
+        network.client = network.open(offline=True)
+        assert [skill.skill_id for skill in network.client.discover()] == ["forecast"]
+        with pytest.raises(FetchError) as caught:
+            network.client.request_scene("auth")
+        assert caught.value.code == "OFFLINE"
+        assert len(network.agents) == started
+
+    @pytest.mark.spec("SDP-cache-refresh")
+    @pytest.mark.parametrize("fails", [0, 2], ids=["answered", "failing at first"])
+    def test_what_ends_soon_is_asked_for_again_and_lasts_once_it_is_answered(self, network, monkeypatch, fails):
+        self.refreshes_within(network, monkeypatch, milliseconds=20)
+        network.serves(FIRST, done(1))
+        found = network.client.discover()
+        memory, began = network.client.lan._access.memory, time.time()
+        assert [one.skill_id for one in memory.skills()] == ["forecast"]
+        asked, discover, failures = network.agent.asked, network.agent.discover, [FetchError("DISC_005", "no")] * fails
+
+        async def failing_at_first(**options):
+            await discover(**options)
+            if failures:
+                raise failures.pop()
+            return found
+
+        monkeypatch.setattr(network.agent, "discover", failing_at_first)
+        before, ends = len(asked), time.monotonic() + PATIENCE
+        monkeypatch.setattr(memory, "_clock", lambda: began + 299.99)  # the entry is good for five minutes
+        while not memory.skills() or memory.wants_refresh():
+            assert time.monotonic() < ends
+            time.sleep(0.01)
+
+        assert asked[before:] == [("discover", (), ())] * (fails + 1)
+        monkeypatch.setattr(memory, "_clock", lambda: began + 599)
+        assert [one.skill_id for one in memory.skills()] == ["forecast"]
+
+    @staticmethod
+    def refreshes_within(network, monkeypatch, milliseconds):
+        """Have a client look all the time whether anything ends within so long."""
+        monkeypatch.setattr(lan, "_LEAST_PAUSE", 0.01)
+        config = cache_directory().parent / "config"
+        config.mkdir(parents=True, exist_ok=True)
+        (config / "skillwire.toml").write_text(f"[discovery.cache]\nrefreshBeforeExpiry = {milliseconds}\n")
+        network.client = network.open()
+
+    def test_a_cache_that_is_none_is_an_empty_one(self, network):
+        folder = cache_directory()
+        folder.mkdir(parents=True)
+        (folder / "lan.json").write_text("[]")
+        assert network.client.discover() == []
+        network.serves(FIRST, done(1))
+        assert network.call().output == {"from": 1}
+
+
+def scene(skill=FIRST, **facts):
+    told = {"protocol": "http", "host": skill.host, "port": skill.port, "endpoint": skill.endpoint}
+    member = LanMember(skill.agent_id, skill.skill_id, "PRIMARY")
+    result = SceneResult("auth", "group-auth-001", told, skill.skill_id, skill.version, skill.capabilities, (member,))
+    return result._replace(**facts)
+
+
+class TestScenes:
+    def test_a_scene_is_joined_and_left_with_the_client(self, network):
+        network.agent.skills = [FIRST]
+        network.agent.scenes = {"auth": scene()}
+        result = network.client.request_scene("auth", ["org-data-read", "user-auth"])
+        assert result.is_joined
+        assert result.connection_info["endpoint"] == "192.168.1.1:8000"
+        network.client.leave_scene("auth")
+        network.client.close()
+        assert network.agent.asked == [
+            "start",
+            ("request", "auth", ("org-data-read", "user-auth")),
+            ("leave", "auth"),
+            "stop",
+        ]
+
+    def test_one_that_is_not_there_is_no_error(self, network):
+        result = network.client.request_scene("print")
+        assert (result.is_joined, result.is_missing) == (False, True)
+
+    def test_one_whose_provider_nobody_vouches_for_is_refused_unless_the_user_says_otherwise(self, network):
+        network.agent.skills, network.agent.scenes = [FIRST._replace(is_verified=False)], {"auth": scene()}
+        with pytest.raises(TrustError) as caught:
+            network.client.request_scene("auth")
+        assert caught.value.code == "DISC_004"
+        assert network.client.request_scene("auth", use_unverified=True).is_joined
+        assert network.agent.trusted == [False, True]
+
+    def test_scenes_are_listed_with_who_provides_them(self, network):
+        network.agent.skills = [FIRST._replace(is_verified=False), SECOND, lan_skill("printer", scenes=("print",))]
+        auth, printing = network.client.lan.scenes()
+        assert [(member.agent_id, member.role) for member in auth.members] == [
+            ("agent-2", "PRIMARY"),
+            ("agent-1", "BACKUP"),
+        ]
+        assert (auth.group_id, printing.name) == ("group-auth-001", "print")
+
+
+class TestThread:
+    def test_a_thread_with_a_loop_may_use_the_synchronous_client(self, network):
+        network.agent.skills, network.agent.scenes = [FIRST], {"auth": scene()}
+
+        async def main():
+            return network.client.request_scene("auth").is_joined
+
+        assert asyncio.run(main())
+
+    def test_an_asynchronous_client_keeps_its_agent_from_one_loop_to_the_next(self, network):
+        network.agent.skills, network.agent.scenes = [FIRST], {"auth": scene()}
+        client = AsyncClient(network.folder)
+        assert asyncio.run(client.request_scene("auth")).is_joined
+        assert [one.skill_id for one in asyncio.run(client.discover())] == ["forecast"]
+        asyncio.run(client.close())
+        assert (network.agent.asked[0], network.agent.asked[-1]) == ("start", "stop")
+        assert len(network.agents) == 1
+
+    def test_no_thread_is_left_and_the_client_may_be_used_again(self, network):
+        network.client.discover()
+        assert "skillwire-lan" in {thread.name for thread in threading.enumerate()}
+        network.client.close()
+        assert "skillwire-lan" not in {thread.name for thread in threading.enumerate()}
+        network.agent = FakeLanAgent(FIRST)
+        assert [one.skill_id for one in network.client.discover()] == ["forecast"]
+
+    def test_changes_come_as_they_happen(self, network):
+        network.client.discover()
+        heard = threading.Event()
+
+        def hear():
+            for change in network.client.lan.listen():
+                assert change.skill == FIRST
+                heard.set()
+                return
+
+        listener = threading.Thread(target=hear)
+        listener.start()
+        network.agent.tell(LanChange("registered", 1.0, FIRST), listeners=2)
+        assert heard.wait(PATIENCE)
+        listener.join(PATIENCE)
+
+    def test_many_threads_share_one_agent(self, network):
+        network.agent.skills = [FIRST]
+        found = []
+        threads = [threading.Thread(target=lambda: found.extend(network.client.discover())) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(PATIENCE)
+        assert len(found) == 8
+        assert network.agent.asked.count("start") == 1
+
+
+def test_settings_that_nothing_uses_yet_are_said(network, tmp_path):
+    config = tmp_path / "home" / "config"
+    config.mkdir(parents=True)
+    (config / "skillwire.toml").write_text("[discovery.dht]\nenabled = true\n")
+    network.client = network.open()
+    network.client.discover()
+    assert [finding.level for finding in network.findings] == ["note"]
+    assert "dht" in network.findings[0].message

@@ -1,0 +1,164 @@
+"""The thread of a client's agent: it may be ended at any moment, also while it starts, and begun again."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from tests.support.fake_lan import FakeLanAgent, lan_skill
+
+from skillwire.client.lan_thread import AsyncLanThread, SyncLanThread
+from skillwire.errors import FetchError
+from skillwire.model.lan import LanChange
+
+PATIENCE = 20.0
+CHANGE = LanChange("registered", 1.0, lan_skill())
+
+
+async def live(_):
+    await asyncio.Event().wait()
+
+
+async def agent_of(agent):
+    return agent
+
+
+def lan_threads():
+    return [thread for thread in threading.enumerate() if thread.name == "skillwire-lan"]
+
+
+def soon(condition):
+    ends = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < ends
+        time.sleep(0.01)
+
+
+class Gate:
+    """Makes agents, of which the first has to wait until the gate is open."""
+
+    def __init__(self):
+        self.made = []
+        self.open = threading.Event()
+        self.is_waiting = threading.Event()
+
+    def __call__(self):
+        agent = FakeLanAgent()
+        self.made.append(agent)
+        if len(self.made) == 1:
+            self.is_waiting.set()
+            assert self.open.wait(PATIENCE)
+        return agent
+
+
+@pytest.fixture
+def gate():
+    before = set(lan_threads())
+    made = Gate()
+    yield made
+    made.open.set()
+    soon(lambda: set(lan_threads()) <= before)
+
+
+@pytest.fixture
+def pool():
+    with ThreadPoolExecutor(8) as made:
+        yield made
+
+
+def test_what_is_asked_after_the_end_of_one_that_still_starts_has_a_life_of_its_own(gate, pool):
+    thread = SyncLanThread(gate, live)
+    first = pool.submit(thread.run, agent_of)
+    assert gate.is_waiting.wait(PATIENCE)
+    ending = pool.submit(thread.close)
+    second = None
+    while second is None:  # until the end has begun, it is the life that still starts
+        with suppress(TimeoutError):
+            second = pool.submit(thread.run, agent_of).result(0.2)
+    gate.open.set()
+    ending.result(PATIENCE)
+    assert second is gate.made[1]
+    assert first.result(PATIENCE) is gate.made[0]
+    assert gate.made[0].asked == ["start", "stop"]
+    assert len(lan_threads()) == 1
+    thread.close()
+    assert gate.made[1].asked == ["start", "stop"]
+
+
+def test_who_still_waits_when_it_ends_is_told_so_and_nothing_else_is_said(gate, pool, caplog):
+    gate.open.set()
+    thread = SyncLanThread(gate, live)
+    waiting = threading.Event()
+
+    async def wait(_):
+        waiting.set()
+        await asyncio.Event().wait()
+
+    asked = pool.submit(thread.run, wait)
+    assert waiting.wait(PATIENCE)
+    thread.close()
+    with pytest.raises(FetchError) as caught:
+        asked.result(PATIENCE)
+    assert caught.value.code == "LAN_UNAVAILABLE"
+    assert "was closed" in caught.value.message
+    assert not caplog.records, "it is no failure of the loop"
+
+
+def test_an_iteration_ends_with_its_agent_and_makes_no_other(gate):
+    gate.open.set()
+    thread = SyncLanThread(gate, live)
+    thread.run(agent_of)
+    (agent,) = gate.made
+    changes = thread.each(lambda one: one.listen())
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(next, changes)
+        agent.tell(CHANGE)
+        assert first.result(PATIENCE) == CHANGE
+    thread.close()
+    assert list(changes) == []
+    assert gate.made == [agent]
+
+
+def test_an_awaited_iteration_ends_with_its_agent_and_makes_no_other(gate):
+    gate.open.set()
+    thread = AsyncLanThread(gate, live)
+
+    async def main():
+        agent = await thread.run(agent_of)
+        changes = thread.each(lambda one: one.listen())
+        first = asyncio.ensure_future(anext(changes))
+        await asyncio.to_thread(agent.tell, CHANGE)
+        found = [await first]
+        await thread.close()
+        return found + [one async for one in changes]
+
+    assert asyncio.run(main()) == [CHANGE]
+    assert len(gate.made) == 1
+
+
+def test_many_who_ask_and_end_at_once_leave_no_thread(gate, pool):
+    gate.open.set()
+    thread = SyncLanThread(gate, live)
+
+    def use(number):
+        if number % 3 == 0:
+            return thread.close()
+        return thread.run(agent_of)
+
+    list(pool.map(use, range(200)))
+    thread.close()
+    assert [agent.asked for agent in gate.made] == [["start", "stop"]] * len(gate.made)
+
+
+def test_a_start_that_failed_is_tried_again():
+    agents: list[Any] = [FakeLanAgent(error=FetchError("LAN_UNAVAILABLE", "down")), FakeLanAgent()]
+    thread = SyncLanThread(lambda: agents.pop(0), live)
+    with pytest.raises(FetchError):
+        thread.run(agent_of)
+    assert thread.run(agent_of).asked == ["start"]
+    thread.close()

@@ -1,0 +1,44 @@
+"""What logs and traces are told of an execution, and of a trace."""
+
+from __future__ import annotations
+
+import pytest
+
+from skillwire.executions.accept import new_execution_id
+from skillwire.executions.view import TraceContext, read_trace, without_ids
+
+TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
+
+
+@pytest.mark.parametrize("is_task", [True, False])
+def test_of_an_id_that_finds_it_is_told_and_96_random_bits_are_not(is_task):
+    one, other = (new_execution_id(1_750_000_000.0, is_task=is_task) for _ in range(2))
+    assert one.startswith(without_ids(one))
+    assert len(one) - len(without_ids(one)) == 96 / 4
+    assert (
+        without_ids(f"GET /executions/{one}/events, {other}.") == f"GET /executions/{one[:-24]}/events, {other[:-24]}."
+    )
+
+
+@pytest.mark.parametrize("text", ["", "exec-", "exec-7", "execute", "/skills/exec-plan", f"exec-{'f' * 31}"])
+def test_what_is_no_id_stays(text):
+    assert without_ids(text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (TRACE, TraceContext(TRACE)),
+        (f"00-{TRACE}", TraceContext(TRACE)),
+        (f"00-{TRACE}-{SPAN}-01", TraceContext(TRACE, SPAN)),
+        (f"00-{TRACE}-{SPAN}-00", TraceContext(TRACE, SPAN, is_sampled=False)),
+        (f"00-{TRACE}-{SPAN}-03", TraceContext(TRACE, SPAN)),
+        (f"00-{TRACE}-{SPAN}-02", TraceContext(TRACE, SPAN, is_sampled=False)),
+        *(
+            (none, None)
+            for none in (None, "", "trace-7", "0" * 32, TRACE.upper(), f"00-{TRACE}-{'0' * 16}-01", TRACE + "0")
+        ),
+    ],
+)
+def test_a_trace_is_read_in_each_of_its_forms(text, expected):
+    assert read_trace(text) == expected

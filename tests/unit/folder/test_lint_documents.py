@@ -1,0 +1,283 @@
+"""Rules about YAML that readers read differently; tests/interop/test_frontmatter_readers.py asks the readers."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Found = Callable[..., list[str]]
+
+
+def skill(head: str) -> str:
+    return f"---\n{head}metadata:\n  version: '1.0.0'\n---\n# B\n"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *("404", "007", "0x1F", "0o17", "0b11", "1e5", "+12e03", "1.0", ".5", "1_000", "-.INF", ".nan"),
+        *("true", "False", "yes", "NO", "on", "Off", "null", "~", "12:30:45", "2024-01-01", "2024-01-01T10:00:00Z"),
+    ],
+)
+def test_a_value_that_some_reader_gives_another_type(found: Found, value: str) -> None:
+    for behind in (f" {value}", f"   {value}  ", f" {value} # comment", f"\n  {value}", f"\n\n  # why\n  {value}"):
+        text = skill(f"name: demo\ndescription: d\nlicense:{behind}\n")
+        assert found(**{"SKILL.md": text}) == ["warning FRONTMATTER_TYPED SKILL.md:4:1"], behind
+        assert found("lenient", **{"SKILL.md": text}) == []
+    for quoted in (f"'{value}'", f'"{value}"', f"|\n  {value}", f"a {value}"):
+        assert found(**{"SKILL.md": skill(f"name: demo\ndescription: d\nlicense: {quoted}\n")}) == [], quoted
+
+
+def test_a_name_and_a_value_of_metadata(found: Found) -> None:
+    text = "---\nname: 404\ndescription: d\nmetadata:\n  version: '1.0.0'\n  built: 2026-01-31\n---\n# B\n"
+    expected = ["warning FRONTMATTER_TYPED SKILL.md:2:1", "warning FRONTMATTER_TYPED SKILL.md:6:3"]
+    assert sorted(found("strict", "404", **{"SKILL.md": text})) == expected
+
+
+@pytest.mark.parametrize("value", ["1.0.0", "v1", "3d-print", "1-2", "nothing", "2024-01-01 or later", "12:99"])
+def test_a_value_that_is_text_to_everyone(found: Found, value: str) -> None:
+    assert found(**{"SKILL.md": skill(f"name: demo\ndescription: d\nlicense: {value}\n")}) == []
+
+
+@pytest.mark.parametrize(
+    ("head", "place"),
+    [
+        ('name: demo\ndescription: "foo"#c\n', "3:19"),
+        ("name: demo\ndescription: >#c\n  foo\n", "3:15"),
+        ('name: demo\ndescription: "foo\n  bar"#c\n', "4:7"),
+        ('name: demo\ndescription: "foo\nbar"\n', "4:1"),
+        ("name: demo\ndescription: 'it''s\nbar'\n", "4:1"),
+        ('name: demo\ndescription: "foo\n#bar"\n', "4:1"),
+        ('name: demo\ndescription: "foo\n"\n', "4:1"),
+        ('name: demo\ndescription:\n  "foo\nbar"\n', "5:1"),
+        ('name: demo\ndescription: "a\n\n  b\nc"\n', "6:1"),
+    ],
+)
+def test_what_only_libyaml_reads(found: Found, head: str, place: str) -> None:
+    assert found(**{"SKILL.md": skill(head)}) == [f"error FRONTMATTER_YAML SKILL.md:{place}"]
+    assert found("lenient", **{"SKILL.md": skill(head)}) == []
+
+
+def test_the_indentation_that_counts_is_that_of_the_key(found: Found) -> None:
+    text = '---\nname: demo\ndescription: d\nmetadata:\n  version: "1.0.0"\n  note: "x\n{}y"\n---\n# B\n'
+    assert found(**{"SKILL.md": text.format("  ")}) == ["error FRONTMATTER_YAML SKILL.md:7:1"]
+    assert found(**{"SKILL.md": text.format("   ")}) == []
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        'name: demo\ndescription: "foo" #c\n# a comment\n',
+        'name: demo\ndescription: "foo#c"\n',
+        "name: demo\ndescription: foo#c\n",
+        'name: demo\ndescription: "foo\n\n  bar"\n# a comment\n',
+    ],
+)
+def test_what_every_reader_reads(found: Found, head: str) -> None:
+    assert found(**{"SKILL.md": skill(head)}) == []
+
+
+VERSION = "metadata:\n  version: '1.0.0'\n"
+
+
+def skill_lint_skill_md(head: str, body: str = "# B\n", version: str = VERSION) -> str:
+    return f"---\n{head}{version}---\n{body}"
+
+
+def test_a_good_skill_has_no_findings(found: Found) -> None:
+    assert found() == []
+    assert found("lenient") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "strict", "lenient"),
+    [
+        (
+            skill_lint_skill_md("name: other\ndescription: d\n"),
+            ["error NAME_FOLDER SKILL.md:2:1"],
+            ["warning NAME_FOLDER SKILL.md:2:1"],
+        ),
+        (
+            skill_lint_skill_md("name: Demo\ndescription: d\n"),
+            ["error NAME_RULE SKILL.md:2:1", "error NAME_FOLDER SKILL.md:2:1"],
+            ["warning NAME_RULE SKILL.md:2:1", "warning NAME_FOLDER SKILL.md:2:1"],
+        ),
+        (
+            skill_lint_skill_md("name: demo\ndescription: " + "d" * 1025 + "\n"),
+            ["error DESCRIPTION_LENGTH SKILL.md:3:1"],
+            ["warning DESCRIPTION_LENGTH SKILL.md:3:1"],
+        ),
+        (
+            skill_lint_skill_md("name: demo\ndescription: >\n  " + "d" * 1024 + "\n"),
+            ["error DESCRIPTION_LENGTH SKILL.md:3:1"],
+            None,
+        ),
+        (skill_lint_skill_md("name: demo\ndescription: " + "d" * 1024 + "\n"), [], []),
+        (
+            skill_lint_skill_md("name: demo\ndescription: d\ncompatibility: " + "c" * 501 + "\n"),
+            ["error COMPATIBILITY_LENGTH SKILL.md:4:1"],
+            ["warning COMPATIBILITY_LENGTH SKILL.md:4:1"],
+        ),
+        (
+            skill_lint_skill_md("name: demo\ndescription: d\nlicense: 'MIT'\nodd: x\n"),
+            ["error FIELD_UNKNOWN SKILL.md:5:1"],
+            ["warning FIELD_UNKNOWN SKILL.md:5:1"],
+        ),
+        (
+            skill_lint_skill_md("name: demo\ndescription: d\nallowed-tools:\n- Read\n- Write\n"),
+            ["error FIELD_FORM SKILL.md:4:1"],
+            ["warning FIELD_FORM SKILL.md:4:1"],
+        ),
+        (
+            skill_lint_skill_md("name: demo\ndescription: d\nlicense:\ncompatibility: ''\n"),
+            ["error FIELD_EMPTY SKILL.md:4:1", "error FIELD_EMPTY SKILL.md:5:1"],
+            ["warning FIELD_EMPTY SKILL.md:4:1", "warning FIELD_EMPTY SKILL.md:5:1"],
+        ),
+        (
+            skill_lint_skill_md("name: demo\ndescription: d\n", version="metadata: {version: '1.0.0'}\n"),
+            ["error FLOW_STYLE SKILL.md:4:11"],
+            [],
+        ),
+        (skill_lint_skill_md("name: demo\ndescription: a --- b\n"), ["error FRONTMATTER_HYPHENS SKILL.md:3:16"], []),
+        (skill_lint_skill_md("name: demo\ndescription: a\tb\n"), ["error FRONTMATTER_YAML SKILL.md:3:15"], []),
+        (skill_lint_skill_md("name: demo\ndescription: '='\n"), ["error FRONTMATTER_YAML SKILL.md:3:1"], []),
+        (
+            skill_lint_skill_md("name: demo\ndescription: d\n", version=VERSION + "  <<: x\n"),
+            ["error FRONTMATTER_YAML SKILL.md:6:3"],
+            [],
+        ),
+        (
+            "\ufeff" + skill_lint_skill_md("name: demo\ndescription: d\n"),
+            ["error BYTE_ORDER_MARK SKILL.md:1:1"],
+            ["warning BYTE_ORDER_MARK SKILL.md:1:1"],
+        ),
+        (
+            skill_lint_skill_md("name: demo\ndescription: d\nallowed-tools: Read, Bash(git a,b)\n"),
+            ["warning ALLOWED_TOOLS_COMMA SKILL.md:4:1"],
+            ["note ALLOWED_TOOLS_COMMA SKILL.md:4:1"],
+        ),
+        (skill_lint_skill_md("name: demo\ndescription: d\nallowed-tools: Read Bash(git a,b)\n"), [], []),
+        (
+            skill_lint_skill_md("name: demo\ndescription: d\n", " \n"),
+            ["warning BODY_EMPTY SKILL.md:7"],
+            ["note BODY_EMPTY SKILL.md:7"],
+        ),
+        (skill_lint_skill_md("name: demo\ndescription: d\n", "x\n" * 499), [], []),
+        (skill_lint_skill_md("name: demo\ndescription: d\n", "x\n" * 500), ["warning BODY_LINES SKILL.md:7"], []),
+        (skill_lint_skill_md("name: demo\ndescription: d\n", "x" * 19_999), [], []),
+        (skill_lint_skill_md("name: demo\ndescription: d\n", "x" * 20_000), ["warning BODY_TOKENS SKILL.md:7"], []),
+        (skill_lint_skill_md("name: demo\ndescription: d\n", version=""), ["warning VERSION_MISSING SKILL.md:1"], []),
+        (
+            skill_lint_skill_md("name: demo\ndescription: d\n", version="metadata:\n  version: '1.0'\n"),
+            ["warning VERSION_FORM SKILL.md:5:3"],
+            [],
+        ),
+    ],
+)
+def test_rules(found: Found, text: str, strict: list[str], lenient: list[str] | None) -> None:
+    assert found(**{"SKILL.md": text}) == strict
+    if lenient is not None:
+        assert found("lenient", **{"SKILL.md": text}) == lenient
+
+
+@pytest.mark.parametrize("level", ["strict", "lenient"])
+@pytest.mark.parametrize("text", ["../shared/SKILL.md", "../../a-b/SKILL.md\n", "/srv/skills/demo/SKILL.md"])
+def test_the_text_of_a_symbolic_link(found: Found, text: str, level: str) -> None:
+    assert found(level, **{"SKILL.md": text}) == ["error FRONTMATTER SKILL.md:1:1", "error SYMLINK_TEXT SKILL.md:1:1"]
+
+
+def test_a_lower_case_skill_md(found: Found) -> None:
+    files = {"SKILL.md": None, "Skill.md": skill_lint_skill_md("name: demo\ndescription: d\n")}
+    assert found(**files) == ["error SKILL_MD_CASE Skill.md"]
+    assert found("lenient", **files) == ["warning SKILL_MD_CASE Skill.md"]
+
+
+def test_all_findings_come_at_once(found: Found) -> None:
+    text = skill_lint_skill_md("name: other\ndescription: d\nodd: x\nodder: x\nlicense: [MIT]\n", "", version="")
+    assert [line.split()[1] for line in found(**{"SKILL.md": text})] == [
+        "NAME_FOLDER",
+        "FLOW_STYLE",
+        "FIELD_FORM",
+        "FIELD_UNKNOWN",
+        "FIELD_UNKNOWN",
+        "VERSION_MISSING",
+        "BODY_EMPTY",
+    ]
+
+
+RUNTIME = '[runtime]\nlanguage = "python"\nentrypoint = "main.py"\n'
+
+
+def test_unknown_fields(found: Found) -> None:
+    files = {"skill.toml": f'nmae = "x"\n{RUNTIME}mode = 1\n', "main.py": "def main(args): ...\n"}
+    places = ["MANIFEST_UNKNOWN skill.toml:1:1", "MANIFEST_UNKNOWN skill.toml:5:1"]
+    assert found(**files) == [f"error {place}" for place in places]
+    assert found("lenient", **files) == [f"warning {place}" for place in places]
+
+
+def test_the_entry_point_must_be_there(found: Found) -> None:
+    assert found(**{"skill.toml": RUNTIME}) == ["error ENTRYPOINT_ABSENT skill.toml:3:1"]
+    assert found(**{"main.py": "def main(args): ...\n"}) == []
+
+
+@pytest.mark.parametrize(
+    ("code", "place"),
+    [
+        ("def main(args:\n", "main.py:1:9"),
+        ("print 'x'\n", "main.py:1:1"),
+        ("", "skill.toml:3:1"),
+        ("def run(args): ...\n", "skill.toml:3:1"),
+        ("class A:\n    def main(self): ...\n", "skill.toml:3:1"),
+        ("(" * 5000 + ")" * 5000, "main.py:1:201"),
+    ],
+)
+def test_code_that_can_never_run(found: Found, code: str, place: str) -> None:
+    files = {"skill.toml": RUNTIME, "main.py": code}
+    assert found(**files) == [f"error ENTRYPOINT_BROKEN {place}"]
+    assert found("lenient", **files) == [f"warning ENTRYPOINT_BROKEN {place}"]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "async def main(args): ...\n",
+        "main = lambda args: args\n",
+        "from work import main\n",
+        "from work import *\n",
+        "try:\n    import main\nexcept ImportError:\n    pass\n",
+        "globals()['main'] = print\n",
+        "\ufeffdef main(args): ...\n",
+        "def main(args): '\\d'\n",
+    ],
+)
+def test_code_that_may_run(found: Found, code: str) -> None:
+    assert found(**{"skill.toml": RUNTIME, "main.py": code}) == []
+
+
+def test_the_export_is_what_is_looked_for(found: Found) -> None:
+    files = {"skill.toml": f'{RUNTIME}export = "run"\n', "main.py": "def main(args): ...\n"}
+    assert found(**files) == ["error ENTRYPOINT_BROKEN skill.toml:4:1"]
+    assert found(**{"main.py": "def run(args): ...\n"}) == []
+
+
+def test_two_versions(found: Found) -> None:
+    assert found(**{"skill.toml": 'version = "1.0.0"\n'}) == []
+    assert found(**{"skill.toml": 'version = "1.1.0"\n'}) == ["warning MANIFEST_DIFFERS skill.toml:1:1"]
+    assert found("lenient", **{"skill.toml": 'version = "1.1.0"\n'}) == ["note MANIFEST_DIFFERS skill.toml:1:1"]
+
+
+@pytest.mark.parametrize(
+    ("field", "same", "other"),
+    [("id", "a/b", "a/c"), ("access", "private", "public"), ("capability_type", "task", "api")],
+)
+def test_what_both_files_say_is_the_same(found: Found, field: str, same: str, other: str) -> None:
+    descriptor = json.dumps({field: same})
+    assert found(**{"descriptor.json": descriptor, "skill.toml": f'{field} = "{same}"\n'}) == []
+    assert found(**{"descriptor.json": descriptor, "skill.toml": f'{field} = "{other}"\n'}) == [
+        "error DESCRIPTOR_DIFFERS descriptor.json:1"
+    ]

@@ -1,0 +1,459 @@
+"""Registrations that are refused, each for its own reason, with the real signatures and certificates.
+
+Each begins with a true one that is taken, so that the refusal is for the reason that is named and for no other.
+"""
+
+from __future__ import annotations
+
+import pytest
+from tests.support.certificates import NOW, Issuer, TakenBackNumbers, center, other_curve, root, serial
+from tests.support.datagrams import registration
+from tests.support.lan import ASKS, OFFERS, REGISTRY, Lan
+
+from skillwire.protocols.skill_discovery import messages as m
+from skillwire.protocols.skill_discovery.codec import encode_signed
+from skillwire.protocols.skill_discovery.events import Acknowledged, NameTaken, PeerMismatch
+from skillwire.protocols.skill_discovery.identity import ChainAuthority, GroupKey
+from skillwire.protocols.skill_discovery.ingress import ProfileMismatches
+from skillwire.protocols.skill_discovery.limits import ReplayGuard
+from skillwire.protocols.skill_discovery.messages import Endpoint, HealthStatus, Outcome, Profile, Reason
+from skillwire.testing.virtual_clock import EPOCH
+from skillwire.trust.certificates import Chain
+from skillwire.trust.ecdsa import EcdsaIdentity, new_key, self_signed
+from skillwire.wire.node import Peer
+
+R, A, EVIL = "192.168.1.1", "192.168.1.100", "192.168.1.66"
+AGENT, SKILL = "agent-001", "skill-org-feishu"
+KEY = AGENT, SKILL
+AT = int(EPOCH * 1000)
+PROFILES = pytest.mark.parametrize("profile", Profile)
+
+
+class World(Lan):
+    """A registry that takes whom the authority certifies, and nobody else; ``arrived`` is what it heard of others."""
+
+    def __init__(self, *, strangers=False, profile=Profile.OPEN):
+        self.revoked: set[int] = set()
+        self.arrived: list[bytes] = []
+        self.profile = profile
+        chain = Chain(
+            [root().certificate],
+            [center().certificate],
+            revocations=TakenBackNumbers(self.revoked),
+            takes_strangers=strangers,
+        )
+        self.authority = ChainAuthority(chain)
+        super().__init__()
+        self.start_registry()
+
+    def start_registry(self, replay=None):
+        identity = center().issue(agents=["registry"])
+        trust = {"identity": identity, "authority": self.authority, "profile": self.profile, "replay": replay}
+        self.node(R, REGISTRY, agent_id="registry", **trust)
+
+    def _deliver(self, receiver, data, source):
+        if receiver.peer.host == R:
+            self.arrived.append(data)
+        super()._deliver(receiver, data, source)
+
+    @property
+    def stopped(self):
+        return self.nodes[R].gate.stopped
+
+    def offers(self, identity, host=A, agent=AGENT, **changes):
+        """Let an agent offer the skill; return what became of it, as it was told."""
+        before = len(self.events(Acknowledged, host))
+        self.node(host, OFFERS, agent_id=agent, identity=identity, authority=self.authority, profile=self.profile)
+        self.offer(host, SKILL, **changes)
+        self.run(3)
+        return {ack.status for ack in self.events(Acknowledged, host)[before:]}
+
+    def is_listed(self, key=KEY):
+        return key in self.listed(R)
+
+    def taken(self):
+        """Return the skill as the registry lists it."""
+        listed = self.nodes[R].registry.get(KEY)
+        assert listed is not None
+        return listed
+
+    def forge(self, data, host=EVIL):
+        """Let a datagram arrive; return why it was stopped."""
+        before = self.stopped.copy()
+        self.inject(data, Peer(host, 40_000), R)
+        return set(self.stopped - before)
+
+
+def certified(**options):
+    return center().issue(agents=[AGENT], **options)
+
+
+def test_a_true_registration_is_taken():
+    world = World()
+    assert world.offers(certified()) == {Outcome.SUCCESS}
+    assert world.is_listed()
+
+
+@pytest.mark.spec("SDP-signature")
+@PROFILES
+def test_a_forged_registration_of_a_known_agent_is_refused(profile):
+    world = World(profile=profile)
+    world.offers(certified())
+    at = int(world.moment(R).wall * 1000)
+    forged = registration(at=at, version="6.6.6", endpoint=Endpoint(EVIL, 80))
+    assert world.forge(encode_signed(forged, self_signed(AGENT, new_key(), NOW).sign, profile)) == {"forged"}
+    assert world.taken().registration.version == "0.7.0"
+
+
+@pytest.mark.spec("SDP-signature")
+def test_a_registration_that_was_changed_on_its_way_is_refused():
+    world = World()
+    identity = certified()
+    world.offers(identity)
+    at = int(world.moment(R).wall * 1000)
+    data = encode_signed(registration(at=at), identity.sign)
+    assert world.forge(data.replace(b";0.7.0;", b";0.7.1;"), A) == {"forged"}
+    assert world.forge(data, A) == set()
+    assert world.taken().registration.timestamp == at
+
+
+@pytest.mark.spec("SDP-signature")
+def test_who_shows_anothers_certificate_without_its_key_is_refused():
+    world = World()
+    stolen = EcdsaIdentity(new_key(), certified().certificate)
+    assert world.offers(stolen, EVIL) == set()
+    assert world.stopped["forged"] > 0
+    assert not world.is_listed()
+
+
+@pytest.mark.spec("SDP-signature")
+def test_a_registration_by_hmac_is_refused_where_policy_says_ecdsa():
+    world = World(strangers=True)
+    assert world.offers(GroupKey(b"known to everybody")) == set()
+    assert world.stopped["another group key"] > 0
+    assert not world.is_listed()
+
+
+@pytest.mark.spec("SDP-replay")
+@PROFILES
+def test_a_registration_that_is_replayed_after_the_goodbye_is_refused(profile):
+    world = World(profile=profile)
+    world.offers(certified())
+    taken = next(data for data in world.arrived if data.startswith(b"SKILL_REGISTER:"))
+    world.do(A, lambda node, now: node.route_agent.withdraw(SKILL, Reason.SHUTDOWN, now))
+    world.run(1)
+    assert not world.is_listed()
+    for host in (A, EVIL):
+        world.forge(taken, host)
+        assert not world.is_listed()
+    world.run(31)
+    assert world.forge(taken, A) == {"outside the window"}
+
+
+@pytest.mark.spec("SDP-replay")
+def test_a_registration_that_is_replayed_after_a_restart_of_the_registry_is_refused():
+    world = World()
+    world.offers(certified())
+    taken = next(data for data in world.arrived if data.startswith(b"SKILL_REGISTER:"))
+    kept = world.nodes[R].gate.replay.changed()
+    world.crash(A)
+    world.crash(R)
+    world.start_registry(ReplayGuard(30.0, kept))
+    assert world.forge(taken, A) == {"replayed"}
+    world.run(5)
+    assert not world.is_listed()
+
+
+@pytest.mark.spec("SDP-replay")
+def test_an_older_registration_than_the_newest_is_refused():
+    world = World()
+    identity = certified()
+    world.offers(identity)
+    old = encode_signed(registration(at=AT - 20_000, version="0.6.0"), identity.sign)
+    assert world.forge(old, A) == {"replayed"}
+    assert world.taken().registration.version == "0.7.0"
+
+
+@pytest.mark.spec("SDP-certificate-chain")
+def test_a_registration_by_a_key_on_another_curve_is_refused():
+    world = World()
+    assert world.offers(center().issue(agents=[AGENT], key=other_curve())) == {Outcome.UNAUTHORIZED}
+    assert world.stopped["certificate"] > 0
+    assert not world.is_listed()
+
+
+@pytest.mark.spec("SDP-certificate-chain")
+@pytest.mark.parametrize(("start", "days"), [(-8, 7), (1, 7)], ids=["expired", "not yet"])
+def test_a_registration_by_a_certificate_of_another_time_is_refused(start, days):
+    world = World()
+    assert world.offers(certified(start=start, days=days)) == {Outcome.UNAUTHORIZED}
+    assert world.stopped["certificate"] > 0
+    assert not world.is_listed()
+
+
+@pytest.mark.spec("SDP-certificate-chain")
+def test_a_registration_after_the_certificate_has_expired_is_refused():
+    world = World()
+    seconds = 60
+    world.offers(certified(start=-7, days=7 + seconds / 86_400))
+    assert world.is_listed()
+    world.run(seconds)
+    before = world.taken()
+    world.offer(A, SKILL, version="0.8.0")
+    world.run(3)
+    after = world.taken()
+    assert after.registration.version == before.registration.version == "0.7.0"
+    assert not after.is_verified
+    world.run(60)  # its endpoint answers probes, which puts off each step of its silence once
+    assert not world.is_listed(), "its beats count for nothing either"
+
+
+@pytest.mark.spec("SDP-certificate-chain")
+def test_a_registration_by_a_revoked_certificate_is_refused():
+    world = World()
+    identity = certified()
+    world.revoked.add(serial(identity))
+    assert world.offers(identity) == {Outcome.UNAUTHORIZED}
+    assert world.stopped["certificate"] > 0
+    assert not world.is_listed()
+
+
+@pytest.mark.spec("SDP-certificate-chain")
+def test_what_was_registered_before_the_certificate_was_revoked_is_forgotten():
+    world = World()
+    identity = certified()
+    world.offers(identity)
+    world.run(10)
+    assert world.listed(R) == {KEY: "HEALTHY"}
+    world.revoked.add(serial(identity))
+    world.run(6)
+    assert not world.taken().is_verified
+    world.run(22)  # its endpoint answers probes, which puts off each step of its silence once
+    assert world.listed(R) == {KEY: str(HealthStatus.UNHEALTHY)}
+    world.run(35)
+    assert not world.is_listed()
+
+
+@pytest.mark.spec("SDP-certificate-chain")
+def test_a_registration_below_a_revoked_authority_is_refused():
+    world = World()
+    world.revoked.add(serial(EcdsaIdentity(new_key(), center().certificate)))
+    assert world.offers(certified()) == {Outcome.UNAUTHORIZED}
+    assert not world.is_listed()
+
+
+@pytest.mark.spec("SDP-certificate-chain")
+def test_a_registration_by_a_certificate_of_another_root_is_refused():
+    world = World()
+    other = Issuer("SkillCenter CA", Issuer("Root CA"))
+    assert world.offers(other.issue(agents=[AGENT])) == {Outcome.UNAUTHORIZED}
+    assert world.stopped["certificate"] > 0
+    assert not world.is_listed()
+
+
+@pytest.mark.spec("SDP-unverified")
+def test_a_registration_by_whom_nobody_certified_is_refused_where_strangers_are():
+    world = World()
+    assert world.offers(self_signed(AGENT, new_key(), NOW)) == {Outcome.UNAUTHORIZED}
+    assert world.stopped["certificate"] > 0
+    assert not world.is_listed()
+
+
+@pytest.mark.spec("SDP-certificate-name")
+def test_a_registration_in_the_name_of_another_agent_is_refused():
+    world = World()
+    world.offers(certified())
+    before = world.taken()
+    assert world.offers(center().issue(agents=["agent-666"]), EVIL, AGENT) == set()
+    assert world.taken().registration == before.registration
+    assert world.taken().host == A
+
+
+@pytest.mark.spec("SDP-certificate-name")
+def test_a_registration_of_a_skill_that_the_certificate_does_not_name_is_refused():
+    world = World()
+    assert world.offers(center().issue(skills=["skill-other"])) == {Outcome.UNAUTHORIZED}
+    assert not world.is_listed()
+
+
+@pytest.mark.spec("SDP-endpoint-source")
+@pytest.mark.parametrize("host", [A, "fd00::1", "printer.local"])
+def test_a_registration_of_a_stolen_endpoint_is_refused(host):
+    world = World()
+    identity = center().issue(agents=["agent-666"])
+    assert world.offers(identity, EVIL, "agent-666", endpoint=Endpoint(host, 8080)) == {Outcome.INVALID}
+    assert not world.is_listed(("agent-666", SKILL))
+    allowed = center().issue(agents=["agent-667"], hosts=["192.168.1.101"])
+    place = Endpoint("192.168.1.101", 8080)
+    assert world.offers(allowed, "192.168.1.67", "agent-667", endpoint=place) == {Outcome.SUCCESS}
+
+
+@pytest.mark.spec("SDP-endpoint-source")
+def test_a_registration_is_refused_for_an_address_that_does_not_answer_the_challenge():
+    world = World()
+    identity = certified()
+    data = encode_signed(registration(at=AT, endpoint=Endpoint("192.168.1.200", 8080)), identity.sign)
+    assert world.forge(data, "192.168.1.200") == {"held"}
+    world.run(3)
+    assert not world.is_listed()
+
+
+@pytest.mark.spec("SDP-key-stays")
+def test_a_registration_by_a_key_that_nobody_certified_does_not_replace_a_certified_one():
+    world = World(strangers=True)
+    world.offers(certified())
+    assert world.offers(self_signed(AGENT, new_key(), NOW), EVIL) <= {Outcome.UNAUTHORIZED}
+    listed = world.taken()
+    assert (listed.host, listed.is_verified) == (A, True)
+
+
+@pytest.mark.spec("SDP-signature")
+def test_a_goodbye_and_a_beat_by_another_key_change_nothing():
+    world = World()
+    world.offers(certified())
+    at, evil = int(world.moment(R).wall * 1000), self_signed(AGENT, new_key(), NOW)
+    assert world.forge(encode_signed(m.Unregister(AGENT, SKILL, Reason.ERROR, at), evil.sign)) == {"forged"}
+    beat = m.Heartbeat(AGENT, SKILL, HealthStatus.OFFLINE, at)
+    assert world.forge(encode_signed(beat, evil.sign)) == {"forged"}
+    assert world.listed(R) == {KEY: "HEALTHY"}
+
+
+@pytest.mark.spec("SDP-register-status")
+@pytest.mark.parametrize(("skew", "said"), [(-300, "300 s behind ours"), (300, "300 s ahead of ours")])
+def test_whose_clock_is_wrong_is_told_so(skew, said):
+    world = World()
+    world.node(A, OFFERS, agent_id=AGENT, identity=certified(), authority=world.authority, skew=skew)
+    world.offer(A, SKILL)
+    world.run(3)
+    (told,) = {(ack.status, ack.message) for ack in world.events(Acknowledged, A)}
+    assert told == (Outcome.INVALID, f"its clock is {said}, and up to 30 s count")
+    assert not world.is_listed()
+
+
+@pytest.mark.spec("SDP-register-status")
+def test_who_is_refused_is_told_why():
+    world = World(strangers=True)
+    world.offers(certified())
+    world.offers(certified(start=-8), "192.168.1.7", "agent-007")
+    world.offers(self_signed(AGENT, new_key(), NOW), EVIL)
+    told = {host: {ack.message for ack in world.events(Acknowledged, host)} for host in ("192.168.1.7", EVIL)}
+    assert told["192.168.1.7"] == {"the certificate is refused"}
+    assert told[EVIL] <= {"another key has this name", "another key is certified"}
+
+
+@pytest.mark.spec("SDP-register-status")
+def test_what_is_forged_is_answered_to_nobody():
+    world = World()
+    world.offers(certified())
+    before = len(world.events(Acknowledged, A))
+    at = int(world.moment(R).wall * 1000)
+    world.forge(encode_signed(registration(at=at), self_signed(AGENT, new_key(), NOW).sign), A)
+    world.run(2)
+    assert len(world.events(Acknowledged, A)) == before
+
+
+A_DISCOVERY_MISMATCHES, B, C = "192.168.1.100", "192.168.1.101", "192.168.1.102"
+OURS, OTHER = GroupKey(b"a secret that all of us share"), GroupKey(b"a secret of somebody else's")
+
+
+def own_key(agent_id):
+    return {"identity": self_signed(agent_id, new_key(), NOW), "authority": ChainAuthority(Chain([], []))}
+
+
+def network(others):
+    """Let two agents and one that is set up otherwise speak for a while; return what each was told of whom."""
+    lan = Lan()
+    for host, options in ((A_DISCOVERY_MISMATCHES, {}), (B, {}), (C, others)):
+        lan.node(host, REGISTRY, OFFERS, ASKS, **options)
+        lan.offer(host, f"skill-at-{host.rpartition('.')[2]}")
+    lan.run(30)
+    return lan, {(host, event.by.host, event.said) for _, host, event in lan.told if isinstance(event, PeerMismatch)}
+
+
+@pytest.mark.spec("SDP-mismatch")
+def test_another_profile_is_told_on_both_sides():
+    lan, told = network({"profile": Profile.SIGNED})
+    for host in (A_DISCOVERY_MISMATCHES, B):
+        assert (host, C, "speaks the profile signed, and we open") in told
+        assert (C, host, "speaks the profile open, and we signed") in told
+        assert lan.nodes[host].gate.stopped["another profile"]
+        assert not lan.nodes[host].gate.stopped["malformed"]
+    assert len(told) == len(lan.events(PeerMismatch))
+
+
+@pytest.mark.spec("SDP-mismatch")
+@pytest.mark.parametrize(
+    ("others", "seen", "sees"),
+    [
+        (
+            {"identity": OTHER, "authority": OTHER},
+            "signs with another group key than we",
+            "signs with another group key than we",
+        ),
+        (
+            own_key("agent-192.168.1.102"),
+            "signs with a key of its own, and we with a group key",
+            "signs with a group key, and we have none",
+        ),
+    ],
+)
+def test_another_group_key_is_told_on_both_sides(others, seen, sees):
+    lan, told = network(others)
+    for host in (A_DISCOVERY_MISMATCHES, B):
+        assert {(host, C, seen), (C, host, sees)} <= told
+        assert lan.nodes[host].gate.stopped["another group key"]
+        assert not lan.nodes[host].gate.stopped["forged"]
+        assert {key[1] for key in lan.listed(host)} == {"skill-at-100", "skill-at-101"}
+    assert len(told) == len(lan.events(PeerMismatch))
+
+
+@pytest.mark.spec("SDP-mismatch")
+def test_made_up_hosts_are_told_of_no_more_than_16_times_and_rubbish_never():
+    told: list[PeerMismatch] = []
+    mismatches = ProfileMismatches(Profile.OPEN, has_group_key=True, tell=told.append)
+    for number in range(1000):
+        mismatches.of_forged("a" * 64, Peer(f"10.0.{number // 256}.{number % 256}", 1))
+        assert mismatches.of_form(b"\xff" * 100, Peer(f"10.1.0.{number}", 1)) == "malformed"
+        assert mismatches.of_form(b"UNKNOWN:1;2", Peer(f"10.1.0.{number}", 1)) == "malformed"
+    assert len(told) == 16
+
+
+def test_agents_that_are_set_up_alike_are_told_nothing():
+    assert not network({})[1]
+
+
+AUTHORITY = ChainAuthority(Chain([root().certificate], [center().certificate]))
+A_DISCOVERY_NAMESAKES, B_DISCOVERY_NAMESAKES = "192.168.1.100", "192.168.1.101"
+
+
+def own(agent_id):
+    return self_signed(agent_id, new_key(), NOW)
+
+
+def network_discovery_namesakes(name_of_b, of_a, of_b):
+    lan = Lan()
+    for host, name, identity in ((A_DISCOVERY_NAMESAKES, "agent-x", of_a), (B_DISCOVERY_NAMESAKES, name_of_b, of_b)):
+        lan.node(host, REGISTRY, OFFERS, ASKS, agent_id=name, identity=identity, authority=AUTHORITY)
+        lan.offer(host, f"skill-at-{host.rpartition('.')[2]}")
+        lan.run(3)
+    return lan
+
+
+@pytest.mark.parametrize("is_certified", [False, True])
+def test_who_has_our_name_with_another_key_is_told(is_certified):
+    of_a = center().issue(agents=["agent-x"]) if is_certified else own("agent-x")
+
+    lan = network_discovery_namesakes("agent-x", of_a, own("agent-x"))
+
+    told = {(host, event.by.host) for _, host, event in lan.told if isinstance(event, NameTaken)}
+    assert (B_DISCOVERY_NAMESAKES, A_DISCOVERY_NAMESAKES) in told
+    assert {event.agent_id for event in lan.events(NameTaken)} == {"agent-x"}
+    assert not {(A_DISCOVERY_NAMESAKES, A_DISCOVERY_NAMESAKES), (B_DISCOVERY_NAMESAKES, B_DISCOVERY_NAMESAKES)} & told
+    if not is_certified:
+        assert (A_DISCOVERY_NAMESAKES, B_DISCOVERY_NAMESAKES) in told
+
+
+def test_nobody_is_told_of_another_name_or_of_the_same_key():
+    assert not network_discovery_namesakes("agent-y", own("agent-x"), own("agent-y")).events(NameTaken)
+    key = own("agent-x")
+    assert not network_discovery_namesakes("agent-x", key, key).events(NameTaken)

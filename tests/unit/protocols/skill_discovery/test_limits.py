@@ -1,0 +1,339 @@
+"""How many datagrams are read from one source, whether they come at once or over time."""
+
+from random import Random
+
+import pytest
+from tests.support.certificates import NOW, center, root
+from tests.support.lan import ASKS, OFFERS, REGISTRY, Lan
+
+from skillwire import limits
+from skillwire.protocols.skill_discovery import messages as m
+from skillwire.protocols.skill_discovery.challenges import challenge_text
+from skillwire.protocols.skill_discovery.codec import decode, encode, encode_signed
+from skillwire.protocols.skill_discovery.identity import ChainAuthority, Identity
+from skillwire.protocols.skill_discovery.limits import AmplificationLimit, RateLimits
+from skillwire.protocols.skill_discovery.messages import Endpoint, SkillRecord
+from skillwire.protocols.skill_discovery.route_agent import Offer
+from skillwire.protocols.skill_discovery.scheduling import BoundedDict, TimerQueue
+from skillwire.protocols.skill_discovery.settings import DiscoverySettings
+from skillwire.testing.virtual_clock import EPOCH
+from skillwire.trust.certificates import Chain
+from skillwire.trust.ecdsa import new_key, self_signed
+from skillwire.wire.node import Peer
+
+HOST = "192.168.1.66"
+SETTINGS = DiscoverySettings()
+BEAT = b"SKILL_HEARTBEAT:agent-1;skill-1;HEALTHY;1;QUJD"
+
+
+def read(rates, now, count=10_000, data=BEAT):
+    """Return how many of so many datagrams are read that come at once."""
+    return sum(rates.allows(HOST, data, now) for _ in range(count))
+
+
+@pytest.mark.spec("SDP-rate-bound")
+def test_a_burst_is_read_and_then_twenty_a_second():
+    rates = RateLimits(SETTINGS, lambda _: 0)
+    assert read(rates, 0.0) == 60
+    assert read(rates, 0.0) == 0
+    assert read(rates, 1.0) == 20
+    assert sum(read(rates, 2 + number / 100, 10) for number in range(500)) == pytest.approx(20 * 6, abs=2)
+
+
+@pytest.mark.spec("SDP-rate-bound")
+def test_what_a_host_owes_is_read_beside_that():
+    owed = 0
+    rates = RateLimits(SETTINGS, lambda _: owed)
+    assert read(rates, 0.0) == 60
+    owed = 100
+    assert read(rates, 1.0) == 20 + 100 * 2 / 5
+
+
+@pytest.mark.spec("SDP-rate-bound")
+def test_who_shows_a_key_is_read_more_at_that_very_time_once():
+    rates = RateLimits(SETTINGS, lambda _: 0)
+    assert read(rates, 10.0) == 60
+    rates.know(HOST, 10.0)
+    rates.know(HOST, 10.0)
+    assert read(rates, 10.0) == 0, "nothing has come in no time"
+    assert read(rates, 10.5) == (20 + limits.LAN_SKILLS_PER_AGENT * 2 / 5) / 2
+    assert read(rates, 10.5 + SETTINGS.proof) == 60, "it is forgotten"
+
+
+@pytest.mark.spec("SDP-rate-bound")
+@pytest.mark.parametrize("kind", ["SKILL_DISCOVER", "JOIN_SCENE", "SCENE_REQUEST", "CHALLENGE", "SKILL_HEARTBEATS"])
+def test_who_owes_thousands_of_beats_asks_no_more_than_others(kind):
+    rates = RateLimits(SETTINGS, lambda _: 5_000)
+    rates.know(HOST, 0.0)
+    question = f"{kind}:agent-1;;;;1".encode()
+    assert read(rates, 0.0, data=question) == 60
+    assert read(rates, 1.0, data=question) == 20
+    assert read(rates, 1.0) == (5_000 + limits.LAN_SKILLS_PER_AGENT) * 2 / 5, "questions take nothing from beats"
+
+
+@pytest.mark.spec("SDP-rate-bound")
+def test_beats_take_nothing_from_questions_while_they_are_owed():
+    rates = RateLimits(SETTINGS, lambda _: 100)
+    for second in range(60):
+        assert read(rates, float(second), 40) == 40
+    assert read(rates, 60.0, data=b"SKILL_DISCOVER:a;;;;1") == 60
+    assert read(rates, 60.0, data=b"SKILL_REGISTER:a") == 40
+
+
+A, C, VICTIM = "192.168.1.10", "192.168.1.20", Peer("192.168.1.99", 9)
+AT = int(EPOCH * 1000)
+AUTHORITY = ChainAuthority(Chain([root().certificate], [center().certificate]))
+#: Of a nonce by another's rule, which names no datagram: all of it is random.
+OTHER_RULE = bytes(range(32))
+
+
+def sent_from(lan, host):
+    """Return what a host sends from now on, as it does, with where it goes."""
+    found: list[tuple[Peer | None, bytes]] = []
+    send = lan._send
+
+    def keep(sender, datagram):
+        send(sender, datagram)
+        if sender.peer.host == host:
+            found.append((datagram.to, datagram.data))
+
+    lan._send = keep
+    return found
+
+
+def sent_lately(node, kind):
+    """Return how nonces name the datagrams that a node has sent."""
+    return getattr(node._outbox.sent, kind)._known
+
+
+def challenge(lan, host, *sources, nonce=OTHER_RULE):
+    """Let agents at ``sources`` challenge an agent; return what they are answered."""
+    sent = sent_from(lan, host)
+    for number, source in enumerate(sources):
+        lan.inject(encode(m.Challenge(f"registry-{number}", nonce, AT)), source, host)
+    lan.run(0.5)
+    return [(to, decode(data)) for to, data in sent if to in sources]
+
+
+def offering(identity: Identity | None = None):
+    """Return a network on which one agent has just registered a skill."""
+    lan = Lan()
+    identity = identity or self_signed("agent-a", new_key(), NOW)
+    lan.node(A, OFFERS, agent_id="agent-a", identity=identity, authority=AUTHORITY)
+    lan.offer(A, "skill-a")
+    lan.run(0.2)
+    return lan
+
+
+@pytest.mark.spec("SDP-amplification")
+@pytest.mark.parametrize("length", [1, 60])
+@pytest.mark.parametrize("what", ["discovery", "scene"])
+def test_who_is_said_to_have_answered_is_asked_within_three_times_the_answer(what, length):
+    lan = Lan()
+    lan.node(C, ASKS, agent_id="asker")
+    sent = sent_from(lan, C)
+    if what == "discovery":
+        request = lan.do(C, lambda node, now: node.end_agent.discover(now))
+        record = SkillRecord("s" * length, "1.0.0", Endpoint(VICTIM.host, 80), (), ())
+        forged = encode(m.DiscoverResponse(request, (record,), AT))
+    else:
+        lan.do(C, lambda node, now: node.end_agent.want_scene("auth", (), now, is_request=True))
+        info = m.ConnectionInfo("http", VICTIM.host, 80, endpoint=f"{VICTIM.host}:80")
+        told = m.SceneAnswer("auth-001", "group-auth-001", info, m.SkillInfo("s" * length, "1.0.0"))
+        forged = encode(m.SceneJoinResponse("asker", told, AT))
+    lan.run(0.1)
+    lan.inject(forged, VICTIM, C)
+    lan.run(30)
+    asked = [data for to, data in sent if to == VICTIM]
+    assert asked
+    assert sum(map(len, asked)) <= 3 * len(forged)
+    assert not lan.nodes[C].gate.witnesses._asked
+
+
+@pytest.mark.spec("SDP-answer-proof")
+def test_where_somebody_has_proven_to_be_is_asked_as_often_as_loss_demands():
+    lan = Lan()
+    lan.node(A, REGISTRY, OFFERS)
+    lan.offer(A, "a")
+    lan.node(C, ASKS, agent_id="asker-with-a-name-of-some-length")
+    lan.do(C, lambda node, now: node.end_agent.discover(now))
+    lan.run(3)
+    source = lan._hosts[A].peer
+    assert lan.nodes[C].ring.agent_at(source, lan.clock.steady)
+    request = lan.do(C, lambda node, now: node.end_agent.discover(now))
+    lan.crash(A)
+    sent = sent_from(lan, C)
+    answer = encode(m.DiscoverResponse(request, (SkillRecord("b", "1.0.0", Endpoint(A, 80), (), ()),), AT))
+    lan.inject(answer, source, C)
+    lan.run(2)
+    assert len([data for to, data in sent if to == source]) == 7
+
+
+@pytest.mark.spec("SDP-amplification")
+@pytest.mark.parametrize("is_named", [True, False])
+def test_a_challenge_from_an_address_that_is_not_proven_is_answered_by_a_challenge(is_named):
+    lan = offering()
+    name = next(reversed(lan.nodes[A]._outbox.sent._said._known))
+    question = m.Challenge("registry-0", bytes(16) + name if is_named else OTHER_RULE, AT)
+    told = [one for _, one in challenge(lan, A, VICTIM, nonce=question.nonce)]
+    assert [type(one) for one in told] == [m.Challenge] * 2, "the second since the first may be lost"
+    assert sum(len(encode(one)) for one in told) <= 3 * len(encode(question))
+
+
+@pytest.mark.spec("SDP-amplification")
+def test_whatever_is_made_up_to_come_from_somebody_is_answered_with_three_times_as_much_at_most():
+    random = Random(7)  # noqa: S311 - a simulation has to be repeatable
+    lan = offering()
+    identity = self_signed("agent-c", new_key(), NOW)
+    lan.node(C, REGISTRY, OFFERS, ASKS, agent_id="agent-c", identity=identity, authority=AUTHORITY)
+    for number in range(20):
+        lan.offer(C, f"skill-{number}", scenes=("auth",))
+    sent = {host: sent_from(lan, host) for host in (A, C)}
+    came = dict.fromkeys(sent, 0)
+    lan.run(3)
+    stranger = self_signed("stranger", new_key(), NOW)
+    for _ in range(1000):
+        host = random.choice([A, C])
+        names = [*sent_lately(lan.nodes[host], "_said"), *sent_lately(lan.nodes[host], "_challenges")]
+        at = int(lan.moment(host).wall * 1000)
+        facts = "1.0.0", m.SkillType.TOOL, Endpoint(VICTIM.host, 80), (), ("auth",), at
+        message = random.choice(
+            [
+                m.Discover("x", (), (), (), at),
+                m.Challenge("agent-x", bytes(16) + random.choice([*names, bytes(16)]), at),
+                m.Challenge("agent-x", random.randbytes(32), at),
+                m.Register("stranger", f"skill-{random.randrange(9)}", *facts),
+                m.JoinScene("stranger", "auth", (), at),
+                m.RequestScene("agent-a", "auth", (), at),
+                m.Unregister("agent-a", "skill-a", m.Reason.SHUTDOWN, at),
+                m.Heartbeat("nobody", "skill-a", m.HealthStatus.HEALTHY, at),
+                m.ChallengeResponse("stranger", random.randbytes(32), stranger.certificate, at, stranger.sign(b"")),
+            ]
+        )
+        data = encode_signed(message, stranger.sign)
+        came[host] += len(data)
+        lan.inject(data, VICTIM, host)
+        lan.run(random.choice([0, 0.01, 0.2]))
+        for host, told in sent.items():
+            assert sum(len(data) for to, data in told if to == VICTIM) <= 3 * came[host]
+    assert all(any(to == VICTIM for to, _ in told) for told in sent.values())
+
+
+@pytest.mark.spec("SDP-authentication-flow")
+@pytest.mark.parametrize("name", ["a", "a" * 128])
+def test_two_agents_prove_themselves_to_each_other_however_short_their_datagrams_are(name):
+    lan = Lan()
+    for host, agent, role in ((A, name, OFFERS), (C, "c", REGISTRY)):
+        lan.node(host, role, agent_id=agent, identity=self_signed(agent, new_key(), NOW), authority=AUTHORITY)
+    lan.do(A, lambda node, now: node.route_agent.offer(Offer("s", "1.0.0", m.SkillType.TOOL, Endpoint(A, 1)), now))
+    lan.run(1)
+    assert list(lan.listed(C)) == [(name, "s")]
+    for one, other in ((A, C), (C, A)):
+        assert lan.nodes[one]._outbox.allowances.is_proven(lan._hosts[other].peer, lan.clock.steady)
+
+
+@pytest.mark.spec("SDP-amplification")
+def test_an_address_stays_proven_for_as_long_as_its_agent_speaks_from_there():
+    lan = offering()
+    lan.node(C, REGISTRY, agent_id="c", identity=self_signed("c", new_key(), NOW), authority=AUTHORITY)
+    lan.run(2 * DiscoverySettings().proof + 100)
+    peer = lan._hosts[A].peer
+    assert lan.nodes[C]._outbox.allowances.is_proven(peer, lan.clock.steady)
+    lan.crash(A)
+    lan.run(DiscoverySettings().proof + 100)
+    assert not lan.nodes[C]._outbox.allowances.is_proven(peer, lan.clock.steady)
+
+
+@pytest.mark.spec("SDP-amplification")
+def test_who_is_nobody_here_is_told_who_we_are_once_it_has_shown_where_it_is():
+    lan = Lan()
+    only_certified = ChainAuthority(Chain([root().certificate], [center().certificate], takes_strangers=False))
+    lan.node(A, OFFERS, agent_id="agent-a", identity=center().issue(agents=["agent-a"]), authority=only_certified)
+    lan.node(C, REGISTRY, agent_id="c", identity=self_signed("c", new_key(), NOW), authority=AUTHORITY)
+    lan.offer(A, "skill-a")
+    lan.run(1)
+    assert [(listed.key, listed.is_verified) for listed in lan.nodes[C].registry] == [(("agent-a", "skill-a"), True)]
+    assert lan.nodes[A].ring.agent_at(lan._hosts[C].peer, lan.clock.steady) is None
+
+
+@pytest.mark.spec("SDP-authentication-flow")
+def test_a_registry_by_another_rule_is_answered_when_it_has_asked_often_enough_to_be_given_so_much():
+    identity = center().issue(agents=["agent-a"])
+    lan = offering(identity)
+    (digest, _) = next(reversed(lan.nodes[A]._outbox.sent._said._known.values()))
+    told = [one for _ in range(8) for _, one in challenge(lan, A, VICTIM)]
+    (proof,) = [one for one in told if isinstance(one, m.ChallengeResponse)]
+    assert proof.nonce == OTHER_RULE
+    text = challenge_text("registry-0", "agent-a", OTHER_RULE, digest)
+    judgement = AUTHORITY.judge("agent-a", proof.certificate, EPOCH)
+    assert judgement is not None
+    assert judgement.key.verifies(text, proof.signature)
+
+
+@pytest.mark.spec("SDP-amplification")
+def test_proofs_have_a_bound_whoever_asks_for_them():
+    lan = offering()
+    crowd = [Peer(f"10.0.{number}.1", 5) for number in range(800)]
+    for peer in crowd:
+        lan.nodes[A]._outbox.allowances.prove(peer, lan.clock.steady)
+    assert 128 <= len(challenge(lan, A, *crowd)) <= 128 + 0.5 * 100
+
+
+@pytest.mark.spec("SDP-hostile")
+def test_what_is_remembered_of_addresses_is_bounded(monkeypatch):
+    monkeypatch.setattr(limits, "LAN_SOURCES", 8)
+    monkeypatch.setattr(limits, "LAN_AGENTS", 4)
+    allowances = AmplificationLimit(3.0, 600.0)
+    for number in range(100):
+        allowances.came(Peer("10.0.0.1", number), 1200)
+        allowances.prove(Peer("10.0.0.2", number), 0.0)
+    assert (len(allowances._rooms), len(allowances._proven)) == (8, 4)
+    assert allowances.room(Peer("10.0.0.1", 0), 0.0) == 0
+    allowances.came(Peer("10.0.0.1", 99), 1200)
+    assert allowances.room(Peer("10.0.0.1", 99), 0.0) == 3 * limits.DATAGRAM_BYTES, "and does not grow without end"
+
+
+@pytest.mark.spec("SDP-amplification")
+@pytest.mark.parametrize("length", [1, 40, 128])
+def test_however_long_our_name_is_a_question_is_answered_and_challenged_within_three_times_its_size(length):
+    lan = Lan()
+    lan.node(A, REGISTRY, OFFERS, agent_id="a" * length)
+    for number in range(30):
+        lan.offer(A, f"skill-{number}")
+    lan.run(5)
+    sent = sent_from(lan, A)
+    question = encode(m.Discover("x", (), (), (), AT))
+    lan.inject(question, VICTIM, A)
+    lan.run(2)
+    told = [data for to, data in sent if to == VICTIM]
+    assert bool(told) is (length == 1)
+    assert sum(map(len, told)) <= 3 * len(question)
+
+
+@pytest.mark.spec("SDP-amplification")
+def test_three_times_what_came_may_go_and_not_a_byte_more():
+    allowances = AmplificationLimit(3.0, 600.0)
+    allowances.came(VICTIM, 100)
+    assert allowances.take(VICTIM, 300, 100.0)
+    assert not allowances.take(VICTIM, 1, 100.0)
+    allowances.came(VICTIM, 100)
+    assert not allowances.take(VICTIM, 301, 100.0)
+
+
+@pytest.mark.spec("SDP-hostile")
+def test_the_first_makes_room_and_what_is_put_again_stands_last():
+    recent: BoundedDict[str, int] = BoundedDict(3)
+    assert [recent.put(name, number) for number, name in enumerate("abcad")] == [None, None, None, None, "b"]
+    assert recent == {"c": 2, "a": 3, "d": 4}
+    assert list(recent) == ["c", "a", "d"]
+
+
+@pytest.mark.spec("SDP-hostile")
+def test_what_is_moved_again_and_again_takes_no_more_room():
+    agenda: TimerQueue[str] = TimerQueue()
+    agenda.set("other", 5.0)
+    for number in range(100_000):
+        agenda.set("moved", 1000.0 - number / 1000)
+    assert len(agenda._timers) < 200
+    assert [agenda.pop(2000.0), agenda.pop(2000.0), agenda.pop(2000.0)] == ["other", "moved", None]
+    assert agenda.timer() is None

@@ -1,0 +1,490 @@
+"""What members of a scene's group are told when little changes, and when much does."""
+
+from collections import Counter
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.support.datagrams import registration
+from tests.support.lan import ASKS, GROUP_KEY, OFFERS, REGISTRY, Lan
+
+from skillwire import limits
+from skillwire.protocols.skill_discovery import messages as m
+from skillwire.protocols.skill_discovery.codec import decode
+from skillwire.protocols.skill_discovery.end_agent import GroupNotices
+from skillwire.protocols.skill_discovery.events import GroupChanged, SceneJoined
+from skillwire.protocols.skill_discovery.messages import GroupEvent, HealthStatus, Profile, Reason, SceneEvent
+from skillwire.protocols.skill_discovery.outbox import Outbox
+from skillwire.protocols.skill_discovery.registry import Registry
+from skillwire.protocols.skill_discovery.scenes import Groups
+from skillwire.protocols.skill_discovery.settings import DiscoverySettings
+from skillwire.testing.virtual_clock import VirtualClock
+from skillwire.wire.node import Peer
+
+R, A, B, C = "192.168.1.1", "192.168.1.10", "192.168.1.11", "192.168.1.20"
+AT = 1_707_868_800_000
+MEMBER = Peer(C, 9)
+
+
+def network(**options):
+    """Return a network with one registry, two providers of a scene with many skills, and a member."""
+    lan = Lan(**options)
+    lan.node(R, REGISTRY)
+    lan.node(C, ASKS)
+    for host, count in ((A, 50), (B, 10)):
+        lan.node(host, OFFERS)
+        for number in range(count):
+            lan.offer(host, f"skill-{number:02}")
+    lan.run(10)
+    lan.do(C, lambda node, now: node.end_agent.want_scene("auth", (), now, is_request=False))
+    lan.run(2)
+    assert lan.events(SceneJoined, C)
+    return lan
+
+
+@pytest.mark.spec("SDP-scene-notices")
+def test_when_fifty_leave_at_once_each_is_told_once_and_the_new_primary_first():
+    lan = network(seed=2)
+    lan.do(A, lambda node, now: node.route_agent.close(Reason.SHUTDOWN, now))
+    lan.run(1.5)
+    first = {(one.event, one.agent_id) for one in lan.events(GroupChanged, C)[:9]}  # on the way they are shuffled
+    assert (GroupEvent.PRIMARY_CHANGED, f"agent-{B}") in first
+    lan.run(12)
+    told = [(one.event, one.agent_id, one.skill_id) for one in lan.events(GroupChanged, C)]
+    assert len(told) == len(set(told)) == 51
+    assert {skill for event, _, skill in told if event is GroupEvent.MEMBER_LEFT} == {
+        f"skill-{n:02}" for n in range(50)
+    }
+    assert lan.nodes[C].gate.stopped["rate"] == 0, "no faster than a member reads"
+
+
+@pytest.mark.spec("SDP-scene-notices")
+def test_members_are_told_of_a_single_change_at_once_and_once():
+    lan = network(seed=3)
+    report = HealthStatus.DEGRADED, "slow"
+    lan.do(B, lambda node, now: node.route_agent.report("skill-03", *report, now))
+    since = lan.clock.steady
+    lan.run(0.1)
+    ((at, _, told),) = [one for one in lan.told if isinstance(one[2], GroupChanged)]
+    assert at - since < 0.1
+    assert (told.event, told.skill_id, told.status) == (GroupEvent.STATUS_CHANGED, "skill-03", HealthStatus.DEGRADED)
+    lan.run(10)
+    assert len(lan.events(GroupChanged, C)) == 1
+
+
+class Watched(Lan):
+    """A network that knows what was sent: who sent it, and how it begins."""
+
+    def __init__(self, **options):
+        self.kinds_sent: list[tuple[str, str]] = []
+        super().__init__(**options)
+
+    def _send(self, sender, datagram):
+        self.kinds_sent.append((sender.peer.host, datagram.data.decode("ascii").partition(":")[0]))
+        super()._send(sender, datagram)
+
+
+@pytest.mark.spec("SDP-unregister-flow")
+@pytest.mark.parametrize("number", range(20))
+def test_members_are_told_of_a_goodbye_before_it_is_acknowledged(number):
+    lan = Watched(seed=1)
+    lan.node(R, REGISTRY, agent_id=f"registry-{number}")  # which waits for another time before it answers
+    lan.node(C, ASKS)
+    lan.node(A, OFFERS)
+    lan.offer(A, "skill-a")
+    lan.run(1)
+    lan.do(C, lambda node, now: node.end_agent.want_scene("auth", (), now, is_request=False))
+    lan.run(2)
+    lan.kinds_sent.clear()
+    lan.do(A, lambda node, now: node.route_agent.close(Reason.SHUTDOWN, now))
+    lan.run(1)
+    of_registry = [kind for host, kind in lan.kinds_sent if host == R]
+    assert of_registry[0] == "SCENE_EVENT"
+    assert "SKILL_UNREGISTER_ACK" in of_registry
+
+
+@pytest.mark.spec("SDP-scene-notices")
+def test_a_registry_that_missed_who_joined_lets_it_in_a_moment_later():
+    lan, other = Lan(seed=4), "192.168.1.2"
+    lan.node(other, REGISTRY)
+    lan.node(C, ASKS)
+    lan.node(A)  # which vouches for its own skill, so that no other answer is waited for
+    lan.offer(A, "skill-a")
+    lan.node(B, OFFERS)
+    lan.offer(B, "skill-b")
+    lan.run(10)
+    lan.partition([C, A, B], [other])
+    lan.do(C, lambda node, now: node.end_agent.want_scene("auth", (), now, is_request=False))
+    lan.run(0.25)
+    assert lan.events(SceneJoined, C)
+    lan.heal()
+    lan.run(2)
+    lan.crash(A)
+    lan.run(20)
+    told = {(one.event, one.agent_id) for one in lan.events(GroupChanged, C)}
+    assert (GroupEvent.PRIMARY_CHANGED, f"agent-{B}") in told
+
+
+class Told:
+    """A group of one member, and what it is sent."""
+
+    def __init__(self):
+        self.clock = VirtualClock()
+        self.sent_to: set[Peer | None] = set()
+        self.outbox = Outbox(GROUP_KEY, Profile.OPEN, DiscoverySettings(), Random(1))  # noqa: S311 - repeatable
+        self.registry = Registry(DiscoverySettings(), lambda change: self.groups.changed(change, self.now))
+        self.groups = Groups(self.registry, self.outbox, DiscoverySettings())
+        self.outbox.allowances.prove(MEMBER, self.clock.steady)
+        self.groups.let_in("auth", "member", MEMBER, self.now)
+
+    @property
+    def now(self):
+        return self.clock.moment()
+
+    def run(self, seconds):
+        """Let time pass; return each second's datagrams."""
+        end, found = self.clock.steady + seconds, []
+        while self.clock.steady < end:
+            self.clock.move_to(self.clock.steady + 0.01)
+            self.groups.on_timer(self.now)
+            due = self.outbox.due(self.now)
+            self.sent_to.update(one.to for one in due)
+            found += [(self.clock.steady, decode(one.data)) for one in due]
+        return found
+
+    def register(self, number, at=AT):
+        message = registration(f"agent-{number:03}", at=at)
+        self.registry.register(message, self.clock.steady, is_verified=False, host="192.168.1.100")
+        return message.agent_id, message.skill_id
+
+
+@pytest.mark.spec("SDP-scene-notices")
+def test_of_what_changes_again_while_it_waits_only_the_newest_is_told():
+    told = Told()
+    keys = [told.register(number) for number in range(40)]
+    for number in range(30):
+        status = HealthStatus.DEGRADED if number % 2 else HealthStatus.MAINTENANCE
+        told.registry.told(keys[39], status, AT + 1 + number, told.clock.steady)
+    sent = told.run(20)
+    of_last = {(one.event, one.status) for _, one in sent if one.agent_id == "agent-039"}
+    assert of_last == {
+        (GroupEvent.MEMBER_JOINED, HealthStatus.HEALTHY),
+        (GroupEvent.STATUS_CHANGED, HealthStatus.DEGRADED),
+    }
+    assert len({(one.agent_id, one.event) for _, one in sent if one.event is not GroupEvent.PRIMARY_CHANGED}) == 41
+    for second in range(20):
+        assert len([at for at, _ in sent if second <= at - sent[0][0] < second + 1]) <= 20
+
+
+@pytest.mark.spec("SDP-scene-notices")
+@pytest.mark.parametrize(("changes", "each"), [(1, 5), (6, 5), (7, 2)])
+def test_a_few_changes_are_told_often_and_many_as_often_as_members_can_read(changes, each):
+    told = Told()
+    for number in range(changes):
+        told.register(number)
+    times = Counter((one.event, one.agent_id) for _, one in told.run(10))
+    assert times == {
+        (GroupEvent.PRIMARY_CHANGED, "agent-000"): each,
+        **{(GroupEvent.MEMBER_JOINED, f"agent-{number:03}"): each for number in range(changes)},
+    }
+
+
+@pytest.mark.spec("SDP-scene-notices")
+def test_of_many_changes_eight_are_told_each_second_until_all_are():
+    told = Told()
+    for number in range(20):
+        told.register(number)
+    firsts: dict[str, float] = {}
+    for at, one in told.run(10):
+        if one.event is GroupEvent.MEMBER_JOINED:
+            firsts.setdefault(one.agent_id, at)
+    began = min(firsts.values())
+    assert Counter(round(at - began) for at in firsts.values()) == {0: 8, 1: 8, 2: 4}
+    told.register(20)
+    (first, _), *_ = told.run(5)
+    assert first <= told.clock.steady - 5 + 0.05, "after that a single change is told at once"
+
+
+@pytest.mark.spec("SDP-scene-notices")
+def test_who_flaps_between_two_tellings_is_told_as_it_is():
+    told = Told()
+    keys = [told.register(number) for number in range(2)]
+    told.run(2)
+    told.registry.told(keys[0], HealthStatus.OFFLINE, AT + 1, told.clock.steady)
+    told.registry.told(keys[0], HealthStatus.DEGRADED, AT + 2, told.clock.steady)
+    sent = {(one.event, one.agent_id, one.status) for _, one in told.run(2)}
+    assert sent == {(GroupEvent.STATUS_CHANGED, "agent-000", HealthStatus.DEGRADED)}, "the PRIMARY is who it was"
+    told.registry.unregister(keys[1], AT + 5, told.clock.steady)
+    told.registry.told(keys[0], HealthStatus.MAINTENANCE, AT + 6, told.clock.steady)
+    told.registry.unregister(keys[0], AT + 7, told.clock.steady)
+    assert {one.event for _, one in told.run(2)} == {GroupEvent.MEMBER_LEFT}
+
+
+@pytest.mark.spec("SDP-scene-notices")
+def test_whose_membership_has_ended_is_told_nothing_and_forgotten():
+    told = Told()
+    told.clock.move_to(told.clock.steady + 400)
+    told.register(1)
+    assert told.run(2) == []
+    assert told.groups._groups == {}
+    told.register(2)
+    assert told.groups.timer() is None
+
+
+ACTS = st.tuples(
+    st.sampled_from(["register", "leave", *(status for status in HealthStatus if status is not HealthStatus.UNKNOWN)]),
+    st.integers(0, 12),
+    st.sampled_from([0.0, 0.0, 0.02, 0.5]),
+)
+
+
+@pytest.mark.spec("SDP-scene-notices")
+@given(st.lists(ACTS, max_size=60))
+def test_whatever_changes_a_member_knows_in_the_end_how_it_is(acts):
+    told, at = Told(), AT
+    known: dict[str, HealthStatus] = {}
+    primary = None
+    sent: list[tuple[float, Any]] = []
+    for act, number, pause in acts:
+        at += 1
+        key = f"agent-{number:03}", "skill-org-feishu"
+        if act == "register":
+            told.register(number, at)
+        elif act == "leave":
+            told.registry.unregister(key, at, told.clock.steady)
+        else:
+            told.registry.told(key, act, at, told.clock.steady)
+        sent += told.run(pause) if pause else []
+    sent += told.run(10)
+    for _, one in sorted(sent, key=lambda item: item[1].timestamp):
+        if one.event is GroupEvent.PRIMARY_CHANGED:
+            primary = one.agent_id
+        elif one.event is GroupEvent.MEMBER_LEFT:
+            known.pop(one.agent_id, None)
+        else:
+            known[one.agent_id] = one.status
+    listed = {one.key[0]: one.health.status for one in told.registry}
+    assert known == listed
+    usable = sorted(name for name, status in listed.items() if status in {"HEALTHY", "DEGRADED"})
+    assert not usable or primary == usable[0]
+    assert all(isinstance(one, m.SceneEvent) for _, one in sent)
+
+
+@pytest.mark.spec("SDP-hostile")
+def test_who_makes_members_up_leaves_others_their_places():
+    told = Told()
+    for number in range(400):
+        told.groups.let_in("auth", f"made-up-{number}", Peer("192.168.1.66", number + 1), told.now)
+    honest = Peer("192.168.1.30", 9)
+    told.outbox.allowances.prove(honest, told.clock.steady)
+    told.groups.let_in("auth", "honest", honest, told.now)
+    told.register(1)
+    told.run(0.1)
+    assert honest in told.sent_to
+
+
+@pytest.mark.spec("SDP-hostile")
+def test_members_that_say_no_more_that_they_are_there_make_room():
+    told = Told()
+    for number in range(400):
+        told.groups.let_in("auth", f"a-{number}", Peer(f"10.0.{number // 250}.{number % 250}", 9), told.now)
+    late = Peer("192.168.1.30", 9)
+    told.clock.move_to(told.clock.steady + 361)
+    told.outbox.allowances.prove(late, told.clock.steady)
+    told.groups.let_in("auth", "late", late, told.now)
+    told.register(1)
+    told.run(0.1)
+    assert told.sent_to == {late}
+
+
+@pytest.mark.spec("SDP-hostile")
+def test_the_group_of_a_scene_that_nobody_is_in_is_forgotten():
+    told = Told()
+    told.clock.move_to(told.clock.steady + 200)
+    told.groups.let_in("auth", "member", MEMBER, told.now)
+    told.clock.move_to(told.clock.steady + 200)
+    told.groups.on_timer(told.now)
+    told.groups.let_in("print", "other", MEMBER, told.now)
+    assert told.groups.timer() is not None
+    for _ in range(2):
+        told.clock.move_to(told.clock.steady + 400)
+        told.groups.on_timer(told.now)
+    assert told.groups.timer() is None
+
+
+@pytest.mark.spec("SDP-mdns-hint")
+def test_a_hint_is_in_no_group_and_its_members_hear_nothing_of_it():
+    told = Told()
+    told.registry.hint(registration("agent-001", at=AT), told.clock.steady, host="192.168.1.100")
+    assert len(list(told.registry)) == 1
+    assert told.run(3) == []
+
+
+GROUP = "group-auth-001"
+R1, R2 = Peer("192.168.1.1", 1), Peer("192.168.1.2", 2)
+WINDOW = 30.0
+JOINED, LEFT = GroupEvent.MEMBER_JOINED, GroupEvent.MEMBER_LEFT
+STATUS, PRIMARY = GroupEvent.STATUS_CHANGED, GroupEvent.PRIMARY_CHANGED
+WELL, ILL = HealthStatus.HEALTHY, HealthStatus.UNHEALTHY
+
+
+class Member:
+    """A member that is told: what is told it, it says whether that is news."""
+
+    def __init__(self):
+        self.clock = VirtualClock()
+        self.notices = GroupNotices(WINDOW)
+
+    def clock_of(self, seconds=0.0):
+        """Return the time of a clock that is so much ahead of ours."""
+        return self.clock.moment().wall + seconds
+
+    def told(self, event, at, by=R1, status=WELL, agent="agent-a"):
+        """Tell of an agent's skill, with a time in seconds by the clock of who tells it."""
+        message = SceneEvent(GROUP, event, agent, "skill-a", status, int(at * 1000))
+        return self.notices.take(message, by, self.clock.moment())
+
+    def waits(self, seconds):
+        self.clock.move_to(self.clock.steady + seconds)
+
+
+@pytest.fixture
+def member():
+    return Member()
+
+
+@pytest.mark.spec("SDP-notice-once")
+def test_a_skill_that_falls_silent_left_and_came_again_falls_silent_again(member):
+    assert member.told(STATUS, 1, status=ILL)
+    assert member.told(LEFT, 2)
+    assert member.told(JOINED, 3)
+    assert member.told(STATUS, 4, status=ILL)
+
+
+@pytest.mark.spec("SDP-notice-once")
+def test_a_primary_that_left_a_group_empty_is_its_primary_again(member):
+    member.notices.begin(GROUP, ("agent-a", "skill-a"))
+    assert not member.told(PRIMARY, 1), "so it was told by who let us in"
+    assert member.told(LEFT, 2)
+    assert member.told(JOINED, 3)
+    assert member.told(PRIMARY, 3.001)
+    assert member.told(PRIMARY, 4, agent="agent-b")
+    assert member.told(PRIMARY, 5)
+
+
+@pytest.mark.spec("SDP-notice-once")
+def test_that_a_backup_left_says_nothing_of_the_primary(member):
+    member.notices.begin(GROUP, ("agent-a", "skill-a"))
+    assert member.told(LEFT, 1, agent="agent-b")
+    assert not member.told(PRIMARY, 2)
+
+
+@pytest.mark.spec("SDP-notice-once")
+def test_what_one_agent_told_before_counts_no_more_whenever_it_comes(member):
+    assert member.told(JOINED, 2)
+    assert not member.told(LEFT, 1), "it was before"
+    assert not member.told(JOINED, 2), "the same again"
+    member.waits(60)
+    assert not member.told(LEFT, 1)
+    assert member.told(LEFT, 3)
+
+
+@pytest.mark.spec("SDP-notice-once")
+def test_the_same_change_comes_from_another_agent_late_and_by_another_clock(member):
+    assert member.told(LEFT, 100)
+    assert member.told(JOINED, 100.5)
+    member.waits(1.5)
+    assert not member.told(LEFT, 7, by=R2)
+    assert not member.told(JOINED, 7.5, by=R2)
+    assert member.told(LEFT, 102), "by the agent itself that is another"
+
+
+@pytest.mark.spec("SDP-notice-once")
+def test_what_another_agent_tells_after_a_while_is_another_change(member):
+    assert member.told(LEFT, 1)
+    assert member.told(JOINED, 2)
+    member.waits(3)
+    assert member.told(LEFT, 5, by=R2)
+
+
+@pytest.mark.spec("SDP-notice-once")
+def test_how_a_skill_is_that_just_came_is_no_news(member):
+    assert member.told(JOINED, 1, status=WELL)
+    assert not member.told(STATUS, 1.5, status=WELL, by=R2)
+    assert member.told(STATUS, 2, status=ILL)
+
+
+@pytest.mark.spec("SDP-notice-once")
+def test_of_a_group_that_was_left_nothing_is_known(member):
+    assert member.told(JOINED, 1)
+    member.notices.forget("group-other")
+    assert not member.told(JOINED, 1)
+    member.notices.forget(GROUP)
+    assert member.told(JOINED, 1)
+
+
+@pytest.mark.spec("SDP-notice-once")
+def test_who_told_with_a_clock_far_ahead_is_heard_when_it_is_right_again(member):
+    assert member.told(STATUS, member.clock_of(3600), status=ILL)
+    assert member.told(STATUS, member.clock_of(), status=WELL)
+    assert not member.told(STATUS, member.clock_of() - 1, status=ILL)
+    assert member.told(STATUS, member.clock_of(WINDOW), status=ILL), "this far they may differ"
+    assert not member.told(STATUS, member.clock_of(), status=WELL)
+
+
+@pytest.mark.spec("SDP-notice-once")
+def test_what_only_one_of_two_tells_again_is_told_by_what_it_repeats(member):
+    assert member.told(STATUS, 1, status=ILL)
+    assert not member.told(STATUS, 1, by=R2, status=ILL)
+    assert member.told(STATUS, 2, status=WELL)
+    member.waits(1.5)
+    assert not member.told(STATUS, 2.5, by=R2, status=ILL), "it may have come late"
+    member.waits(1.0)
+    assert member.told(STATUS, 2.5, by=R2, status=ILL)
+
+
+@pytest.mark.spec("SDP-notice-once")
+def test_who_is_primary_is_known_however_many_members_there_are(member):
+    member.notices.begin(GROUP, ("agent-a", "skill-a"))
+    for number in range(5000):
+        assert member.told(JOINED, 1, agent=f"agent-{number}")
+    assert not member.told(PRIMARY, 2)
+
+
+@pytest.mark.spec("SDP-notice-once")
+def test_strangers_cannot_make_it_grow(member):
+    for number in range(6000):
+        member.told(STATUS, number, by=Peer(f"10.0.{number % 250}.{number // 250}", number), agent=f"agent-{number}")
+    assert member.told(PRIMARY, 6000)
+    held = [len(one) for one in (member.notices._says, member.notices._heard, member.notices._told)]
+    assert max(held) <= limits.LAN_NOTICES
+    assert len(member.notices._first) == 1
+
+
+@pytest.mark.spec("SDP-notice-once")
+@pytest.mark.parametrize("seed", range(8))
+def test_with_three_registries_and_loss_each_change_of_a_restart_is_told_once(seed):
+    lan, host, member = Lan(seed, loss=0.3, duplication=0.1, latency=(0.001, 0.15)), "192.168.1.10", "192.168.1.20"
+    for number in (1, 2, 3):
+        lan.node(f"192.168.1.{number}", REGISTRY, skew=number * 3.0)
+    lan.node(member, ASKS)
+
+    def start(since=0):
+        lan.node(host, OFFERS, agent_id=f"agent-{host}")
+        lan.offer(host, "skill-a")
+        lan.run(6 - since)
+
+    start()
+    lan.do(member, lambda node, now: node.end_agent.want_scene("auth", (), now, is_request=False))
+    lan.run(6)
+    assert lan.events(SceneJoined, member)
+    lan.told.clear()
+    for _ in range(4):
+        lan.do(host, lambda node, now: node.route_agent.close(Reason.UPGRADE, now))
+        lan.run(0.7)
+        lan.crash(host)
+        start()
+    told = Counter(one.event for one in lan.events(GroupChanged, member))
+    assert told == {LEFT: 4, JOINED: 4, PRIMARY: 4}

@@ -1,0 +1,567 @@
+"""The configuration of discovery: what the text writes, our keys beside, and what is said of mistakes."""
+
+import re
+import tomllib
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.datagrams import registration
+from tests.support.lan import OFFERS, REGISTRY, Lan
+
+from skillwire.errors import DecodeError, ValidationError
+from skillwire.protocols.skill_discovery import messages as m
+from skillwire.protocols.skill_discovery.codec import decode
+from skillwire.protocols.skill_discovery.health import Change, What
+from skillwire.protocols.skill_discovery.heartbeats import SILENT_SKILL
+from skillwire.protocols.skill_discovery.messages import HealthStatus, Profile
+from skillwire.protocols.skill_discovery.registry import Registry
+from skillwire.protocols.skill_discovery.setting_keys import KEYS
+from skillwire.protocols.skill_discovery.settings import (
+    CacheSettings,
+    DiscoverySettings,
+    LanSettings,
+    read_discovery,
+    read_discovery_yaml,
+)
+from skillwire.trust.guarded_toml import toml_place
+
+#: SDP 13.2 as it is written.
+REFERENCE = b"""\
+discovery:
+  udp:
+    enabled: true
+    multicastGroup: 224.0.0.1
+    port: 54321
+    broadcastInterval: 5000
+    timeout: 30000
+  
+  dht:
+    enabled: true
+    bootstrapNodes:
+      - host: dht1.ooder.net
+        port: 6881
+    replicationFactor: 3
+  
+  skillCenter:
+    enabled: true
+    url: https://skillcenter.ooder.net
+    timeout: 10000
+    cache:
+      enabled: true
+      ttl: 300000
+  
+  healthCheck:
+    heartbeatInterval: 5000
+    timeout: 30000
+    retryCount: 3
+    unhealthyThreshold: 3
+"""  # noqa: W293 - the text's own bytes
+
+#: A value for each key that is not its default, as TOML and JSON have it.
+OTHER = {
+    "agentId": "agent-009",
+    "goodbye": "UPGRADE",
+    "udp.enabled": False,
+    "udp.multicastGroup": "239.1.2.3",
+    "udp.multicastGroup6": "ff15::1",
+    "udp.port": 12345,
+    "udp.ttl": 4,
+    "udp.interfaces": ["eth0", "192.168.1.5"],
+    "udp.broadcastInterval": 4000,
+    "udp.timeout": 40000,
+    "udp.announceInterval": 30000,
+    "udp.patience": 500,
+    "udp.quiet": 200,
+    "udp.quietAll": 900,
+    "udp.datagramsPerSecond": 40,
+    "mdns.enabled": False,
+    "mdns.probeInterval": 10000,
+    "trust.profile": "signed",
+    "trust.useUnverified": True,
+    "trust.roots": ["root.pem"],
+    "trust.intermediates": ["center.pem"],
+    "trust.revocations": ["https://example.com/revoked"],
+    "trust.groupKeyFile": "key",
+    "trust.renewFrom": "https://example.com",
+    "trust.authority": "ca",
+    "healthCheck.heartbeatInterval": 2000,
+    "healthCheck.timeout": 60000,
+    "healthCheck.retryCount": 5,
+    "healthCheck.unhealthyThreshold": 5,
+    "healthCheck.suspectThreshold": 1,
+    "healthCheck.goodBeats": 4,
+    "healthCheck.flapLimit": 5.5,
+    "healthCheck.flapHalfLife": 30000,
+    "healthCheck.holdDown": 10000,
+    "healthCheck.massShare": 0.5,
+    "healthCheck.massLeast": 10,
+    "healthCheck.staleTimeout": 300000,
+    "cache.enabled": False,
+    "cache.ttl": 100000,
+    "cache.maxSize": 10,
+    "cache.refreshBeforeExpiry": 5000,
+}
+LATER = {
+    "dht.enabled": True,
+    "dht.bootstrapNodes": [{"host": "::1", "port": 1}],
+    "dht.replicationFactor": 2,
+    "skillCenter.enabled": True,
+    "skillCenter.url": "https://example.com",
+    "skillCenter.timeout": 1000,
+    "skillCenter.cache.enabled": True,
+    "skillCenter.cache.ttl": 1000,
+}
+
+
+def nested(values):
+    """Return a document with values at their paths."""
+    document: dict[str, Any] = {}
+    for path, value in values.items():
+        *tables, name = path.split(".")
+        table = document
+        for one in tables:
+            table = table.setdefault(one, {})
+        table[name] = value
+    return document
+
+
+def setting(made, name):
+    """Return what a key sets."""
+    table, _, attribute = name.rpartition(".")
+    return getattr(getattr(made, table) if table else made, attribute)
+
+
+def refused(text):
+    with pytest.raises(ValidationError) as caught:
+        read_discovery_yaml(text.encode(), "lan.yaml")
+    assert caught.value.code == "DISCOVERY_CONFIGURATION"
+    return caught.value
+
+
+@pytest.mark.spec("SDP-configuration")
+def test_the_reference_of_the_text_gives_our_defaults_and_says_what_is_not_used_yet():
+    made = read_discovery_yaml(REFERENCE, "lan.yaml")
+    assert made == LanSettings(notes=made.notes)
+    assert [note.partition(":")[0] for note in made.notes] == ["dht", "skillCenter"]
+    assert (made.figures.heartbeat_interval, made.figures.eviction, made.figures.unhealthy_missed) == (5.0, 30.0, 3)
+
+
+@pytest.mark.spec("SDP-configuration")
+def test_every_configuration_that_the_text_shows_is_read():
+    path = Path(__file__).parents[4] / "shared/specs/001_cf3e5e586131a6c7.txt"
+    if not path.is_file():
+        pytest.skip("the texts of the protocols are not beside the repository")
+    shown = re.findall(r"```yaml\n(.*?)```", path.read_text(), re.DOTALL)
+    assert len(shown) == 5
+    assert shown[-1].encode() == REFERENCE
+    for text in shown:
+        made = read_discovery_yaml(text.encode(), "lan.yaml")
+        assert made == LanSettings(notes=made.notes)
+
+
+@pytest.mark.spec("SDP-configuration-figures")
+@pytest.mark.parametrize("path", OTHER)
+def test_each_key_sets_what_it_says(path):
+    made, name = read_discovery(nested({path: OTHER[path]}), "x"), KEYS[path].sets
+    assert setting(made, name) != setting(LanSettings(), name)
+
+
+def test_every_key_is_tested_here_and_every_setting_can_be_set():
+    assert OTHER.keys() | LATER.keys() == KEYS.keys()
+    settable = {key.sets for key in KEYS.values()}
+    own = {one.name for one in fields(LanSettings)} - {"cache", "figures", "notes", "places"}
+    assert own | {f"cache.{one.name}" for one in fields(CacheSettings)} <= settable
+
+
+@pytest.mark.spec("SDP-configuration-figures")
+def test_every_figure_of_health_is_a_setting():
+    health = {
+        "heartbeat_interval", "suspect_missed", "unhealthy_missed", "retry_count", "eviction", "good_beats",
+        "flap_limit", "flap_half_life", "hold_down", "mass_share", "mass_least", "stale", "hint_interval",
+    }  # fmt: skip
+    assert {f"figures.{name}" for name in health} <= {key.sets for key in KEYS.values()}
+    assert health <= {one.name for one in fields(DiscoverySettings)}
+
+
+@pytest.mark.spec("SDP-configuration")
+def test_yaml_and_toml_say_the_same():
+    together = {path: value for path, value in OTHER.items() if path not in {"udp.timeout", "mdns.enabled"}}
+    made = read_discovery({"discovery": nested(together)}, "x")
+    text = "discovery:\n"
+    for path, value in sorted(together.items()):
+        *tables, name = path.split(".")
+        written = str(value).lower() if isinstance(value, bool) else value
+        text += f"  {tables[0]}:\n" if tables and f"\n  {tables[0]}:\n" not in text else ""
+        text += f"{'    ' if tables else '  '}{name}: {written}\n"
+    assert read_discovery_yaml(text.encode(), "x") == made
+    assert made.profile is Profile.SIGNED
+    assert made.figures.heartbeat_interval == 2.0, "healthCheck wins"
+    assert made.interfaces == ("eth0", "192.168.1.5")
+
+
+@pytest.mark.spec("SDP-configuration")
+def test_what_comes_later_is_validated_now():
+    made = read_discovery(nested(LATER), "x")
+    assert made == LanSettings(notes=made.notes)
+    assert len(made.notes) == 2
+    for path in LATER:
+        with pytest.raises(ValidationError):
+            read_discovery(nested({path: "?"}), "x")
+
+
+@pytest.mark.spec("SDP-configuration")
+def test_the_tables_of_single_sections_may_stand_beside_discovery():
+    text = (
+        "discovery:\n  udp:\n    port: 1\nhealthCheck:\n  goodBeats: 3\ncache:\n  maxSize: 7\ndht:\n  enabled: true\n"
+    )
+    made = read_discovery_yaml(text.encode(), "x")
+    assert (made.port, made.figures.good_beats, made.cache.max_size, len(made.notes)) == (1, 3, 7, 1)
+    error = refused("discovery:\n  cache:\n    ttl: 1000\ncache:\n  ttl: 1000\n")
+    assert "twice" in error.message
+
+
+@pytest.mark.spec("SDP-configuration-errors")
+@pytest.mark.parametrize(
+    ("text", "line", "column", "fix"),
+    [
+        ("discovery:\n  upd:\n    port: 1\n", 2, 3, "Did you mean udp?"),
+        ("discovery:\n  udp:\n    prot: 1\n", 3, 5, "Did you mean port?"),
+        ("discovery:\n  port: 1\n", 2, 3, "It stands at udp.port, below discovery."),
+        ("discovery:\n  udp:\n    multicast_group: 224.0.0.1\n", 3, 5, "Did you mean multicastGroup?"),
+        ("discovery:\n  udp:\n    x: 1\n", 3, 5, "Known are enabled, multicastGroup"),
+        ("discoverie:\n  udp:\n", 1, 1, "Did you mean discovery?"),
+        ("discovery:\n  udp: 5\n", 2, 3, "Write its keys below it."),
+        ("discovery:\n  udp:\nudp: 3\n", 3, 1, "It stands at udp, below discovery."),
+        ("healthCheck:\n  timeout: 3000\n", 2, 3, "which is 15000 ms"),
+        ("healthCheck:\n  suspectThreshold: 4\n", 2, 3, "which is 3"),
+        ("healthCheck:\n  staleTimeout: 10\n", 2, 3, "which is 30000 ms"),
+        ("udp:\n  enabled: false\nmdns:\n  enabled: false\n", 4, 3, "in udp or in mdns"),
+        ("cache:\n  ttl: 1000\n  refreshBeforeExpiry: 1000\n", 3, 3, "which is 1000 ms"),
+    ],
+)
+def test_a_mistake_is_told_with_its_place_and_what_to_write(text, line, column, fix):
+    error = refused(text)
+    assert (error.place.line, error.place.column) == (line, column)
+    assert fix in error.fix
+
+
+@pytest.mark.spec("SDP-configuration-errors")
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("udp.enabled", "yes"),
+        ("udp.enabled", 1),
+        ("udp.multicastGroup", "192.168.1.1"),
+        ("udp.multicastGroup", "ff12::1"),
+        ("udp.multicastGroup", ""),
+        ("udp.multicastGroup6", "224.0.0.1"),
+        ("udp.multicastGroup6", "ff12::1%eth0"),
+        ("udp.port", 0),
+        ("udp.port", 65536),
+        ("udp.port", True),
+        ("udp.port", "54321"),
+        ("udp.ttl", 256),
+        ("udp.interfaces", [1]),
+        ("udp.interfaces", [""]),
+        ("udp.interfaces", ["x"] * 65),
+        ("udp.broadcastInterval", 5.5),
+        ("udp.broadcastInterval", 10),
+        ("agentId", "agent 1"),
+        ("goodbye", "ERROR"),
+        ("goodbye", "upgrade"),
+        ("agentId", ""),
+        ("trust.profile", "OPEN"),
+        ("trust.roots", {"a": 1}),
+        ("trust.groupKeyFile", "a\nb"),
+        ("healthCheck.massShare", 1.5),
+        ("healthCheck.massShare", float("nan")),
+        ("healthCheck.flapLimit", float("inf")),
+        ("healthCheck.retryCount", -1),
+        ("cache.maxSize", 10**9),
+        ("dht.bootstrapNodes", [{"host": "a"}]),
+        ("dht.bootstrapNodes", [{"host": "a b", "port": 1}]),
+        ("dht.bootstrapNodes", ["a:1"]),
+        ("skillCenter.url", "ftp:/x"),
+    ],
+)
+def test_a_value_that_cannot_be_is_refused_and_named(path, value):
+    with pytest.raises(ValidationError) as caught:
+        read_discovery(nested({path: value}), "skillwire.toml")
+    assert path.rpartition(".")[2] in caught.value.message
+    assert caught.value.fix
+
+
+def test_a_place_in_toml_is_told_where_the_reader_knows_it():
+    text = "[discovery.udp]\nport = 1\nttl = 999\n"
+
+    def place(path):
+        return toml_place(text, path, "skillwire.toml")
+
+    with pytest.raises(ValidationError) as caught:
+        read_discovery(tomllib.loads(text), "skillwire.toml", place=place)
+    assert str(caught.value.place).startswith("skillwire.toml:3")
+
+
+@pytest.mark.spec("SDP-configuration-errors")
+@pytest.mark.parametrize(
+    ("text", "table"),
+    [
+        ('[discovery]\nudp = ""\n', "udp"),
+        ("[discovery]\nmdns = []\n", "mdns"),
+        ('[discovery]\ntrust = false\ngoodbye = "SHUTDOWN"\n', "trust"),
+        ('discovery = ""\n', "discovery"),
+        ('cache = ""\n\n[discovery]\n', "cache"),
+    ],
+)
+def test_an_empty_text_is_no_table_in_toml(text, table):
+    def place(path):
+        return toml_place(text, path, "skillwire.toml")
+
+    with pytest.raises(ValidationError) as caught:
+        read_discovery(tomllib.loads(text), "skillwire.toml", place=place)
+    assert caught.value.code == "DISCOVERY_CONFIGURATION"
+    assert caught.value.message == f"{table} must be a table"
+    assert caught.value.fix == "Write its keys below it."
+    assert str(caught.value.place).startswith(f"skillwire.toml:{text[: text.index(table)].count(chr(10)) + 1}")
+
+
+@pytest.mark.spec("SDP-configuration")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "discovery:\n",
+        "discovery:\n  udp:\n  mdns:\ncache:\n",
+        'discovery:\n  trust: ""\n',
+        "udp:\nhealthCheck:\n",
+        "\n",
+    ],
+)
+def test_a_section_of_yaml_with_nothing_below_it_sets_nothing(text):
+    assert read_discovery_yaml(text.encode(), "lan.yaml") == LanSettings()
+
+
+def test_paths_begin_at_the_folder_of_the_file_and_urls_stay():
+    values = {"trust.roots": ["a.pem", "/b.pem"], "trust.revocations": ["https://x/y"], "trust.renewFrom": "ca"}
+    made = read_discovery(nested(values), "x", folder="/etc/lan")
+    assert made.roots == ("/etc/lan/a.pem", "/b.pem")
+    assert made.revocations == ("https://x/y",)
+    assert made.renew_from == "/etc/lan/ca"
+
+
+def test_a_threshold_that_comes_early_moves_the_suspicion_before_it():
+    made = read_discovery({"healthCheck": {"unhealthyThreshold": 1}}, "x")
+    assert (made.figures.suspect_missed, made.figures.unhealthy_missed) == (1, 1)
+    made = read_discovery({"cache": {"ttl": 10_000}}, "x")
+    assert made.cache.refresh_before_expiry == 2.0
+
+
+def test_what_is_no_yaml_is_told_as_that():
+    for data in (b"\xff", b"a: &x 1\n", b"discovery: [1", b"- 1\n"):
+        with pytest.raises(DecodeError):
+            read_discovery_yaml(data, "lan.yaml")
+    assert read_discovery_yaml(b"", "lan.yaml") == LanSettings()
+    assert read_discovery_yaml(b"discovery:\n  udp:\n", "lan.yaml") == LanSettings()
+
+
+AT = 1_707_868_800_000
+SKILL = "skill-org-feishu"
+KEY = "agent-00", SKILL
+HEALTHY, UNHEALTHY, OFFLINE = HealthStatus.HEALTHY, HealthStatus.UNHEALTHY, HealthStatus.OFFLINE
+
+
+class Watch:
+    """A registry with figures, which keeps what it tells and when."""
+
+    def __init__(self, figures, count=1):
+        self.told: list[tuple[float, Change]] = []
+        self.now = 0.0
+        self.registry = Registry(figures, lambda change: self.told.append((self.now, change)))
+        for number in range(count):
+            message = registration(f"agent-{number:02}", at=AT)
+            self.registry.register(message, 0.0, is_verified=False, host="192.168.1.100")
+
+    def run(self, until):
+        while (due := self.registry.timer()) is not None and due <= until:
+            self.now = due
+            self.registry.on_timer(due)
+        self.now = until
+
+    def beat(self, at, status=HEALTHY, key=KEY):
+        self.run(at)
+        self.registry.told(key, status, AT + int(at * 1000), at)
+
+    def status(self):
+        """Return how the skill is."""
+        listed = self.registry.get(KEY)
+        assert listed is not None
+        return listed.health.status
+
+    def first(self, what, status=None):
+        """Return when something was told first; None when it was not."""
+        return next(
+            (
+                at
+                for at, change in self.told
+                if change.what is what
+                and (status is None or (change.after is not None and change.after.health.status is status))
+            ),
+            None,
+        )
+
+
+def suspected(figures):
+    watch = Watch(figures)
+    watch.run(1000)
+    return watch.first(What.SUSPECTED)
+
+
+def unhealthy(figures):
+    watch = Watch(figures)
+    watch.run(1000)
+    return watch.first(What.STATUS, UNHEALTHY)
+
+
+def evicted(figures):
+    watch = Watch(figures)
+    watch.run(1000)
+    return watch.first(What.EVICTED)
+
+
+def recovered(figures):
+    """Return after how many good beats a skill that fell is well."""
+    watch = Watch(figures)
+    watch.beat(1, OFFLINE)
+    for number in range(20):
+        watch.beat(2 + number)
+    return watch.first(What.STATUS, HEALTHY) - 1
+
+
+def held_down(figures, pause=2.0, falls=6):
+    """Return when a skill that fell so often is well again after the last time."""
+    watch, now = Watch(figures), 0.0
+    for _ in range(falls):
+        watch.beat(now := now + pause, OFFLINE)
+        for _ in range(figures.good_beats):
+            watch.beat(now := now + pause)
+    since = now
+    while watch.status() is not HEALTHY:
+        watch.beat(now := now + 1)
+    return now - since
+
+
+def kept(figures):
+    """Return how many of ten are left when four have been silent for long, and the others have not."""
+    watch = Watch(figures, 10)
+    for now in range(2, 90, 2):
+        for number in range(6):
+            watch.beat(float(now), key=(f"agent-{number:02}", SKILL))
+    return len(watch.registry)
+
+
+def stale(figures):
+    """Return when the last of those is forgotten who were all silent at once."""
+    watch = Watch(figures, 10)
+    watch.run(5000)
+    return max(at for at, change in watch.told if change.what is What.EVICTED)
+
+
+def probed(figures):
+    """Return when a hint is probed."""
+    watch = Watch(figures, 0)
+    watch.registry.hint(registration(), 0.0, host="192.168.1.100")
+    watch.run(100)
+    return watch.first(What.SUSPECTED)
+
+
+def sent_in_a_minute(lan):
+    """Return what everybody sends in the next minute; nothing of it arrives."""
+    found: list[m.Message] = []
+    lan._send = lambda sender, datagram: found.append(decode(datagram.data))  # noqa: ARG005 - the form of a network
+    lan.run(60)
+    return found
+
+
+def asked(figures):
+    """Return how often a dead skill is asked whether it is there."""
+    lan = Lan()
+    lan.node("10.0.0.1", REGISTRY, settings=figures)
+    lan.node("10.0.0.2", OFFERS)
+    lan.offer("10.0.0.2", "skill")
+    lan.run(3)
+    lan.crash("10.0.0.2")
+    answers = [one for one in sent_in_a_minute(lan) if isinstance(one, m.RegisterAck)]
+    return len([one for one in answers if one.message.endswith(SILENT_SKILL)])
+
+
+def beats(figures):
+    """Return how many heartbeats a skill sends in a minute."""
+    lan = Lan()
+    lan.node("10.0.0.2", OFFERS, settings=figures)
+    lan.offer("10.0.0.2", "skill")
+    lan.run(10)
+    return len([one for one in sent_in_a_minute(lan) if isinstance(one, m.Heartbeat)])
+
+
+@pytest.mark.spec("SDP-configuration-figures")
+@pytest.mark.parametrize(
+    ("seen", "figures", "by_default", "otherwise"),
+    [
+        (suspected, {"heartbeat_interval": 2.0}, 10.0, 4.0),
+        (beats, {"heartbeat_interval": 2.0}, (12, 14), (30, 34)),
+        (suspected, {"suspect_missed": 1}, 10.0, 5.0),
+        (unhealthy, {"unhealthy_missed": 4}, 15.0, 20.0),
+        (asked, {"retry_count": 1}, 3, 1),
+        (evicted, {"eviction": 60.0}, 30.0, 60.0),
+        (recovered, {"good_beats": 5}, 2.0, 5.0),
+        (held_down, {"flap_limit": 100.0}, (8, 40), 0.0),
+        (held_down, {"hold_down": 100.0}, (8, 40), (80, 110)),
+        (held_down, {"flap_half_life": 0.5}, (8, 40), 0.0),
+        (kept, {"mass_share": 0.5}, 10, 6),
+        (kept, {"mass_least": 5}, 10, 6),
+        (stale, {"stale": 100.0}, (600, 660), (100, 160)),
+        (probed, {"hint_interval": 60.0}, 30.0, 60.0),
+    ],
+    ids=lambda value: getattr(value, "__name__", None) or "-".join(value) if isinstance(value, dict) else None,
+)
+def test_another_figure_makes_another_thing_happen(seen, figures, by_default, otherwise):
+    for settings, expected in (
+        (DiscoverySettings(), by_default),
+        (replace(DiscoverySettings(), **figures), otherwise),
+    ):
+        found = seen(settings)
+        if isinstance(expected, tuple):
+            assert expected[0] <= found <= expected[1]
+        else:
+            assert found == pytest.approx(expected, abs=0.05)
+
+
+@pytest.mark.spec("SDP-clock")
+@pytest.mark.parametrize("host", ["10.0.0.1", "10.0.0.2"])
+def test_whoever_sets_a_clock_makes_nobody_suspect(host):
+    """Timers run by the steady clock; timestamps of an agent whose clock was set back still rise."""
+    lan = Lan()
+    lan.node("10.0.0.1", REGISTRY)
+    lan.node("10.0.0.2", OFFERS)
+    lan.offer("10.0.0.2", "skill")
+    for skew in (0.0, -25.0, 25.0, -20.0, 0.0):
+        lan._hosts[host].skew = skew
+        lan.run(20)
+        assert lan.listed("10.0.0.1") == {("agent-10.0.0.2", "skill"): "HEALTHY"}
+    assert {change.what for change in lan.events(Change)} == {What.REGISTERED}
+
+
+@pytest.mark.spec("SDP-clock")
+@pytest.mark.parametrize("skew", [3600.0, -3600.0])
+@pytest.mark.parametrize("host", ["10.0.0.1", "10.0.0.2"])
+def test_whose_clock_was_wrong_is_heard_as_soon_as_it_is_right(host, skew):
+    lan = Lan()
+    lan.node("10.0.0.1", REGISTRY, skew=skew if host == "10.0.0.1" else 0.0)
+    lan.node("10.0.0.2", OFFERS, skew=skew if host == "10.0.0.2" else 0.0)
+    lan.offer("10.0.0.2", "skill")
+    lan.run(20)
+    assert lan.listed("10.0.0.1") == {}
+    lan._hosts[host].skew = 0.0
+    lan.run(7)
+    assert lan.listed("10.0.0.1") == {("agent-10.0.0.2", "skill"): "HEALTHY"}

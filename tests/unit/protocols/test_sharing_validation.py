@@ -1,0 +1,73 @@
+"""Patterns that would stop a backtracking engine are told from those that do not."""
+
+import re
+import time
+
+import pytest
+
+from skillwire.protocols.skill_sharing.validation import may_backtrack
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "(a+)+$",
+        "(a*)*",
+        "(.*)*x",
+        "(a|a)*b",
+        "(a|ab)*c",
+        "([a-z]|[b-c])+",
+        "(-+)*",
+        "(-[a-z-]+)*",
+        "(aa+)+",
+        "(-.+)*",
+        "(x{2,})+",
+        r"(\s+|,)*",
+        "((a+)b?)*",
+        "(((a+)))+",
+        r"(\p{L}+-)*",
+        "(?:a+){2,}",
+        "(?<n>a+)*",
+    ],
+)
+def test_what_may_take_exponential_time_is_named(pattern):
+    assert may_backtrack(pattern)
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "",
+        "^[a-z]+(-[a-z0-9]+)*$",
+        r"(\d+\.)*",
+        "(?:ab)+",
+        "(a|b)*",
+        r"^(0|[1-9]\d*)$",
+        "[(a+)+]",
+        r"^(/[^/]+)*$",
+        r"^\d{4}-\d{2}$",
+        r"^[\w.-]+@[\w-]+(\.[\w-]+)+$",
+        r"(,\s*[a-z]+)*",
+        r"\(a+\)+",
+        "(a+){1,3}",
+        ")(",
+        "(",
+        "a{,}",
+    ],
+)
+def test_what_people_write_is_let_through(pattern):
+    assert not may_backtrack(pattern)
+
+
+@pytest.mark.parametrize("pattern", ["^[a-z]+(-[a-z0-9]+)*$", r"^[\w.-]+@[\w-]+(\.[\w-]+)+$", r"^(/[^/]+)*$"])
+def test_what_is_let_through_is_quick_even_where_it_backtracks(pattern):
+    for text in ("a" * 5_000 + "!", "-a" * 2_500 + "!", "/a" * 2_500 + "\n\n", "a@" + "a." * 2_500 + "!"):
+        started = time.perf_counter()
+        re.search(pattern, text)
+        assert time.perf_counter() - started < 5
+
+
+def test_judging_takes_time_that_grows_with_the_pattern():
+    started = time.perf_counter()
+    may_backtrack("(" * 250 + "a+" + ")*" * 250)
+    assert time.perf_counter() - started < 1

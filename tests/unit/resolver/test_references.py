@@ -1,0 +1,184 @@
+"""References, as users type and paste them."""
+
+import pytest
+
+from skillwire.errors import UsageError
+from skillwire.model.ref import RpcFacts, SkillRef
+from skillwire.resolver.references import parse_reference, reference_to, source_location
+
+AGENT_SKILLS = "/.well-known/agent-skills/index.json"
+OLD = "/.well-known/skills/index.json"
+
+
+def lookups(text):
+    return [(lookup.location.url, lookup.location.old_url, lookup.name) for lookup in parse_reference(text).lookups]
+
+
+@pytest.mark.parametrize("text", ["example.com", "example.com/", "https://example.com", "https://example.com/"])
+def test_an_origin_means_all_of_its_index(text):
+    assert lookups(text) == [(f"https://example.com{AGENT_SKILLS}", f"https://example.com{OLD}", None)]
+
+
+@pytest.mark.parametrize("text", ["example.com/code-review", "https://example.com/code-review/"])
+def test_a_path_of_one_part_is_a_name_first_and_a_scope_second(text):
+    assert lookups(text) == [
+        (f"https://example.com{AGENT_SKILLS}", f"https://example.com{OLD}", "code-review"),
+        (f"https://example.com/code-review{AGENT_SKILLS}", f"https://example.com/code-review{OLD}", None),
+    ]
+
+
+def test_a_longer_path_is_a_scope_and_a_name():
+    assert [(url, name) for url, _, name in lookups("example.com/docs/a")] == [
+        (f"https://example.com/docs{AGENT_SKILLS}", "a"),
+        (f"https://example.com/docs/a{AGENT_SKILLS}", None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("/.well-known/agent-skills", None),
+        ("/.well-known/agent-skills/", None),
+        ("/.well-known/agent-skills/index.json", None),
+        ("/.well-known/agent-skills/code-review", "code-review"),
+        ("/.well-known/agent-skills/code-review/SKILL.md", "code-review"),
+        ("/.well-known/agent-skills/code-review.tar.gz", "code-review"),
+        ("/.well-known/agent-skills/code-review.zip", "code-review"),
+    ],
+)
+def test_pasted_well_known_addresses(path, name):
+    assert lookups(f"https://example.com{path}") == [
+        (f"https://example.com{AGENT_SKILLS}", f"https://example.com{OLD}", name)
+    ]
+
+
+def test_a_pasted_old_address_is_asked_for_digests_first():
+    assert lookups("https://example.com/.well-known/skills/a/SKILL.md") == [
+        (f"https://example.com{AGENT_SKILLS}", f"https://example.com{OLD}", "a")
+    ]
+
+
+def test_a_scope_before_the_well_known_part_is_kept():
+    url = "https://example.com/@a/.well-known/agent-skills/index.json"
+    assert lookups(url) == [(url, f"https://example.com/@a{OLD}", None)]
+
+
+@pytest.mark.parametrize("after", ["", "/", "/files/SKILL.md", "/files/a/b.json", "/files/skills/x/index.json"])
+@pytest.mark.parametrize("before", ["", "/team"])
+def test_the_address_of_a_page_is_looked_up_as_its_skill_after_all_else(before, after):
+    text = f"https://example.com{before}/skills/code-review{after}"
+    assert lookups(text)[-1] == (
+        f"https://example.com{before}{AGENT_SKILLS}", f"https://example.com{before}{OLD}", "code-review"
+    )  # fmt: skip
+    assert lookups(text)[0][2] != "code-review" or "/skills/" in lookups(text)[0][0]
+    assert parse_reference(text).fallback[-1].name == "code-review"
+
+
+@pytest.mark.parametrize("path", ["/skills", "/skills/", "/my-skills/a", "/skills/A", "/skills/a/b", "/skills/a.json"])
+def test_other_paths_are_no_page(path):
+    assert ("https://example.com" + AGENT_SKILLS, "a") not in [
+        (url, name) for url, _, name in lookups("https://example.com" + path)
+    ]
+
+
+def test_an_index_elsewhere_is_asked_as_it_is():
+    assert lookups("https://example.com/skills/index.json") == [("https://example.com/skills/index.json", None, None)]
+
+
+@pytest.mark.parametrize(
+    ("text", "origin"),
+    [
+        ("localhost:8000/a", "http://localhost:8000"),
+        ("127.0.0.1:8000/a", "http://127.0.0.1:8000"),
+        ("[::1]:8000/a", "http://[::1]:8000"),
+        ("192.168.1.5:8000/a", "http://192.168.1.5:8000"),
+        ("example.com:8443/a", "https://example.com:8443"),
+        ("93.184.216.34/a", "https://93.184.216.34"),
+    ],
+)
+def test_the_scheme_is_http_only_where_nobody_is_on_the_way(text, origin):
+    assert lookups(text)[0][0] == origin + AGENT_SKILLS
+
+
+@pytest.mark.parametrize("text", ["./a", "../a", "/a/b", "~/a", "."])
+def test_a_path_is_a_folder(text):
+    assert parse_reference(text).path == text
+
+
+def test_a_bare_name_waits_for_the_sources():
+    assert parse_reference("code-review").name == "code-review"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "skills/a", "A", "ftp://example.com/a", "https://", "https://user:pw@example.com/a", "a b", "exa\x00mple.com"],
+)
+def test_what_cannot_be_read_says_what_to_write_instead(text):
+    with pytest.raises(UsageError) as caught:
+        parse_reference(text)
+    assert caught.value.code == "REFERENCE"
+    assert caught.value.diagnostics().fix
+
+
+def test_a_source_is_an_origin_or_a_scope():
+    assert source_location("example.com").url == f"https://example.com{AGENT_SKILLS}"
+    assert source_location("example.com/team").url == f"https://example.com/team{AGENT_SKILLS}"
+    with pytest.raises(UsageError):
+        source_location("./folder")
+
+
+@pytest.mark.parametrize(
+    ("text", "endpoint", "name"),
+    [
+        ("https://example.com/rpc#ns.leads.sync", "https://example.com/rpc", "ns.leads.sync"),
+        ("example.com/rpc#ns.leads.sync", "https://example.com/rpc", "ns.leads.sync"),
+        ("127.0.0.1:8000/rpc#sync", "http://127.0.0.1:8000/rpc", "sync"),
+        ("https://example.com/team/json-rpc#sync", "https://example.com/team/json-rpc", "sync"),
+        ("https://example.com/v1/skills?team=a#ns.sync", "https://example.com/v1/skills?team=a", "ns.sync"),
+        ("example.com#ns.sync", "https://example.com/", "ns.sync"),
+        ("example.com/rpc#ns.", "https://example.com/rpc", "ns."),
+        ("example.com/rpc#", "https://example.com/rpc", None),
+        ("example.com/api#.", "https://example.com/api", None),
+    ],
+)
+def test_what_stands_behind_the_hash_of_an_endpoint_is_a_skill(text, endpoint, name):
+    (lookup,) = parse_reference(text).lookups
+    assert (lookup.location.url, lookup.location.protocol, lookup.name) == (endpoint, "skills-rpc", name)
+    assert lookup.location.base == endpoint
+    assert source_location(text).url == endpoint
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "https://example.com/code-review#usage",
+        "https://example.com/skills/code-review#a.b",
+        "https://example.com/skills/code-review/files/rpc#a.b",
+        "https://example.com/.well-known/agent-skills/index.json#a.b",
+        "https://example.com/weather.json#a.b",
+        "https://example.com/docs#not.A.name",
+    ],
+)
+def test_what_stands_behind_the_hash_of_another_address_means_something_to_a_browser(text):
+    plain = text.partition("#")[0]
+    assert parse_reference(text)._replace(text="") == parse_reference(plain)._replace(text="")
+
+
+@pytest.mark.parametrize("name", ["A.b", "a..b", "a b", "../x", ".a", "a" * 300, "%61.b"])
+def test_what_cannot_name_a_skill_of_an_endpoint_is_refused(name):
+    with pytest.raises(UsageError) as caught:
+        parse_reference(f"example.com/rpc#{name}")
+    assert caught.value.code == "REFERENCE"
+
+
+def test_an_address_that_ends_in_rpc_may_be_an_endpoint_when_it_is_nothing_else():
+    reference = parse_reference("example.com/rpc")
+    assert reference.lookups[0].name == "rpc"
+    assert [lookup.location.protocol for lookup in reference.fallback] == ["skill-sharing", "skills-rpc"]
+
+
+@pytest.mark.parametrize("endpoint", ["https://example.com/rpc", "http://example.com/rpc", "http://127.0.0.1:1/a/rpc"])
+def test_the_reference_to_a_skill_of_an_endpoint_can_be_read(endpoint):
+    ref = SkillRef("ns.sync", endpoint, "", None, None, "skills-rpc", 0.0, rpc=RpcFacts(endpoint, "", ""))
+    (lookup,) = parse_reference(reference_to(ref)).lookups
+    assert (lookup.location.url, lookup.name) == (endpoint, "ns.sync")

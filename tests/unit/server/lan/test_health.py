@@ -1,0 +1,731 @@
+"""How skills are: what the server knows, and what their publisher's function says, the worse of the two."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from functools import partial
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from blockbuster import blockbuster_ctx
+from tests.support.attempts import skill_of
+from tests.support.publishing import write_skill
+from tests.support.sandbox_driver import make_skill
+from tests.support.sandbox_world import sandbox_missing
+
+from skillwire import limits
+from skillwire.adapters.executors.python import PythonExecutor
+from skillwire.adapters.executors.secrets import Secrets
+from skillwire.adapters.files.blobs import FileBlobs
+from skillwire.adapters.http.asynchronous import AsyncDriver
+from skillwire.adapters.sandbox.resources import ResourceLimits
+from skillwire.adapters.sqlite.open import open_grants
+from skillwire.errors import FetchError, StorageError, TrustError
+from skillwire.executions.accept import ExecutionSettings
+from skillwire.folder.publish import PreparedSkill, prepare
+from skillwire.model.digest import Digest
+from skillwire.model.execution import Failure, Outcome
+from skillwire.model.skill import Action, HealthCheck, Permissions
+from skillwire.protocols.skill_discovery.messages import HealthStatus
+from skillwire.server.lan.health import (
+    BROKEN,
+    FAILED,
+    GOOD,
+    NO_SANDBOX,
+    SILENT,
+    UNCHECKABLE,
+    UNCHECKED,
+    UNGRANTED,
+    UNREADABLE,
+    UNSET,
+    Answer,
+    HealthCheckLoop,
+    HealthChecks,
+    HealthReading,
+    RunBlockers,
+    SkillHealth,
+)
+from skillwire.trust.address import AddressPolicy
+from skillwire.wire.exchange import HttpResponse, follow
+
+KNOWN: dict[str, Any] = {
+    "notes": SimpleNamespace(name="notes", action=None),
+    "adder": SimpleNamespace(name="adder", action=SimpleNamespace(health=None)),
+}
+
+
+def conditions(checks=None, obstacles=None, patience=5.0, folders=None):
+    return SkillHealth(lambda _: obstacles or {}, checks or {}, folders, patience)
+
+
+async def test_all_is_well_unless_something_is_known():
+    assert await conditions().look(KNOWN, ()) == {"notes": GOOD, "adder": GOOD}
+
+
+async def test_an_older_version_of_a_broken_skill_is_degraded():
+    broken: list[Any] = [SimpleNamespace(name="notes"), SimpleNamespace(name="another")]
+    found = await conditions().look(KNOWN, broken)
+    assert found == {"notes": BROKEN, "adder": GOOD}
+
+
+async def test_what_cannot_run_is_degraded_and_only_what_runs_is_asked_about():
+    asked: list[str] = []
+
+    def obstacles(skills):
+        asked.extend(skill.name for skill in skills)
+        assert threading.current_thread() is not threading.main_thread()
+        return {"adder": "nobody granted it here"}
+
+    found = await SkillHealth(obstacles, {}).look(KNOWN, ())
+    assert (asked, found["adder"]) == (["adder"], (HealthStatus.DEGRADED, "nobody granted it here"))
+
+
+async def awaited():
+    return "DEGRADED"
+
+
+def raises():
+    raise OSError("the disk is full, at /home/alice")
+
+
+def leaves():
+    raise SystemExit(1)
+
+
+@pytest.mark.parametrize(
+    ("check", "status"),
+    [
+        (lambda: True, "HEALTHY"),
+        (lambda: None, "HEALTHY"),
+        (lambda: False, "UNHEALTHY"),
+        (lambda: "MAINTENANCE", "MAINTENANCE"),
+        (lambda: HealthStatus.DEGRADED, "DEGRADED"),
+        (lambda: "fine", "DEGRADED"),
+        (lambda: "UNKNOWN", "DEGRADED"),
+        (lambda: 1.5, "DEGRADED"),
+        (partial(awaited), "DEGRADED"),
+        (awaited, "DEGRADED"),
+        (raises, "UNHEALTHY"),
+        (leaves, "UNHEALTHY"),
+    ],
+)
+async def test_a_check_decides(check, status):
+    found = await conditions({"adder": check}).look(KNOWN, ())
+    assert found["adder"].status == status
+    assert found["notes"] == GOOD
+    assert "alice" not in found["adder"].detail
+
+
+async def test_the_worse_is_told_and_maintenance_above_all():
+    obstacles = {"adder": "nobody granted it here"}
+    for said, told in (("HEALTHY", "DEGRADED"), ("UNHEALTHY", "UNHEALTHY"), ("MAINTENANCE", "MAINTENANCE")):
+        found = await conditions({"adder": lambda said=said: said}, obstacles).look(KNOWN, ())
+        assert found["adder"].status == told
+
+
+async def test_a_check_that_hangs_is_asked_once_and_heard_when_it_answers():
+    calls, answer = [], asyncio.Event()
+
+    async def slow():
+        calls.append(1)
+        await answer.wait()
+        return True
+
+    known = conditions({"adder": slow}, patience=0.05)
+    for _ in range(2):
+        assert (await known.look(KNOWN, ()))["adder"].status == "DEGRADED"
+    assert calls == [1]
+    answer.set()
+    await asyncio.sleep(0)
+    assert (await known.look(KNOWN, ()))["adder"] == GOOD
+
+
+async def test_a_check_that_never_ends_keeps_nobody_from_ending():
+    forever = asyncio.Event()
+    known = conditions({"adder": forever.wait}, patience=0.01)
+    await known.look(KNOWN, ())
+    await known.close()
+    assert not [task for task in asyncio.all_tasks() if task is not asyncio.current_task() and not task.cancelling()]
+
+
+async def test_a_check_of_a_skill_that_is_not_published_is_not_asked():
+    def never():
+        pytest.fail("asked")
+
+    assert await conditions({"gone": never}).look(KNOWN, ()) == {"notes": GOOD, "adder": GOOD}
+
+
+class Folders:
+    """Stands in for what has the skills of folders checked."""
+
+    def __init__(self, **said):
+        self.said = said
+        self.asked: list[str] = []
+        self.is_closed = False
+        self.on_change = None
+
+    def look(self, skills):
+        self.asked = [skill.name for skill in skills]
+        return {name: condition for name, condition in self.said.items() if name in self.asked}
+
+    async def close(self):
+        self.is_closed = True
+
+
+async def test_what_a_folder_says_counts_and_the_worse_is_told():
+    folders = Folders(adder=FAILED)
+    known = conditions(folders=folders)
+    known.follow(print)
+    assert folders.on_change is print
+    assert (await known.look(KNOWN, ()))["adder"] == FAILED
+    folders.said["adder"] = GOOD
+    broken: list[Any] = [SimpleNamespace(name="adder")]
+    assert (await known.look(KNOWN, broken))["adder"] == BROKEN
+    folders.said["adder"] = HealthReading(HealthStatus.MAINTENANCE)
+    assert (await known.look(KNOWN, broken))["adder"].status == "MAINTENANCE"
+    await known.close()
+    assert folders.is_closed
+
+
+async def test_nothing_of_a_folder_is_checked_while_something_is_in_its_way():
+    folders = Folders(adder=GOOD)
+    found = await conditions(folders=folders, obstacles={"adder": "nobody granted it here"}).look(KNOWN, ())
+    assert folders.asked == []
+    assert found["adder"] == (HealthStatus.DEGRADED, "nobody granted it here")
+
+
+async def test_where_nothing_of_a_folder_runs_it_is_said_that_its_health_is_not_known():
+    checked = KNOWN | {"looked": SimpleNamespace(name="looked", action=SimpleNamespace(health=object()))}
+    found = await conditions().look(checked, ())
+    assert found == {"notes": GOOD, "adder": GOOD, "looked": UNCHECKABLE}
+
+
+DEGRADED = HealthReading(HealthStatus.DEGRADED)
+
+
+def skill(name="adder", interval=30, content=b"one"):
+    check = HealthCheck("", "main.py", "health", interval, 5)
+    one = skill_of(Action("python", "main.py", health=check), name)
+    return one._replace(artifact=one.artifact._replace(digest=Digest.of(content)))
+
+
+class Site:
+    """Checks that answer when a test says what."""
+
+    def __init__(self):
+        self.now = 100.0
+        self.begun: list[str] = []
+        self.changes = 0
+        self.is_closed = False
+        self.running = 0
+        self.answers: dict[str, asyncio.Future] = {}
+        self.health = HealthCheckLoop(self.ask, self.close, lambda: self.now, rest=0.0)
+        self.health.on_change = self.change
+
+    def change(self):
+        self.changes += 1
+
+    async def ask(self, skill, check):
+        assert check == skill.action.health
+        self.begun.append(skill.name)
+        self.running += 1
+        try:
+            self.answers[skill.name] = asyncio.Future()
+            return await self.answers[skill.name]
+        finally:
+            self.running -= 1
+
+    async def close(self):
+        self.is_closed = True
+
+    async def look(self, *skills):
+        found = self.health.look(skills)
+        await settled()
+        return found
+
+    async def answer(self, name, answer):
+        future = self.answers.pop(name)
+        if isinstance(answer, Exception):
+            future.set_exception(answer)
+        else:
+            future.set_result(answer)
+        await settled()
+
+
+async def settled():
+    for _ in range(8):
+        await asyncio.sleep(0)
+
+
+@pytest.fixture
+async def site():
+    site = Site()
+    yield site
+    await site.health.close()
+
+
+async def test_nobody_waits_for_a_check_and_its_answer_is_told_between_two(site):
+    one = skill()
+    assert await site.look(one) == {"adder": UNCHECKED}
+    assert await site.look(one) == {"adder": UNCHECKED}
+    await site.answer("adder", Answer(GOOD))
+    assert site.changes == 1
+    site.now += 25
+    assert await site.look(one) == {"adder": GOOD}
+    assert site.begun == ["adder"]
+    site.now += 5
+    assert await site.look(one) == {"adder": GOOD}
+    assert site.begun == ["adder", "adder"]
+    await site.answer("adder", Answer(GOOD))
+    assert site.changes == 1
+
+
+async def test_one_that_is_not_over_is_not_begun_again(site):
+    one = skill(interval=5)
+    await site.look(one)
+    site.now += 100
+    await site.look(one)
+    assert site.begun == ["adder"]
+    await site.answer("adder", Answer(GOOD))
+    await site.look(one)
+    assert site.begun == ["adder", "adder"]
+
+
+async def test_a_slow_one_delays_no_other(site):
+    slow, quick = skill("slow"), skill("quick")
+    await site.look(slow, quick)
+    await site.answer("quick", Answer(GOOD))
+    assert await site.look(slow, quick) == {"slow": UNCHECKED, "quick": GOOD}
+
+
+async def test_few_run_at_once_and_none_is_left_out(site):
+    skills = [skill(f"skill-{number}") for number in range(2 * limits.LAN_HEALTH_CHECKS + 1)]
+    await site.look(*skills)
+    assert site.running == limits.LAN_HEALTH_CHECKS
+    for number in range(len(skills)):
+        await site.answer(f"skill-{number}", Answer(GOOD))
+        assert site.running <= limits.LAN_HEALTH_CHECKS
+    assert set((await site.look(*skills)).values()) == {GOOD}
+
+
+async def test_those_that_were_slow_take_no_place_of_the_others(site):
+    slow = [skill(f"slow-{number}", interval=5) for number in range(limits.LAN_HEALTH_CHECKS)]
+    await site.look(*slow)
+    site.now += 10
+    for one in slow:
+        await site.answer(one.name, Answer(GOOD))
+    await site.look(*slow, skill("quick"))
+    assert site.running == limits.LAN_HEALTH_SLOW_CHECKS + 1
+    await site.answer("quick", Answer(GOOD))
+    first = next(iter(site.answers))
+    await site.answer(first, Answer(GOOD))  # quick again
+    assert site.running == limits.LAN_HEALTH_SLOW_CHECKS
+    site.now += 10
+    await site.look(skill(first, interval=5))
+    assert site.running == 1
+
+
+async def test_a_place_rests_between_two_checks():
+    ended: list[float] = []
+    loop = asyncio.get_running_loop()
+
+    async def ask(*_):
+        ended.append(loop.time())
+        return Answer(GOOD)
+
+    async def close():
+        return
+
+    health = HealthCheckLoop(ask, close, rest=0.1)
+    health.look([skill(f"skill-{number}") for number in range(limits.LAN_HEALTH_CHECKS + 1)])
+    async with asyncio.timeout(20):
+        while len(ended) <= limits.LAN_HEALTH_CHECKS:  # noqa: ASYNC110  # a fake has no event
+            await asyncio.sleep(0.01)
+    assert ended[-1] - ended[0] >= 0.09
+    await health.close()
+    assert not [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+
+
+async def test_a_new_version_is_checked_at_once_and_the_last_answer_counts_until_then(site):
+    await site.look(skill())
+    await site.answer("adder", Answer(DEGRADED))
+    assert await site.look(skill(content=b"two")) == {"adder": DEGRADED}
+    assert site.begun == ["adder", "adder"]
+    await site.look(skill(content=b"three"))  # while the second is being checked
+    assert (site.begun, site.running) == (["adder"] * 3, 1)
+
+
+async def test_what_cannot_be_checked_any_more_is_forgotten_and_its_check_ended(site):
+    one = skill()
+    await site.look(one)
+    await site.answer("adder", Answer(GOOD))
+    site.now += 60
+    await site.look(one)
+    assert site.running == 1
+    assert await site.look() == {}
+    assert site.running == 0
+    assert await site.look(one) == {"adder": UNCHECKED}
+
+
+async def test_those_that_do_not_say_how_are_passed_over(site):
+    instructions = skill()._replace(action=None)
+    silent = skill()._replace(action=Action("python", "main.py"))
+    assert await site.look(instructions, silent) == {}
+    assert site.begun == []
+
+
+async def test_a_defect_is_told_and_the_next_check_is_made(site, capsys):
+    one = skill()
+    await site.look(one)
+    await site.answer("adder", RuntimeError("a defect"))
+    assert await site.look(one) == {"adder": FAILED}
+    assert "a defect" in capsys.readouterr().out
+    site.now += 30
+    await site.look(one)
+    assert site.begun == ["adder", "adder"]
+
+
+async def test_why_is_said_to_the_operator_once_until_it_is_another(site, capsys):
+    one = skill()
+    for why in ("it raised", "it raised", "", "it raised"):
+        await site.look(one)
+        await site.answer("adder", Answer(FAILED if why else GOOD, why))
+        site.now += 30
+    assert capsys.readouterr().out.count("it raised") == 2
+
+
+async def test_at_the_end_nothing_runs(site):
+    await site.look(skill("first"), skill("second"))
+    assert site.running == 2
+    await site.health.close()
+    assert (site.running, site.is_closed, site.changes) == (0, True, 0)
+
+
+pytestmark = pytest.mark.spec("SDP-heartbeat-callback")
+MISSING = sandbox_missing()
+URL = "https://api.example.com/healthz"
+
+
+class Driver:
+    """Answers each request alike, and keeps them."""
+
+    def __init__(self, answer):
+        self.answer = answer
+        self.requests = []
+        self.is_closed = False
+
+    async def run(self, exchange):
+        def seen():
+            request = next(exchange)
+            self.requests.append(request)
+            try:
+                exchange.send((yield request))
+            except StopIteration as stop:
+                return stop.value
+
+        return follow(seen(), [self.answer])
+
+    async def close(self):
+        self.is_closed = True
+
+
+def never():
+    pytest.fail("made in vain")
+
+
+def answered(status, body=b"", content_type="application/json"):
+    return HttpResponse(URL, status, {"content-type": content_type}, body)
+
+
+async def asked(answer, seconds=5):
+    """Return what a check of an API says that answers so, and its request."""
+    driver = Driver(answer)
+    checks = HealthChecks(never, lambda: cast("AsyncDriver", driver), lambda _: True)
+    check = HealthCheck(URL, timeout=seconds)
+    found = await checks.ask(skill_of(Action("http", health=check)), check)
+    await checks.close()
+    assert driver.is_closed
+    return found, driver.requests[0]
+
+
+async def test_an_api_is_asked_with_nothing_that_its_calls_have():
+    found, request = await asked(answered(204), seconds=3)
+    assert found == (GOOD, "")
+    assert (request.url, request.method, request.body, request.timeout) == (URL, "GET", None, 3)
+    assert set(request.headers) == {"accept", "cache-control"}
+    assert request.max_bytes == limits.LAN_HEALTH_BYTES
+
+
+@pytest.mark.parametrize("status", ["DEGRADED", "UNHEALTHY", "MAINTENANCE"])
+async def test_an_api_may_say_how_it_is_while_it_answers_503(status):
+    found, _ = await asked(answered(503, json.dumps({"status": status, "detail": "/home/alice"}).encode()))
+    assert found.condition == (status, "")
+
+
+HOSTILE = [
+    b"",
+    b"<html>",
+    b"[]",
+    b'"DEGRADED"',
+    b'{"status": "HEALTHY"}',
+    b'{"status": "OFFLINE"}',
+    b'{"status": "UNKNOWN"}',
+    b'{"status": "degraded"}',
+    b'{"status": ["DEGRADED"]}',
+    b'{"status": true}',
+    b'{"status": null}',
+    b'{"status": "DEGRADED"} more',
+    b'{"status": "DEGR\xff"}',
+    b"[" * 30_000,
+    b'{"status": ' + b"9" * 30_000 + b"}",
+]
+
+
+@pytest.mark.parametrize("body", HOSTILE)
+async def test_what_is_no_word_is_unhealthy(body):
+    found, _ = await asked(answered(503, body))
+    assert found == (FAILED, "it answered 503")
+
+
+@pytest.mark.parametrize("status", [199, 301, 302, 400, 401, 404, 429, 500, 502, 504])
+async def test_any_other_answer_is_unhealthy(status):
+    found, _ = await asked(answered(status, b'{"status": "DEGRADED"}'))
+    assert found == (FAILED, f"it answered {status}")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        FetchError("TIMEOUT", "api.example.com did not answer"),
+        FetchError("CONNECT", "api.example.com at 10.0.0.7"),
+        TrustError("ADDRESS_FORBIDDEN", "10.0.0.7 is no public address"),
+    ],
+)
+async def test_no_answer_is_unhealthy_and_only_the_operator_is_told_why(error):
+    found, _ = await asked(error)
+    assert found.condition == FAILED
+    assert error.message in found.why
+    assert "api.example.com" not in FAILED.detail
+
+
+async def test_where_nobody_granted_it_nothing_is_asked():
+    checks = HealthChecks(never, never, lambda _: False)
+    for check in (HealthCheck(URL), HealthCheck("", "main.py", "health")):
+        found = await checks.ask(skill_of(Action("http", health=check)), check)
+        assert found.condition == ("DEGRADED", UNGRANTED)
+    await checks.close()
+
+
+class Executor:
+    """Ends every attempt alike."""
+
+    def __init__(self, outcome):
+        self.outcome = outcome
+        self.attempts = []
+
+    async def execute(self, attempt):
+        self.attempts.append(attempt)
+        if isinstance(self.outcome, Outcome):
+            return self.outcome
+        return await self.outcome()
+
+
+async def called(outcome, seconds=5):
+    executor = Executor(outcome)
+    check = HealthCheck("", "look.py", "check", 30, seconds)
+    action = Action("python", "main.py", "main", Permissions(("https://a.example",), ("A_KEY",)), health=check)
+    found = await HealthChecks(lambda: executor, never, lambda _: True).ask(skill_of(action), check)
+    return found, executor.attempts
+
+
+async def test_a_function_is_called_as_the_skill_would_be():
+    found, [attempt] = await called(Outcome(output=True), seconds=3)
+    assert found == (GOOD, "")
+    action = attempt.skill.action
+    assert (action.entrypoint, action.export) == ("look.py", "check")
+    assert action.permissions == Permissions(("https://a.example",), ("A_KEY",))
+    assert (attempt.inputs, attempt.seconds, attempt.mounts) == ({}, 3, {})
+    assert attempt.execution.attachments is None
+
+
+@pytest.mark.parametrize(
+    ("output", "condition"),
+    [
+        (None, GOOD),
+        ("HEALTHY", GOOD),
+        (False, ("UNHEALTHY", "its health check says so")),
+        ("DEGRADED", ("DEGRADED", "its health check says so")),
+        ("MAINTENANCE", ("MAINTENANCE", "its health check says so")),
+        ("fine", UNREADABLE),
+        ("UNKNOWN", UNREADABLE),
+        (1, UNREADABLE),
+        (0.0, UNREADABLE),
+        ({"status": "HEALTHY"}, UNREADABLE),
+        (["HEALTHY"], UNREADABLE),
+    ],
+)
+async def test_what_a_function_returns_is_a_bool_or_a_word(output, condition):
+    assert (await called(Outcome(output)))[0].condition == condition
+
+
+@pytest.mark.parametrize(
+    ("reason", "condition"),
+    [
+        ("exception", FAILED),
+        ("exit", FAILED),
+        ("limit", FAILED),
+        ("output", FAILED),
+        ("deadline", SILENT),
+        ("unavailable", UNCHECKABLE),
+    ],
+)
+async def test_a_function_that_gives_no_answer(reason, condition):
+    failure = Failure(reason, "the operator has not set A_KEY")
+    found, _ = await called(Outcome(failure=failure, log="at /skill/main.py"))
+    assert found == (condition, "the operator has not set A_KEY; it printed: at /skill/main.py")
+    assert "A_KEY" not in condition.detail
+
+
+async def test_an_executor_that_takes_too_long_is_ended():
+    ended = []
+
+    async def forever():
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(1)
+
+    found, _ = await called(forever, seconds=0.05)
+    assert (found.condition, ended) == (SILENT, [1])
+
+
+@pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
+@pytest.mark.parametrize(
+    ("code", "condition"),
+    [
+        ("def health(args):\n    return not args", GOOD),
+        (
+            "import os\ndef health(args):\n    return 'DEGRADED' if os.environ['A_KEY'] == 's3' else 'HEALTHY'",
+            "DEGRADED",
+        ),
+        ("def health(args):\n    raise OSError('/home/alice')", FAILED),
+        ("def health(args):\n    return 'x' * 5000", FAILED),
+        ("def health(args):\n    import os\n    os._exit(0)", FAILED),
+        ("async def health(args):\n    return True", FAILED),
+        ("import time\ndef health(args):\n    time.sleep(60)", SILENT),
+        ("def health(args):\n    return [[[[True]]]]", UNREADABLE),
+    ],
+)
+async def test_it_runs_in_a_sandbox_with_what_was_granted(tmp_path, code, condition):
+    blobs = FileBlobs(tmp_path / "blobs")
+    check = HealthCheck("", "look.py", "health", 30, 2)
+    action = Action("python", "main.py", permissions=Permissions((), ("A_KEY",)), health=check)
+    files = {"SKILL.md": b"#", "main.py": b"def main(args): ...\n", "look.py": code.encode()}
+    skill = make_skill(blobs, files, action)
+    executor = PythonExecutor(
+        blobs,
+        folder=tmp_path / "unpacked",
+        secrets=Secrets({"A_KEY": "s3"}),
+        bounds=lambda seconds: ResourceLimits(seconds, output_bytes=limits.LAN_HEALTH_OUTPUT_BYTES),
+    )
+    found = await HealthChecks(lambda: executor, never, lambda _: True).ask(skill, check)
+    assert (found.condition.status if isinstance(condition, str) else found.condition) == condition
+    assert "s3" not in found.why
+
+
+async def test_an_address_that_policy_refuses_is_never_connected_to():
+    check = HealthCheck("https://127.0.0.1:9/healthz", timeout=2)
+    checks = HealthChecks(never, lambda: AsyncDriver(AddressPolicy()), lambda _: True)
+    with blockbuster_ctx():
+        found = await checks.ask(skill_of(Action("http", health=check)), check)
+        await checks.close()
+    assert found.condition == FAILED
+    assert "ADDRESS" in found.why
+
+
+PYTHON = 'kind = "action"\n[runtime]\nlanguage = "python"\nentrypoint = "main.py"\n'
+SECRET = f'{PYTHON}[permissions]\nsecrets = ["API_KEY"]\n'
+HTTP = 'kind = "action"\n[executor]\nkind = "http"\nurl = "https://api.example.com/"\n'
+HUMAN = 'kind = "action"\n[executor]\nkind = "human"\n'
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path, monkeypatch):
+    monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
+
+
+@pytest.fixture
+def skill_obstacles(tmp_path):
+    def make(manifest, name="adder"):
+        files = {"skill.toml": manifest, "main.py": "def main(args): ...\n"}
+        outcome = prepare(write_skill(tmp_path / "skills", name, files), "acme")
+        assert isinstance(outcome, PreparedSkill), outcome
+        return outcome.skill
+
+    return make
+
+
+def obstacles(unset=(), sandbox=lambda: 0.01, clock=lambda: 0.0, **settings):
+    return RunBlockers(ExecutionSettings(**settings), lambda names: [n for n in names if n in unset], sandbox, clock)
+
+
+def broken():
+    raise TrustError("SANDBOX", "no sandbox starts here")
+
+
+def test_what_nobody_granted_is_in_the_way_until_somebody_does(skill_obstacles):
+    one = skill_obstacles(PYTHON)
+    assert obstacles().find([one]) == {"adder": UNGRANTED}
+    open_grants().agree(one, "ann")
+    assert obstacles().find([one]) == {}
+
+
+def test_instructions_and_people_are_never_in_the_way(skill_obstacles):
+    assert obstacles(sandbox=broken).find([skill_obstacles("", "notes"), skill_obstacles(HUMAN, "asked")]) == {}
+
+
+def test_a_secret_that_is_not_set_is_told_without_its_name(skill_obstacles):
+    found = obstacles(unset=["API_KEY"], grant_all=True).find([skill_obstacles(SECRET)])
+    assert found == {"adder": UNSET}
+    assert "API_KEY" not in UNSET
+    assert obstacles(grant_all=True).find([skill_obstacles(SECRET)]) == {}
+
+
+def test_secrets_that_cannot_be_read_are_not_set(skill_obstacles):
+    def unset(_):
+        raise StorageError("SECRETS_FILE", "others may read it")
+
+    known = RunBlockers(ExecutionSettings(grant_all=True), unset, lambda: 0.01)
+    assert known.find([skill_obstacles(SECRET)]) == {"adder": UNSET}
+
+
+def test_code_needs_a_sandbox_and_nothing_else_does(skill_obstacles):
+    found = obstacles(sandbox=broken, grant_all=True).find([skill_obstacles(PYTHON), skill_obstacles(HTTP, "caller")])
+    assert found == {"adder": NO_SANDBOX}
+
+
+def test_a_sandbox_is_tried_again_after_a_while_and_never_once_it_started(skill_obstacles):
+    time, tries = [0.0], []
+
+    def sandbox():
+        tries.append(time[0])
+        if time[0] < 60:
+            broken()
+
+    known = obstacles(sandbox=sandbox, clock=lambda: time[0], grant_all=True)
+    one = skill_obstacles(PYTHON)
+    for time[0] in (0.0, 30.0, 61.0, 1000.0):
+        found = known.find([one])
+        assert found == ({"adder": NO_SANDBOX} if time[0] < 60 else {})
+    assert tries == [0.0, 61.0]
+
+
+def test_where_others_run_it_only_grants_are_looked_at(skill_obstacles):
+    known = obstacles(unset=["API_KEY"], sandbox=broken, concurrency=0)
+    one = skill_obstacles(SECRET)
+    assert known.find([one]) == {"adder": UNGRANTED}
+    open_grants().agree(one, "ann")
+    assert known.find([one]) == {}

@@ -1,0 +1,253 @@
+"""``/openapi.json`` describes each route that the application answers, and none else."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import re
+import time
+from typing import Any
+
+import brotli
+import jsonschema_rs
+import pytest
+import schemathesis
+from tests.support.fake_lan_agent import FakeLanAgent, lan_skill
+from tests.support.invoking import Caller, write_action
+from tests.support.publishing import write_skill
+
+from skillwire.adapters.files.authority import AuthorityFolder
+from skillwire.adapters.sqlite.open import open_tokens
+from skillwire.model.lan import LanChange, LanMember, LanScene
+from skillwire.protocols.skill_discovery.settings import LanSettings
+from skillwire.server import app
+from skillwire.server.openapi import OPENAPI_PATH, document
+from skillwire.server.routes.console import PATHS as PATHS_OF_CONSOLE
+from skillwire.server.routes.lan import encode_change, encode_snapshot
+from skillwire.version import VERSION
+
+PATHS = document()["paths"]
+HOST = {"Host": "skills.example.com"}
+CONFIGURATION = """
+[oauth2]
+issuer = "https://login.example.com"
+audience = "skills"
+[executions]
+grant_all = true
+[rpc]
+run_code = true
+[bridges]
+ai_catalog = "1.0"
+agent_card = "1.0"
+"""
+#: What is called and not read, and the stream that does not end.
+UNREAD = ("/skills/ask-somebody/executions", "/rpc", "/blobs", "/mcp", "/search", "/lan/certificates", "/lan/events")
+#: Paths of the server that the document leaves out, and why.
+LEFT_OUT = {
+    "/login": "a form for people; programs show their key with each request",
+    "/logout": "the same",
+    "/executions": "a page for people who signed in; programs know the ids of theirs",
+    "/executions/live": "the stream of that page, in HTML",
+    "/inbox": "a page for people who signed in",
+    "/lan": "the same; programs ask /lan.json and /lan/events",
+    "/lan/live": "the stream of that page, in HTML",
+}
+#: Agent Skills answers each of its paths also behind the URL of an index, which OpenAPI cannot say.
+PASTED = re.compile(r"^/\.well-known/(agent-skills|skills)(/index\.json)?(?=/\.well-known/)")
+
+
+@pytest.fixture
+async def client(tmp_path, monkeypatch):
+    monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
+    folder = tmp_path / "skills"
+    write_skill(folder, "csv-profile", {"scripts/run.sh": "echo", "skill.toml": 'scenes = ["office"]\n'})
+    write_skill(folder, "open-notes")
+    write_action(folder, "ask-somebody", tables='[executor]\nkind = "human"\n')
+    settings = tmp_path / "server.toml"
+    settings.write_text(CONFIGURATION)
+    authority = AuthorityFolder.create(tmp_path / "ca", "Example", time.time())
+    application = app(
+        [folder],
+        blobs=tmp_path / "blobs",
+        publisher="example-corp",
+        access_log=False,
+        configuration=settings,
+        lan=LanSettings(authority=str(authority.folder)),
+    )
+    agent: Any = FakeLanAgent(None, lambda _: None)
+    assert application.lan is not None
+    application.lan._make_agent = lambda *_: agent
+    application.lan.reached_at(("127.0.0.1", 8000))
+    await application.startup()
+    async with asyncio.timeout(20):
+        while not agent.announced:  # noqa: ASYNC110  # it has no event
+            await asyncio.sleep(0.01)
+    agent.skills = [lan_skill(), lan_skill(is_verified=True)]
+    agent.scenes = [LanScene("auth", "group-auth-001", (LanMember("agent-002", "leads-sync", "PRIMARY"),))]
+    await application.publication.first(20)
+    client: Any = Caller(application)
+    client.operator = {"X-API-Key": open_tokens().issue("ann", scopes=["operator"]).secret}
+    yield client
+    await application.shutdown()
+
+
+def template_of(path):
+    """Return the row that describes ``path``: the one with the fewest parameters."""
+
+    def pattern(template):
+        return re.sub(r"\\\{(\w+)\\\}", lambda name: ".+" if name[1] == "file" else "[^/]+", re.escape(template))
+
+    fitting = [template for template in PATHS if re.fullmatch(pattern(template), PASTED.sub("", path))]
+    assert fitting, f"{path} is not described"
+    return min(fitting, key=lambda template: (template.count("{"), -len(template)))
+
+
+async def everything(client):
+    """Return every path that the application is known to answer: its tables, its indexes, and what pages link to."""
+    revision = client.application.publication.current
+    paths = {route.path for route in client.application._services.routes}
+    paths |= set(revision.site.paths())
+    paths |= {
+        f"{scope}{base}/{rest}"
+        for scope in ("", "/@csv-profile", "/@example-corp", "/@office")
+        for base in ("/.well-known/agent-skills", "/.well-known/skills")
+        for rest in ("index.json", "csv-profile/SKILL.md", "csv-profile/scripts/run.sh", "csv-profile.tar.gz")
+    }
+    paths |= {f"/@office{path}" for path in revision.site.paths() if "/sha256/" in path and not path.startswith("/@")}
+    for skill in revision.catalog.skills.values():
+        artifact = f"sha256/{skill.artifact.digest.hex}{skill.artifact.extension}"
+        paths |= {
+            f"{scope}/.well-known/{base}/{artifact}"
+            for scope in ("", "/@office")
+            for base in ("agent-skills", "skills")
+        }
+    paths |= {path for path in client.application._doors._at if not path.endswith("/") and path not in UNREAD}
+    paths |= {"/.well-known/skill-sharing", "/.well-known/oauth-protected-resource", "/skills", "/", "/hits"}
+    paths |= {
+        entry["descriptor_url"].removeprefix("http://skills.example.com")
+        for entry in (await client.get("/skills", HOST)).json()
+    }
+    for skill in revision.catalog.skills:
+        paths |= {f"/skills/{skill}", f"/skills/{skill}/files/SKILL.md"}
+    call = await client.invoke("ask-somebody", publisher="example-corp")
+    execution = f"/executions/{call.json()['execution_id']}"
+    await client.request(execution, HOST, method="DELETE")
+    paths |= {execution, f"{execution}/result"}
+    page = (await client.get("/", HOST)).body.decode()
+    kept = await client.request("/blobs", {**HOST, "Content-Type": "text/plain"}, method="POST", body=b"Hello")
+    paths |= {kept.fields["location"]}
+    paths |= {f"/assets/{name}" for name in re.findall(r'(?:href|src)="[^"]*assets/([^"]+)"', page)}
+    return sorted(paths)
+
+
+async def test_every_route_is_described_and_none_else(client):
+    answered: dict[str, str] = {template_of(path): path for path in UNREAD}
+    for path in await everything(client):
+        fields = client.operator if path == "/lan.json" else {}
+        assert (await client.get(path, {**HOST, **fields})).status == 200, path
+        answered.setdefault(template_of(path), path)
+    assert set(answered) == set(PATHS)
+
+
+async def test_every_door_is_described_or_left_out_for_a_reason(client):
+    doors = set(client.application._doors._at) | PATHS_OF_CONSOLE
+    described = {path for path in doors - set(LEFT_OUT) if template_of(f"{path}x" if path.endswith("/") else path)}
+    assert described | set(LEFT_OUT) == doors
+    assert described & set(LEFT_OUT) == set()
+    assert not set(LEFT_OUT) & set(PATHS)
+    assert {"/mcp", "/search", "/lan.json", "/lan/events", "/lan/certificates", "/lan/revocations"} <= described
+
+
+@pytest.mark.parametrize(
+    ("path", "schema"),
+    [
+        ("/lan.json", "LanSnapshot"),
+        ("/.well-known/skill-discovery", "LanAgent"),
+        ("/.well-known/ai-catalog.json", "AiCatalog"),
+        ("/.well-known/agent-card.json", "AgentCard"),
+    ],
+)
+async def test_what_is_answered_fits_its_schema(client, path, schema):
+    answer = await client.get(path, {**HOST, **client.operator})
+    (media_type,) = PATHS[path]["get"]["responses"]["200"]["content"]
+    assert (answer.status, answer.fields["content-type"]) == (200, media_type)
+    fitting(answer.json(), schema)
+
+
+async def test_a_search_of_the_catalog_is_answered_as_described(client):
+    for body, status, schema in (
+        ({"query": {"text": "notes", "filter": {"tags": ["office"]}}, "pageSize": 1}, 200, "CatalogHits"),
+        ({"query": {"text": "useful"}, "pageSize": 1}, 200, "CatalogHits"),
+        ({"query": {}}, 400, "CatalogRefusal"),
+    ):
+        answer = await client.post("/search", body)
+        assert answer.status == status
+        fitting(answer.json(), schema)
+
+
+def test_the_network_without_an_agent_fits_its_schema():
+    fitting(json.loads(encode_snapshot(None, "no interface is up", {})), "LanSnapshot")
+
+
+@pytest.mark.parametrize(("kind", "reason"), [("evicted", "revoked"), ("left", "upgrade"), ("status", "")])
+def test_a_change_of_the_network_says_why_a_skill_is_gone_and_fits_its_schema(kind, reason):
+    told = json.loads(encode_change(LanChange(kind, 1.0, skill=lan_skill(), reason=reason)))
+    assert told.get("reason", "") == reason
+    fitting(told, "LanChange")
+
+
+def fitting(value, schema):
+    """Hold a value to a schema of the document."""
+    whole = {"$ref": f"#/components/schemas/{schema}", "components": document()["components"]}
+    jsonschema_rs.Draft202012Validator(whole).validate(value)
+
+
+async def test_methods_are_those_that_the_application_answers(client):
+    by_template = {template_of(path): path for path in [*await everything(client), *UNREAD]}
+    for template, path in by_template.items():
+        described = {method.upper() for method in PATHS[template] if method != "parameters"}
+        refused = await client.request(path, HOST, method="PUT")
+        assert refused.status == 405, path
+        assert set(refused.fields["allow"].split(", ")) == described, path
+        options = await client.request(path, HOST, method="OPTIONS")
+        assert options.status == (204 if "OPTIONS" in described else 405), path
+
+
+async def test_bad_credentials_are_refused_everywhere(client):
+    for path in (await everything(client))[:30]:  # an address may fail so often a minute
+        assert (await client.get(path, {**HOST, "X-API-Key": "x"})).status == 401, path
+
+
+async def test_the_document_is_served_as_the_indexes_are(client):
+    answer = await client.get(OPENAPI_PATH, HOST)
+    assert (answer.status, answer.fields["content-type"]) == (200, "application/json")
+    assert answer.json() == document()
+    assert answer.json()["info"]["version"] == VERSION
+    for coding, decode in (("gzip", gzip.decompress), ("br", brotli.decompress)):
+        packed = await client.get(OPENAPI_PATH, {**HOST, "Accept-Encoding": coding})
+        assert packed.fields["content-encoding"] == coding
+        assert decode(packed.body) == answer.body
+        held = await client.get(OPENAPI_PATH, {**HOST, "If-None-Match": packed.fields["etag"]})
+        assert (held.status, held.body) == (304, b"")
+
+
+def _references(node):
+    if isinstance(node, dict):
+        yield from [node["$ref"]] if isinstance(node.get("$ref"), str) else []
+        for name, inner in node.items():
+            yield from (
+                [f"#/components/securitySchemes/{scheme}" for one in inner for scheme in one]
+                if name == "security"
+                else _references(inner)
+            )
+    elif isinstance(node, list):
+        for inner in node:
+            yield from _references(inner)
+
+
+def test_the_document_is_openapi_and_holds_what_it_refers_to_and_nothing_more():
+    whole = json.loads(json.dumps(document()))
+    schemathesis.openapi.from_dict(whole).validate()
+    components = {f"#/components/{kind}/{name}" for kind, named in whole["components"].items() for name in named}
+    assert set(_references(whole)) == components

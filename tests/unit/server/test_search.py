@@ -1,0 +1,213 @@
+"""Hits as JSON, kept in a file without the address of the site."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from tests.support.catalogs import make_skill
+from tests.support.publishing import Asgi, write_skill
+
+from skillwire import limits
+from skillwire.adapters.files.skill_store import RowFile, pack_skill
+from skillwire.errors import StorageError
+from skillwire.server import app
+from skillwire.server.search import SearchHits, encode_hit
+
+SITE = "https://skills.example/a/"
+HOSTILE = 'says "\\u0000", \\\\, \0 and \x1f, {"name": 1}, \u2028 and é'
+
+
+def read(hits, numbers, site=SITE):
+    return json.loads(b"[%s]" % hits.join(numbers, site))
+
+
+@pytest.fixture
+def rows(tmp_path):
+    rows = RowFile(tmp_path)
+    for name in ("one", "two", "three"):
+        rows.add(pack_skill(make_skill(name)._replace(description=f"{name}: {HOSTILE}")))
+    return rows
+
+
+def test_hits_are_the_same_whenever_they_are_asked_for_and_at_each_site(rows, tmp_path):
+    hits = SearchHits(rows, tmp_path)
+    for site in (SITE, SITE, 'http://"\\/'):
+        told = read(hits, [2, 0], site)
+        assert [(hit["name"], hit["description"]) for hit in told] == [
+            ("three", f"three: {HOSTILE}"),
+            ("one", f"one: {HOSTILE}"),
+        ]
+        assert [hit["source"] for hit in told] == [site, site]
+        for hit in told:
+            assert hit["url"] == f"{site}.well-known/agent-skills/{hit['digest'].replace(':', '/')}.md"
+    assert read(hits, []) == []
+
+
+def test_a_hit_holds_a_zero_byte_at_the_address_alone(rows):
+    assert encode_hit(rows[0]).count(b"\0") == 2
+
+
+def test_a_hit_is_made_once_and_a_full_disk_costs_only_that(rows, tmp_path, monkeypatch):
+    made: list[bytes] = []
+
+    def encode(packed: bytes) -> bytes:
+        made.append(packed)
+        return encode_hit(packed)
+
+    monkeypatch.setattr("skillwire.server.search.encode_hit", encode)
+    hits = SearchHits(rows, tmp_path)
+    first = read(hits, [1])
+    assert read(hits, [1]) == first
+    assert len(made) == 1
+
+    def fail(*_: object) -> int:
+        raise StorageError("STORAGE", "rows cannot be kept")
+
+    monkeypatch.setattr(RowFile, "add", fail)
+    assert read(hits, [0, 0])[1]["name"] == "one"
+    assert len(made) == 3
+
+
+SEARCH = "/api/search"
+
+
+@pytest.fixture
+async def site(tmp_path):
+    folder = tmp_path / "skills"
+    write_skill(folder, "csv-profile", {"scripts/run.py": "print()\n"}, description="Profiles CSV tables.")
+    write_skill(folder, "csv-clean", description="Cleans CSV tables.")
+    write_skill(folder, "notes", description="Writes notes.")
+    write_skill(folder, "csv-secret", {"skill.toml": 'access = "private"\n'}, description="Profiles secret CSV tables.")
+    application = app([folder], blobs=tmp_path / "blobs", publisher="acme")
+    await application.startup()
+    revision = await application.publication.first()
+    assert revision is not None
+    assert not revision.broken
+    yield Asgi(application)
+    await application.shutdown()
+
+
+async def test_hits_say_what_is_needed_to_choose_and_to_fetch(site):
+    answer = await site.get(f"{SEARCH}?q=csv+profile", {"Host": "skills.example:8080"})
+    document = answer.json()
+    [hit] = document["skills"]
+    digest = hit["digest"].removeprefix("sha256:")
+    assert hit == {
+        "id": "acme/csv-profile",
+        "name": "csv-profile",
+        "source": "http://skills.example:8080/",
+        "installs": 0,
+        "description": "Profiles CSV tables.",
+        "version": "1.0.0",
+        "digest": f"sha256:{digest}",
+        "url": f"http://skills.example:8080/.well-known/agent-skills/sha256/{digest}.tar.gz",
+        "kind": "scripts",
+    }
+    assert (await site.get(hit["url"].removeprefix("http://skills.example:8080"))).status == 200
+    assert document["total"] == 1
+    assert document["next"] is None
+    assert "facets" not in document
+    counted = (await site.get(f"{SEARCH}?q=csv+profile&facets=1")).json()
+    assert counted["facets"] == {"kind": [{"value": "scripts", "skills": 1}], "license": [], "tag": []}
+    assert answer.fields["content-type"] == "application/json"
+    assert answer.fields["access-control-allow-origin"] == "*"
+    assert answer.fields["cache-control"].startswith("public")
+
+
+async def test_pages_follow_each_other_and_facets_narrow(site):
+    first = (await site.get(f"{SEARCH}?limit=2")).json()
+    second = (await site.get(f"{SEARCH}?limit=2&after={first['next']}")).json()
+    assert [hit["name"] for hit in first["skills"] + second["skills"]] == ["csv-clean", "csv-profile", "notes"]
+    assert second["next"] is None
+    narrowed = (await site.get(f"{SEARCH}?kind=instructions&kind=callable&utm=x")).json()
+    assert [hit["name"] for hit in narrowed["skills"]] == ["csv-clean", "notes"]
+
+
+@pytest.mark.parametrize("query", ["", "?q=secret", "?q=csv-secret", "?q=secert", "?q=csv+secret"])
+async def test_what_is_not_public_is_never_found(site, query):
+    answer = await site.get(SEARCH + query)
+    assert answer.status == 200
+    assert b"secret" not in answer.body
+
+
+async def test_a_tag_that_is_current_gives_304_and_head_no_body(site):
+    answer = await site.get(f"{SEARCH}?q=csv")
+    tag = answer.fields["etag"]
+    held = await site.get(f"{SEARCH}?q=csv", {"If-None-Match": f'"other", {tag}'})
+    assert (held.status, held.body, held.fields["etag"]) == (304, b"", tag)
+    head = await site.request(f"{SEARCH}?q=csv", method="HEAD")
+    assert (head.status, head.body, head.fields) == (200, b"", answer.fields)
+    assert (await site.get(f"{SEARCH}?q=notes")).fields["etag"] != tag
+
+
+@pytest.mark.parametrize(
+    ("query", "code"),
+    [
+        ("limit=0", "QUERY"),
+        ("limit=101", "QUERY"),
+        ("limit=ten", "QUERY"),
+        ("limit=", "QUERY"),
+        ("q=a&q=b", "QUERY"),
+        ("&".join(f"tag={number}" for number in range(65)), "QUERY"),
+        ("q=" + "x" * 1025, "QUERY"),
+        ("after=nonsense", "CURSOR"),
+        ("q=csv&after=nonsense", "CURSOR"),
+    ],
+)
+async def test_parameters_beyond_their_bounds_are_refused(site, query, code):
+    answer = await site.get(f"{SEARCH}?{query}")
+    assert answer.status == 400
+    assert answer.json()["error"]["code"] == code
+    assert answer.json()["error"]["details"]["fix"]
+    assert answer.fields["cache-control"] == "no-store"
+
+
+@pytest.mark.parametrize("host", ["evil.example/path", "a b", '"><script>', "x" * 3 + "@y", ""])
+async def test_a_host_that_is_none_is_not_repeated(site, host):
+    [hit] = (await site.get(f"{SEARCH}?q=notes", {"Host": host})).json()["skills"]
+    assert hit["source"] == "http://127.0.0.1:8000/"  # the socket's own
+
+
+async def test_another_method_is_refused_and_a_preflight_answered_as_elsewhere(site):
+    assert (await site.request(SEARCH, method="POST")).status == 405
+    index = await site.request("/.well-known/agent-skills/index.json", method="OPTIONS")
+    search = await site.request(SEARCH, method="OPTIONS")
+    assert (search.status, search.fields, search.body) == (204, index.fields, b"")
+
+
+async def test_a_search_waits_for_the_first_revision(tmp_path):
+    write_skill(tmp_path / "skills", "notes", description="Writes notes.")
+    application = app([tmp_path / "skills"], blobs=tmp_path / "blobs")
+    try:
+        [hit] = (await Asgi(application).get(f"{SEARCH}?q=notes")).json()["skills"]
+    finally:
+        await application.shutdown()
+    assert hit["name"] == "notes"
+
+
+async def test_a_site_that_does_not_load_in_time_says_when_to_ask_again(tmp_path, monkeypatch):
+    (tmp_path / "skills").mkdir()
+    monkeypatch.setattr(limits, "SERVER_LOADING_SECONDS", 0.01)
+    application = app([tmp_path / "skills"], blobs=tmp_path / "blobs")
+    monkeypatch.setattr(application.publication, "start", lambda: None)
+    answer = await Asgi(application).get(SEARCH)
+    assert (answer.status, answer.fields["retry-after"]) == (503, "1")
+
+
+async def test_an_answer_at_once_is_the_same(site):
+    fields = [(b"host", b"testserver")]
+    ordinary = await site.get(f"{SEARCH}?q=csv", {"Host": "testserver"})
+    answer_at_once = site.application.answer_at_once
+    ready = answer_at_once(b"/api/search?q=csv", b"GET", fields, None)
+    assert (ready.status, ready.body) == (200, ordinary.body)
+    told = dict(line.split(b": ", 1) for line in ready.head.splitlines()[1:])
+    assert {name.decode(): value.decode() for name, value in told.items()} == ordinary.fields
+    for url, method, more in [
+        (b"/api/search?q=csv", b"POST", []),
+        (b"/api/search?limit=0", b"GET", []),
+        (b"/api/search?q=csv", b"GET", [(b"host", b"another")]),
+        (b"/api/search?q=csv", b"GET", [(b"x-forwarded-proto", b"https")]),
+        (b"/api/search?q=" + b"x" * 3000, b"GET", []),
+    ]:
+        assert answer_at_once(url, method, fields + more, None) is None

@@ -192,11 +192,8 @@ def _held_against(shown: _Shown, certificate: bytes, settings: LanSettings, outp
 
 
 def _shown(certificate: bytes) -> _Shown:
-    from skillwire.adapters.files.keys import is_own, life_of, serial_of
-    from skillwire.trust.certificates import (
-        RequestedNames,  # same
-        names_of,  # same
-    )
+    from skillwire.adapters.files.keys import is_own, life_of, serial_of  # noqa: PLC0415  # not needed at start-up
+    from skillwire.trust.certificates import RequestedNames, names_of  # noqa: PLC0415  # not needed at start-up
 
     names = RequestedNames(*(tuple(sorted(one)) for one in names_of(certificate)))
     return _Shown(names, is_own(certificate), life_of(certificate)[1], serial_of(certificate))

@@ -33,10 +33,7 @@ def command(
     from skillwire.cli.execution_options import read_server_configuration  # noqa: PLC0415  # takes a while to import
     from skillwire.server.compose import make_components  # noqa: PLC0415  # same
     from skillwire.server.log import configure_logging  # noqa: PLC0415  # same
-    from skillwire.server.stdio import (
-        run_local,  # same
-        serve_stdio,  # same
-    )
+    from skillwire.server.stdio import run_local, serve_stdio  # noqa: PLC0415  # not needed at start-up
 
     configure_logging(log_format)
     configuration = read_server_configuration(config, grant_all=grant_all, workers=None)

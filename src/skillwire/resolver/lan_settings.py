@@ -62,10 +62,7 @@ def _read_file(path: str, read_file: Callable[[str], bytes]) -> LanSettings:
     data, folder = read_file(path), os.path.dirname(path)  # noqa: PTH120  # a text, no access
     if path.lower().endswith(_YAML):
         return read_discovery_yaml(data, path, folder=folder)
-    from skillwire.trust.guarded_toml import (
-        load_toml,  # same
-        toml_place,  # few settings are in a file of their own
-    )
+    from skillwire.trust.guarded_toml import load_toml, toml_place  # noqa: PLC0415  # not needed at start-up
 
     document = load_toml(data, source=path)
     return read_discovery(

@@ -87,10 +87,7 @@ def load_trust(settings: LanSettings, *, folder: Path | None = None, now: float 
             group = GroupKey(read_group_key(Path(settings.group_key_file)))
         return LanTrust(group, group, settings.agent_id or keys.agent_id())
     from skillwire.protocols.skill_discovery.identity import ChainAuthority  # noqa: PLC0415 - loads cryptography
-    from skillwire.trust.certificates import (
-        Chain,
-        RequestedNames,
-    )
+    from skillwire.trust.certificates import Chain, RequestedNames  # noqa: PLC0415  # not needed at start-up
     from skillwire.trust.ecdsa import EcdsaIdentity  # noqa: PLC0415 - same
     from skillwire.trust.revocations import Revocations  # noqa: PLC0415 - same
 
@@ -140,10 +137,7 @@ def revoked_part(
     from cryptography import x509  # noqa: PLC0415 - loaded when there is a certificate
 
     from skillwire.trust.ecdsa import key_of  # noqa: PLC0415 - same
-    from skillwire.trust.revocations import (
-        Revocations,
-        certificate_id,
-    )
+    from skillwire.trust.revocations import Revocations, certificate_id  # noqa: PLC0415  # not needed at start-up
 
     if settings.group_key_file:
         return None

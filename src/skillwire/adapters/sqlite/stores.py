@@ -67,7 +67,7 @@ def _read_grant(row: tuple[Any, ...]) -> Grant:
     return Grant(digest, permissions, skill, version, by, at, json.loads(files))
 
 
-_ROW_OF_TOKEN: Final = "token_id, name, kind, skills, scopes, created, expires, revoked, digest"
+_ROW_OF_TOKEN: Final = "token_id, name, kind, skills, scopes, created, expires, revoked, digest"  # noqa: S105  # columns
 
 
 class SqliteTokens:

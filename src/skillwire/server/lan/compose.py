@@ -37,10 +37,7 @@ def make_lan(
         functions: that it publishes beside folders; some say how they are.
         secrets: returns those that skills are given.
     """
-    from skillwire.server.lan.health import (
-        RunBlockers,  # same
-        SkillHealth,  # most servers are not on it
-    )
+    from skillwire.server.lan.health import RunBlockers, SkillHealth  # noqa: PLC0415  # not needed at start-up
     from skillwire.server.lan.service import LanService  # noqa: PLC0415  # same
 
     executions = parts.configuration.executions
@@ -73,10 +70,7 @@ def make_lan(
 def make_check_rounds(parts: Components, secrets: Callable[[], Secrets]) -> HealthCheckLoop:
     """Return what has the skills of folders checked that say how. Arguments as of :func:`make_lan`."""
     from skillwire.server.callable_skills import ungranted_skills  # noqa: PLC0415  # most servers are not on it
-    from skillwire.server.lan.health import (
-        HealthCheckLoop,  # same
-        HealthChecks,  # same
-    )
+    from skillwire.server.lan.health import HealthCheckLoop, HealthChecks  # noqa: PLC0415  # not needed at start-up
     from skillwire.trust.address import AddressPolicy  # noqa: PLC0415  # same
 
     settings = parts.configuration.executions

@@ -194,10 +194,7 @@ class ExecutionsConsole:
         return self._pages
 
     def _make_pages(self) -> tuple[ExecutionPages, InboxPages]:
-        from skillwire.server.console_pages import (
-            ExecutionPages,
-            InboxPages,  # same
-        )
+        from skillwire.server.console_pages import ExecutionPages, InboxPages  # noqa: PLC0415  # not needed at start-up
 
         callers = CallerNames(self._tokens)
         return (

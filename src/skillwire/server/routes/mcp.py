@@ -235,10 +235,7 @@ class McpRoute:
     async def _make(self, revision: Revision) -> HttpEndpoint:
         await asyncio.to_thread(_import)
         await asyncio.to_thread(log_left_out, revision)
-        from skillwire.bridges.mcp.server import (
-            HttpEndpoint,  # see above
-            make_server,  # same
-        )
+        from skillwire.bridges.mcp.server import HttpEndpoint, make_server  # noqa: PLC0415  # not needed at start-up
 
         return HttpEndpoint(make_server(pins=self._pins))
 

@@ -121,10 +121,7 @@ class SkillPages:
         await send_page(page, scope, send)
 
     async def _send_asset(self, name: str, scope: Scope, send: Send) -> None:
-        from skillwire.web.assets import (
-            ASSET_FIELDS,  # same
-            assets,  # with the first page, see above
-        )
+        from skillwire.web.assets import ASSET_FIELDS, assets  # noqa: PLC0415  # not needed at start-up
 
         asset = (await asyncio.to_thread(assets)).get(name)
         if asset is None:

@@ -1,7 +1,7 @@
 """What an agent costs that only listens to 1,000 skills: ``python bench/lan_idle.py [SECONDS]``.
 
 Another process offers them, and each beats every 5 seconds, signed with ECDSA. Measured is the processor time of the
-one that lists them, once all are there, beside the time that passes. The goal is 2 % of a core. It is on loopback, in a
+one that lists them, once all are there, beside the time that passes. The goal is 4 % of a core. It is on loopback, in a
 group of its own, with the default figures but for the pace of registering; keeping what is heard is in it.
 """
 
@@ -45,7 +45,7 @@ def main(seconds: float = SECONDS) -> None:
             theirs.append(passed * 1000)
         assert after.healthy == SKILLS, after
     what = f"LAN: processor time with {SKILLS:,} known skills"
-    compare(what, ours, theirs, Goal("at most", 0.02), peer="a core of its own")
+    compare(what, ours, theirs, Goal("at most", 0.04), peer="a core of its own")
 
 
 if __name__ == "__main__":

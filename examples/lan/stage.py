@@ -112,6 +112,7 @@ class Stage:
         self._senders: dict[str, str] = {}
         self._seen: set[str] = set()
         self._more: Counter[str] = Counter()
+        self._early: list[Event] = []
         self.lines: list[Event] = []
 
     def __enter__(self) -> Stage:
@@ -288,17 +289,29 @@ class Stage:
         else:
             self._more[kind] += 1
         self._seen.add(kind)
+        if step:
+            early, self._early = self._early, []
+            for line in early:
+                self._happened(line, is_shown=False)
 
     def _fitting(self, event: Event) -> Step | None:
-        """Return the step that an event is: the next one, or a box before it."""
-        for place, step in enumerate(self._steps):
-            if place in self._done:
+        """Return the step that an event is: the next one, or a box before it.
+
+        The line of a box may come before the datagrams that the figure draws first, since another agent sends those.
+        Such a line is kept until these steps are done.
+        """
+        to_come = [place for place in range(len(self._steps)) if place not in self._done]
+        first = next((place for place in to_come if not self._steps[place].is_box), len(self._steps))
+        for place in to_come:
+            step = self._steps[place]
+            if not step.fits(event):
                 continue
-            if step.fits(event):
+            if place <= first:
                 self._done.add(place)
                 return step
-            if not step.is_box:
-                return None
+            if step.is_box:
+                self._early.append(event)
+            break
         return None
 
 

@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from skillwire.model.execution import Moment
     from skillwire.protocols.skill_discovery.identity import Judgement, Key, KeyRing
     from skillwire.protocols.skill_discovery.limits import AmplificationLimit
-    from skillwire.protocols.skill_discovery.liveness import DeferredHeartbeats
     from skillwire.protocols.skill_discovery.messages import Message, Outcome
     from skillwire.protocols.skill_discovery.settings import DiscoverySettings
     from skillwire.wire.node import Peer
@@ -224,15 +223,12 @@ class Ingress:
         self._namesakes: set[str] = set()  # hosts that have proven to have our name, our own among them
         self._heard_last: tuple[str, Peer, int] | None = None
         self._answer_rates = RateLimits(settings, awaited)  # of what we asked for, from hosts that send too much else
-        self.held_beats: DeferredHeartbeats | None = None
         self._mismatches = ProfileMismatches(profile, has_group_key=ring.is_shared, tell=on_unheard)
 
     def accept(self, data: bytes, source: Peer, now: Moment) -> list[VerifiedMessage]:
         """Return what may be acted on now that a datagram came: nothing, it, or what it proved the sender of."""
         if not self._rates.allows(source.host, data, now.steady) and not self._is_asked_for(data, source, now):
             return self._stop("rate")
-        if self.held_beats is not None and self.held_beats.takes(data, source, now):
-            return []
         self._allowances.came(source, len(data))
         try:
             message = decode(data, self._profile)
@@ -323,8 +319,6 @@ class Ingress:
         if freshness is Freshness.FRESH:
             self.replay.keep(stream, message.timestamp, data, now.wall)
             self.heard(signer, source, now)
-            if self.held_beats is not None and isinstance(message, m.Heartbeat):
-                self.held_beats.clear((signer, message.skill_id))
         standing = judgement.standing_of(signer, getattr(message, "skill_id", None)) or Standing.STRANGER
         is_repeated = freshness is Freshness.REPEATED
         return [

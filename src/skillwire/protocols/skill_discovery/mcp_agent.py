@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from skillwire.protocols.skill_discovery.outbox import Outbox
     from skillwire.protocols.skill_discovery.scheduling import Timer
     from skillwire.protocols.skill_discovery.settings import DiscoverySettings
-    from skillwire.wire.node import Peer
 
 #: Bytes of the shortest record, ``a|1.0.0|b:1||``, with what separates it from the next.
 _LEAST_RECORD: Final = 14
@@ -89,11 +88,6 @@ class McpAgent:
         else:
             self._doubts.heard(message.agent_id, admitted.source)
         self._tell(now)
-
-    def alive(self, key: Key, timestamp: int, peer: Peer, now: Moment) -> None:
-        """Take a beat that has waited until it was verified: it says that a skill is as well as it is listed."""
-        self._doubts.heard(key[0], peer)
-        self.registry.told(key, m.HealthStatus.HEALTHY, timestamp, now.steady)
 
     def unregister(self, admitted: VerifiedMessage, message: m.Unregister, now: Moment) -> None:
         """Take a goodbye, and say what became of it. Spec: SDP §9.2."""

@@ -24,7 +24,6 @@ from skillwire.protocols.skill_discovery.end_agent import EndAgent
 from skillwire.protocols.skill_discovery.events import NameTaken
 from skillwire.protocols.skill_discovery.identity import KeyRing
 from skillwire.protocols.skill_discovery.ingress import Ingress
-from skillwire.protocols.skill_discovery.liveness import DeferredHeartbeats
 from skillwire.protocols.skill_discovery.mcp_agent import McpAgent
 from skillwire.protocols.skill_discovery.messages import Challenge, ChallengeResponse, Profile
 from skillwire.protocols.skill_discovery.outbox import Outbox
@@ -169,16 +168,6 @@ class DiscoveryNode:
             on_namesake=self._has_our_name,
             on_unheard=self._events.append,
         )
-        if self._keeps_registry:
-            self.gate.held_beats = beats = DeferredHeartbeats(
-                self.registry.is_well,
-                self._alive,
-                ring=self.ring,
-                replay=self.gate.replay,
-                window=settings.window,
-                stopped=self.gate.stopped,
-            )
-            self.registry.hold(beats)
         ask, tell = self.gate.witnesses.ask, self._events.append
         self.end_agent = EndAgent(agent_id, self._outbox, settings, ask, tell, listed=self._listed, invite=self._invite)
         asking = *self.end_agent.timers, *self.gate.timers
@@ -321,11 +310,6 @@ class DiscoveryNode:
         """Let an agent register with us what it offers."""
         ask = m.RegisterAck(agent_id, m.Outcome.INVALID, f"{skill_id} {UNKNOWN_SKILL}", self._outbox.stamp(now))
         self._outbox.send(self._outbox.write(ask), now, peer)
-
-    def _alive(self, key: Key, timestamp: int, source: Peer, came: Moment) -> None:
-        """Take a beat that has waited until it was verified."""
-        self.gate.heard(key[0], source, came)
-        self.mcp_agent.alive(key, timestamp, source, came)
 
     def _hold(self, question: VerifiedMessage, now: Moment) -> None:
         self.gate.hold(question, now)

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
 
     from skillwire.protocols.skill_discovery.health import Key
-    from skillwire.protocols.skill_discovery.liveness import DeferredHeartbeats
     from skillwire.protocols.skill_discovery.messages import Discover, Register
     from skillwire.protocols.skill_discovery.settings import DiscoverySettings
 
@@ -154,7 +153,6 @@ class Registry:
         self._places = RegistryQuota()
         self._index = Index()
         self._hints: set[Key] = set()
-        self._held: DeferredHeartbeats | None = None
         self._silences = LivenessTimeouts(
             settings,
             self._skills,
@@ -186,10 +184,6 @@ class Registry:
         """Whether so many skills fell silent that it is the network; of ``known`` those that are trusted as much."""
         return self._silences.is_network(now, known)
 
-    def hold(self, beats: DeferredHeartbeats) -> None:
-        """Have beats verified that are held before silence comes to anything."""
-        self._held = self._silences.held = beats
-
     def register(self, message: Register, now: float, *, is_verified: bool, host: str) -> tuple[Outcome, str]:
         """Take a registration whose signature is good; return what became of it, and why. Spec: SDP §2.3."""
         key = message.agent_id, message.skill_id
@@ -202,8 +196,6 @@ class Registry:
             self._add(Listed(message, Health(HealthStatus.HEALTHY, now), is_verified, host))
             return Outcome.SUCCESS, "registered"
         self._heard[key] = max(message.timestamp, self._heard[key])
-        if self._held is not None:
-            self._held.clear(key)
         changed = Listed(message, states.alive(known.health, now), is_verified, host)
         if (is_verified, host) == (known.is_verified, known.host) and has_facts_of(message, known.registration):
             self._silences.put(key, changed)
@@ -272,14 +264,6 @@ class Registry:
                 message.agent_id
             ):
                 self._add(Listed(message, Health(HealthStatus.UNKNOWN, now), is_verified=False, host=host))
-
-    def is_well(self, key: Key) -> bool:
-        """Whether a skill is registered, HEALTHY, and not suspected."""
-        known = self._skills.get(key)
-        if known is None or known.is_hint:
-            return False
-        health = known.health
-        return health.status is HealthStatus.HEALTHY and not health.is_suspect
 
     def told(self, key: Key, status: HealthStatus, timestamp: int, now: float) -> bool:
         """Take a beat, or news, of a skill; False when there is no such registration. Older ones are passed over."""
@@ -360,17 +344,12 @@ class Registry:
 
     def timer(self) -> float | None:
         """Return when something is due next, or a little earlier."""
-        first = self._silences.timer()
-        for due in (self._tombstones.timer(), None if self._held is None else self._held.timer()):
-            if due is not None and (first is None or due < first):
-                first = due
-        return first
+        due = [due for due in (self._silences.timer(), self._tombstones.timer()) if due is not None]
+        return min(due, default=None)
 
     def on_timer(self, now: float) -> None:
         """Do what silence has come to by now."""
         self._tombstones.forget(now)
-        if self._held is not None:
-            self._held.on_timer(now)
         self._silences.on_timer(now)
 
     def _add(self, listed: Listed) -> None:
@@ -401,8 +380,6 @@ class Registry:
 
     def _remove(self, known: Listed, what: What, reason: str = "") -> None:
         key = known.key
-        if self._held is not None:
-            self._held.forget(key)
         del self._skills[key], self._heard[key]
         self._silences.drop(key)
         if known.is_hint:

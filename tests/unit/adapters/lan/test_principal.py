@@ -21,9 +21,9 @@ from skillwire.trust.certificates import RequestedNames
 HOLDER = """
 import sys
 import time
-from skillwire.adapters.lan.principal import own_name
+from skillwire.adapters.lan.principal import default_agent_name
 from skillwire.protocols.skill_discovery.settings import LanSettings
-name = own_name(LanSettings(agent_id=sys.argv[1]))
+name = default_agent_name(LanSettings(agent_id=sys.argv[1]))
 print(name.agent_id, flush=True)
 sys.stdin.read()
 """

@@ -169,7 +169,7 @@ UNTELLABLE = pytest.mark.parametrize(
 @pytest.fixture
 def careless(monkeypatch):
     """Let agents offer what nobody can tell of, as another implementation may."""
-    monkeypatch.setattr("skillwire.protocols.skill_discovery.route_agent.check_told", lambda _: None)
+    monkeypatch.setattr("skillwire.protocols.skill_discovery.route_agent.check_record_size", lambda _: None)
 
 
 @pytest.mark.spec("SDP-hostile")

@@ -10,15 +10,15 @@ import time
 from http.client import HTTPConnection
 from urllib.parse import urlencode
 
+from tests.support.command import run_command
 from tests.support.publishing import PATIENCE, ServeProcess, write_skill
 
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 
 
 def make_key(home):
-    command = [sys.executable, "-m", "skillwire", "token", "create", "ann", "--scope", "operator", "-q"]
-    environment = {**os.environ, "SKILLWIRE_HOME": str(home)}
-    return subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout.split()[-1]
+    made = run_command("token", "create", "ann", "--scope", "operator", "-q", env={"SKILLWIRE_HOME": str(home)})
+    return made.out.split()[-1]
 
 
 def sign_in(port, key):

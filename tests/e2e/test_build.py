@@ -16,7 +16,8 @@ from urllib.parse import quote
 
 import pytest
 from tests.support.command import run_command
-from tests.support.publishing import PATIENCE, ServeProcess, write_skill
+from tests.support.eventually import eventually
+from tests.support.publishing import ServeProcess, write_skill
 from tests.unit.protocols.sharing_samples import DESCRIPTOR
 
 from skillwire.protocols.skill_sharing.validation import validate
@@ -321,10 +322,8 @@ def test_a_build_that_is_killed_leaves_the_old_site_whole(tmp_path):
         write_skill(tmp_path / "skills", f"skill-{number}", description="Changed.")
     command = [sys.executable, "-m", "skillwire", "build", str(tmp_path / "skills"), "-o", str(site)]
     process = subprocess.Popen(command, env={**os.environ, "SKILLWIRE_HOME": str(tmp_path / "home")})
-    deadline = time.monotonic() + PATIENCE
-    while not list(site.glob(".skillwire-stage/*/@*")):
-        assert process.poll() is None, "it has ended before it could be killed"
-        assert time.monotonic() < deadline
+    eventually(lambda: list(site.glob(".skillwire-stage/*/@*")) or process.poll() is not None, every=0.001)
+    assert process.poll() is None, "it has ended before it could be killed"
     process.send_signal(signal.SIGKILL)
     process.wait()
     left = {path: content for path, content in tree(site).items() if not path.startswith(".skillwire-stage")}

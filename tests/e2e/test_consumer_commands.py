@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.command import run_command
+from tests.support.eventually import eventually
 from tests.support.live_server import serving
 from tests.support.raw_server import RawServer, answer
 
@@ -394,9 +395,7 @@ def test_update_brings_what_changed(tmp_path, project):
         assert document(project, "update")["installed"] == []
         skill_md = skills / "git-commit-messages/SKILL.md"
         skill_md.write_text(skill_md.read_text() + "\nMore.\n")
-        deadline = time.monotonic() + PATIENCE
-        while run(project, "outdated").code == 0:
-            assert time.monotonic() < deadline
+        eventually(lambda: run(project, "outdated").code)
         assert [row["name"] for row in document(project, "update")["installed"]] == ["git-commit-messages"]
         assert (project / ".agents/skills/git-commit-messages/SKILL.md").read_bytes() == skill_md.read_bytes()
 

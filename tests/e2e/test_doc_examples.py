@@ -11,11 +11,11 @@ import shutil
 import socket
 import subprocess
 import sys
-import time
 import urllib.request
 from pathlib import Path
 
 import pytest
+from tests.support.eventually import eventually
 
 PROJECT = Path(__file__).parents[2]
 PAGES = PROJECT / "docs" / "reference" / "commands"
@@ -57,11 +57,7 @@ def _index(origin):
 
 
 def _wait_for_other(origin, before):
-    deadline = time.monotonic() + PATIENCE
-    while (now := _index(origin)) in {before, b""}:
-        assert time.monotonic() < deadline, "the server did not get there in time"
-        time.sleep(0.02)
-    return now
+    return eventually(lambda: _index(origin), lambda now: now not in {before, b""})
 
 
 @pytest.fixture(scope="module")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import time
 import urllib.error
 import urllib.request
 
 import pytest
 from tests.support.command import run_command
+from tests.support.eventually import eventually
 from tests.support.live_server import serving
 from tests.support.publishing import write_skill
 
@@ -50,11 +50,7 @@ def skillwire(home, *arguments):
 
 def assert_not_granted(origin):
     """Hold a call to be refused, soon: the server takes a grant for good for a few seconds, and its workers do not."""
-    deadline = time.monotonic() + PATIENCE
-    while (answer := call(origin))[0] == 202:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    status, document = answer
+    status, document = eventually(lambda: call(origin), lambda answer: answer[0] != 202, every=0.05)
     assert (status, document["error"]["code"]) == (503, "ENDPOINT_UNREACHABLE")
     assert document["error"]["details"]["reason"] == "not_granted"
 

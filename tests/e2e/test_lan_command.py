@@ -9,11 +9,11 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from tests.support.eventually import eventually
 from tests.support.publishing import write_skill
 from tests.support.terminal import Terminal
 
@@ -87,11 +87,8 @@ def test_the_picture_follows_who_comes_and_goes_until_ctrl_c(place, columns):
 
 def test_in_a_pipe_it_waits_for_answers_and_ends(place):
     with server(place):
-        deadline = time.monotonic() + PATIENCE
-        found = look(place)
-        while not found.stdout:  # the server begins meanwhile
-            assert time.monotonic() < deadline, (place / "server.log").read_text()
-            found = look(place)
+        # The server begins meanwhile.
+        found = eventually(lambda: look(place), lambda found: found.stdout, (place / "server.log").read_text)
     assert found.returncode == 0
     assert found.stdout.split()[0] == "notes"
     assert "unverified" in found.stdout

@@ -10,6 +10,7 @@ import pytest
 from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.shared.exceptions import MCPError
+from tests.support.eventually import eventually_async
 from tests.support.live_server import serving
 from tests.support.mcp_host import EXECUTES, MODES
 from tests.support.publishing import write_skill
@@ -74,14 +75,12 @@ async def test_run_that_a_host_takes_back_is_cancelled_at_the_server(host, key):
     def runs():
         return ledger.search(ExecutionQuery()).executions
 
-    async with asyncio.timeout(30), host(key, "auto") as client:
+    async with host(key, "auto") as client:
         arguments = {"name": "double", "arguments": {"number": 1, "seconds": 40}}
         calling = asyncio.create_task(client.call_tool("call_skill", arguments))
-        while not runs():  # noqa: ASYNC110  # another process makes it
-            await asyncio.sleep(0.05)
+        await eventually_async(runs)
         calling.cancel()
-        while not runs()[0].status.is_final:  # noqa: ASYNC110  # same
-            await asyncio.sleep(0.05)
+        await eventually_async(lambda: runs()[0].status.is_final)
     assert runs()[0].failure.reason == "cancelled"
 
 

@@ -14,9 +14,10 @@ import schemathesis
 from hypothesis import HealthCheck, settings
 from schemathesis.specs.openapi.checks import negative_data_rejection, positive_data_acceptance
 from tests.support.command import run_command
+from tests.support.eventually import eventually
 from tests.support.invoking import write_action
 from tests.support.loopback_lan import discovery, own_lan
-from tests.support.publishing import PATIENCE, ServeProcess, write_skill
+from tests.support.publishing import ServeProcess, write_skill
 
 from skillwire import limits
 from skillwire.adapters.files.authority import AuthorityFolder
@@ -105,10 +106,7 @@ def server(folder):
     options = ("--lan", "--config", folder / "server.toml", "--no-access-log")
     with ServeProcess(folder / "skills", *options, home=folder) as running:
         running.wait_for(lambda ready: ready["skills"] == 4)
-        deadline = time.monotonic() + PATIENCE
-        while running.get("/.well-known/skill-discovery").status != 200:
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        eventually(lambda: running.get("/.well-known/skill-discovery").status, lambda status: status == 200)
         yield running
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import enum
 import json
 import os
@@ -18,6 +17,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 import pytest
+from tests.support.eventually import eventually_async
 from tests.support.invoking import Caller
 from tests.support.publishing import PATIENCE, write_skill
 from tests.support.receiver import Receiver
@@ -148,9 +148,7 @@ async def test_a_caller_is_told_of_the_end(tmp_path, monkeypatch):
         await application.publication.first(20)
         fields = {"Callback-Url": receiver.url("/hook")}
         accepted = await Caller(application).invoke("who-calls", fields=fields, context={"trace_id": "t"})
-        async with asyncio.timeout(20):
-            while not receiver.taken:  # noqa: ASYNC110  # it is a thread's
-                await asyncio.sleep(0.01)
+        await eventually_async(lambda: receiver.taken)
         await application.shutdown()
         open_tokens.cache_clear()
         [(_, headers, body)] = receiver.taken

@@ -10,10 +10,10 @@ import sqlite3
 import subprocess
 import sys
 import threading
-import time
 import urllib.request
 
 import pytest
+from tests.support.eventually import eventually
 from tests.support.live_server import serving
 from tests.support.publishing import write_skill
 from tests.support.sandbox_world import sandbox_missing
@@ -88,10 +88,7 @@ def state_of(home):
 
 
 def await_state(home, status, attempt=1):
-    deadline = time.monotonic() + PATIENCE
-    while (found := state_of(home)) is None or found[1] != status or found[2] < attempt:
-        assert time.monotonic() < deadline, found
-        time.sleep(0.02)
+    found = eventually(lambda: state_of(home), lambda found: found and found[1] == status and found[2] >= attempt)
     return found[0]
 
 

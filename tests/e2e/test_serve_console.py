@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import subprocess
-import sys
 import time
 from http.client import HTTPConnection
 from urllib.parse import urlencode

@@ -16,11 +16,11 @@ import struct
 import subprocess
 import sys
 import termios
-import time
 import urllib.request
 from pathlib import Path
 
 import pytest
+from tests.support.eventually import eventually
 from tests.support.pages import boxes, check, examples
 from tests.support.sandbox_world import sandbox_missing
 
@@ -135,10 +135,7 @@ class Sides:
         return log.read_text().replace(self.origin, WRITTEN_ORIGIN)
 
     def _wait_for_other(self, before):
-        deadline = time.monotonic() + PATIENCE
-        while self.index() in {before, b""}:
-            assert time.monotonic() < deadline, "the server did not get there in time"
-            time.sleep(0.02)
+        eventually(self.index, lambda now: now not in {before, b""})
 
 
 def shown(text):

@@ -8,7 +8,6 @@ import os
 import select
 import socket
 import subprocess
-import time
 from http.client import HTTPConnection
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 from urllib.parse import urlsplit
 
 from tests.interop.peers import PATIENCE, environment, find_peer, run, skillwire
+from tests.support.eventually import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -99,11 +99,7 @@ class Serve:
 
     def publish(self) -> None:
         """Wait until the server has seen that the folder changed."""
-        deadline = time.monotonic() + PATIENCE
-        while (revision := self._ready()["revision"]) == self._revision:
-            assert time.monotonic() < deadline, "the server saw no change"
-            time.sleep(0.02)
-        self._revision = revision
+        self._revision = eventually(lambda: self._ready()["revision"], lambda revision: revision != self._revision)
 
     def _address(self) -> str:
         """Wait for the document that says where the server listens."""
@@ -169,12 +165,9 @@ class Nginx:
             config.write_text(_NGINX.format(port=port, site=self.site, more=self._more))
             command = [*find_peer("nginx"), "-p", str(self._work), "-c", str(config), "-e", "error.log"]
             process = subprocess.Popen(command, env=environment(self._work), stderr=subprocess.DEVNULL)
-            deadline = time.monotonic() + PATIENCE
-            while process.poll() is None:
-                if started.exists():
-                    return process, port
-                assert time.monotonic() < deadline, "nginx is not ready"
-                time.sleep(0.02)
+            eventually(lambda: process.poll() is not None or started.exists())  # noqa: B023  # called at once
+            if process.poll() is None:
+                return process, port
         raise AssertionError((self._work / "error.log").read_text())
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 import tempfile
-import time
 from pathlib import Path
 from secrets import token_hex
 
 import pytest
 from tests.interop.avahi import Avahi, wait_for_row
-from tests.interop.peers import PATIENCE, find_peer
+from tests.interop.peers import find_peer
+from tests.support.eventually import eventually
 from tests.support.lan_agents import on_host
 from tests.support.namespaces import network
 
@@ -137,9 +137,7 @@ def test_avahi_sees_that_our_skill_is_otherwise_than_before(avahi, agent, name):
     ours.ask("announce", offers=[OFFER])
     assert "st=HEALTHY" in _facts(avahi, name)
     ours.ask("report", skill="skill-org-feishu", status="DEGRADED")
-    ends = time.monotonic() + PATIENCE
-    while "st=DEGRADED" not in (facts := _facts(avahi, name)):
-        assert time.monotonic() < ends, facts
+    eventually(lambda: _facts(avahi, name), lambda facts: "st=DEGRADED" in facts)
 
 
 def _facts(avahi, name):

@@ -9,6 +9,7 @@ import time
 
 import pytest
 from tests.interop.peers import PATIENCE, find_peer
+from tests.support.eventually import eventually
 from tests.support.lan_agents import on_host
 from tests.support.namespaces import network
 
@@ -54,9 +55,8 @@ def captured(tmp_path_factory):
         asks.wait_for(lambda found: found.get("skill-org-feishu") == "HEALTHY", "it was not found")
         filters = {"capabilities": ["org-data-read"], "scenes": ["auth"], "types": ["enterprise-skill"]}
         asks.ask("discover", **filters, patience=1)
-        ends = time.monotonic() + PATIENCE
-        while not {"SKILL_REGISTER", "SKILL_DISCOVER", "SKILL_HEARTBEAT"} <= _types(rows := _read(tshark, file)):
-            assert time.monotonic() < ends, rows
+        wanted = {"SKILL_REGISTER", "SKILL_DISCOVER", "SKILL_HEARTBEAT"}
+        rows = eventually(lambda: _read(tshark, file), lambda rows: wanted <= _types(rows))
         for agent in (asks, offers):
             agent.stop()
     return rows

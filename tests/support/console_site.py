@@ -10,6 +10,7 @@ import threading
 import time
 
 import uvicorn
+from tests.support.eventually import eventually
 from tests.support.executions import claim_of, make_execution
 from tests.support.fake_desk import FakeDesk
 
@@ -77,10 +78,7 @@ class ConsoleServer:
 
     def __enter__(self):
         self._thread.start()
-        deadline = time.monotonic() + PATIENCE
-        while not self._server.started or self.application.publication.current is None:
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+        eventually(lambda: self._server.started and self.application.publication.current is not None)
         return self
 
     def __exit__(self, *_):

@@ -6,7 +6,8 @@ import contextlib
 import socket
 import struct
 import threading
-import time
+
+from tests.support.eventually import eventually
 
 PATIENCE = 30.0
 _GOODBYE = b"SKILL_UNREGISTER:"
@@ -34,10 +35,7 @@ class Eavesdropper:
 
     def wait_for_goodbyes(self, expected):
         """Wait until each of these skills, and no other, has said why it leaves: skill → reason. Spec: SDP §9.1."""
-        ends = time.monotonic() + PATIENCE
-        while (said := self._goodbyes()) != expected:
-            assert time.monotonic() < ends, said
-            time.sleep(0.05)
+        eventually(self._goodbyes, lambda said: said == expected)
 
     def _goodbyes(self):
         said = [
@@ -47,10 +45,7 @@ class Eavesdropper:
 
     def wait_for(self, kind):
         """Wait until a datagram of a kind came."""
-        ends = time.monotonic() + PATIENCE
-        while not any(data.startswith(kind) for data in tuple(self.datagrams)):
-            assert time.monotonic() < ends, f"no {kind.decode()}"
-            time.sleep(0.05)
+        eventually(lambda: any(data.startswith(kind) for data in tuple(self.datagrams)), what=kind.decode())
 
     def __enter__(self):
         self._thread.start()

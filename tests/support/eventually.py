@@ -5,41 +5,61 @@ from __future__ import annotations
 import asyncio
 import inspect
 import time
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Callable
 
-T = TypeVar("T")
 #: Seconds. Far more than anything takes on a machine that is busy with other work.
 PATIENCE = 45.0
 _PAUSE = 0.01
 
 
-def eventually(condition: Callable[[], T], what: object = "", *, patience: float = PATIENCE) -> T:
-    """Ask until ``condition`` gives something true, and return that; ``what`` is said when it never does."""
-    deadline = time.monotonic() + patience
-    while not (found := condition()):
-        assert time.monotonic() < deadline, _said(condition, what)
-        time.sleep(_PAUSE)
+def eventually(
+    ask: Callable[[], Any],
+    accept: Callable[[Any], object] = bool,
+    what: object = "",
+    *,
+    every: float = _PAUSE,
+    patience: float = PATIENCE,
+) -> Any:
+    """Call ``ask`` until ``accept`` takes what it returns, and return that.
+
+    Args:
+        ask: returns what is now.
+        accept: whether that is what the test waits for; by default anything that is true.
+        what: what is said when it never comes; when it can be called, what that returns.
+        every: seconds between two calls.
+        patience: seconds after which the test fails.
+    """
+    ends = time.monotonic() + patience
+    while not accept(found := ask()):
+        assert time.monotonic() < ends, _message(ask, found, what)
+        time.sleep(every)
     return found
 
 
 async def eventually_async(
-    condition: Callable[[], T | Awaitable[T]], what: object = "", *, patience: float = PATIENCE
-) -> T:
-    """Do as :func:`eventually` while the event loop runs; ``condition`` may be a coroutine function."""
+    ask: Callable[[], Any],
+    accept: Callable[[Any], object] = bool,
+    what: object = "",
+    *,
+    every: float = _PAUSE,
+    patience: float = PATIENCE,
+) -> Any:
+    """Do as :func:`eventually` while the event loop runs; ``ask`` may be a coroutine function."""
     loop = asyncio.get_running_loop()
-    deadline = loop.time() + patience
+    ends = loop.time() + patience
     while True:
-        asked = condition()
-        found = await asked if inspect.isawaitable(asked) else asked
-        if found:
+        found = ask()
+        if inspect.isawaitable(found):
+            found = await found
+        if accept(found):
             return found
-        assert loop.time() < deadline, _said(condition, what)
-        await asyncio.sleep(_PAUSE)
+        assert loop.time() < ends, _message(ask, found, what)
+        await asyncio.sleep(every)
 
 
-def _said(condition: Callable[[], object], what: object) -> str:
+def _message(ask: Callable[[], object], found: object, what: object) -> str:
     what = what() if callable(what) else what
-    return f"never came: {what or inspect.getsource(condition).strip()}"
+    return f"{what or inspect.getsource(ask).strip()} never came; at last there was {found!r}"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 
-from tests.support.console_site import PATIENCE, ConsoleServer
+from tests.support.console_site import ConsoleServer
+from tests.support.eventually import eventually
 from tests.support.fake_lan_agent import FakeLanAgent
 
 from skillwire.model.lan import FoundVia, LanChange, LanMember, LanScene, LanSkill, LanSnapshot
@@ -99,10 +100,7 @@ class LanSite(ConsoleServer):
 
     def __enter__(self):
         super().__enter__()
-        deadline = time.monotonic() + PATIENCE
-        while self.agent is None or not self.agent.listeners:
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+        eventually(lambda: self.agent is not None and self.agent.listeners)
         return self
 
     @property

@@ -6,8 +6,9 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 import urllib.request
+
+from tests.support.eventually import eventually
 
 PATIENCE = 30.0
 
@@ -30,15 +31,16 @@ def serving(folder, home, *arguments):
         stderr=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
     )
-    deadline = time.monotonic() + PATIENCE
+
+    def is_ready():
+        assert server.poll() is None, "the server ended"
+        with contextlib.suppress(OSError):
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=PATIENCE).close()
+            return True
+        return False
+
     try:
-        while True:
-            assert server.poll() is None, "the server ended"
-            assert time.monotonic() < deadline, "the server is not ready"
-            with contextlib.suppress(OSError):
-                urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=1).close()
-                break
-            time.sleep(0.02)
+        eventually(is_ready)
         yield f"127.0.0.1:{port}"
     finally:
         server.send_signal(signal.SIGTERM)

@@ -21,11 +21,11 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from itertools import count
 from pathlib import Path
 
 import pytest
+from tests.support.eventually import eventually
 
 HOSTS = 5
 PATIENCE = 30.0
@@ -95,13 +95,12 @@ class Network:
 
     def link_local(self, host):
         """Return the address ``fe80::…`` of a host, once the kernel lets it be used."""
-        ends = time.monotonic() + PATIENCE
-        while time.monotonic() < ends:
+
+        def look():
             shown = self.run(host, "ip", "-6", "addr", "show", "dev", "eth0", "scope", "link")
-            if (found := re.search(r"inet6 (fe80\S+)/", shown)) and "tentative" not in shown:
-                return found[1]
-            time.sleep(0.1)
-        raise OSError("the kernel gives no link-local address")
+            return None if "tentative" in shown else re.search(r"inet6 (fe80\S+)/", shown)
+
+        return eventually(look, every=0.1)[1]
 
     def command(self, host, *command):
         """Return what runs a command on a host."""

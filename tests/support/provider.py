@@ -49,6 +49,7 @@ class Provider(LoopbackServer):
         self.held: dict[str, threading.Event] = {}
         self.released = threading.Event()
         self.lock = threading.Lock()
+        self._refused = 0.0
         super().__init__(_Handler, provider=self)
         self.address = self.host
 
@@ -66,6 +67,13 @@ class Provider(LoopbackServer):
         """Take calls of ``skill`` and do not answer, until the event is set."""
         self.held[skill] = threading.Event()
         return self.held[skill]
+
+    def is_rested(self, turn: int) -> bool:
+        """Return whether it was left alone for the second that it asked for with the first call."""
+        with self.lock:
+            if turn == 1:
+                self._refused = time.monotonic()
+            return time.monotonic() - self._refused >= 1
 
     def begin(self, skill: str, body: dict[str, Any], key: str) -> tuple[dict[str, Any], bool]:
         """Begin an execution, unless there is one of this key; return it, and whether it was begun."""
@@ -155,7 +163,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._refuse(401, "AUTH_REQUIRED", "Who are you?", {"required_auth_type": "api_key", "header": "X-API-Key"})
             return
         turn = provider.turns[skill] = provider.turns.get(skill, 0) + 1
-        if skill == "busy" and turn == 1:
+        if skill == "busy" and not provider.is_rested(turn):
             self._refuse(429, "ENDPOINT_UNREACHABLE", "Too many.", headers={"Retry-After": "1"})
         elif skill == "overloaded":
             self._refuse(503, "ENDPOINT_UNREACHABLE", "Out of order.", headers={"Retry-After": "1000"})

@@ -9,10 +9,11 @@ import os
 import select
 import subprocess
 import sys
-import time
 from http.client import HTTPConnection
 from typing import NamedTuple
 from urllib.parse import quote, unquote, urlsplit
+
+from tests.support.eventually import eventually
 
 PATIENCE = 30.0
 
@@ -147,8 +148,4 @@ class ServeProcess:
 
     def wait_for(self, accept):
         """Ask ``/readyz`` until ``accept`` says yes to its document; return that."""
-        deadline = time.monotonic() + PATIENCE
-        while not accept(document := self.get("/readyz").json()):
-            assert time.monotonic() < deadline, document
-            time.sleep(0.01)
-        return document
+        return eventually(lambda: self.get("/readyz").json(), accept)

@@ -15,9 +15,10 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 import uuid
 from pathlib import Path
+
+from tests.support.eventually import eventually
 
 from skillwire.adapters.sandbox.sandbox import Sandbox
 from skillwire.errors import TrustError
@@ -170,11 +171,8 @@ class World:
         self._orders.flush()
 
     def sandboxes(self, at_least):
-        """Return the processes in sandboxes, when there are so many, or after a while."""
-        end = time.monotonic() + 10
-        while len(found := list(self._in_sandboxes())) < at_least and time.monotonic() < end:
-            time.sleep(0.02)
-        return found
+        """Return the processes in sandboxes, when there are so many."""
+        return eventually(lambda: list(self._in_sandboxes()), lambda found: len(found) >= at_least)
 
     def kill_server(self):
         """Kill the server as the kernel does when memory runs out; return what of its processes is left.
@@ -187,10 +185,7 @@ class World:
         started = {process for server in servers for process in _descendants(server)} - set(servers)
         for process in servers:
             os.kill(process, signal.SIGKILL)
-        end = time.monotonic() + 5
-        while (left := [process for process in started if _is_there(process)]) and time.monotonic() < end:
-            time.sleep(0.02)
-        return left
+        return eventually(lambda: [process for process in started if _is_there(process)], lambda left: not left)
 
     def check(self):
         """Fail when anything out here was reached, changed, ended, or goes on."""
@@ -212,10 +207,7 @@ class World:
 
     def survivors(self):
         """Return the processes that still run in a sandbox of this server; what is being ended gets a moment."""
-        end = time.monotonic() + 5
-        while (found := list(self._in_sandboxes())) and time.monotonic() < end:
-            time.sleep(0.02)
-        return found
+        return eventually(lambda: list(self._in_sandboxes()), lambda found: not found)
 
     def _in_sandboxes(self):
         for path in Path("/proc").iterdir():

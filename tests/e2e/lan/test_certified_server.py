@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 
 import pytest
+from tests.support.eventually import eventually_async
 from tests.support.lan_server import LanServer
 from tests.support.loopback_lan import own_lan
 from tests.support.publishing import write_skill
@@ -73,12 +73,7 @@ async def member(tmp_path, authority, lan, server, monkeypatch):
 
 async def until(condition, what):
     """Wait until a condition holds."""
-    try:
-        async with asyncio.timeout(SECONDS):
-            while not condition():  # noqa: ASYNC110 - another process makes it true
-                await asyncio.sleep(0.05)
-    except TimeoutError:
-        pytest.fail(what)
+    await eventually_async(condition, what=what, patience=SECONDS)
 
 
 def listed(agent):

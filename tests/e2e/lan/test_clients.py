@@ -11,10 +11,10 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
+from tests.support.eventually import eventually
 from tests.support.loopback_lan import own_lan
 from tests.support.terminal import Terminal
 
@@ -59,12 +59,12 @@ class Place:
         self.readers.append(reader)
 
         def said(pattern):
-            deadline = time.monotonic() + PATIENCE
-            while not (found := re.search(pattern, "".join(lines))):
-                assert process.poll() is None, "".join(lines)
-                assert time.monotonic() < deadline, "".join(lines)
-                time.sleep(0.02)
-            return found
+            def look():
+                found = re.search(pattern, "".join(lines))
+                assert found or process.poll() is None, "".join(lines)
+                return found
+
+            return eventually(look, what=lambda: f"{pattern} in {lines}")
 
         return process, said
 
@@ -96,9 +96,9 @@ class Place:
 
     def wait_for(self, *skills):
         """Wait until skills are found."""
-        deadline = time.monotonic() + PATIENCE
-        while (found := {hit["name"] for hit in self.ask("find", "--lan")["hits"]}) != set(skills):
-            assert time.monotonic() < deadline, found
+        eventually(
+            lambda: {hit["name"] for hit in self.ask("find", "--lan")["hits"]}, lambda found: found == set(skills)
+        )
 
 
 def _read(stream, lines):

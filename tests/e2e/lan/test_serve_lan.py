@@ -8,10 +8,10 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 
 import pytest
 from tests.support.eavesdropper import Eavesdropper
+from tests.support.eventually import eventually
 from tests.support.publishing import write_skill
 
 PATIENCE = 30.0
@@ -43,11 +43,7 @@ def known(server, fields):
 
 def wait_for(server, fields, accept):
     """Ask a server until what it lists is accepted; return that."""
-    ends = time.monotonic() + PATIENCE
-    while not accept(found := known(server, fields)):
-        assert time.monotonic() < ends, (found, server.log())
-        time.sleep(0.02)
-    return found
+    return eventually(lambda: known(server, fields), accept, server.log)
 
 
 def test_servers_see_each_other_and_a_change_of_each(place, skills, others):
@@ -106,13 +102,11 @@ def test_a_server_that_is_killed_is_missed_and_one_that_ends_says_goodbye(place,
     assert change["skill"]["status"] == "UNHEALTHY"
     observer.wait_for_change("evicted", "leads-sync")
 
-    began = time.time()
     assert second.end() == 0
-    left = observer.wait_for_change("left", "csv-profile")
-    assert left["at"] - began < 5.0  # long before it would have been missed
+    observer.wait_for_change("left", "csv-profile")
     assert observer.skills() == {}
-    gone = [change["skill"]["skill_id"] for change in observer.changes if change["kind"] == "evicted"]
-    assert "csv-profile" not in gone
+    missed = [one["skill"]["skill_id"] for one in observer.changes if one["kind"] in {"status", "evicted"}]
+    assert "csv-profile" not in missed
 
 
 def test_a_server_that_begins_again_is_the_same_agent_and_knows_what_it_knew(place, skills, others):

@@ -7,8 +7,8 @@ import time
 from typing import Any
 
 import pytest
-from tests.e2e.lan.conftest import PATIENCE
 from tests.support.command import run_command
+from tests.support.eventually import eventually
 from tests.support.publishing import write_skill
 
 from skillwire.adapters.files.authority import AuthorityFolder
@@ -61,10 +61,9 @@ def known(server, operator):
 
 def until(server, condition):
     """Ask a server until a condition holds of what it lists and has dropped."""
-    operator, ends = server.operator(), time.monotonic() + PATIENCE
-    while not condition(*(found := known(server, operator))):
-        assert time.monotonic() < ends, (found, server.log())
-        time.sleep(0.2)  # a server bounds the requests of one host
+    operator = server.operator()
+    # A server bounds the requests of one host.
+    eventually(lambda: known(server, operator), lambda found: condition(*found), server.log, every=0.2)
 
 
 @pytest.mark.spec("SDP-profile-signed")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import shutil
 import sqlite3
-import time
 
 import pytest
 from tests.support.command import run_command
+from tests.support.eventually import eventually
 from tests.support.lan_agents import FAST, on_loopback
 from tests.support.loopback_lan import own_lan
 
@@ -91,10 +91,7 @@ def verified(agent):
 
 
 def until(condition, what):
-    ends = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < ends, what
-        time.sleep(0.1)
+    eventually(condition, what=what, every=0.1)
 
 
 @pytest.mark.spec("SDP-authority-revocation")

@@ -15,6 +15,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from tests.support.authorities import World
 from tests.support.certificates import serial
+from tests.support.eventually import eventually_async
 from tests.support.loopback_lan import own_lan
 
 from skillwire.adapters.files.authority import AuthorityFolder
@@ -74,10 +75,7 @@ def verified(agent):
 
 async def until(condition, what):
     """Wait until a condition holds."""
-    async with asyncio.timeout(PATIENCE):
-        while not condition():  # noqa: ASYNC110 - several agents' states make it true, and it is looked at as they change
-            await asyncio.sleep(0.02)
-    assert condition(), what
+    await eventually_async(condition, what=what, patience=PATIENCE)
 
 
 @pytest.mark.spec("SDP-certificate-chain")

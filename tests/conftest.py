@@ -100,6 +100,14 @@ def _documented_json(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(click, "echo", checked_echo)
 
 
+@pytest.fixture(autouse=True)
+def _closed_databases() -> Iterator[None]:
+    """Close what a test opened in its home: each database holds descriptors, and a process has a thousand."""
+    yield
+    if opened := sys.modules.get("skillwire.adapters.sqlite.open"):
+        opened.close_databases()
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Print, after everything else, why tests were skipped and how many passed, failed and were skipped."""

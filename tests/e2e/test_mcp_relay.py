@@ -33,9 +33,7 @@ def server(tmp_path):
 @pytest.fixture
 def key(tmp_path, monkeypatch):
     monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
-    open_tokens.cache_clear()
-    yield open_tokens().issue("caller", skills=["double"]).secret
-    open_tokens.cache_clear()
+    return open_tokens().issue("caller", skills=["double"]).secret
 
 
 @pytest.fixture

@@ -23,7 +23,6 @@ from tests.support.publishing import PATIENCE, write_skill
 from tests.support.receiver import Receiver
 
 import skillwire
-from skillwire.adapters.sqlite.open import open_tokens
 from skillwire.errors import UsageError
 from skillwire.executions.accept import ExecutionSettings
 from skillwire.protocols.skill_sharing.validation import validate
@@ -77,14 +76,12 @@ def service():
 @pytest.fixture
 async def caller(tmp_path, monkeypatch):
     monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
-    open_tokens.cache_clear()
     write_skill(tmp_path / "skills", "notes")
     application = service().app([tmp_path / "skills"], blobs=tmp_path / "blobs", access_log=False)
     await application.startup()
     await application.publication.first(20)
     yield Caller(application)
     await application.shutdown()
-    open_tokens.cache_clear()
 
 
 async def test_a_function_stands_in_every_index(caller):
@@ -139,7 +136,6 @@ async def test_inputs_are_checked_by_the_hints(caller):
 
 async def test_a_caller_is_told_of_the_end(tmp_path, monkeypatch):
     monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
-    open_tokens.cache_clear()
     with Receiver() as receiver:
         settings = ExecutionSettings(allow_callbacks=(receiver.url("").rstrip("/"),))
         configuration = ServerConfiguration(executions=settings)
@@ -150,7 +146,6 @@ async def test_a_caller_is_told_of_the_end(tmp_path, monkeypatch):
         accepted = await Caller(application).invoke("who-calls", fields=fields, context={"trace_id": "t"})
         await eventually_async(lambda: receiver.taken)
         await application.shutdown()
-        open_tokens.cache_clear()
         [(_, headers, body)] = receiver.taken
     told = skillwire.verify_webhook(accepted.fields["webhook-secret"], headers, body)
     assert told["type"] == "execution.completed"
@@ -160,7 +155,6 @@ async def test_a_caller_is_told_of_the_end(tmp_path, monkeypatch):
 
 async def test_a_folder_does_not_take_a_functions_name(tmp_path, monkeypatch):
     monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
-    open_tokens.cache_clear()
     write_skill(tmp_path / "skills", "forecast", description="Another.")
     application = service().app([tmp_path / "skills"], blobs=tmp_path / "blobs", access_log=False)
     await application.startup()
@@ -168,7 +162,6 @@ async def test_a_folder_does_not_take_a_functions_name(tmp_path, monkeypatch):
     assert revision is not None
     text = await Caller(application).request("/.well-known/agent-skills/forecast/SKILL.md")
     await application.shutdown()
-    open_tokens.cache_clear()
     assert b"Another." not in text.body
 
 

@@ -8,7 +8,6 @@ import pytest
 from tests.support.invoking import Caller
 
 import skillwire
-from skillwire.adapters.sqlite.open import open_tokens
 
 
 def publisher_of(name, function):
@@ -39,7 +38,6 @@ calls: list[int] = []
 @pytest.fixture
 async def serve(tmp_path, monkeypatch):
     monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
-    open_tokens.cache_clear()
     applications = []
 
     async def start(name, function):
@@ -52,7 +50,6 @@ async def serve(tmp_path, monkeypatch):
     yield start
     for application in applications:
         await application.shutdown()
-    open_tokens.cache_clear()
 
 
 async def test_each_program_runs_its_own_functions_only(serve):

@@ -65,7 +65,7 @@ def run_command(
         env: variables beside those of this process.
     """
     with ExitStack() as stack:
-        streams = [stack.enter_context(tempfile.TemporaryFile()) for _ in range(3)]
+        streams: list[IO[bytes]] = [stack.enter_context(tempfile.TemporaryFile()) for _ in range(3)]
         streams[0].write(input.encode() if isinstance(input, str) else input)
         streams[0].seek(0)
         stack.enter_context(mock.patch.dict(os.environ, env or {}))

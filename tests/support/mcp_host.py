@@ -17,7 +17,6 @@ from fastmcp.skills.models import (
 from mcp.client.client import Client
 from mcp_types import PaginatedRequestParams, PaginatedResult, Request
 
-from skillwire.adapters.sqlite.open import open_tokens
 from skillwire.bridges.mcp.server import make_server
 from skillwire.model.access import ANONYMOUS
 from skillwire.server.access import AccessViews
@@ -61,7 +60,6 @@ class Host:
 @contextlib.asynccontextmanager
 async def hosting(folder: Path, place: Path, configuration: str = ""):
     """Publish a folder, its state in ``place``; SKILLWIRE_HOME leads there already."""
-    open_tokens.cache_clear()
     parts = make_components(
         [folder],
         blobs=place / "blobs",
@@ -75,7 +73,6 @@ async def hosting(folder: Path, place: Path, configuration: str = ""):
         parts.executions.hang_up()
         await parts.executions.stop()
         parts.publication.stop()
-        open_tokens.cache_clear()
 
 
 async def list_skills(client: Client, cursor: str | None = None) -> ListSkillsResult:

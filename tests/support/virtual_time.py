@@ -15,13 +15,13 @@ from skillwire.testing import VirtualClock
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from skillwire.model.time import Moment
+    from skillwire.model.execution import Moment
 
 #: Seconds for which the loop waits for a thread, a process or a peer before the test is taken to hang.
 PATIENCE = 30.0
 
 
-class _Selector(selectors.DefaultSelector):  # type: ignore[misc, valid-type]  # one of several classes
+class _Selector(selectors.DefaultSelector):
     """Waits in earnest only for what happens outside of the loop."""
 
     def __init__(self, loop: VirtualTimeLoop) -> None:
@@ -68,7 +68,9 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         """Return whether a thread works for the loop."""
         return self._threads > 0
 
-    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> Any:
+    def run_in_executor(  # type: ignore[override]  # its type variables are asyncio's own
+        self, executor: Any, func: Callable[..., Any], *args: Any
+    ) -> asyncio.Future[Any]:
         """Start it in a thread, and let no time pass until it ended."""
         self._threads += 1
         future = super().run_in_executor(executor, func, *args)

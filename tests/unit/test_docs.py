@@ -53,6 +53,7 @@ def test_a_command_has_a_section_that_names_each_option_and_shows_an_example(nam
     sections = [part for page in PAGES_OF_COMMANDS for part in page.read_text().split("\n## ")[1:]]
     [page] = [part for part in sections if part.startswith(f"skillwire {name}\n")]
     command = cli.get_command(click.Context(cli), name)
+    assert command is not None
     context = click.Context(command)
     for parameter in command.get_params(context):
         shown = [parameter.make_metavar(context)] if isinstance(parameter, click.Argument) else parameter.opts

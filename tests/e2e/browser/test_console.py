@@ -42,13 +42,11 @@ def site(tmp_path_factory, chromium):  # noqa: ARG001  # without a browser nothi
     root = tmp_path_factory.mktemp("console")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SKILLWIRE_HOME", str(root / "home"))
-        open_tokens.cache_clear()
         make_key("first")
         write_skill(root / "skills", "report")
         with ConsoleServer([root / "skills"], root / "blobs") as server:
             fill(server)
             yield server
-        open_tokens.cache_clear()
 
 
 def fill(server):

@@ -11,7 +11,6 @@ from tests.support.lan_site import LanSite, ShownAgent, home, skill, town
 from tests.support.publishing import write_skill
 
 from skillwire.adapters.lan import agent
-from skillwire.adapters.sqlite.open import open_tokens
 from skillwire.model.lan import FoundVia
 from skillwire.web.lan_map import STATUSES
 
@@ -26,12 +25,10 @@ def site(tmp_path_factory, chromium):  # noqa: ARG001  # without a browser nothi
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SKILLWIRE_HOME", str(root / "home"))
         patch.setattr(agent, "LanAgent", ShownAgent)
-        open_tokens.cache_clear()
         make_key("first")
         write_skill(root / "skills", "report")
         with LanSite([root / "skills"], root / "blobs") as server:
             yield server
-        open_tokens.cache_clear()
 
 
 @pytest.fixture(scope="module")

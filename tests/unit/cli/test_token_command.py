@@ -15,9 +15,7 @@ from skillwire.cli.options import in_words
 @pytest.fixture(autouse=True)
 def state(tmp_path, monkeypatch):
     monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path))
-    open_tokens.cache_clear()
-    yield tmp_path / "state"
-    open_tokens.cache_clear()
+    return tmp_path / "state"
 
 
 @pytest.fixture

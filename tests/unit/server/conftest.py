@@ -7,7 +7,6 @@ import pytest
 from tests.support.invoking import Caller, Scripted
 
 from skillwire import limits
-from skillwire.adapters.sqlite.open import open_tokens
 from skillwire.executions.accept import ExecutionSettings
 from skillwire.server import app, compose
 from skillwire.server.configuration import ServerConfiguration
@@ -28,9 +27,7 @@ def settle(monkeypatch):
 @pytest.fixture
 def home(tmp_path, monkeypatch):
     monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
-    open_tokens.cache_clear()
-    yield tmp_path / "home"
-    open_tokens.cache_clear()
+    return tmp_path / "home"
 
 
 @pytest.fixture

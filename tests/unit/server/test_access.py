@@ -30,9 +30,7 @@ LISTS = ["/?q=plan", "/hits?q=plan", INDEX, OLD_INDEX, SHARING, "/skills", "/", 
 @pytest.fixture
 def tokens(tmp_path, monkeypatch):
     monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
-    open_tokens.cache_clear()
-    yield open_tokens()
-    open_tokens.cache_clear()
+    return open_tokens()
 
 
 @pytest.fixture

@@ -153,7 +153,6 @@ def row_of(text):
 @pytest.fixture
 async def serve(tmp_path, monkeypatch):
     monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
-    open_tokens.cache_clear()
     write_action(tmp_path / "skills", "sum-up", tables=INPUTS)
     sites = []
 
@@ -168,7 +167,6 @@ async def serve(tmp_path, monkeypatch):
     for site in sites:
         site.connect.close()
         await site.application.shutdown()
-    open_tokens.cache_clear()
 
 
 async def test_both_ways_keep_and_answer_the_same(serve):

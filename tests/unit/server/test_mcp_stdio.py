@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.support.publishing import write_skill
 
-from skillwire.adapters.sqlite.open import open_ledger, open_tokens
+from skillwire.adapters.sqlite.open import open_ledger
 from skillwire.server import mcp_stdio
 from skillwire.server.compose import make_components
 from skillwire.server.stdio import started
@@ -14,7 +14,6 @@ from skillwire.server.stdio import started
 @pytest.mark.parametrize("protocol", ["mcp", "rpc"])
 async def test_process_of_a_host_runs_what_it_accepts_and_looks_for_nothing_else(tmp_path, monkeypatch, protocol):
     monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
-    open_tokens.cache_clear()
     write_skill(tmp_path / "skills", "open-notes")
     open_ledger()  # there is one, in which others may have left something
     parts = make_components([tmp_path / "skills"], blobs=tmp_path / "blobs", access_log=False)
@@ -32,6 +31,5 @@ async def test_process_of_a_host_runs_what_it_accepts_and_looks_for_nothing_else
     else:
         async with started(parts):
             await look()
-    open_tokens.cache_clear()
     assert seen == [False, True]
     assert all(task.done() for task in parts.executions._tasks)

@@ -10,7 +10,6 @@ import structlog
 from tests.support.invoking import write_action
 from tests.support.publishing import write_skill
 
-from skillwire.adapters.sqlite.open import open_tokens
 from skillwire.errors import StorageError, TrustError
 from skillwire.executions.accept import ExecutionSettings, RunSettings
 from skillwire.server.compose import make_components
@@ -52,7 +51,6 @@ def test_a_process_that_serves_its_host_alone_has_a_queue_of_its_own():
 def local_log(tmp_path, home, runs=None, executions=None, *, is_local=True):
     """Publish once; return what is logged."""
     assert home
-    open_tokens.cache_clear()
     configuration = ServerConfiguration(runs=runs or RunSettings(), executions=executions or ExecutionSettings())
     with structlog.testing.capture_logs() as log:
         parts = make_components(

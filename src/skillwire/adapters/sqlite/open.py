@@ -37,14 +37,24 @@ def _database(path: Path) -> Database:
     return Database(path)
 
 
-@cache
 def open_tokens() -> Tokens:
     """Return the tokens in the state directory; its database and key are made when they are not there.
 
     Raises:
         StorageError: ``DATABASE``, ``SERVER_KEY``, ``STORAGE``.
     """
-    return Tokens(SqliteTokens(open_database()), open_server_key(), time.time)
+    return _tokens(state_directory())
+
+
+@cache
+def _tokens(state: Path) -> Tokens:
+    return Tokens(SqliteTokens(_database(state / DATABASE)), read_server_key(state / SERVER_KEY), time.time)
+
+
+def close_databases() -> None:
+    """Let go of each database that this process has opened; what is opened next is opened anew."""
+    _tokens.cache_clear()
+    _database.cache_clear()
 
 
 def open_server_key() -> bytes:

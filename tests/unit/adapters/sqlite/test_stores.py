@@ -52,7 +52,6 @@ def test_an_artifact_is_taken_back_with_every_set_of_permissions(store):
 
 def test_all_that_lies_in_the_state_directory_shares_one_database(tmp_path, monkeypatch):
     monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path))
-    open_tokens.cache_clear()
     assert open_database() is open_database()
     assert open_ledger().database is open_database()
     assert not (tmp_path / "state").exists()
@@ -61,4 +60,3 @@ def test_all_that_lies_in_the_state_directory_shares_one_database(tmp_path, monk
     assert [path.name for path in (tmp_path / "state").glob("*.db")] == ["skillwire.db"]
     monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "other"))
     assert open_database().path.is_relative_to(tmp_path / "other")
-    open_tokens.cache_clear()

@@ -33,7 +33,6 @@ token_url = "https://login.example.com/token"
 @pytest.fixture
 async def serve(tmp_path, monkeypatch):
     monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
-    open_tokens.cache_clear()
     folder = tmp_path / "skills"
     write_skill(folder, "open-notes", {"run.sh": "echo"})
     write_skill(folder, "staff-guide", {"skill.toml": 'access = "restricted"\nscenes = ["office"]\n', "a.txt": "x"})
@@ -51,7 +50,6 @@ async def serve(tmp_path, monkeypatch):
     yield serve
     for application in started:
         await application.shutdown()
-    open_tokens.cache_clear()
 
 
 async def test_metadata_of_the_resource_names_the_issuer(serve):

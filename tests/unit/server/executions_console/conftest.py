@@ -15,9 +15,7 @@ from skillwire.executions.tasks import person_worker
 @pytest.fixture
 def tokens(tmp_path, monkeypatch):
     monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
-    open_tokens.cache_clear()
-    yield open_tokens()
-    open_tokens.cache_clear()
+    return open_tokens()
 
 
 @pytest.fixture

@@ -27,9 +27,7 @@ BOTH = f"{ASKED}[executions]\ngrant_all = true\n"
 @pytest.fixture
 def tokens(tmp_path, monkeypatch):
     monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
-    open_tokens.cache_clear()
-    yield open_tokens()
-    open_tokens.cache_clear()
+    return open_tokens()
 
 
 @pytest.fixture

@@ -39,9 +39,7 @@ PING = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping"}).encode()
 @pytest.fixture
 def tokens(tmp_path, monkeypatch):
     monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
-    open_tokens.cache_clear()
-    yield open_tokens()
-    open_tokens.cache_clear()
+    return open_tokens()
 
 
 @contextlib.asynccontextmanager

@@ -37,7 +37,7 @@ from skillwire.wire.fetch import fetch
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from skillwire.wire.exchange import Exchange
+    from skillwire.wire.exchange import Flow
 
 ROUNDS: Final = 9
 DOWNLOADS: Final = 100
@@ -100,7 +100,7 @@ def download(program: str, port: int, compiled: str) -> float:
 def our_crawl(port: int) -> tuple[float, float]:
     """Return the seconds of a crawl with the asynchronous driver."""
 
-    def digest(url: str) -> Exchange[Digest]:
+    def digest(url: str) -> Flow[Digest]:
         return Digest.of((yield from fetch(HttpRequest(url))).body)
 
     async def crawl() -> None:

@@ -31,7 +31,6 @@ check "shell syntax" shell_syntax
 check changelog changelog
 check "generated documentation" python tools/generate_docs.py --check
 check "generated schema" python tools/generate_schema.py --check
-check "generated client" python tools/generate_client.py --check
 check documentation documentation
 
 if [ -n "$failed" ]; then

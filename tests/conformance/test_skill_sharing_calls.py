@@ -58,9 +58,9 @@ class Workflow:
         self.pauses: list[float] = []
         self.client = Client(folder)
         self.client.driver = self.publisher
-        self.client._steps.pause = self.pauses.append
-        workplace = self.client._workplace
-        workplace.calls = Calls(workplace.session, workplace.leave, chance=lambda: 1.0)
+        self.client._runner.sleep = self.pauses.append
+        session = self.client._session
+        session.calls = Calls(session.context, session.access, chance=lambda: 1.0)
         self.publisher.answer(f"{ORIGIN}/.well-known/skill-sharing", example.WORKFLOW_INDEX)
         self.describe()
 
@@ -227,8 +227,8 @@ def test_a_call_is_made_again_as_the_advice_says_and_else_with_exponential_backo
     workflow.publisher.reply("OPTIONS", f"{API}/summarize", takes_keys)
     lost = FetchError("CONNECTION_LOST", "it broke")
     workflow.publisher.reply("POST", f"{API}/summarize", lost, lost, lost, http(example.COMPLETED))
-    workflow.client._workplace.calls = Calls(
-        workflow.client._workplace.session, workflow.client._workplace.leave, chance=lambda: 1.0
+    workflow.client._session.calls = Calls(
+        workflow.client._session.context, workflow.client._session.access, chance=lambda: 1.0
     )
     assert workflow.call(inputs={"text": "other"}).is_completed
     assert workflow.pauses == [0.5, 1.0, 2.0]

@@ -18,7 +18,7 @@ from skillwire.protocols.skills_rpc.messages import DescribedSkill
 from skillwire.resolver.resolve import ResolveContext, ResolvedSkill
 from skillwire.resolver.sources.skills_rpc import read_file, resolve_at_endpoint
 from skillwire.trust.hidden_text import find_hidden
-from skillwire.wire.exchange import Fetch, HttpResponse, follow
+from skillwire.wire.exchange import HttpResponse, follow
 
 ENDPOINT = "https://example.com/rpc"
 NAME = "ns.sync"
@@ -97,23 +97,11 @@ def assert_nothing_hidden(finding):
 
 def drive(flow, *results):
     """Run a flow whose requests are answered by these results, one after the other; None for an error of ours."""
-    answers = iter(results)
+    bodies = [json.dumps({"jsonrpc": "2.0", "id": 1, "result": result}).encode() for result in (*results, *[None] * 99)]
     try:
-        step = next(flow)
-        while True:
-            if isinstance(step, Fetch):
-                body = json.dumps({"jsonrpc": "2.0", "id": 1, "result": next(answers, None)}).encode()
-                response = HttpResponse(ENDPOINT, 200, {"content-type": "application/json"}, body)
-                try:
-                    sent = follow(step.exchange, [response])
-                except SkillwireError as error:
-                    step = flow.throw(error)
-                    continue
-            else:
-                sent = step.call()
-            step = flow.send(sent)
-    except StopIteration as stop:
-        return stop.value
+        return follow(
+            flow, [HttpResponse(ENDPOINT, 200, {"content-type": "application/json"}, body) for body in bodies]
+        )
     except SkillwireError as error:
         hides = find_hidden(str(error)) and not isinstance(error, UsageError)  # that says what was typed here
     assert not hides

@@ -1,7 +1,7 @@
 """The SDK's face: :class:`Client` and :class:`AsyncClient`.
 
 Both offer the same verbs over the same flows (:mod:`skillwire.client.session`); they differ only in how a step is
-done (:mod:`skillwire.client.runner`), so the one is written from the other by ``tools/generate_client.py``. Loading is
+done (:mod:`skillwire.client.runner`), and a test compares their signatures. Loading is
 progressive: an index gives names and descriptions, ``body()`` the instructions of one skill, ``open()`` one of its
 files. An artifact is fetched once, when the first of its files is asked for::
 

@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
+    from skillwire.adapters.http.asynchronous import AsyncDriver
     from skillwire.client.call_values import CallArguments, PreparedCall
     from skillwire.client.lan import Names
     from skillwire.client.lan_asynchronous import AsyncLan
     from skillwire.client.rpc_asynchronous import AsyncRpcSkills
-    from skillwire.client.runner import AwaitedDriver
     from skillwire.model.execution import RemoteExecution
     from skillwire.model.install import LockedSkill, OriginRecord
     from skillwire.model.lan import LanSkill, SceneResult
@@ -60,7 +60,7 @@ class AsyncClient:
         report: Callable[[Finding], object] = lambda _: None,
         on_traffic: Callable[[str, int], object] = lambda *_: None,
     ) -> None:
-        self._workplace = ClientSession(
+        self._session = ClientSession(
             project,
             for_user=for_user,
             tokens=tokens or {},
@@ -71,7 +71,7 @@ class AsyncClient:
             report=report,
             on_traffic=on_traffic,
         )
-        self._steps = AsyncRunner(self._workplace)
+        self._runner = AsyncRunner(self._session)
         self._lan: AsyncLan | None = None
 
     async def __aenter__(self) -> Self:
@@ -87,16 +87,16 @@ class AsyncClient:
     @property
     def root(self) -> Path:
         """The project, or the user's home: what the paths of an installed skill are relative to."""
-        return self._workplace.root
+        return self._session.root
 
     @property
-    def driver(self) -> AwaitedDriver | None:
+    def driver(self) -> AsyncDriver | None:
         """What holds the conversations; None until the first one. Tests set a simulated publisher."""
-        return self._steps.driver
+        return self._runner.driver
 
     @driver.setter
-    def driver(self, driver: AwaitedDriver | None) -> None:
-        self._steps.driver = driver
+    def driver(self, driver: AsyncDriver | None) -> None:
+        self._runner.driver = driver
 
     @property
     def lan(self) -> AsyncLan:
@@ -108,7 +108,7 @@ class AsyncClient:
         if self._lan is None:
             from skillwire.client.lan_asynchronous import AsyncLan  # noqa: PLC0415  # installing does without
 
-            self._lan = AsyncLan(self._workplace, self._steps)
+            self._lan = AsyncLan(self._session, self._runner)
         return self._lan
 
     def set_token(self, origin: str, token: str) -> None:
@@ -118,7 +118,7 @@ class AsyncClient:
             ValidationError: ``origin`` is not a URL such as ``https://example.com``.
             UsageError: ``token`` holds what no header may hold.
         """
-        self._workplace.leave.set_token(origin, token)
+        self._session.access.set_token(origin, token)
 
     async def close(self) -> None:
         """Close the connections. The client may be used again, and then opens new ones."""
@@ -126,7 +126,7 @@ class AsyncClient:
             if self._lan is not None:
                 await self._lan.close()
         finally:
-            await self._steps.close()
+            await self._runner.close()
 
     async def index(self, origin: str) -> list[AsyncRemoteSkill]:
         """Return the skills of an origin, or of whatever index or folder ``origin`` leads to.
@@ -135,7 +135,7 @@ class AsyncClient:
             NotFoundError: ``INDEX_NOT_FOUND``, ``SKILL_NOT_FOUND``. TrustError: ``DOWNGRADE``.
             FetchError: the network or the server failed. DecodeError, ValidationError: the index is malformed.
         """
-        return self._remote(await self._steps.run(self._workplace.locate(origin)))
+        return self._remote(await self._runner.run(self._session.locate(origin)))
 
     async def skill(self, reference: str, *, both: bool = False) -> AsyncRemoteSkill:
         """Return the one skill that ``reference`` means: ``example.com/name``, a URL, ``./folder`` or a bare name.
@@ -147,7 +147,7 @@ class AsyncClient:
             UsageError: ``REFERENCE`` when it means several, ``NO_SOURCES`` for a bare name without sources.
             NotFoundError: ``SKILL_NOT_FOUND`` with names that look alike; as :meth:`index` otherwise.
         """
-        return self._remote([await self._steps.run(self._workplace.locate_one(reference, both=both))])[0]
+        return self._remote([await self._runner.run(self._session.locate_one(reference, both=both))])[0]
 
     async def which(self, reference: str, *, explain: bool = False) -> Resolution:
         """Find what ``reference`` means and how: every index that was asked, trust, what is installed, why it won.
@@ -157,7 +157,7 @@ class AsyncClient:
         Raises:
             UsageError: ``REFERENCE``.
         """
-        return await self._steps.run(self._workplace.which(reference, explain=explain))
+        return await self._runner.run(self._session.which(reference, explain=explain))
 
     async def find(
         self, query: str = "", origins: Sequence[str] = (), *, capability_type: str | None = None
@@ -171,7 +171,7 @@ class AsyncClient:
         Raises:
             UsageError: ``NO_SOURCES``.
         """
-        hits = await self._steps.run(self._workplace.search(query, origins, capability_type))
+        hits = await self._runner.run(self._session.search(query, origins, capability_type))
         skills = self._remote([skill for skill, _ in hits])
         return [(skill, score) for skill, (_, score) in zip(skills, hits, strict=True)]
 
@@ -181,7 +181,7 @@ class AsyncClient:
         Raises:
             NotFoundError: ``INDEX_NOT_FOUND``. FetchError: the network or the server failed.
         """
-        return await self._steps.run(self._workplace.sharing_document(url))
+        return await self._runner.run(self._session.sharing_document(url))
 
     async def plan(self, *references: str, agents: Sequence[str] = (), copy: bool | None = None) -> InstallPlan:
         """Decide what :meth:`add` would do, and change nothing.
@@ -196,7 +196,7 @@ class AsyncClient:
             UsageError: ``USAGE`` for an unknown agent, or two skills of one name. TrustError: ``ORIGIN_REFUSED``,
             ``DOWNGRADE``. As :meth:`index` otherwise.
         """
-        return await self._steps.run(self._workplace.plan(references, agents, copy=copy))
+        return await self._runner.run(self._session.plan(references, agents, copy=copy))
 
     async def plan_frozen(self, *names: str) -> InstallPlan:
         """Plan to install exactly what ``skills.lock`` says: these skills, or all. No index is asked.
@@ -204,11 +204,11 @@ class AsyncClient:
         Raises:
             NotFoundError: ``LOCK_MISSING``; ``NOT_INSTALLED`` for a name that the lock does not have.
         """
-        return await self._steps.run(self._workplace.plan_frozen(names))
+        return await self._runner.run(self._session.plan_frozen(names))
 
     async def plan_update(self, comparisons: Sequence[UpdateComparison]) -> InstallPlan:
         """Plan to install what has changed, by the answer of :meth:`compare`, where it stands now."""
-        return await self._steps.run(self._workplace.plan_update(comparisons))
+        return await self._runner.run(self._session.plan_update(comparisons))
 
     async def apply(
         self,
@@ -231,8 +231,8 @@ class AsyncClient:
             ``LOCK_MISMATCH``, and whatever is wrong with an archive.
             ConflictError: ``SKILL_CONFLICT`` unless ``overwrite``. StorageError: the disk failed.
         """
-        flow = self._workplace.apply(plan, consent=consent, overwrite=overwrite, on_done=on_done)
-        return await self._steps.run(flow)
+        flow = self._session.apply(plan, consent=consent, overwrite=overwrite, on_done=on_done)
+        return await self._runner.run(flow)
 
     async def add(
         self,
@@ -251,7 +251,7 @@ class AsyncClient:
 
     async def installed(self) -> list[LockedSkill]:
         """Return what ``skills.lock`` says is installed, by name."""
-        return await self._steps.run(self._workplace.installed())
+        return await self._runner.run(self._session.installed())
 
     async def verify(self, *names: str) -> Verification:
         """Compare what stands on disk, these skills or all, with ``skills.lock``, byte for byte.
@@ -259,7 +259,7 @@ class AsyncClient:
         Raises:
             NotFoundError: ``NOT_INSTALLED``.
         """
-        return await self._steps.run(self._workplace.verify(names))
+        return await self._runner.run(self._session.verify(names))
 
     async def remove(self, *names: str) -> list[LockedSkill]:
         """Take skills away, whether or not their files were changed, and out of the lock; return what they were.
@@ -267,7 +267,7 @@ class AsyncClient:
         Raises:
             NotFoundError: ``NOT_INSTALLED``; nothing is removed then.
         """
-        return await self._steps.run(self._workplace.remove(names))
+        return await self._runner.run(self._session.remove(names))
 
     async def compare(self, *names: str) -> list[UpdateComparison]:
         """Compare installed skills, these or all, with what their origins have now. Each index is asked once.
@@ -277,7 +277,7 @@ class AsyncClient:
         Raises:
             NotFoundError: ``NOT_INSTALLED``.
         """
-        return await self._steps.run(self._workplace.compare(names))
+        return await self._runner.run(self._session.compare(names))
 
     async def outdated(self, *names: str) -> list[UpdateComparison]:
         """Return those comparisons that are not ``current``; otherwise as :meth:`compare`."""
@@ -294,7 +294,7 @@ class AsyncClient:
 
     async def origins(self) -> dict[str, OriginRecord]:
         """Return the origins that someone agreed to install from, with what is remembered of each."""
-        return await self._steps.run(self._workplace.accepted_origins())
+        return await self._runner.run(self._session.accepted_origins())
 
     async def forget_origin(self, origin: str, *, dry_run: bool = False) -> list[str]:
         """Take back the consent to ``origin``, as a user would type it; return which origins that were.
@@ -305,7 +305,7 @@ class AsyncClient:
         Raises:
             NotFoundError: ``ORIGIN_NOT_ACCEPTED``.
         """
-        return await self._steps.run(self._workplace.forget_origin(origin, dry_run=dry_run))
+        return await self._runner.run(self._session.forget_origin(origin, dry_run=dry_run))
 
     async def call(
         self,
@@ -403,7 +403,7 @@ class AsyncClient:
             with.
             FetchError: the network or the provider failed. DecodeError, ValidationError: the answer is malformed.
         """
-        return await self._steps.run(self._workplace.calls.look(execution))
+        return await self._runner.run(self._session.calls.look(execution))
 
     async def result(
         self,
@@ -416,14 +416,14 @@ class AsyncClient:
 
         Arguments and errors are those of :meth:`execution` and :meth:`call`.
         """
-        return await self._steps.run(self._workplace.calls.wait_for(execution, timeout, on_change))
+        return await self._runner.run(self._session.calls.wait_for(execution, timeout, on_change))
 
     async def cancel(self, execution: str) -> RemoteExecution:
         """Take an execution back; return it as it ended, which may be otherwise: see ``is_cancelled``.
 
         Raises what :meth:`execution` does.
         """
-        return await self._steps.run(self._workplace.calls.take_back(execution))
+        return await self._runner.run(self._session.calls.take_back(execution))
 
     def rpc(self, endpoint: str) -> AsyncRpcSkills:
         """Return the methods of an endpoint of the Skills Protocol, such as ``https://example.com/rpc``.
@@ -436,10 +436,10 @@ class AsyncClient:
         from skillwire.client.rpc_asynchronous import AsyncRpcSkills  # noqa: PLC0415  # installing does without
         from skillwire.resolver.references import endpoint_url  # noqa: PLC0415  # same
 
-        return AsyncRpcSkills(endpoint_url(endpoint), self._workplace, self._steps)
+        return AsyncRpcSkills(endpoint_url(endpoint), self._session, self._runner)
 
     def _remote(self, skills: Sequence[ResolvedSkill]) -> list[AsyncRemoteSkill]:
-        return [AsyncRemoteSkill(skill, self._workplace, self._steps) for skill in skills]
+        return [AsyncRemoteSkill(skill, self._session, self._runner) for skill in skills]
 
 
 class AsyncRemoteSkill(IndexedSkill):
@@ -448,9 +448,9 @@ class AsyncRemoteSkill(IndexedSkill):
     Spec: ASD Progressive Disclosure.
     """
 
-    def __init__(self, located: ResolvedSkill, workplace: ClientSession, steps: AsyncRunner) -> None:
+    def __init__(self, located: ResolvedSkill, session: ClientSession, runner: AsyncRunner) -> None:
         super().__init__(located)
-        self._workplace, self._steps = workplace, steps
+        self._session, self._runner = session, runner
         self._files: Files | None = None
         self._described: SkillDescriptor | None = None
 
@@ -461,7 +461,7 @@ class AsyncRemoteSkill(IndexedSkill):
             NotFoundError: it was not found at an endpoint. FetchError, DecodeError, ValidationError: it cannot be had,
             is malformed.
         """
-        return await self._steps.run(self._workplace.endpoints.described(self._located))
+        return await self._runner.run(self._session.endpoints.described(self._located))
 
     async def descriptor(self) -> SkillDescriptor:
         """Return its Skill Descriptor: inputs, output, endpoint and how callers authenticate; checked in full.
@@ -470,7 +470,7 @@ class AsyncRemoteSkill(IndexedSkill):
             NotFoundError: none is published. ValidationError: ``VALIDATION_ERROR``, ``VERSION_INCOMPATIBLE``,
             ``DESCRIPTOR``, ``ID_DIFFERS``. FetchError, DecodeError: it cannot be had, is malformed.
         """
-        self._described = await self._steps.run(self._workplace.descriptor(self._located))
+        self._described = await self._runner.run(self._session.descriptor(self._located))
         return self._described
 
     async def call(self, inputs: Mapping[str, Any] | None = None, **options: Unpack[CallArguments]) -> RemoteExecution:
@@ -479,18 +479,18 @@ class AsyncRemoteSkill(IndexedSkill):
         Arguments, result and errors are those of :meth:`AsyncClient.call` and :meth:`descriptor`.
         """
         if self.rpc is not None:
-            return await self._steps.run(self._workplace.endpoints.call(self._located, inputs or {}, options))
+            return await self._runner.run(self._session.endpoints.call(self._located, inputs or {}, options))
         descriptor = self._described or await self.descriptor()
-        flow = self._workplace.calls.call(self._located, descriptor, inputs or {}, **options)
-        return await self._steps.run(flow)
+        flow = self._session.calls.call(self._located, descriptor, inputs or {}, **options)
+        return await self._runner.run(flow)
 
     async def prepare(self, inputs: Mapping[str, Any] | None = None, **options: Unpack[CallArguments]) -> PreparedCall:
         """Check a call and return the request that :meth:`call` would send; nothing is sent to the endpoint."""
         if self.rpc is not None:
-            return await self._steps.run(self._workplace.endpoints.prepare(self._located, inputs or {}, options))
+            return await self._runner.run(self._session.endpoints.prepare(self._located, inputs or {}, options))
         descriptor = self._described or await self.descriptor()
-        flow = self._workplace.calls.prepare(self._located, descriptor, inputs or {}, **options)
-        return await self._steps.run(flow)
+        flow = self._session.calls.prepare(self._located, descriptor, inputs or {}, **options)
+        return await self._runner.run(flow)
 
     async def files(self) -> Files:
         """Return all files with their bytes, sorted by path; fetched and verified once.
@@ -500,7 +500,7 @@ class AsyncRemoteSkill(IndexedSkill):
             FetchError, TrustError, DecodeError: it cannot be had, is not what was promised, is malformed.
         """
         if self._files is None:
-            self._files = await self._steps.run(self._workplace.files(self._located))
+            self._files = await self._runner.run(self._session.files(self._located))
         return self._files
 
     async def body(self) -> str:
@@ -516,5 +516,5 @@ class AsyncRemoteSkill(IndexedSkill):
             TrustError: a path that leads out. NotFoundError: ``FILE_NOT_FOUND``. What :meth:`files` raises.
         """
         if self.rpc is not None:
-            return await self._steps.run(self._workplace.endpoints.file(self._located, path))
+            return await self._runner.run(self._session.endpoints.file(self._located, path))
         return read_file(self.name, path, await self.files())

@@ -53,7 +53,6 @@ from skillwire.resolver.calls import (
     status_place,
     submit_until,
 )
-from skillwire.resolver.documents import as_finding
 from skillwire.resolver.references import reference_to
 from skillwire.wire.exchange import work
 from skillwire.wire.pacing import Circuits
@@ -91,25 +90,25 @@ class Calls:
     """Makes calls and follows them, with what one client holds.
 
     Args:
-        session: of the client.
-        leave: what the user has named.
+        context: of the client.
+        access: which origins the user has allowed.
         clock: seconds that only grow.
         chance: returns a number from 0 to 1.
     """
 
     def __init__(
         self,
-        session: ResolveContext,
-        leave: OriginAccess,
+        context: ResolveContext,
+        access: OriginAccess,
         *,
         clock: Callable[[], float] = time.monotonic,
         chance: Callable[[], float] = random.random,
     ) -> None:
-        self._session = session
-        self._leave = leave
+        self._context = context
+        self._access = access
         self._clock = clock
         self._line = SubmitContext(Circuits(clock), clock, chance, self._credential)
-        self._book = FileCalls(state_directory() / "calls.json", session.clock)
+        self._book = FileCalls(state_directory() / "calls.json", context.clock)
 
     def prepare(
         self,
@@ -134,7 +133,7 @@ class Calls:
     ) -> Flow[RemoteExecution]:
         """Call a skill; return the execution, as it is when it was accepted or, with ``wait``, when it ended."""
         options = CallOptions(**arguments)
-        if self._session.offline:
+        if self._context.offline:
             raise FetchError(
                 "OFFLINE", "a skill cannot be called offline", place=SourceLocation(descriptor.endpoint.url)
             )
@@ -194,8 +193,8 @@ class Calls:
             reference=reference_to(skill.ref),
             skill_id=descriptor.id,
             url=str(url),
-            created=self._session.clock(),
-            origins=tuple(sorted({index.origin, url.origin} & self._leave.addresses.named)),
+            created=self._context.clock(),
+            origins=tuple(sorted({index.origin, url.origin} & self._access.addresses.named)),
             header=credential_header(descriptor.auth),
             is_lent=is_lent,
             context={"timeout": about.timeout, "priority": about.priority, "trace_id": about.trace_id},
@@ -206,23 +205,23 @@ class Calls:
 
     def _lend(self, url: Url, index: Url, *, consent: bool) -> bool:
         """Let the credential of the endpoint go there, if it has one of its own; return whether that was needed."""
-        if url.origin in self._session.credentials or self._leave.look_up(url) is None:
+        if url.origin in self._context.credentials or self._access.look_up(url) is None:
             return False
         is_named = (
-            url.origin == index.origin and url.origin in self._leave.addresses.named
+            url.origin == index.origin and url.origin in self._access.addresses.named
         )  # a login since it was named
         if not consent and not is_named and not is_below(url, index):
             message = f"{index.origin} names an endpoint at {url.origin}, where you would be known"
             details = {"endpoint": str(url), "named_by": index.origin}
             raise TrustError("ENDPOINT_FOREIGN", message, place=SourceLocation(str(url)), details=details)
-        self._leave.lend(url)
+        self._access.lend(url)
         return True
 
     def _caller_id(self, origin: str) -> str:
         try:
             return self._book.caller_id(origin)
         except StorageError as error:
-            self._session.report(as_finding(error))
+            self._context.note(error)
             return "skillwire"
 
     def _begin(self, plan: _Plan, *, may_take_up: bool) -> Flow[_Plan]:
@@ -233,13 +232,13 @@ class Calls:
         try:
             begun = yield from work(partial(self._book.begin, record, sameness, may_take_up=may_take_up))
         except StorageError as error:  # it can be made all the same, and not be asked for by its id
-            self._session.report(as_finding(error))
+            self._context.note(error)
             return plan
         if begun.key == record.key:
             return plan._replace(record=begun)
         message = "the same call was sent a moment ago, and its answer was lost; it is not executed twice"
         fix = "To have it executed once more, give --idempotency-key with a text of your own."
-        self._session.report(Finding("CALL_TAKEN_UP", "note", message, SourceLocation(record.url), fix))
+        self._context.report(Finding("CALL_TAKEN_UP", "note", message, SourceLocation(record.url), fix))
         about = plan.about._replace(
             timeout=begun.context.get("timeout"),
             priority=priority_of(begun.context.get("priority")),
@@ -282,7 +281,7 @@ class Calls:
         try:
             yield from work(change)
         except StorageError as error:
-            self._session.report(as_finding(error))
+            self._context.note(error)
 
     def _request(self, plan: _Plan, wait: float | None) -> HttpRequest:
         credential = self._line.credential(plan.record.url, plan.record.header)
@@ -305,7 +304,7 @@ class Calls:
             return found[0]
         if "://" in text:
             url = parse_url(text)
-            return CallRecord("", "", "", str(url), self._session.clock(), (url.origin,), status_url=str(url))
+            return CallRecord("", "", "", str(url), self._context.clock(), (url.origin,), status_url=str(url))
         from skillwire.resolver.lockfile import did_you_mean  # noqa: PLC0415  # only an error needs it
 
         ids = [one.execution_id for one in self._book.recent() if one.execution_id is not None]
@@ -332,9 +331,9 @@ class Calls:
     def _name(self, record: CallRecord) -> None:
         """Take leave to ask for an execution, as there was when the skill was called."""
         for origin in record.origins:
-            self._leave.name_url(origin)
+            self._access.name_url(origin)
         if record.is_lent:
-            self._leave.lend(parse_url(record.url))
+            self._access.lend(parse_url(record.url))
 
     def _judge_output(self, execution: RemoteExecution, descriptor: SkillDescriptor) -> None:
         if not execution.is_completed or isinstance(execution.output, bytes):
@@ -344,7 +343,7 @@ class Calls:
             message = f"{flaw.path} {flaw.message}"
             fix = "Check it before you use it; tell the provider."
             place = SourceLocation(f"{execution.status_url or descriptor.endpoint.url}#{flaw.path}")
-            self._session.report(Finding("OUTPUT_DIFFERS", "warning", message, place, fix))
+            self._context.report(Finding("OUTPUT_DIFFERS", "warning", message, place, fix))
 
     def _with_fix(self, answer: Answer, error: SkillwireError) -> SkillwireError:
         """Return what the provider says, with what to do about it."""
@@ -352,11 +351,11 @@ class Calls:
             error.fix = "Send smaller inputs; what is large goes to a place of its own, and its URL into the inputs."
         elif answer.is_permanent:
             error.fix = "Ask the provider, whose operator has to agree first: skillwire grant FOLDER, on that machine."
-        self._leave.explain(error)
+        self._access.explain(error)
         return error
 
     def _credential(self, url: str, header: str | None) -> dict[str, str]:
-        return credential_fields(self._session.credential_for(url), header)
+        return credential_fields(self._context.credential_for(url), header)
 
 
 def _at_once(plan: _Plan, answer: Answer) -> RemoteExecution:

@@ -1,23 +1,20 @@
-"""What the user has named: leave to connect there, and to send the credential that belongs there.
+"""Which origins the user allows, which credential each gets, and how stored credentials are renewed.
 
-A project's files name nothing: they may be a stranger's. What counts is what was typed, what the user's own settings
-say, and origins that the user has agreed to.
+A project's files allow nothing: they may come from an untrusted peer. What counts is what was typed, what the user's
+own settings say, and origins that the user has agreed to.
 
-Stored credentials on their way into requests, and their renewal: ahead of the end of a token, and once on a 401.
-
-A flow knows a stored credential by a mark only, which stands where the value of ``Authorization`` would. It stays the
-same as long as the login lasts, so the cache keeps what it knows when a token is renewed; and no flow holds a secret.
-:meth:`StoredCredentials.sending` puts the real header field into each request to the credential's own origin, the
+A flow knows a stored credential by a mark only, which stands where the value of ``Authorization`` would. The mark stays
+the same as long as the login lasts, so the cache keeps what it knows when a token is renewed; and no flow holds a
+secret. :meth:`StoredCredentials.send` puts the real header field into each request to the credential's own origin, the
 moment before it goes out, or signs the request with a key that is sent nowhere.
 
-When a request is answered with 401, its exchange is set aside where it waits for its answer. The token is renewed as
-steps of the flow, so that the asynchronous client waits for locks and files in threads, and the same request goes out
-again with the new token; then the exchange goes on and never knows. When the new token is refused as well, that is the
-answer, for a minute: an origin that says 401 to everything makes one renewal, not one for each request.
+A token is renewed ahead of its end, and when a request is answered with 401: then the same request goes out again with
+the new token, and the flow that made it never knows. When the new token is refused as well, that is the answer, for a
+minute: an origin that says 401 to everything causes one renewal, not one for each request.
 
 Only one process renews at a time, since a server may take the use of an old refresh token for theft: it holds the lock
 of the origin, reads the store again (another one may have renewed it already), asks, and writes the new tokens before
-anybody uses them. A crash before that leaves the old ones, after it the new ones.
+anything uses them. A crash before that leaves the old ones, after it the new ones.
 """
 
 from __future__ import annotations
@@ -25,14 +22,14 @@ from __future__ import annotations
 import os
 import time
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final
 
 from skillwire import limits
 from skillwire.adapters.files.credentials import bearer, find_password, find_token, open_store
 from skillwire.codes import CODES
 from skillwire.errors import ConflictError, FetchError, SkillwireError, SourceLocation
 from skillwire.model.url import parse_url
-from skillwire.wire.exchange import All, Fetch, Sleep, Work, fetch, work
+from skillwire.wire.exchange import Sleep, work
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,21 +41,10 @@ if TYPE_CHECKING:
     from skillwire.protocols.oauth.messages import Tokens
     from skillwire.resolver.references import Reference
     from skillwire.trust.address import AddressPolicy
-    from skillwire.wire.exchange import Exchange, Flow, HttpRequest, HttpResponse, Step
-
-
-T = TypeVar("T")
+    from skillwire.wire.exchange import Flow, HttpRequest, HttpResponse
 
 _UNAUTHORIZED: Final = 401
 _PAUSE: Final = 0.05  # seconds between two looks at a lock that another process holds for one request
-
-
-class _SetAside(NamedTuple):
-    """An exchange that waits for the answer to ``request``, which was refused with ``credential``."""
-
-    exchange: Exchange[Any]
-    request: HttpRequest
-    credential: Credential
 
 
 class StoredCredentials:
@@ -92,68 +78,32 @@ class StoredCredentials:
         credential = self._in_use.get(origin)
         return credential is not None and credential.mark == mark
 
-    def sending(self, flow: Flow[T]) -> Flow[T]:
-        """Return ``flow`` with stored credentials in its requests, renewed where they must be."""
-        try:
-            step = next(flow)
-            while True:
-                try:
-                    result = yield from self._take_step(step)
-                except BaseException as error:  # noqa: BLE001  # an interruption, too, is for the flow to clean up after
-                    step = flow.throw(error)
-                else:
-                    step = flow.send(result)
-        except StopIteration as stop:
-            return stop.value  # type: ignore[no-any-return]  # StopIteration.value is typed Any
+    def send(self, request: HttpRequest) -> Flow[HttpResponse]:
+        """Make ``request`` with the stored credential that its mark stands for, renewed where that is needed.
 
-    def _take_step(self, step: Step) -> Flow[Any]:
-        if isinstance(step, Work | Sleep) or not self._in_use:
-            return (yield step)
-        yield from self._renew_ending()
-        if isinstance(step, Fetch):
-            outcome = yield Fetch(self._attach(step.exchange))
-            while isinstance(outcome, _SetAside):
-                yield from self._renew(outcome.credential)
-                outcome = yield Fetch(self._attach(outcome.exchange, outcome))
-            return outcome
-        outcomes = yield All([self._attach(exchange) for exchange in step.exchanges], step.on_done)
-        return (yield from self._finish(list(outcomes)))
-
-    def _finish(self, outcomes: list[Any]) -> Flow[list[Any]]:
-        """Renew what was refused, and go on with the exchanges that were set aside, until none is."""
-        while waiting := {i: item for i, item in enumerate(outcomes) if isinstance(item, _SetAside)}:
-            for item in waiting.values():
-                yield from self._renew(item.credential)
-            resumed = yield All([self._attach(item.exchange, item) for item in waiting.values()], lambda: None)
-            for index, outcome in zip(waiting, resumed, strict=True):
-                outcomes[index] = outcome
-        return outcomes
-
-    def _attach(self, exchange: Exchange[T], again: _SetAside | None = None) -> Exchange[T | _SetAside]:
-        """Drive ``exchange`` with credentials in its requests; set it aside when one is refused that can be renewed."""
-        try:
-            request = again.request if again else next(exchange)
-            while True:
-                credential = self._credential_for(request)
-                try:
-                    response = yield from self._send(request, credential)
-                except SkillwireError as error:
-                    request, again = exchange.throw(error), None
-                    continue
-                if response.status == _UNAUTHORIZED and credential and again is None and self._may_help(credential):
-                    return _SetAside(exchange, request, credential)
-                request, again = exchange.send(response), None
-        except StopIteration as stop:
-            return stop.value  # type: ignore[no-any-return]  # StopIteration.value is typed Any
-
-    def _send(self, request: HttpRequest, credential: Credential | None) -> Exchange[HttpResponse]:
+        Raises:
+            FetchError: ``LOGIN_EXPIRED``, the token has ended and cannot be renewed; from the runner.
+        """
+        response: HttpResponse
+        credential = self._credential_for(request)
         if credential is None:
-            return (yield request)
+            response = yield request
+            return response
+        yield from self._renew_if_ending(credential)
+        used = self._in_use[credential.origin]
+        response = yield from self._send_with(request, used)
+        if response.status == _UNAUTHORIZED and self._may_help(used):
+            yield from self._renew(used)
+            response = yield from self._send_with(request, self._in_use[credential.origin])
+        return response
+
+    def _send_with(self, request: HttpRequest, credential: Credential) -> Flow[HttpResponse]:
         if credential.kind == "custom":
             assert self._signer is not None  # noqa: S101  # take() has made it
             return (yield from self._signer.send(request, credential))
         headers = {name: value for name, value in request.headers.items() if name.lower() != "authorization"}
-        return (yield request._replace(headers={**headers, credential.header: credential.field_value}))
+        response: HttpResponse = yield request._replace(headers={**headers, credential.header: credential.field_value})
+        return response
 
     def _credential_for(self, request: HttpRequest) -> Credential | None:
         mark = request.header("authorization")
@@ -169,23 +119,22 @@ class StoredCredentials:
         last = self._renewed_at.get(refused.origin)
         return refused.renewable and (last is None or self._clock() - last > limits.TOKEN_RENEWAL_SECONDS)
 
-    def _renew_ending(self) -> Flow[None]:
-        """Renew each token that ends within a minute; one that still holds may do when the server is not reached."""
-        for credential in list(self._in_use.values()):
-            if credential.expires_at is None:
-                continue
-            left = credential.expires_at - self._clock()
-            if left > limits.TOKEN_RENEWAL_SECONDS:
-                continue
-            if not credential.renewable:
-                if left <= 0:
-                    raise _ended(credential, "the token has expired, and none came with it to renew it")
-                continue
-            try:
-                yield from self._renew(credential)
-            except FetchError as error:
-                if left <= 0 or not error.retryable:
-                    raise
+    def _renew_if_ending(self, credential: Credential) -> Flow[None]:
+        """Renew a token that ends within a minute; one that still holds may do when the server is not reached."""
+        if credential.expires_at is None:
+            return
+        left = credential.expires_at - self._clock()
+        if left > limits.TOKEN_RENEWAL_SECONDS:
+            return
+        if not credential.renewable:
+            if left <= 0:
+                raise _ended(credential, "the token has expired, and none came with it to renew it")
+            return
+        try:
+            yield from self._renew(credential)
+        except FetchError as error:
+            if left <= 0 or not error.retryable:
+                raise
 
     def _renew(self, used: Credential) -> Flow[None]:
         """Put a newer token in the place of ``used``, while no other process and no other flow does."""
@@ -208,7 +157,7 @@ class StoredCredentials:
         if stored.secret == used.secret:
             from skillwire.protocols.oauth.client import renew  # noqa: PLC0415  # one run in many renews
 
-            tokens = yield from fetch(renew(stored.grant))
+            tokens = yield from renew(stored.grant)
             stored = renewed(stored, tokens, self._clock())
             yield from work(partial(self._store.keep, stored))
             self._renewed_at[used.origin] = self._clock()
@@ -226,7 +175,7 @@ class StoredCredentials:
             except ConflictError:
                 if time.monotonic() > end:
                     raise
-            yield from work(partial(time.sleep, _PAUSE))
+            yield Sleep(_PAUSE)
 
 
 def renewed(credential: Credential, tokens: Tokens, now: float) -> Credential:
@@ -307,10 +256,6 @@ class OriginAccess:
         if credential := self.look_up(url):
             self.credentials[str(url.origin)] = credential
 
-    def sending(self, flow: Flow[T]) -> Flow[T]:
-        """Return ``flow`` with stored credentials in its requests, and with what mends it in errors about them."""
-        return self.stored.sending(self._explaining(flow))
-
     def explain(self, error: BaseException) -> None:
         """Say in an error of an origin that refuses us which credential it was sent, if any, and what mends that."""
         if not isinstance(error, SkillwireError) or error.code not in _REFUSALS or error.place is None:
@@ -336,23 +281,6 @@ class OriginAccess:
                 f"The credential of {origin} from {given} was sent. Give another one, "
                 f"or leave it away and run skillwire login {origin}."
             )
-
-    def _explaining(self, flow: Flow[T]) -> Flow[T]:
-        try:
-            step = next(flow)
-            while True:
-                try:
-                    result = yield step
-                except BaseException as error:  # noqa: BLE001  # an interruption, too, is for the flow to clean up after
-                    self.explain(error)
-                    step = flow.throw(error)
-                else:
-                    if isinstance(step, All):
-                        for one in result:
-                            self.explain(one)
-                    step = flow.send(result)
-        except StopIteration as stop:
-            return stop.value  # type: ignore[no-any-return]  # StopIteration.value is typed Any
 
     def _take_stored(self, origin: str) -> str | None:
         credential = self.stored.take(origin)

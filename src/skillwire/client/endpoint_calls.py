@@ -76,13 +76,13 @@ def parameters_of(manifest: Mapping[str, Any], source: str) -> list[ParameterDef
 
 
 def prepare(
-    skill: ResolvedSkill, inputs: Mapping[str, Any], session: ResolveContext, arguments: CallArguments
+    skill: ResolvedSkill, inputs: Mapping[str, Any], context: ResolveContext, arguments: CallArguments
 ) -> Flow[PreparedCall]:
     """Check a call and return the request that would be sent; a blob that would be made is told by its digest."""
-    plan = yield from _plan(skill, inputs, session, CallOptions(**arguments))
+    plan = yield from _plan(skill, inputs, context, CallOptions(**arguments))
     made = {name: BLOB + hashlib.sha256(content).hexdigest() for name, (content, _) in plan.files.items()}
     headers = {"Accept": "application/json", "Content-Type": "application/json"}
-    if session.credential_for(plan.endpoint) is not None:
+    if context.credential_for(plan.endpoint) is not None:
         headers["Authorization"] = "..."
     params = _params(plan, made)
     body = encode_request("execute_skill", params, 1)
@@ -90,17 +90,17 @@ def prepare(
 
 
 def call(
-    skill: ResolvedSkill, inputs: Mapping[str, Any], session: ResolveContext, arguments: CallArguments
+    skill: ResolvedSkill, inputs: Mapping[str, Any], context: ResolveContext, arguments: CallArguments
 ) -> Flow[RemoteExecution]:
     """Call a skill; return its run as an execution, which has ended."""
     options = CallOptions(**arguments)
-    plan = yield from _plan(skill, inputs, session, options)
+    plan = yield from _plan(skill, inputs, context, options)
     made = {}
     for name, (content, kind) in plan.files.items():
-        blob = yield from create_blob(plan.endpoint, content, kind, session)
+        blob = yield from create_blob(plan.endpoint, content, kind, context)
         made[name] = blob.blob_id
     try:
-        run = yield from ask(plan.endpoint, _params(plan, made), session, decode_run, timeout=run_seconds(plan.timeout))
+        run = yield from ask(plan.endpoint, _params(plan, made), context, decode_run, timeout=run_seconds(plan.timeout))
     except FetchError as error:
         if error.code in _UNSEEN:
             error.fix = "Nobody knows whether it was executed: look what became of it before you call it again."
@@ -130,11 +130,11 @@ def execution_of(run: RunResult, skill: ResolvedSkill) -> RemoteExecution:
 
 
 def _plan(
-    skill: ResolvedSkill, inputs: Mapping[str, Any], session: ResolveContext, options: CallOptions
+    skill: ResolvedSkill, inputs: Mapping[str, Any], context: ResolveContext, options: CallOptions
 ) -> Flow[_Plan]:
     _refuse_what_there_is_not(options)
     timeout = seconds_of(options.timeout)
-    described = yield from describe(skill, session)
+    described = yield from describe(skill, context)
     reference = reference_to(skill.ref)
     assert skill.ref.rpc is not None  # noqa: S101  # only such skills come here
     endpoint = skill.ref.rpc.endpoint

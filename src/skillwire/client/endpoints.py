@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 
 class Endpoints(NamedTuple):
-    """Asks, with the session of one client."""
+    """Asks, with the context of one client."""
 
-    session: ResolveContext
+    context: ResolveContext
 
     def described(self, skill: ResolvedSkill) -> Flow[DescribedSkill]:
         """Return the manifest and the frontmatter of a skill of an endpoint.
@@ -33,16 +33,16 @@ class Endpoints(NamedTuple):
             message = f"{skill.ref.name} was not found at an endpoint of the Skills Protocol"
             fix = "Its descriptor says how it is called, its files what it does."
             raise NotFoundError("SKILL_NOT_FOUND", message, place=SourceLocation(skill.ref.origin), fix=fix)
-        return (yield from describe(skill, self.session))
+        return (yield from describe(skill, self.context))
 
     def file(self, skill: ResolvedSkill, path: str) -> Flow[bytes]:
         """Return one file of a skill of an endpoint, which is the only one that is fetched."""
-        return read_file(skill, path, self.session)
+        return read_file(skill, path, self.context)
 
     def call(self, skill: ResolvedSkill, inputs: Mapping[str, Any], arguments: CallArguments) -> Flow[RemoteExecution]:
         """Call a skill of an endpoint; return its run as an execution."""
-        return endpoint_calls.call(skill, inputs, self.session, arguments)
+        return endpoint_calls.call(skill, inputs, self.context, arguments)
 
     def prepare(self, skill: ResolvedSkill, inputs: Mapping[str, Any], arguments: CallArguments) -> Flow[PreparedCall]:
         """Check a call of a skill of an endpoint, and return the request that would be sent."""
-        return endpoint_calls.prepare(skill, inputs, self.session, arguments)
+        return endpoint_calls.prepare(skill, inputs, self.context, arguments)

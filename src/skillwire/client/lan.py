@@ -25,7 +25,6 @@ from skillwire.errors import FetchError, SkillwireError, SourceLocation, Storage
 from skillwire.limits import LAN_CACHE_BYTES
 from skillwire.model.lan import FoundVia, LanScene, members_of
 from skillwire.model.skill import Finding
-from skillwire.resolver.documents import as_finding
 from skillwire.resolver.lan_settings import join_discovery
 from skillwire.resolver.merge import read_origin
 from skillwire.resolver.rank import rank
@@ -194,22 +193,22 @@ class LanAccess:
 
     Args:
         settings: of the client; what they say of discovery is read when it is needed.
-        session: of the client.
-        leave: what the user has named.
+        context: of the client.
+        access: which origins the user has allowed.
     """
 
-    def __init__(self, settings: Settings, session: ResolveContext, leave: OriginAccess) -> None:
+    def __init__(self, settings: Settings, context: ResolveContext, access: OriginAccess) -> None:
         self.settings: LanSettings = join_discovery(settings.discovery, read_discovery_file)
-        self._session = session
-        self._leave = leave
-        self.memory = LanCacheFile(self.settings.cache, session.clock, partial(trust_digest, self.settings))
+        self._context = context
+        self._access = access
+        self.memory = LanCacheFile(self.settings.cache, context.clock, partial(trust_digest, self.settings))
         for note in self.settings.notes:
-            session.report(Finding("DISCOVERY_CONFIGURATION", "note", note, SourceLocation("discovery"), _UNUSED_FIX))
+            context.report(Finding("DISCOVERY_CONFIGURATION", "note", note, SourceLocation("discovery"), _UNUSED_FIX))
 
     @property
     def is_offline(self) -> bool:
         """Whether only what was found before is used."""
-        return self._session.offline
+        return self._context.offline
 
     def uses_unverified(self, *, wanted: bool | None) -> bool:
         """Whether skills are used whose key nobody certified."""
@@ -300,7 +299,7 @@ class LanAccess:
         try:
             yield from work(partial(self.memory.put, skills))
         except StorageError as error:  # it was found all the same
-            self._session.report(as_finding(error))
+            self._context.note(error)
 
     def failed(self, query: str, filters: Filters, error: SkillwireError) -> Flow[list[LanSkill]]:
         """Return what was kept, where the network cannot be asked.
@@ -311,7 +310,7 @@ class LanAccess:
         found = [] if filters.refresh else (yield from self.kept(query, filters))
         if not found:
             raise error
-        self._session.report(as_finding(error))
+        self._context.note(error)
         return found
 
     def kept(self, query: str, filters: Filters) -> Flow[list[LanSkill]]:
@@ -330,8 +329,8 @@ class LanAccess:
         if not skill.is_verified and not self.uses_unverified(wanted=use_unverified):
             raise unverified(skill)
         url = http_url(skill)
-        yield from work(partial(self._leave.open, url, with_credential=skill.is_verified))
-        found = yield from read_origin(source_location(url), self._session._replace(refresh=True))
+        yield from work(partial(self._access.open, url, with_credential=skill.is_verified))
+        found = yield from read_origin(source_location(url), self._context._replace(refresh=True))
         return matching(skill, found)
 
     def providers(self, capability: str, found: Sequence[LanSkill], *, use_unverified: bool | None) -> Providers:
@@ -343,7 +342,7 @@ class LanAccess:
         for passed in providers.passed:
             place = SourceLocation(http_url(passed.skill))
             fix = passed.error.diagnostics().fix
-            self._session.report(Finding(passed.error.code, "note", passed.told, place, fix))
+            self._context.report(Finding(passed.error.code, "note", passed.told, place, fix))
 
     async def request(
         self, agent: LanAgent, scene: str, capabilities: Sequence[str], *, is_join: bool, use_unverified: bool | None
@@ -382,7 +381,7 @@ class LanAccess:
         try:
             yield from work(self.memory.write)
         except StorageError as error:
-            self._session.report(as_finding(error))
+            self._context.note(error)
 
 
 def ranked(query: str, skills: Sequence[LanSkill]) -> list[LanSkill]:

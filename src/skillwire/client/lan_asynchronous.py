@@ -32,9 +32,9 @@ class AsyncLan:
     :meth:`request_scene` returns. Spec: SDP §3, §4, §11, §12.
     """
 
-    def __init__(self, workplace: ClientSession, steps: AsyncRunner, thread: AsyncLanThread | None = None) -> None:
-        self._workplace, self._steps = workplace, steps
-        self._access = workplace.lan
+    def __init__(self, session: ClientSession, runner: AsyncRunner, thread: AsyncLanThread | None = None) -> None:
+        self._session, self._runner = session, runner
+        self._access = session.lan
         self._is_silent = False
         self._thread = thread or AsyncLanThread(self._access.make_agent, self._access.live)
 
@@ -80,13 +80,13 @@ class AsyncLan:
         self, query: str, filters: Filters, ask: Callable[[LanAgent], Coroutine[Any, Any, LanAnswers]]
     ) -> list[LanSkill]:
         if self._access.is_offline:
-            return await self._steps.run(self._access.kept(query, filters))
+            return await self._runner.run(self._access.kept(query, filters))
         try:
             heard = await self._thread.run(ask)
         except FetchError as error:
-            return await self._steps.run(self._access.failed(query, filters, error))
+            return await self._runner.run(self._access.failed(query, filters, error))
         self._is_silent = not heard.is_anybody_there
-        return await self._steps.run(self._access.answer(query, filters, heard))
+        return await self._runner.run(self._access.answer(query, filters, heard))
 
     async def skill(self, skill: LanSkill, *, use_unverified: bool | None = None) -> AsyncRemoteSkill:
         """Return a skill of the network, read at its server: to look at it, to install it, or to call it.
@@ -100,8 +100,8 @@ class AsyncLan:
         """
         from skillwire.client.asynchronous import AsyncRemoteSkill  # noqa: PLC0415  # it imports this module
 
-        located = await self._steps.run(self._access.locate(skill, use_unverified=use_unverified))
-        return AsyncRemoteSkill(located, self._workplace, self._steps)
+        located = await self._runner.run(self._access.locate(skill, use_unverified=use_unverified))
+        return AsyncRemoteSkill(located, self._session, self._runner)
 
     async def providers(self, capability: str, *, use_unverified: bool | None = None) -> Providers:
         """Ask who offers a capability; return whom to try, one after the other.
@@ -212,4 +212,4 @@ class AsyncLan:
     async def close(self) -> None:
         """Say goodbye. What is asked afterwards begins anew."""
         await self._thread.close()
-        await self._steps.run(self._access.keep())
+        await self._runner.run(self._access.keep())

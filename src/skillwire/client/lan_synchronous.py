@@ -1,14 +1,11 @@
-"""The local network: its skills and scenes, for programs without an event loop.
-
-Written by ``tools/generate_client.py`` from ``lan_asynchronous.py``: change that file, then run the tool.
-"""
+"""The local network: its skills and scenes, for programs without an event loop."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Unpack
 
 from skillwire.client.lan import Filters, listed, scenes_of
-from skillwire.client.lan_thread import AsyncLanThread
+from skillwire.client.lan_thread import SyncLanThread
 from skillwire.errors import FetchError, SkillwireError
 
 if TYPE_CHECKING:
@@ -17,7 +14,7 @@ if TYPE_CHECKING:
     from skillwire.adapters.lan.agent import LanAgent
     from skillwire.client.call_values import CallArguments
     from skillwire.client.lan import LanAnswers, Names
-    from skillwire.client.runner import AsyncRunner
+    from skillwire.client.runner import SyncRunner
     from skillwire.client.session import ClientSession
     from skillwire.client.synchronous import RemoteSkill
     from skillwire.model.execution import RemoteExecution
@@ -35,11 +32,11 @@ class Lan:
     :meth:`request_scene` returns. Spec: SDP §3, §4, §11, §12.
     """
 
-    def __init__(self, workplace: ClientSession, steps: AsyncRunner, thread: AsyncLanThread | None = None) -> None:
-        self._workplace, self._steps = workplace, steps
-        self._access = workplace.lan
+    def __init__(self, session: ClientSession, runner: SyncRunner, thread: SyncLanThread | None = None) -> None:
+        self._session, self._runner = session, runner
+        self._access = session.lan
         self._is_silent = False
-        self._thread = thread or AsyncLanThread(self._access.make_agent, self._access.live)
+        self._thread = thread or SyncLanThread(self._access.make_agent, self._access.live)
 
     @property
     def settings(self) -> LanSettings:
@@ -83,13 +80,13 @@ class Lan:
         self, query: str, filters: Filters, ask: Callable[[LanAgent], Coroutine[Any, Any, LanAnswers]]
     ) -> list[LanSkill]:
         if self._access.is_offline:
-            return self._steps.run(self._access.kept(query, filters))
+            return self._runner.run(self._access.kept(query, filters))
         try:
             heard = self._thread.run(ask)
         except FetchError as error:
-            return self._steps.run(self._access.failed(query, filters, error))
+            return self._runner.run(self._access.failed(query, filters, error))
         self._is_silent = not heard.is_anybody_there
-        return self._steps.run(self._access.answer(query, filters, heard))
+        return self._runner.run(self._access.answer(query, filters, heard))
 
     def skill(self, skill: LanSkill, *, use_unverified: bool | None = None) -> RemoteSkill:
         """Return a skill of the network, read at its server: to look at it, to install it, or to call it.
@@ -103,8 +100,8 @@ class Lan:
         """
         from skillwire.client.synchronous import RemoteSkill  # noqa: PLC0415  # it imports this module
 
-        located = self._steps.run(self._access.locate(skill, use_unverified=use_unverified))
-        return RemoteSkill(located, self._workplace, self._steps)
+        located = self._runner.run(self._access.locate(skill, use_unverified=use_unverified))
+        return RemoteSkill(located, self._session, self._runner)
 
     def providers(self, capability: str, *, use_unverified: bool | None = None) -> Providers:
         """Ask who offers a capability; return whom to try, one after the other.
@@ -215,4 +212,4 @@ class Lan:
     def close(self) -> None:
         """Say goodbye. What is asked afterwards begins anew."""
         self._thread.close()
-        self._steps.run(self._access.keep())
+        self._runner.run(self._access.keep())

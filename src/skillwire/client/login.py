@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from skillwire.protocols.oauth.messages import Tokens
     from skillwire.protocols.skill_sharing.messages import SkillIndexEntry
     from skillwire.trust.address import AddressPolicy
-    from skillwire.wire.exchange import Exchange, HttpResponse
+    from skillwire.wire.exchange import Flow, HttpResponse
 
 
 WantedKind = Literal["api_key", "oauth2", "custom", "none", "unknown"]
@@ -104,7 +104,7 @@ class _AuthSearch:
         return AuthRequirements(kind, refused_at=self.refused_at, doubts=tuple(self.doubts), **fields)
 
 
-def discover_auth(origin: str, addresses: AddressPolicy) -> Exchange[AuthRequirements]:
+def discover_auth(origin: str, addresses: AddressPolicy) -> Flow[AuthRequirements]:
     """Find out what ``origin`` wants.
 
     Args:
@@ -134,7 +134,7 @@ def discover_auth(origin: str, addresses: AddressPolicy) -> Exchange[AuthRequire
     return search.found("none", said_by=nothing_needed) if nothing_needed else search.found("unknown")
 
 
-def _read_index(response: HttpResponse, search: _AuthSearch) -> Exchange[AuthRequirements | None]:
+def _read_index(response: HttpResponse, search: _AuthSearch) -> Flow[AuthRequirements | None]:
     try:
         index = decode_index(response.body, response.url, addresses=search.addresses)
     except SkillwireError as error:
@@ -150,7 +150,7 @@ def _read_index(response: HttpResponse, search: _AuthSearch) -> Exchange[AuthReq
     return open_one
 
 
-def _read_entry(entry: SkillIndexEntry, search: _AuthSearch) -> Exchange[AuthRequirements | None]:
+def _read_entry(entry: SkillIndexEntry, search: _AuthSearch) -> Flow[AuthRequirements | None]:
     try:
         request = HttpRequest(entry.descriptor_url, headers=_JSON, max_bytes=limits.DESCRIPTOR_BYTES)
         response = yield from fetch(request)
@@ -165,7 +165,7 @@ def _read_entry(entry: SkillIndexEntry, search: _AuthSearch) -> Exchange[AuthReq
     return _from_auth(descriptor.auth, response.url, search)
 
 
-def _read_refusal(response: HttpResponse, search: _AuthSearch) -> Exchange[AuthRequirements | None]:
+def _read_refusal(response: HttpResponse, search: _AuthSearch) -> Flow[AuthRequirements | None]:
     """Read what a 401 or 403 says: whose metadata to read, or the ``auth`` of a descriptor in its details."""
     if parse_url(response.url).origin == search.origin:  # a key is tried where it belongs, wherever we were sent
         search.refused_at = search.refused_at or response.url
@@ -182,7 +182,7 @@ def _read_refusal(response: HttpResponse, search: _AuthSearch) -> Exchange[AuthR
     return _from_auth(auth, response.url, search) if auth is not None else None
 
 
-def _read_resource(url: str, search: _AuthSearch) -> Exchange[AuthRequirements | None]:
+def _read_resource(url: str, search: _AuthSearch) -> Flow[AuthRequirements | None]:
     """Read the metadata of the resource, which has to lie on the origin itself."""
     if parse_url(url).origin != search.origin:
         return None
@@ -251,7 +251,7 @@ def new_token(
     return Credential(origin, "oauth2", tokens.access_token, secrets.token_hex(16), expires_at=expires_at, grant=grant)
 
 
-def find_server(wanted: AuthRequirements, addresses: AddressPolicy) -> Exchange[ServerMetadata]:
+def find_server(wanted: AuthRequirements, addresses: AddressPolicy) -> Flow[ServerMetadata]:
     """Find out all that is needed of the authorization server; its URLs are checked.
 
     Args:
@@ -321,7 +321,7 @@ def identify(client_id: str, secret: str | None, server: ServerMetadata) -> Clie
     return ClientIdentity(client_id, secret, bool(methods) and "client_secret_basic" not in methods)
 
 
-def try_out(credential: Credential, url: str) -> Exchange[None]:
+def try_out(credential: Credential, url: str) -> Flow[None]:
     """Ask for ``url``, which wanted a credential, with ``credential``.
 
     Raises:
@@ -338,7 +338,7 @@ def try_out(credential: Credential, url: str) -> Exchange[None]:
         )
 
 
-def end_grant(credential: Credential, addresses: AddressPolicy) -> Exchange[bool]:
+def end_grant(credential: Credential, addresses: AddressPolicy) -> Flow[bool]:
     """Revoke what ``credential`` was granted; False when nothing can be revoked."""
     if credential.grant is None or credential.grant.revocation_url is None:
         return False

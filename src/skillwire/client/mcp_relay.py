@@ -17,8 +17,7 @@ from skillwire.bridges.mcp.relay import Relay, cancelled_id, error_line, id_of, 
 from skillwire.client.asynchronous import AsyncClient
 from skillwire.errors import SkillwireError
 from skillwire.model.url import parse_url
-from skillwire.wire.exchange import fetch
-from skillwire.wire.fetch import fetch as follow
+from skillwire.wire.fetch import fetch
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -61,15 +60,15 @@ class RelayClient(AsyncClient):
                     task.add_done_callback(partial(_forget, tasks, key))
 
     async def _relay_one(self, relay: Relay, message: Message, tell: Callable[[bytes], object]) -> None:
-        def ask(session: ResolveContext) -> Flow[HttpResponse]:
-            request = relay.request(message, session.credential_for(relay.endpoint))
-            return (yield from fetch(follow(request)))
+        def ask(context: ResolveContext) -> Flow[HttpResponse]:
+            request = relay.request(message, context.credential_for(relay.endpoint))
+            return (yield from fetch(request))
 
         try:
-            response = await self._steps.run(self._workplace.ask_endpoint(relay.endpoint, ask))
+            response = await self._runner.run(self._session.ask_endpoint(relay.endpoint, ask))
             told = relay.lines(message, response)
         except SkillwireError as error:
-            self._workplace.leave.explain(error)
+            self._session.access.explain(error)
             told = _refused(message, error)
         except Exception as error:  # noqa: BLE001  # one message is not to end what others wait for
             told = _refused(message, SkillwireError("INTERNAL", f"the relay failed: {type(error).__name__}"))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from skillwire.model.credential import Credential
-    from skillwire.wire.exchange import Exchange, HttpRequest, HttpResponse
+    from skillwire.wire.exchange import Flow, HttpRequest, HttpResponse
 
 _UNAUTHORIZED: Final = 401
 _ATTEMPTS: Final = 6  # after the first
@@ -42,9 +42,9 @@ class RequestSigner:
         self._lock = threading.Lock()
         self._last: dict[tuple[str | None, str, str, bytes], int] = {}
 
-    def send(self, request: HttpRequest, key: Credential) -> Exchange[HttpResponse]:
+    def send(self, request: HttpRequest, key: Credential) -> Flow[HttpResponse]:
         """Send ``request`` signed; the arguments are those of :meth:`sign`."""
-        response = yield self.sign(request, key)
+        response: HttpResponse = yield self.sign(request, key)
         for attempt in range(_ATTEMPTS):
             if not _is_repeated(response):
                 break

@@ -59,8 +59,8 @@ class AsyncRpcSkills:
     an answer that is malformed. Spec: SKP; specs §4.
     """
 
-    def __init__(self, endpoint: str, workplace: ClientSession, steps: AsyncRunner) -> None:
-        self._endpoint, self._workplace, self._steps = endpoint, workplace, steps
+    def __init__(self, endpoint: str, session: ClientSession, runner: AsyncRunner) -> None:
+        self._endpoint, self._session, self._runner = endpoint, session, runner
 
     @property
     def endpoint(self) -> str:
@@ -103,7 +103,7 @@ class AsyncRpcSkills:
         """Return the bytes of one file of a skill."""
         params = ReadSkillFile(name=name, path=path, version=version)
         flow = partial(read_text_or_bytes, self._endpoint, params, decode=decode_file)
-        file = await self._steps.run(self._workplace.ask_endpoint(self._endpoint, flow))
+        file = await self._runner.run(self._session.ask_endpoint(self._endpoint, flow))
         return bytes_of(file, self._endpoint)
 
     async def execute_skill(
@@ -172,7 +172,7 @@ class AsyncRpcSkills:
         """Keep bytes or a text of the media type ``kind`` at the endpoint for a while; return the id."""
         data = content.encode() if isinstance(content, str) else content
         flow = partial(create_blob, self._endpoint, data, kind)
-        return await self._steps.run(self._workplace.ask_endpoint(self._endpoint, flow))
+        return await self._runner.run(self._session.ask_endpoint(self._endpoint, flow))
 
     async def read_blob(
         self, blob_id: str, *, mode: BlobMode = "sample_head", max_bytes: int | None = None
@@ -180,7 +180,7 @@ class AsyncRpcSkills:
         """Return the beginning of a blob, its end (``sample_tail``) or all of it (``full``), as bytes."""
         params = ReadBlob(blob_id=blob_id, mode=mode, max_bytes=max_bytes)
         flow = partial(read_blob, self._endpoint, params)
-        told = await self._steps.run(self._workplace.ask_endpoint(self._endpoint, flow))
+        told = await self._runner.run(self._session.ask_endpoint(self._endpoint, flow))
         return part_of(told, self._endpoint)
 
     async def load_skills_protocol_guide(self) -> str:
@@ -190,10 +190,10 @@ class AsyncRpcSkills:
     async def call(self, method: str, params: Mapping[str, Any] | None = None) -> Any:
         """Call any method by its name; return its result as it came, checked by nothing."""
         flow = partial(ask_any, self._endpoint, method, params or {})
-        return await self._steps.run(self._workplace.ask_endpoint(self._endpoint, flow))
+        return await self._runner.run(self._session.ask_endpoint(self._endpoint, flow))
 
     async def _ask(
         self, params: Params, decode: Callable[[object, str], T], *, timeout: float = limits.HTTP_REQUEST_SECONDS
     ) -> T:
         flow = partial(ask, self._endpoint, params, decode=decode, timeout=timeout)
-        return await self._steps.run(self._workplace.ask_endpoint(self._endpoint, flow))
+        return await self._runner.run(self._session.ask_endpoint(self._endpoint, flow))

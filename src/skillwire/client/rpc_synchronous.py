@@ -1,7 +1,4 @@
-"""The methods of an endpoint of the Skills Protocol, one after the other.
-
-Written by ``tools/generate_client.py`` from ``rpc_asynchronous.py``: change that file, then run the tool.
-"""
+"""The methods of an endpoint of the Skills Protocol, one after the other."""
 
 from __future__ import annotations
 
@@ -34,7 +31,7 @@ from skillwire.resolver.sources.skills_rpc import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from skillwire.client.runner import AsyncRunner
+    from skillwire.client.runner import SyncRunner
     from skillwire.client.session import ClientSession
     from skillwire.protocols.skills_rpc.messages import (
         BlobMode,
@@ -62,8 +59,8 @@ class RpcSkills:
     an answer that is malformed. Spec: SKP; specs §4.
     """
 
-    def __init__(self, endpoint: str, workplace: ClientSession, steps: AsyncRunner) -> None:
-        self._endpoint, self._workplace, self._steps = endpoint, workplace, steps
+    def __init__(self, endpoint: str, session: ClientSession, runner: SyncRunner) -> None:
+        self._endpoint, self._session, self._runner = endpoint, session, runner
 
     @property
     def endpoint(self) -> str:
@@ -104,7 +101,7 @@ class RpcSkills:
         """Return the bytes of one file of a skill."""
         params = ReadSkillFile(name=name, path=path, version=version)
         flow = partial(read_text_or_bytes, self._endpoint, params, decode=decode_file)
-        file = self._steps.run(self._workplace.ask_endpoint(self._endpoint, flow))
+        file = self._runner.run(self._session.ask_endpoint(self._endpoint, flow))
         return bytes_of(file, self._endpoint)
 
     def execute_skill(
@@ -173,13 +170,13 @@ class RpcSkills:
         """Keep bytes or a text of the media type ``kind`` at the endpoint for a while; return the id."""
         data = content.encode() if isinstance(content, str) else content
         flow = partial(create_blob, self._endpoint, data, kind)
-        return self._steps.run(self._workplace.ask_endpoint(self._endpoint, flow))
+        return self._runner.run(self._session.ask_endpoint(self._endpoint, flow))
 
     def read_blob(self, blob_id: str, *, mode: BlobMode = "sample_head", max_bytes: int | None = None) -> BlobPart:
         """Return the beginning of a blob, its end (``sample_tail``) or all of it (``full``), as bytes."""
         params = ReadBlob(blob_id=blob_id, mode=mode, max_bytes=max_bytes)
         flow = partial(read_blob, self._endpoint, params)
-        told = self._steps.run(self._workplace.ask_endpoint(self._endpoint, flow))
+        told = self._runner.run(self._session.ask_endpoint(self._endpoint, flow))
         return part_of(told, self._endpoint)
 
     def load_skills_protocol_guide(self) -> str:
@@ -189,10 +186,10 @@ class RpcSkills:
     def call(self, method: str, params: Mapping[str, Any] | None = None) -> Any:
         """Call any method by its name; return its result as it came, checked by nothing."""
         flow = partial(ask_any, self._endpoint, method, params or {})
-        return self._steps.run(self._workplace.ask_endpoint(self._endpoint, flow))
+        return self._runner.run(self._session.ask_endpoint(self._endpoint, flow))
 
     def _ask(
         self, params: Params, decode: Callable[[object, str], T], *, timeout: float = limits.HTTP_REQUEST_SECONDS
     ) -> T:
         flow = partial(ask, self._endpoint, params, decode=decode, timeout=timeout)
-        return self._steps.run(self._workplace.ask_endpoint(self._endpoint, flow))
+        return self._runner.run(self._session.ask_endpoint(self._endpoint, flow))

@@ -1,7 +1,8 @@
-"""How the steps of a flow are done: in place, or awaited. All that the two clients differ in stands here.
+"""Runs flows for the two clients: each step in place, or awaited. All that the two clients differ in is here.
 
-A flow (:mod:`skillwire.wire.exchange`) decides; these drive it. The connections are opened with the first
-conversation, under the address policy that the workplace has at that moment.
+A flow (:mod:`skillwire.wire.exchange`) decides; a runner does its steps. Requests get their stored credentials here,
+the moment before they go out (:meth:`skillwire.client.credentials.StoredCredentials.send`). Connections are opened with
+the first request, under the address policy that the session has at that moment.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from skillwire.wire.exchange import All, Fetch, Sleep
+from skillwire.errors import SkillwireError
+from skillwire.wire.exchange import All, HttpRequest, Work, drive, drive_async
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -20,110 +22,100 @@ if TYPE_CHECKING:
     from skillwire.testing.publisher import SimulatedPublisher
     from skillwire.wire.exchange import Flow, Step
 
-
-BlockingDriver: TypeAlias = "SyncDriver | SimulatedPublisher"
-AwaitedDriver: TypeAlias = "AsyncDriver"
+SyncHttp: TypeAlias = "SyncDriver | SimulatedPublisher"
 
 T = TypeVar("T")
 
 
 class SyncRunner:
-    """Each step in place, with the standard library only. Tests may set another ``pause``."""
+    """Does each step in place, with the standard library only. Tests may set another ``sleep``."""
 
-    def __init__(self, workplace: ClientSession) -> None:
-        self._workplace = workplace
-        self.driver: BlockingDriver | None = None
-        self.pause: Callable[[float], object] = time.sleep
+    def __init__(self, session: ClientSession) -> None:
+        self._session = session
+        self.driver: SyncHttp | None = None
+        self.sleep: Callable[[float], object] = time.sleep
 
     def run(self, flow: Flow[T]) -> T:
-        """Drive ``flow`` to its end and return its result."""
-        flow = self._workplace.leave.sending(flow)
+        """Run ``flow`` to its end and return its result; an error says which credential was sent."""
         try:
-            step = next(flow)
-            while True:
-                try:
-                    result = self._do(step)
-                except BaseException as error:  # noqa: BLE001  # an interruption, too, is for the flow to clean up after
-                    step = flow.throw(error)
-                else:
-                    step = flow.send(result)
-        except StopIteration as stop:
-            return stop.value  # type: ignore[no-any-return]  # StopIteration.value is typed Any
+            return drive(flow, self._do)
+        except SkillwireError as error:
+            self._session.access.explain(error)
+            raise
 
     def close(self) -> None:
-        """Close the connections. The next conversation opens new ones."""
+        """Close the connections. The next request opens new ones."""
         if self.driver is not None:
             self.driver.close()
             self.driver = None
 
     def _do(self, step: Step) -> Any:
-        if isinstance(step, Fetch):
-            return self._http().run(step.exchange)
+        if isinstance(step, HttpRequest):
+            return drive(self._session.access.stored.send(step), self._do_plain)
         if isinstance(step, All):
-            return self._http().run_all(step.exchanges, on_done=step.on_done)
-        return self.pause(step.seconds) if isinstance(step, Sleep) else step.call()
+            return self._http().run_all(step.flows, run=self.run, on_done=step.on_done)
+        return self._do_plain(step)
 
-    def _http(self) -> BlockingDriver:
+    def _do_plain(self, step: Step) -> Any:
+        if isinstance(step, HttpRequest):
+            return self._http().send(step)
+        assert not isinstance(step, All)  # noqa: S101  # run() has done these
+        return step.call() if isinstance(step, Work) else self.sleep(step.seconds)
+
+    def _http(self) -> SyncHttp:
         if self.driver is None:
             from skillwire.adapters.http.sync import SyncDriver  # noqa: PLC0415  # not every command connects
 
-            self.driver = SyncDriver(self._workplace.leave.addresses)
-        self.driver.policy = self._workplace.leave.addresses
-        self.driver.on_traffic = self._workplace.on_traffic
+            self.driver = SyncDriver(self._session.access.addresses)
+        self.driver.policy = self._session.access.addresses
+        self.driver.on_traffic = self._session.on_traffic
         return self.driver
 
 
 class AsyncRunner:
-    """Conversations on the event loop, work on files in threads. Tests may set another ``pause``."""
+    """Awaits requests on the event loop, and does work on files in threads. Tests may set another ``sleep``."""
 
-    def __init__(self, workplace: ClientSession) -> None:
-        self._workplace = workplace
-        self.driver: AwaitedDriver | None = None
-        self.pause: Callable[[float], Awaitable[object]] = _sleep
+    def __init__(self, session: ClientSession) -> None:
+        self._session = session
+        self.driver: AsyncDriver | None = None
+        self.sleep: Callable[[float], Awaitable[object]] | None = None
 
     async def run(self, flow: Flow[T]) -> T:
-        """Drive ``flow`` to its end and return its result."""
-        flow = self._workplace.leave.sending(flow)
+        """Run ``flow`` to its end and return its result; an error says which credential was sent."""
         try:
-            step = next(flow)
-            while True:
-                try:
-                    result = await self._do(step)
-                except BaseException as error:  # noqa: BLE001  # an interruption, too, is for the flow to clean up after
-                    step = flow.throw(error)
-                else:
-                    step = flow.send(result)
-        except StopIteration as stop:
-            return stop.value  # type: ignore[no-any-return]  # StopIteration.value is typed Any
+            return await drive_async(flow, self._do)
+        except SkillwireError as error:
+            self._session.access.explain(error)
+            raise
 
     async def close(self) -> None:
-        """Close the connections. The next conversation opens new ones."""
+        """Close the connections. The next request opens new ones."""
         if self.driver is not None:
             await self.driver.close()
             self.driver = None
 
     async def _do(self, step: Step) -> Any:
-        if isinstance(step, Fetch):
-            return await self._http().run(step.exchange)
+        if isinstance(step, HttpRequest):
+            return await drive_async(self._session.access.stored.send(step), self._do_plain)
         if isinstance(step, All):
-            return await self._http().run_all(step.exchanges, on_done=step.on_done)
-        if isinstance(step, Sleep):
-            return await self.pause(step.seconds)
+            return await self._http().run_all(step.flows, run=self.run, on_done=step.on_done)
+        return await self._do_plain(step)
+
+    async def _do_plain(self, step: Step) -> Any:
+        if isinstance(step, HttpRequest):
+            return await self._http().send(step)
         import asyncio  # noqa: PLC0415  # the synchronous client does without
 
-        return await asyncio.to_thread(step.call)
+        if isinstance(step, Work):
+            return await asyncio.to_thread(step.call)
+        assert not isinstance(step, All)  # noqa: S101  # run() has done these
+        return await (self.sleep or asyncio.sleep)(step.seconds)
 
-    def _http(self) -> AwaitedDriver:
+    def _http(self) -> AsyncDriver:
         if self.driver is None:
             from skillwire.adapters.http.asynchronous import AsyncDriver  # noqa: PLC0415  # asyncio is heavy
 
-            self.driver = AsyncDriver(self._workplace.leave.addresses)
-        self.driver.policy = self._workplace.leave.addresses
-        self.driver.on_traffic = self._workplace.on_traffic
+            self.driver = AsyncDriver(self._session.access.addresses)
+        self.driver.policy = self._session.access.addresses
+        self.driver.on_traffic = self._session.on_traffic
         return self.driver
-
-
-async def _sleep(seconds: float) -> None:
-    import asyncio  # noqa: PLC0415  # the synchronous client does without
-
-    await asyncio.sleep(seconds)

@@ -78,25 +78,26 @@ class ClientSession:
         self.root = Path.home() if for_user else project
         self.folder = FileSkillsFolder(self.root, self.root / ".agents/skills.lock" if for_user else None, report)
         self.policy = policy or InstallPolicy(frozenset(self.settings.trusted_origins), self.settings.only_trusted)
-        self.leave = OriginAccess(AddressPolicy(allow=self.settings.allow))
+        self.access = OriginAccess(AddressPolicy(allow=self.settings.allow))
         for origin, token in tokens.items():
-            self.leave.set_token(origin, token)
+            self.access.set_token(origin, token)
         cache = cache_directory()
         self._book = FileOriginBook(state_directory() / "origins.json")
-        self.session = ResolveContext(
+        self.context = ResolveContext(
             cache=FileResponseCache(cache / "responses"),
             blobs=FileBlobs(cache / "blobs"),
             origins=self._book,
-            credentials=self.leave.credentials,
+            credentials=self.access.credentials,
             clock=time.time,
             report=report,
             sources=self.settings.sources,
             offline=self.settings.offline if offline is None else offline,
             refresh=refresh,
-            addresses=lambda: self.leave.addresses,
+            addresses=lambda: self.access.addresses,
+            explain=self.access.explain,
         )
         for source in self.settings.own_sources if settings is None else settings.sources:
-            self.leave.name(parse_reference(source))
+            self.access.name(parse_reference(source))
         self._calls: Calls | None = None
         self._lan: LanAccess | None = None
 
@@ -106,7 +107,7 @@ class ClientSession:
         if self._calls is None:
             from skillwire.client.calls import Calls  # noqa: PLC0415  # installing does without
 
-            self._calls = Calls(self.session, self.leave)
+            self._calls = Calls(self.context, self.access)
         return self._calls
 
     @calls.setter
@@ -118,7 +119,7 @@ class ClientSession:
         """What asks endpoints of the Skills Protocol."""
         from skillwire.client.endpoints import Endpoints  # noqa: PLC0415  # installing does without
 
-        return Endpoints(self.session)
+        return Endpoints(self.context)
 
     @property
     def lan(self) -> LanAccess:
@@ -130,7 +131,7 @@ class ClientSession:
         if self._lan is None:
             from skillwire.client.lan import LanAccess  # noqa: PLC0415  # installing does without
 
-            self._lan = LanAccess(self.settings, self.session, self.leave)
+            self._lan = LanAccess(self.settings, self.context, self.access)
         return self._lan
 
     def locate(self, text: str, *, refresh: bool = False) -> Flow[list[ResolvedSkill]]:
@@ -143,8 +144,8 @@ class ClientSession:
             from skillwire.resolver.sources.folder import locate_folders  # noqa: PLC0415  # only folders of this machine need it
 
             return (yield from locate_folders(Path(reference.path).expanduser(), self.root))
-        yield from work(partial(self.leave.name, reference))
-        return (yield from resolve(reference, self.session._replace(refresh=True) if refresh else self.session))
+        yield from work(partial(self.access.name, reference))
+        return (yield from resolve(reference, self.context._replace(refresh=True) if refresh else self.context))
 
     def locate_one(self, text: str, *, both: bool = False) -> Flow[ResolvedSkill]:
         """Find the one skill that a reference means; with ``both`` ask Skill Sharing, too, what it says of it.
@@ -159,7 +160,7 @@ class ClientSession:
         if both:
             from skillwire.resolver.merge import add_facts  # noqa: PLC0415  # installing does without
 
-            found = yield from add_facts(found, self.session)
+            found = yield from add_facts(found, self.context)
         return found[0]
 
     def which(self, text: str, *, explain: bool) -> Flow[Resolution]:
@@ -167,12 +168,12 @@ class ClientSession:
         from skillwire.resolver.which import which  # noqa: PLC0415  # one command alone asks
 
         reference = parse_reference(text)
-        yield from work(partial(self.leave.name, reference))
-        addresses = self.leave.addresses
+        yield from work(partial(self.access.name, reference))
+        addresses = self.access.addresses
         return (
             yield from which(
                 reference,
-                self.session,
+                self.context,
                 policy=self.policy,
                 addresses=addresses,
                 folder=self.folder,
@@ -186,26 +187,26 @@ class ClientSession:
             message = f"{skill.ref.name} is at an endpoint of the Skills Protocol, which lists no files"
             fix = f"Read one that its SKILL.md names: skillwire cat {reference_to(skill.ref)} SKILL.md"
             raise UsageError("USAGE", message, place=SourceLocation(skill.ref.rpc.endpoint), fix=fix)
-        (fetched,) = yield from fetch_contents([skill], self.session)
-        return (yield from work(partial(open_content, skill, fetched, self.session)))
+        (fetched,) = yield from fetch_contents([skill], self.context)
+        return (yield from work(partial(open_content, skill, fetched, self.context)))
 
     def ask_endpoint(self, endpoint: str, ask: Callable[[ResolveContext], Flow[T]]) -> Flow[T]:
         """Take the name of an endpoint as leave to ask there, and ask."""
-        yield from work(partial(self.leave.name_url, endpoint))
-        return (yield from ask(self.session))
+        yield from work(partial(self.access.name_url, endpoint))
+        return (yield from ask(self.context))
 
     def descriptor(self, skill: ResolvedSkill) -> Flow[SkillDescriptor]:
         """Return the checked Skill Descriptor of a skill."""
         from skillwire.resolver.merge import describe  # noqa: PLC0415  # only where that protocol is spoken
 
-        return describe(skill, self.session)
+        return describe(skill, self.context)
 
     def sharing_document(self, text: str) -> Flow[bytes]:
         """Return the bytes of a document of Skill Sharing, whatever they are."""
         from skillwire.resolver.sources.skill_sharing import read_bytes  # noqa: PLC0415  # only where that protocol is spoken
 
-        yield from work(partial(self.leave.name_url, text))
-        return (yield from read_bytes(text, self.session._replace(refresh=True)))
+        yield from work(partial(self.access.name_url, text))
+        return (yield from read_bytes(text, self.context._replace(refresh=True)))
 
     def plan(self, references: Sequence[str], agents: Sequence[str], *, copy: bool | None) -> Flow[InstallPlan]:
         """Decide what adding would do, by indexes that are asked about anew."""
@@ -217,7 +218,7 @@ class ClientSession:
                 if skill.ref.name in skills and skills[skill.ref.name].ref != skill.ref:
                     raise UsageError("USAGE", f"two references mean a skill named {skill.ref.name}")
                 if skill.ref.has_no_artifact:
-                    has_credential = self.session.credential_for(skill.ref.origin) is not None
+                    has_credential = self.context.credential_for(skill.ref.origin) is not None
                     raise no_digest(skill.ref, is_logged_in=has_credential)
                 skills[skill.ref.name] = skill
         as_copy = self.settings.install == "copy" if copy is None else copy
@@ -225,7 +226,7 @@ class ClientSession:
         return (yield from self._plan([(skill, target) for skill in skills.values()]))
 
     def _plan(self, skills: Sequence[tuple[ResolvedSkill, InstallTarget]]) -> Flow[InstallPlan]:
-        return plan_install(skills, folder=self.folder, policy=self.policy, origins=self.session.origins)
+        return plan_install(skills, folder=self.folder, policy=self.policy, origins=self.context.origins)
 
     def plan_frozen(self, names: Sequence[str]) -> Flow[InstallPlan]:
         """Plan to install exactly what the lock says: these skills, or all.
@@ -239,7 +240,7 @@ class ClientSession:
         if not lock.skills:
             raise NotFoundError("LOCK_MISSING", f"{self.folder.lock_path} holds no skills")
         plan = yield from plan_locked(
-            select(lock, names), folder=self.folder, policy=self.policy, origins=self.session.origins
+            select(lock, names), folder=self.folder, policy=self.policy, origins=self.context.origins
         )
         return plan
 
@@ -253,7 +254,7 @@ class ClientSession:
         yield from work(partial(self._trust_locked, skills))
         return (
             yield from compare_with_origins(
-                skills, self.session._replace(refresh=True), lambda locked: load_local(locked, self.root)
+                skills, self.context._replace(refresh=True), lambda locked: load_local(locked, self.root)
             )
         )
 
@@ -320,12 +321,13 @@ class ClientSession:
                 locate_all = self._locate_named if origins else self._locate_source
                 skills += yield from locate_all(place, capability_type)
             except SkillwireError as error:
+                self.access.explain(error)
                 failures.append(error)
         if failures and len(failures) == len(places):
             raise failures[0]
         for failure in failures:
             told = failure.diagnostics()
-            self.session.report(Finding(told.code, "warning", told.message, told.place or SourceLocation(""), told.fix))
+            self.context.report(Finding(told.code, "warning", told.message, told.place or SourceLocation(""), told.fix))
         return rank(query, skills, lambda skill: (skill.ref.name, skill.ref.description))
 
     def _locate_named(self, text: str, capability_type: str | None) -> Flow[list[ResolvedSkill]]:
@@ -335,7 +337,7 @@ class ClientSession:
         if len(reference.lookups) == 1 and reference.lookups[0].name is None:
             location = reference.lookups[0].location
         if location is not None:
-            yield from work(partial(self.leave.name, reference))
+            yield from work(partial(self.access.name, reference))
             return (yield from self._read_place(location, capability_type))
         found = yield from self.locate(text)
         return found if capability_type is None else [skill for skill in found if _is_of(skill, capability_type)]
@@ -347,7 +349,7 @@ class ClientSession:
     def _read_place(self, location: IndexLocation, capability_type: str | None) -> Flow[list[ResolvedSkill]]:
         from skillwire.resolver.merge import read_origin  # noqa: PLC0415  # installing does without
 
-        return read_origin(location, self.session, capability_type)
+        return read_origin(location, self.context, capability_type)
 
     def agents_in_use(self) -> tuple[str, ...]:
         """Return the agents that have a folder of their own here."""
@@ -364,19 +366,19 @@ class ClientSession:
         if plan.unknown_origins and not consent:
             raise TrustError("ORIGIN_UNKNOWN", f"nobody has agreed to install from {plan.unknown_origins[0]} yet")
         yield from work(partial(self._name_planned, plan))
-        return (yield from apply_install(plan, self.session, self.folder, overwrite=overwrite, on_done=on_done))
+        return (yield from apply_install(plan, self.context, self.folder, overwrite=overwrite, on_done=on_done))
 
     def _name_planned(self, plan: InstallPlan) -> None:
         """Take the consent to a plan, just given or of long ago, as leave to connect to its origins."""
         for origin in {planned.skill.ref.origin for planned in plan.skills if not planned.skill.is_local}:
-            self.leave.name_url(origin)
+            self.access.name_url(origin)
 
     def _trust_locked(self, skills: Sequence[LockedSkill]) -> None:
         """Name the origins of installed skills that the user has agreed to; a lock alone names nothing."""
         for origin in {skill.origin for skill in skills if skill.index}:
-            record = self.session.origins.look_up(origin)
+            record = self.context.origins.look_up(origin)
             if self.policy.decide(origin, record) == "allow":
-                self.leave.name_url(origin)
+                self.access.name_url(origin)
 
 
 def _is_of(skill: ResolvedSkill, capability_type: str) -> bool:

@@ -1,13 +1,10 @@
-"""The synchronous client, which the command line uses too: the standard library only.
-
-Written by ``tools/generate_client.py`` from ``asynchronous.py``: change that file, then run the tool.
-"""
+"""The synchronous client, which the command line uses too: the standard library only."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
-from skillwire.client.runner import AsyncRunner
+from skillwire.client.runner import SyncRunner
 from skillwire.client.session import ClientSession, IndexedSkill, body_of, read_body, read_file
 
 if TYPE_CHECKING:
@@ -19,7 +16,7 @@ if TYPE_CHECKING:
     from skillwire.client.lan import Names
     from skillwire.client.lan_synchronous import Lan
     from skillwire.client.rpc_synchronous import RpcSkills
-    from skillwire.client.runner import BlockingDriver
+    from skillwire.client.runner import SyncHttp
     from skillwire.model.execution import RemoteExecution
     from skillwire.model.install import LockedSkill, OriginRecord
     from skillwire.model.lan import LanSkill, SceneResult
@@ -63,7 +60,7 @@ class Client:
         report: Callable[[Finding], object] = lambda _: None,
         on_traffic: Callable[[str, int], object] = lambda *_: None,
     ) -> None:
-        self._workplace = ClientSession(
+        self._session = ClientSession(
             project,
             for_user=for_user,
             tokens=tokens or {},
@@ -74,7 +71,7 @@ class Client:
             report=report,
             on_traffic=on_traffic,
         )
-        self._steps = AsyncRunner(self._workplace)
+        self._runner = SyncRunner(self._session)
         self._lan: Lan | None = None
 
     def __enter__(self) -> Self:
@@ -90,16 +87,16 @@ class Client:
     @property
     def root(self) -> Path:
         """The project, or the user's home: what the paths of an installed skill are relative to."""
-        return self._workplace.root
+        return self._session.root
 
     @property
-    def driver(self) -> BlockingDriver | None:
+    def driver(self) -> SyncHttp | None:
         """What holds the conversations; None until the first one. Tests set a simulated publisher."""
-        return self._steps.driver
+        return self._runner.driver
 
     @driver.setter
-    def driver(self, driver: BlockingDriver | None) -> None:
-        self._steps.driver = driver
+    def driver(self, driver: SyncHttp | None) -> None:
+        self._runner.driver = driver
 
     @property
     def lan(self) -> Lan:
@@ -111,7 +108,7 @@ class Client:
         if self._lan is None:
             from skillwire.client.lan_synchronous import Lan  # noqa: PLC0415  # installing does without
 
-            self._lan = Lan(self._workplace, self._steps)
+            self._lan = Lan(self._session, self._runner)
         return self._lan
 
     def set_token(self, origin: str, token: str) -> None:
@@ -121,7 +118,7 @@ class Client:
             ValidationError: ``origin`` is not a URL such as ``https://example.com``.
             UsageError: ``token`` holds what no header may hold.
         """
-        self._workplace.leave.set_token(origin, token)
+        self._session.access.set_token(origin, token)
 
     def close(self) -> None:
         """Close the connections. The client may be used again, and then opens new ones."""
@@ -129,7 +126,7 @@ class Client:
             if self._lan is not None:
                 self._lan.close()
         finally:
-            self._steps.close()
+            self._runner.close()
 
     def index(self, origin: str) -> list[RemoteSkill]:
         """Return the skills of an origin, or of whatever index or folder ``origin`` leads to.
@@ -138,7 +135,7 @@ class Client:
             NotFoundError: ``INDEX_NOT_FOUND``, ``SKILL_NOT_FOUND``. TrustError: ``DOWNGRADE``.
             FetchError: the network or the server failed. DecodeError, ValidationError: the index is malformed.
         """
-        return self._remote(self._steps.run(self._workplace.locate(origin)))
+        return self._remote(self._runner.run(self._session.locate(origin)))
 
     def skill(self, reference: str, *, both: bool = False) -> RemoteSkill:
         """Return the one skill that ``reference`` means: ``example.com/name``, a URL, ``./folder`` or a bare name.
@@ -150,7 +147,7 @@ class Client:
             UsageError: ``REFERENCE`` when it means several, ``NO_SOURCES`` for a bare name without sources.
             NotFoundError: ``SKILL_NOT_FOUND`` with names that look alike; as :meth:`index` otherwise.
         """
-        return self._remote([self._steps.run(self._workplace.locate_one(reference, both=both))])[0]
+        return self._remote([self._runner.run(self._session.locate_one(reference, both=both))])[0]
 
     def which(self, reference: str, *, explain: bool = False) -> Resolution:
         """Find what ``reference`` means and how: every index that was asked, trust, what is installed, why it won.
@@ -160,7 +157,7 @@ class Client:
         Raises:
             UsageError: ``REFERENCE``.
         """
-        return self._steps.run(self._workplace.which(reference, explain=explain))
+        return self._runner.run(self._session.which(reference, explain=explain))
 
     def find(
         self, query: str = "", origins: Sequence[str] = (), *, capability_type: str | None = None
@@ -174,7 +171,7 @@ class Client:
         Raises:
             UsageError: ``NO_SOURCES``.
         """
-        hits = self._steps.run(self._workplace.search(query, origins, capability_type))
+        hits = self._runner.run(self._session.search(query, origins, capability_type))
         skills = self._remote([skill for skill, _ in hits])
         return [(skill, score) for skill, (_, score) in zip(skills, hits, strict=True)]
 
@@ -184,7 +181,7 @@ class Client:
         Raises:
             NotFoundError: ``INDEX_NOT_FOUND``. FetchError: the network or the server failed.
         """
-        return self._steps.run(self._workplace.sharing_document(url))
+        return self._runner.run(self._session.sharing_document(url))
 
     def plan(self, *references: str, agents: Sequence[str] = (), copy: bool | None = None) -> InstallPlan:
         """Decide what :meth:`add` would do, and change nothing.
@@ -199,7 +196,7 @@ class Client:
             UsageError: ``USAGE`` for an unknown agent, or two skills of one name. TrustError: ``ORIGIN_REFUSED``,
             ``DOWNGRADE``. As :meth:`index` otherwise.
         """
-        return self._steps.run(self._workplace.plan(references, agents, copy=copy))
+        return self._runner.run(self._session.plan(references, agents, copy=copy))
 
     def plan_frozen(self, *names: str) -> InstallPlan:
         """Plan to install exactly what ``skills.lock`` says: these skills, or all. No index is asked.
@@ -207,11 +204,11 @@ class Client:
         Raises:
             NotFoundError: ``LOCK_MISSING``; ``NOT_INSTALLED`` for a name that the lock does not have.
         """
-        return self._steps.run(self._workplace.plan_frozen(names))
+        return self._runner.run(self._session.plan_frozen(names))
 
     def plan_update(self, comparisons: Sequence[UpdateComparison]) -> InstallPlan:
         """Plan to install what has changed, by the answer of :meth:`compare`, where it stands now."""
-        return self._steps.run(self._workplace.plan_update(comparisons))
+        return self._runner.run(self._session.plan_update(comparisons))
 
     def apply(
         self,
@@ -234,8 +231,8 @@ class Client:
             ``LOCK_MISMATCH``, and whatever is wrong with an archive.
             ConflictError: ``SKILL_CONFLICT`` unless ``overwrite``. StorageError: the disk failed.
         """
-        flow = self._workplace.apply(plan, consent=consent, overwrite=overwrite, on_done=on_done)
-        return self._steps.run(flow)
+        flow = self._session.apply(plan, consent=consent, overwrite=overwrite, on_done=on_done)
+        return self._runner.run(flow)
 
     def add(
         self,
@@ -254,7 +251,7 @@ class Client:
 
     def installed(self) -> list[LockedSkill]:
         """Return what ``skills.lock`` says is installed, by name."""
-        return self._steps.run(self._workplace.installed())
+        return self._runner.run(self._session.installed())
 
     def verify(self, *names: str) -> Verification:
         """Compare what stands on disk, these skills or all, with ``skills.lock``, byte for byte.
@@ -262,7 +259,7 @@ class Client:
         Raises:
             NotFoundError: ``NOT_INSTALLED``.
         """
-        return self._steps.run(self._workplace.verify(names))
+        return self._runner.run(self._session.verify(names))
 
     def remove(self, *names: str) -> list[LockedSkill]:
         """Take skills away, whether or not their files were changed, and out of the lock; return what they were.
@@ -270,7 +267,7 @@ class Client:
         Raises:
             NotFoundError: ``NOT_INSTALLED``; nothing is removed then.
         """
-        return self._steps.run(self._workplace.remove(names))
+        return self._runner.run(self._session.remove(names))
 
     def compare(self, *names: str) -> list[UpdateComparison]:
         """Compare installed skills, these or all, with what their origins have now. Each index is asked once.
@@ -280,7 +277,7 @@ class Client:
         Raises:
             NotFoundError: ``NOT_INSTALLED``.
         """
-        return self._steps.run(self._workplace.compare(names))
+        return self._runner.run(self._session.compare(names))
 
     def outdated(self, *names: str) -> list[UpdateComparison]:
         """Return those comparisons that are not ``current``; otherwise as :meth:`compare`."""
@@ -297,7 +294,7 @@ class Client:
 
     def origins(self) -> dict[str, OriginRecord]:
         """Return the origins that someone agreed to install from, with what is remembered of each."""
-        return self._steps.run(self._workplace.accepted_origins())
+        return self._runner.run(self._session.accepted_origins())
 
     def forget_origin(self, origin: str, *, dry_run: bool = False) -> list[str]:
         """Take back the consent to ``origin``, as a user would type it; return which origins that were.
@@ -308,7 +305,7 @@ class Client:
         Raises:
             NotFoundError: ``ORIGIN_NOT_ACCEPTED``.
         """
-        return self._steps.run(self._workplace.forget_origin(origin, dry_run=dry_run))
+        return self._runner.run(self._session.forget_origin(origin, dry_run=dry_run))
 
     def call(
         self,
@@ -404,7 +401,7 @@ class Client:
             with.
             FetchError: the network or the provider failed. DecodeError, ValidationError: the answer is malformed.
         """
-        return self._steps.run(self._workplace.calls.look(execution))
+        return self._runner.run(self._session.calls.look(execution))
 
     def result(
         self,
@@ -417,14 +414,14 @@ class Client:
 
         Arguments and errors are those of :meth:`execution` and :meth:`call`.
         """
-        return self._steps.run(self._workplace.calls.wait_for(execution, timeout, on_change))
+        return self._runner.run(self._session.calls.wait_for(execution, timeout, on_change))
 
     def cancel(self, execution: str) -> RemoteExecution:
         """Take an execution back; return it as it ended, which may be otherwise: see ``is_cancelled``.
 
         Raises what :meth:`execution` does.
         """
-        return self._steps.run(self._workplace.calls.take_back(execution))
+        return self._runner.run(self._session.calls.take_back(execution))
 
     def rpc(self, endpoint: str) -> RpcSkills:
         """Return the methods of an endpoint of the Skills Protocol, such as ``https://example.com/rpc``.
@@ -437,10 +434,10 @@ class Client:
         from skillwire.client.rpc_synchronous import RpcSkills  # noqa: PLC0415  # installing does without
         from skillwire.resolver.references import endpoint_url  # noqa: PLC0415  # same
 
-        return RpcSkills(endpoint_url(endpoint), self._workplace, self._steps)
+        return RpcSkills(endpoint_url(endpoint), self._session, self._runner)
 
     def _remote(self, skills: Sequence[ResolvedSkill]) -> list[RemoteSkill]:
-        return [RemoteSkill(skill, self._workplace, self._steps) for skill in skills]
+        return [RemoteSkill(skill, self._session, self._runner) for skill in skills]
 
 
 class RemoteSkill(IndexedSkill):
@@ -449,9 +446,9 @@ class RemoteSkill(IndexedSkill):
     Spec: ASD Progressive Disclosure.
     """
 
-    def __init__(self, located: ResolvedSkill, workplace: ClientSession, steps: AsyncRunner) -> None:
+    def __init__(self, located: ResolvedSkill, session: ClientSession, runner: SyncRunner) -> None:
         super().__init__(located)
-        self._workplace, self._steps = workplace, steps
+        self._session, self._runner = session, runner
         self._files: Files | None = None
         self._described: SkillDescriptor | None = None
 
@@ -462,7 +459,7 @@ class RemoteSkill(IndexedSkill):
             NotFoundError: it was not found at an endpoint. FetchError, DecodeError, ValidationError: it cannot be had,
             is malformed.
         """
-        return self._steps.run(self._workplace.endpoints.described(self._located))
+        return self._runner.run(self._session.endpoints.described(self._located))
 
     def descriptor(self) -> SkillDescriptor:
         """Return its Skill Descriptor: inputs, output, endpoint and how callers authenticate; checked in full.
@@ -471,7 +468,7 @@ class RemoteSkill(IndexedSkill):
             NotFoundError: none is published. ValidationError: ``VALIDATION_ERROR``, ``VERSION_INCOMPATIBLE``,
             ``DESCRIPTOR``, ``ID_DIFFERS``. FetchError, DecodeError: it cannot be had, is malformed.
         """
-        self._described = self._steps.run(self._workplace.descriptor(self._located))
+        self._described = self._runner.run(self._session.descriptor(self._located))
         return self._described
 
     def call(self, inputs: Mapping[str, Any] | None = None, **options: Unpack[CallArguments]) -> RemoteExecution:
@@ -480,18 +477,18 @@ class RemoteSkill(IndexedSkill):
         Arguments, result and errors are those of :meth:`Client.call` and :meth:`descriptor`.
         """
         if self.rpc is not None:
-            return self._steps.run(self._workplace.endpoints.call(self._located, inputs or {}, options))
+            return self._runner.run(self._session.endpoints.call(self._located, inputs or {}, options))
         descriptor = self._described or self.descriptor()
-        flow = self._workplace.calls.call(self._located, descriptor, inputs or {}, **options)
-        return self._steps.run(flow)
+        flow = self._session.calls.call(self._located, descriptor, inputs or {}, **options)
+        return self._runner.run(flow)
 
     def prepare(self, inputs: Mapping[str, Any] | None = None, **options: Unpack[CallArguments]) -> PreparedCall:
         """Check a call and return the request that :meth:`call` would send; nothing is sent to the endpoint."""
         if self.rpc is not None:
-            return self._steps.run(self._workplace.endpoints.prepare(self._located, inputs or {}, options))
+            return self._runner.run(self._session.endpoints.prepare(self._located, inputs or {}, options))
         descriptor = self._described or self.descriptor()
-        flow = self._workplace.calls.prepare(self._located, descriptor, inputs or {}, **options)
-        return self._steps.run(flow)
+        flow = self._session.calls.prepare(self._located, descriptor, inputs or {}, **options)
+        return self._runner.run(flow)
 
     def files(self) -> Files:
         """Return all files with their bytes, sorted by path; fetched and verified once.
@@ -501,7 +498,7 @@ class RemoteSkill(IndexedSkill):
             FetchError, TrustError, DecodeError: it cannot be had, is not what was promised, is malformed.
         """
         if self._files is None:
-            self._files = self._steps.run(self._workplace.files(self._located))
+            self._files = self._runner.run(self._session.files(self._located))
         return self._files
 
     def body(self) -> str:
@@ -517,5 +514,5 @@ class RemoteSkill(IndexedSkill):
             TrustError: a path that leads out. NotFoundError: ``FILE_NOT_FOUND``. What :meth:`files` raises.
         """
         if self.rpc is not None:
-            return self._steps.run(self._workplace.endpoints.file(self._located, path))
+            return self._runner.run(self._session.endpoints.file(self._located, path))
         return read_file(self.name, path, self.files())

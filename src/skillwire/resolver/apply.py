@@ -29,7 +29,7 @@ from skillwire.resolver.references import reference_to
 from skillwire.resolver.resolve import timestamp
 from skillwire.trust.archive import plan_files, read_archive
 from skillwire.trust.hidden_text import find_hidden
-from skillwire.wire.exchange import fetch_all, work
+from skillwire.wire.exchange import run_all, work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from skillwire.resolver.plan import InstallPlan, PlannedSkill
     from skillwire.resolver.resolve import Files, ResolveContext, ResolvedSkill
     from skillwire.trust.archive import ArchiveFormat
-    from skillwire.wire.exchange import Exchange, Flow
+    from skillwire.wire.exchange import Flow
 
 
 #: What came for a skill: an artifact's verified bytes, the digest of a large one that lies in the blob store, single
@@ -50,27 +50,27 @@ _SKILL_MD: Final = "SKILL.md"
 
 
 def fetch_contents(
-    skills: Sequence[ResolvedSkill], session: ResolveContext, on_done: Callable[[], object] = lambda: None
+    skills: Sequence[ResolvedSkill], context: ResolveContext, on_done: Callable[[], object] = lambda: None
 ) -> Flow[list[Fetched]]:
     """Return what was fetched for each skill, or why it cannot be had, in order; nothing is opened yet.
 
     ``on_done`` is called for each.
     """
-    known: list[Fetched | None] = yield from work(lambda: [_look_up(skill, session, on_done) for skill in skills])
+    known: list[Fetched | None] = yield from work(lambda: [_look_up(skill, context, on_done) for skill in skills])
     missing = [skill for skill, content in zip(skills, known, strict=True) if content is None]
-    fetched = iter((yield from _fetch_missing(missing, session, on_done)) if missing else ())
+    fetched = iter((yield from _fetch_missing(missing, context, on_done)) if missing else ())
     return [content if content is not None else next(fetched) for content in known]
 
 
-def _look_up(skill: ResolvedSkill, session: ResolveContext, on_done: Callable[[], object]) -> Fetched | None:
+def _look_up(skill: ResolvedSkill, context: ResolveContext, on_done: Callable[[], object]) -> Fetched | None:
     content: Fetched | None = list(skill.files) if skill.files is not None else None
     if skill.ref.has_no_artifact:
-        content = no_digest(skill.ref, is_logged_in=session.credential_for(skill.ref.origin) is not None)
+        content = no_digest(skill.ref, is_logged_in=context.credential_for(skill.ref.origin) is not None)
     if content is None and skill.entry.digest is not None:
-        content = session.blobs.read(skill.entry.digest)
+        content = context.blobs.read(skill.entry.digest)
         if content is not None and len(content) > limits.DOWNLOAD_PIECE_BYTES:
             content = skill.entry.digest  # read again when its turn comes, so that several are not in memory at once
-    if content is None and session.offline:
+    if content is None and context.offline:
         content = FetchError("OFFLINE", f"{skill.ref.name} is not in the cache", place=SourceLocation(skill.entry.url))
     if content is not None:
         on_done()
@@ -101,12 +101,12 @@ def no_digest(ref: SkillRef, *, is_logged_in: bool) -> TrustError:
 
 
 def _fetch_missing(
-    skills: Sequence[ResolvedSkill], session: ResolveContext, on_done: Callable[[], object]
+    skills: Sequence[ResolvedSkill], context: ResolveContext, on_done: Callable[[], object]
 ) -> Flow[list[Fetched]]:
-    downloads: list[Download | None] = yield from work(lambda: [_download(skill, session) for skill in skills])
+    downloads: list[Download | None] = yield from work(lambda: [_download(skill, context) for skill in skills])
     try:
-        exchanges = [_exchange(*row, session) for row in zip(skills, downloads, strict=True)]
-        fetched = yield from fetch_all(exchanges, on_done)
+        flows = [_fetch(*row, context) for row in zip(skills, downloads, strict=True)]
+        fetched = yield from run_all(flows, on_done)
         rows = list(zip(skills, downloads, fetched, strict=True))
         if None in fetched:
             return (yield from work(lambda: [_keep(*row) for row in rows]))
@@ -117,15 +117,15 @@ def _fetch_missing(
                 download.close()
 
 
-def _download(skill: ResolvedSkill, session: ResolveContext) -> Download | None:
+def _download(skill: ResolvedSkill, context: ResolveContext) -> Download | None:
     digest = skill.entry.digest
-    return None if digest is None or skill.entry.artifact_type != "archive" else session.blobs.download(digest)
+    return None if digest is None or skill.entry.artifact_type != "archive" else context.blobs.download(digest)
 
 
-def _exchange(
-    skill: ResolvedSkill, download: Download | None, session: ResolveContext
-) -> Exchange[bytes | None] | Exchange[list[FileContent]]:
-    authorization = session.credential_for(skill.entry.url)
+def _fetch(
+    skill: ResolvedSkill, download: Download | None, context: ResolveContext
+) -> Flow[bytes | None] | Flow[list[FileContent]]:
+    authorization = context.credential_for(skill.entry.url)
     if skill.entry.artifact_type == "files":
         return fetch_files(skill.entry, authorization=authorization)
     return fetch_artifact(skill.entry, authorization=authorization, sink=download)
@@ -146,7 +146,7 @@ def _keep(
     return skill.entry.digest
 
 
-def open_content(skill: ResolvedSkill, fetched: Fetched, session: ResolveContext) -> Files:
+def open_content(skill: ResolvedSkill, fetched: Fetched, context: ResolveContext) -> Files:
     """Return the files that were fetched, and keep an artifact for the next time.
 
     Raises:
@@ -156,7 +156,7 @@ def open_content(skill: ResolvedSkill, fetched: Fetched, session: ResolveContext
     if isinstance(fetched, SkillwireError):
         raise fetched
     if isinstance(fetched, Digest):
-        content = session.blobs.read(fetched)
+        content = context.blobs.read(fetched)
         if content is None:
             raise StorageError(
                 "STORAGE", "the artifact is not in the cache any more", place=SourceLocation(skill.entry.url)
@@ -166,9 +166,9 @@ def open_content(skill: ResolvedSkill, fetched: Fetched, session: ResolveContext
         return plan_files(fetched).files
     files = open_artifact(skill.entry, fetched)
     try:
-        session.blobs.put(fetched)
+        context.blobs.put(fetched)
     except StorageError as error:
-        session.report(as_finding(error))
+        context.note(error)
     return files
 
 
@@ -211,7 +211,7 @@ class InstallReport(NamedTuple):
 
 def apply_install(
     plan: InstallPlan,
-    session: ResolveContext,
+    context: ResolveContext,
     folder: SkillsFolder,
     *,
     overwrite: bool = False,
@@ -233,10 +233,10 @@ def apply_install(
         return InstallReport((), (), unchanged, {})
     change = yield from work(folder.change)
     try:
-        staged = yield from work(lambda: _Staged(plan, session, folder, change, overwrite=overwrite))
+        staged = yield from work(lambda: _Staged(plan, context, folder, change, overwrite=overwrite))
         for start in range(0, len(plan.pending), _AT_ONCE):
             batch = plan.pending[start : start + _AT_ONCE]
-            fetched = yield from fetch_contents([planned.skill for planned in batch], session, on_done)
+            fetched = yield from fetch_contents([planned.skill for planned in batch], context, on_done)
             yield from work(partial(staged.add_all, batch, fetched))
         yield from work(staged.commit)
     except BaseException:
@@ -244,7 +244,7 @@ def apply_install(
         raise
     yield from work(change.close)
     for base in plan.unknown_origins:
-        yield from work(partial(_accept, base, session))
+        yield from work(partial(_accept, base, context))
     return staged.report(unchanged)
 
 
@@ -258,13 +258,13 @@ class _Staged:
     def __init__(
         self,
         plan: InstallPlan,
-        session: ResolveContext,
+        context: ResolveContext,
         folder: SkillsFolder,
         change: SkillsFolderChange,
         *,
         overwrite: bool,
     ) -> None:
-        self._plan, self._session, self._change = plan, session, change
+        self._plan, self._context, self._change = plan, context, change
         self._lock = folder.read_lock()
         self._installed: list[LockedSkill] = []
         self._failed: dict[str, SkillwireError] = {}
@@ -291,15 +291,15 @@ class _Staged:
 
     def _add(self, planned: PlannedSkill, content: Fetched) -> None:
         name = planned.skill.ref.name
-        files = open_content(planned.skill, content, self._session)
-        check_loadable(name, files, self._session.report)
-        _tell_code(planned.skill.ref, files, self._session.report)
+        files = open_content(planned.skill, content, self._context)
+        check_loadable(name, files, self._context.report)
+        _tell_code(planned.skill.ref, files, self._context.report)
         if planned.frozen is not None and hash_files(files) != planned.frozen.files:
             place = SourceLocation(planned.skill.entry.url)
             raise TrustError("LOCK_MISMATCH", f"{name}: the files are not those of the lock", place=place)
         self._change.stage(StagedSkill(name, files, planned.target.placement))
         before = self._lock.skills.get(name)
-        self._installed.append(_locked(planned, files, before, self._session))
+        self._installed.append(_locked(planned, files, before, self._context))
         _take_away_old(before, planned.target.placement, self._change.take_away)
 
     def commit(self) -> None:
@@ -318,7 +318,7 @@ class _Staged:
         )
 
 
-def _locked(planned: PlannedSkill, content: Files, before: LockedSkill | None, session: ResolveContext) -> LockedSkill:
+def _locked(planned: PlannedSkill, content: Files, before: LockedSkill | None, context: ResolveContext) -> LockedSkill:
     ref, entry, files = planned.skill.ref, planned.skill.entry, hash_files(content)
     known = planned.frozen or before
     same = known is not None and known.files == files and known.origin == ref.origin
@@ -330,7 +330,7 @@ def _locked(planned: PlannedSkill, content: Files, before: LockedSkill | None, s
         digest=entry.digest,
         artifact_type="folder" if planned.skill.is_local else entry.artifact_type,
         version=ref.version,
-        first_seen=known.first_seen if known is not None and same else timestamp(session.clock()),
+        first_seen=known.first_seen if known is not None and same else timestamp(context.clock()),
         agents=planned.target.agents,
         placement=planned.target.placement,
         files=files,
@@ -392,6 +392,6 @@ def _tell_code(ref: SkillRef, files: Files, report: Callable[[Finding], object])
     report(Finding("CODE_INSTALLED", "note", message, SourceLocation(f"{name}/{_SKILL_TOML}"), fix))
 
 
-def _accept(base: str, session: ResolveContext) -> None:
-    record = session.origins.look_up(base) or OriginRecord(first_seen=timestamp(session.clock()))
-    session.origins.record(base, record._replace(accepted=True))
+def _accept(base: str, context: ResolveContext) -> None:
+    record = context.origins.look_up(base) or OriginRecord(first_seen=timestamp(context.clock()))
+    context.origins.record(base, record._replace(accepted=True))

@@ -39,7 +39,7 @@ from skillwire.errors import FetchError, SkillwireError, SourceLocation
 from skillwire.model.execution import RemoteExecution, RemoteFailure
 from skillwire.model.url import parse_url, resolve_url
 from skillwire.protocols.skill_sharing.calls import Answer, cancel, fetch_result, fetch_status, status_headers, submit
-from skillwire.wire.exchange import Sleep, fetch
+from skillwire.wire.exchange import HttpRequest, Sleep
 from skillwire.wire.pacing import pause
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
     from skillwire.model.execution import CallRecord
     from skillwire.protocols.skill_sharing.messages import ErrorBody, InvocationEndpoint, InvocationResponse
-    from skillwire.wire.exchange import Exchange, Flow, HttpRequest
+    from skillwire.wire.exchange import Flow
     from skillwire.wire.pacing import Circuits
 
 
@@ -172,7 +172,7 @@ def submit_until(request: HttpRequest, line: SubmitContext, patience: Patience, 
 def _takes_keys(url: str) -> Flow[bool]:
     """Return whether the provider says that it takes ``Idempotency-Key``; how it takes calls, that does not say."""
     try:
-        answer = yield from fetch(status_headers(url))
+        answer = yield from status_headers(url)
     except SkillwireError:  # it says nothing of use
         return False
     return answer.takes_keys
@@ -197,11 +197,11 @@ def _told_of(error: FetchError, *, is_unseen: bool) -> FetchError:
     return error
 
 
-def request_through_circuit(exchange: Exchange[Answer], url: str, line: SubmitContext) -> Flow[Answer | FetchError]:
+def request_through_circuit(exchange: Flow[Answer], url: str, line: SubmitContext) -> Flow[Answer | FetchError]:
     """Hold one conversation and tell the circuit of its outcome; return the answer, or an error that may pass."""
     origin = parse_url(url).origin
     try:
-        answer = yield from fetch(exchange)
+        answer = yield from exchange
     except FetchError as error:
         if error.code not in _LOST:
             raise
@@ -353,7 +353,7 @@ class ExecutionFollower:
         """Cancel it; return it as it ended, which may be otherwise. Raises what :meth:`until` does."""
         return (yield from self._finish(cancel, _ONE_QUESTION))
 
-    def _finish(self, ask: Callable[..., Exchange[Answer]], seconds: float) -> Flow[RemoteExecution]:
+    def _finish(self, ask: Callable[..., Flow[Answer]], seconds: float) -> Flow[RemoteExecution]:
         url = self._url()
         answer = yield from self._ask(ask, url, self._line.now() + seconds)
         self._take(answer)
@@ -398,7 +398,7 @@ class ExecutionFollower:
             self.execution = replace(self.execution, output=answer.response.output)
         return self.execution
 
-    def _ask(self, ask: Callable[..., Exchange[Answer]], url: str, end: float) -> Flow[Answer | None]:
+    def _ask(self, ask: Callable[..., Flow[Answer]], url: str, end: float) -> Flow[Answer | None]:
         """Ask until there is an answer; None when the time is over before.
 
         Raises:
@@ -429,7 +429,7 @@ class ExecutionFollower:
                 return None
             yield Sleep(seconds)
 
-    def _question(self, ask: Callable[..., Exchange[Answer]], url: str) -> Exchange[Answer]:
+    def _question(self, ask: Callable[..., Flow[Answer]], url: str) -> Flow[Answer]:
         credential = self._line.credential(url, self._record.header)
         return ask(url, credential, execution_id=self._record.execution_id)
 
@@ -488,9 +488,10 @@ class ExecutionFollower:
         return error
 
 
-def _hurried(exchange: Exchange[Answer]) -> Exchange[Answer]:
+def _hurried(exchange: Flow[Answer]) -> Flow[Answer]:
     """Return an exchange whose one request has only a few seconds."""
     request = next(exchange)
+    assert isinstance(request, HttpRequest)  # noqa: S101  # a question begins with one
     try:
         exchange.send((yield request._replace(timeout=_LAST_LOOK)))
     except StopIteration as stop:

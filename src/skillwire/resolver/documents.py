@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Final, Literal, Protocol
 from skillwire.errors import FetchError, NotFoundError, SkillwireError, SourceLocation, StorageError
 from skillwire.model.install import CachedResponse
 from skillwire.model.skill import Finding
-from skillwire.wire.exchange import fetch, work
+from skillwire.wire.exchange import work
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from skillwire.resolver.resolve import ResolveContext
-    from skillwire.wire.exchange import Exchange, Flow, HttpResponse
+    from skillwire.wire.exchange import Flow, HttpResponse
 
 
 _MAX_AGE: Final = re.compile(r"(?:^|[,\s])max-age=\"?(\d{1,9})", re.ASCII | re.IGNORECASE)
@@ -58,28 +58,28 @@ _NOT_MODIFIED: Final = 304
 class DocumentRequest(Protocol):
     """Begins the exchange that asks for a document; None comes back when there is none."""
 
-    def __call__(self, *, cached: CachedResponse | None, authorization: str | None) -> Exchange[HttpResponse | None]:
+    def __call__(self, *, cached: CachedResponse | None, authorization: str | None) -> Flow[HttpResponse | None]:
         """Return the exchange, conditional on what is ``cached``."""
 
 
 def read_document(
-    url: str, session: ResolveContext, ask: DocumentRequest, *, last: bool = True
+    url: str, context: ResolveContext, ask: DocumentRequest, *, last: bool = True
 ) -> Flow[tuple[CachedResponse | None, AnsweredBy | None]]:
     """Return the document at ``url`` and who answered; None for both when there is none.
 
     Raises:
         FetchError: ``OFFLINE`` when it is not in the cache, nothing may be asked, and it is the ``last`` to be tried.
     """
-    credential = session.credential_for(url)
-    cached = yield from work(lambda: session.cache.look_up(url, credential))
-    now = session.clock()
-    if cached is not None and (session.offline or (not session.refresh and is_fresh(cached, now))):
+    credential = context.credential_for(url)
+    cached = yield from work(lambda: context.cache.look_up(url, credential))
+    now = context.clock()
+    if cached is not None and (context.offline or (not context.refresh and is_fresh(cached, now))):
         return cached, "cache"
-    if session.offline:
+    if context.offline:
         if last:
             raise not_in_cache(url)
         return None, None
-    response = yield from fetch(ask(cached=cached, authorization=credential))
+    response = yield from ask(cached=cached, authorization=credential)
     if response is None:
         return None, None
     if cached is not None and response.status == _NOT_MODIFIED:
@@ -87,7 +87,7 @@ def read_document(
     else:
         document = CachedResponse(url, response.body, response.headers, now, response.url)
     if may_be_kept(document.headers):
-        yield from work(partial(_keep, document, credential, session))
+        yield from work(partial(_keep, document, credential, context))
     return document, "revalidation" if response.status == _NOT_MODIFIED else "origin"
 
 
@@ -96,17 +96,17 @@ def not_in_cache(url: str) -> FetchError:
     return FetchError("OFFLINE", "the index is not in the cache", place=SourceLocation(url))
 
 
-def is_not_found(error: SkillwireError, session: ResolveContext) -> bool:
+def is_not_found(error: SkillwireError, context: ResolveContext) -> bool:
     """Whether ``error`` only says that a document is not there, or not at hand."""
-    return isinstance(error, NotFoundError) or (session.offline and error.code == "OFFLINE")
+    return isinstance(error, NotFoundError) or (context.offline and error.code == "OFFLINE")
 
 
-def _keep(document: CachedResponse, credential: str | None, session: ResolveContext) -> None:
+def _keep(document: CachedResponse, credential: str | None, context: ResolveContext) -> None:
     """Keep an answer; a cache that cannot be written makes things slower, not impossible."""
     try:
-        session.cache.keep(document, credential)
+        context.cache.keep(document, credential)
     except StorageError as error:
-        session.report(as_finding(error))
+        context.note(error)
 
 
 def as_finding(error: SkillwireError) -> Finding:

@@ -17,7 +17,7 @@ from skillwire.codes import CODES
 from skillwire.errors import NotFoundError, SkillwireError, SourceLocation, UsageError
 from skillwire.model.skill import Finding
 from skillwire.model.url import parse_url
-from skillwire.resolver.documents import as_finding, is_not_found
+from skillwire.resolver.documents import is_not_found
 from skillwire.resolver.references import SKILL_SHARING, SKILLS_RPC, agent_skills_location, sharing_location
 from skillwire.resolver.resolve import read_index
 from skillwire.resolver.sources.skill_sharing import read_descriptor, read_sharing_index
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def read_origin(
-    location: IndexLocation, session: ResolveContext, capability_type: str | None = None
+    location: IndexLocation, context: ResolveContext, capability_type: str | None = None
 ) -> Flow[list[ResolvedSkill]]:
     """Read what a place publishes by both protocols, each skill once.
 
@@ -48,53 +48,53 @@ def read_origin(
     if location.protocol == SKILLS_RPC:
         from skillwire.resolver.sources.skills_rpc import resolve_at_endpoint  # noqa: PLC0415  # only where that protocol is spoken
 
-        return (yield from resolve_at_endpoint(location.url, session)) if capability_type is None else []
+        return (yield from resolve_at_endpoint(location.url, context)) if capability_type is None else []
     origin = parse_url(location.url).origin
     if location.protocol == SKILL_SHARING:
-        return (yield from _read_shared_first(location, session, capability_type))
+        return (yield from _read_shared_first(location, context, capability_type))
     if location.base != origin:
-        found = yield from read_index(location, session)
+        found = yield from read_index(location, context)
         skills = [found.locate(entry) for entry in found.index.entries.values()]
         return skills if capability_type is None else []
     if capability_type is not None:
-        return (yield from _read_shared_first(sharing_location(origin), session, capability_type))
+        return (yield from _read_shared_first(sharing_location(origin), context, capability_type))
     missing: SkillwireError | None = None
     listed: list[ResolvedSkill] = []
     try:
-        listed = yield from _read_listed(location, session)
+        listed = yield from _read_listed(location, context)
     except SkillwireError as error:
-        if not is_not_found(error, session):
+        if not is_not_found(error, context):
             raise
         missing = error
     try:
-        shared = yield from read_sharing_index(sharing_location(origin), session)
+        shared = yield from read_sharing_index(sharing_location(origin), context)
     except SkillwireError as error:
         if missing is not None:
-            raise missing if is_not_found(error, session) else error from None
-        if not is_not_found(error, session):
-            session.report(as_finding(error))
+            raise missing if is_not_found(error, context) else error from None
+        if not is_not_found(error, context):
+            context.note(error)
         return listed
     return merge(listed, shared.skills)
 
 
 def _read_shared_first(
-    location: IndexLocation, session: ResolveContext, capability_type: str | None
+    location: IndexLocation, context: ResolveContext, capability_type: str | None
 ) -> Flow[list[ResolvedSkill]]:
     """Read a place of Skill Sharing, and what gives its skills digests, if there is that."""
-    shared = yield from read_sharing_index(location, session, capability_type)
+    shared = yield from read_sharing_index(location, context, capability_type)
     if shared.is_registry:
         return list(shared.skills)  # they are of other origins
     try:
-        listed = yield from _read_listed(agent_skills_location(parse_url(location.url).origin), session)
+        listed = yield from _read_listed(agent_skills_location(parse_url(location.url).origin), context)
     except SkillwireError as error:
-        if not is_not_found(error, session):
-            session.report(as_finding(error))
+        if not is_not_found(error, context):
+            context.note(error)
         return list(shared.skills)
     return [skill for skill in merge(listed, shared.skills) if skill.ref.shared is not None]
 
 
-def _read_listed(location: IndexLocation, session: ResolveContext) -> Flow[list[ResolvedSkill]]:
-    found = yield from read_index(location, session)
+def _read_listed(location: IndexLocation, context: ResolveContext) -> Flow[list[ResolvedSkill]]:
+    found = yield from read_index(location, context)
     return [found.locate(entry) for entry in found.index.entries.values()]
 
 
@@ -123,12 +123,12 @@ def _join(skill: ResolvedSkill, shared: ResolvedSkill) -> ResolvedSkill:
     return skill._replace(ref=ref, requested_by_name=shared.requested_by_name)
 
 
-def add_facts(skills: Sequence[ResolvedSkill], session: ResolveContext) -> Flow[list[ResolvedSkill]]:
+def add_facts(skills: Sequence[ResolvedSkill], context: ResolveContext) -> Flow[list[ResolvedSkill]]:
     """Return ``skills`` of one origin with what its index of Skill Sharing says of them, where it has one."""
     if not _may_have_sharing_index(skills[0]) or any(skill.ref.shared for skill in skills):
         return list(skills)
     try:
-        shared = yield from read_sharing_index(sharing_location(skills[0].ref.origin), session)
+        shared = yield from read_sharing_index(sharing_location(skills[0].ref.origin), context)
     except SkillwireError:
         return list(skills)  # the attempt tells it, and the skill was found without
     was_named = {skill.ref.name: skill.requested_by_name for skill in skills}
@@ -161,13 +161,13 @@ def _id(skill: ResolvedSkill) -> str:
     return skill.ref.shared.id if skill.ref.shared is not None else skill.ref.name
 
 
-def _facts(skill: ResolvedSkill, session: ResolveContext) -> Flow[SharedFacts | None]:
+def _facts(skill: ResolvedSkill, context: ResolveContext) -> Flow[SharedFacts | None]:
     """Return what the index of Skill Sharing says of a skill of the other one."""
-    shared = yield from read_sharing_index(sharing_location(skill.ref.origin), session)
+    shared = yield from read_sharing_index(sharing_location(skill.ref.origin), context)
     return merge([skill], shared.skills)[0].ref.shared
 
 
-def describe(skill: ResolvedSkill, session: ResolveContext) -> Flow[SkillDescriptor]:
+def describe(skill: ResolvedSkill, context: ResolveContext) -> Flow[SkillDescriptor]:
     """Fetch the descriptor of a skill; where its index of Skill Sharing was not read yet, that comes first.
 
     Raises:
@@ -176,10 +176,10 @@ def describe(skill: ResolvedSkill, session: ResolveContext) -> Flow[SkillDescrip
     """
     facts = skill.ref.shared
     if facts is None and _may_have_sharing_index(skill):
-        facts = yield from _facts(skill, session)
-        if facts is None and not (session.refresh or session.offline):
+        facts = yield from _facts(skill, context)
+        if facts is None and not (context.refresh or context.offline):
             # What a fresh cache does not know may have been published a moment ago.
-            facts = yield from _facts(skill, session._replace(refresh=True))
+            facts = yield from _facts(skill, context._replace(refresh=True))
     if skill.ref.rpc is not None:
         message, fix = (
             f"{skill.ref.name} has a manifest, and no descriptor of Skill Sharing",
@@ -189,12 +189,12 @@ def describe(skill: ResolvedSkill, session: ResolveContext) -> Flow[SkillDescrip
     if facts is None:
         message = f"no descriptor of {skill.ref.name} is published"
         raise NotFoundError("SKILL_NOT_FOUND", message, place=SourceLocation(skill.ref.origin))
-    descriptor, url = yield from read_descriptor(facts.descriptor_url, facts.id, session)
+    descriptor, url = yield from read_descriptor(facts.descriptor_url, facts.id, context)
     said = {"version": skill.ref.version, "capability_type": facts.capability_type, "access": facts.access}
     for field, value in said.items():
         found = str(getattr(descriptor, field))
         if value is not None and value != found:
             message = f"{field} is {value} in the index and {found} in the descriptor"
             fix = CODES["INDEX_DIFFERS"].fix
-            session.report(Finding("INDEX_DIFFERS", "warning", message, SourceLocation(f"{url}#/{field}"), fix))
+            context.report(Finding("INDEX_DIFFERS", "warning", message, SourceLocation(f"{url}#/{field}"), fix))
     return descriptor

@@ -280,7 +280,7 @@ class UpdateComparison(NamedTuple):
 
 
 def compare_with_origins(
-    skills: Sequence[LockedSkill], session: ResolveContext, load_local: Callable[[LockedSkill], ResolvedSkill]
+    skills: Sequence[LockedSkill], context: ResolveContext, load_local: Callable[[LockedSkill], ResolvedSkill]
 ) -> Flow[list[UpdateComparison]]:
     """Compare installed skills with their origins; each index is read once.
 
@@ -294,7 +294,7 @@ def compare_with_origins(
         else:
             by_index.setdefault(locked.index, []).append(locked)
     for index, members in by_index.items():
-        for comparison in (yield from _compare_with_index(index, members, session)):
+        for comparison in (yield from _compare_with_index(index, members, context)):
             comparisons[comparison.locked.name] = comparison
     return [comparisons[locked.name] for locked in skills]
 
@@ -308,11 +308,12 @@ def _compare_local(locked: LockedSkill, load_local: Callable[[LockedSkill], Reso
 
 
 def _compare_with_index(
-    index: str, members: Sequence[LockedSkill], session: ResolveContext
+    index: str, members: Sequence[LockedSkill], context: ResolveContext
 ) -> Flow[list[UpdateComparison]]:
     try:
-        found = yield from read_index(IndexLocation(index, None), session)
+        found = yield from read_index(IndexLocation(index, None), context)
     except SkillwireError as error:
+        context.explain(error)
         return [UpdateComparison(locked, "unreachable", error=error) for locked in members]
     comparisons = []
     for locked in members:

@@ -66,9 +66,9 @@ class Attempt(NamedTuple):
     entries: int = 0
     error: SkillwireError | None = None
 
-    def answered(self, document: CachedResponse, answered_by: AnsweredBy | None, session: ResolveContext) -> Attempt:
+    def answered(self, document: CachedResponse, answered_by: AnsweredBy | None, context: ResolveContext) -> Attempt:
         """Return this attempt with the answer that came."""
-        age = max(session.clock() - document.fetched_at, 0.0)
+        age = max(context.clock() - document.fetched_at, 0.0)
         fresh_for = max(lifetime(document.headers) - age, 0.0)
         return self._replace(answered_by=answered_by, age=age, fresh_for=fresh_for)
 
@@ -84,6 +84,7 @@ class ResolveContext(NamedTuple):
         report: told of everything that was skipped or is doubtful.
         trace: told of every URL at which an index was looked for, in order.
         addresses: returns where what an index names may lie; None for the places that go with the index itself.
+        explain: completes an error of an origin that refuses access with the credential that it was sent.
     """
 
     cache: ResponseCache
@@ -97,6 +98,17 @@ class ResolveContext(NamedTuple):
     refresh: bool = False
     trace: Callable[[Attempt], object] = lambda _: None
     addresses: Callable[[], AddressPolicy | None] = lambda: None
+    explain: Callable[[SkillwireError], object] = lambda _: None
+
+    def note(self, error: SkillwireError) -> None:
+        """Report an error that stops nothing."""
+        self.explain(error)
+        self.report(as_finding(error))
+
+    def trace_failure(self, attempt: Attempt, error: SkillwireError) -> None:
+        """Trace an attempt that ended with an error."""
+        self.explain(error)
+        self.trace(attempt._replace(error=error))
 
     def credential_for(self, url: str) -> str | None:
         """Return the credential for the origin of ``url``."""
@@ -148,7 +160,7 @@ class ResolvedSkill(NamedTuple):
         return self.files is not None
 
 
-def read_index(location: IndexLocation, session: ResolveContext) -> Flow[ReadIndex]:
+def read_index(location: IndexLocation, context: ResolveContext) -> Flow[ReadIndex]:
     """Read the index of a place.
 
     Raises:
@@ -159,48 +171,48 @@ def read_index(location: IndexLocation, session: ResolveContext) -> Flow[ReadInd
     urls = [url for url in (location.url, location.old_url) if url is not None]
     for url in urls:
         try:
-            found = yield from _read_at(url, location, session)
+            found = yield from _read_at(url, location, context)
         except SkillwireError as error:
-            session.trace(Attempt(url, session.credential_for(url) is not None, error=error))
+            context.trace_failure(Attempt(url, context.credential_for(url) is not None), error)
             raise
         if found is not None:
             return found
-    if session.offline:
+    if context.offline:
         raise not_in_cache(location.url)
     raise NotFoundError("INDEX_NOT_FOUND", "no skill index is published there", place=SourceLocation(location.url))
 
 
-def _read_at(url: str, location: IndexLocation, session: ResolveContext) -> Flow[ReadIndex | None]:
-    document, answered_by = yield from read_document(url, session, partial(fetch_index, url), last=False)
-    attempt = Attempt(url, session.credential_for(url) is not None)
+def _read_at(url: str, location: IndexLocation, context: ResolveContext) -> Flow[ReadIndex | None]:
+    document, answered_by = yield from read_document(url, context, partial(fetch_index, url), last=False)
+    attempt = Attempt(url, context.credential_for(url) is not None)
     if document is None:
-        session.trace(attempt._replace(error=not_in_cache(url)) if session.offline else attempt)
+        context.trace(attempt._replace(error=not_in_cache(url)) if context.offline else attempt)
         return None
     index = decode_index(document.body, document.base_url)
-    yield from _remember(location.base, index, url, session)
-    session.trace(
-        attempt.answered(document, answered_by, session)._replace(
+    yield from _remember(location.base, index, url, context)
+    context.trace(
+        attempt.answered(document, answered_by, context)._replace(
             generation=index.generation.value, entries=len(index.entries)
         )
     )
     for finding in index.findings:
-        session.report(finding)
+        context.report(finding)
     return ReadIndex(location, url, index, document.fetched_at)
 
 
-def _remember(base: str, index: Index, url: str, session: ResolveContext) -> Flow[None]:
-    record = yield from work(lambda: session.origins.look_up(base))
+def _remember(base: str, index: Index, url: str, context: ResolveContext) -> Flow[None]:
+    record = yield from work(lambda: context.origins.look_up(base))
     current = Generation.V0_2_0.value
     if record is not None and record.generation == current and index.generation != current:
         message = f"{base} has published digests before and does not now"
         raise TrustError("DOWNGRADE", message, place=SourceLocation(url))
     if record is None or record.generation != index.generation:
-        known = record or OriginRecord(first_seen=timestamp(session.clock()))
+        known = record or OriginRecord(first_seen=timestamp(context.clock()))
         changed = known._replace(generation=index.generation.value)
-        yield from work(lambda: session.origins.record(base, changed))
+        yield from work(lambda: context.origins.record(base, changed))
 
 
-def resolve(reference: Reference, session: ResolveContext) -> Flow[list[ResolvedSkill]]:
+def resolve(reference: Reference, context: ResolveContext) -> Flow[list[ResolvedSkill]]:
     """Find what ``reference`` means, which is not a local folder: one skill, or all of an index.
 
     Raises:
@@ -209,24 +221,24 @@ def resolve(reference: Reference, session: ResolveContext) -> Flow[list[Resolved
     """
     wanted = [(lookup.location, lookup.name) for lookup in reference.lookups]
     if reference.name is not None:
-        if not session.sources:
+        if not context.sources:
             raise UsageError("NO_SOURCES", f"{reference.name} is a bare name, and no sources are configured")
-        wanted = [(source_location(source), reference.name) for source in session.sources]
+        wanted = [(source_location(source), reference.name) for source in context.sources]
     try:
-        return (yield from _resolve_in_order(wanted, reference, session))
+        return (yield from _resolve_in_order(wanted, reference, context))
     except SkillwireError as error:
-        if not is_not_found(error, session):
+        if not is_not_found(error, context):
             raise
         missing = error
     is_cached = any(location.protocol != SKILLS_RPC for location, _ in wanted)
-    if is_cached and missing.code == "SKILL_NOT_FOUND" and not (session.refresh or session.offline):
+    if is_cached and missing.code == "SKILL_NOT_FOUND" and not (context.refresh or context.offline):
         # What a fresh cache does not know may have been published a moment ago: ask before saying that it is not there.
-        session = session._replace(refresh=True)
+        context = context._replace(refresh=True)
         try:
-            return (yield from _resolve_in_order(wanted, reference, session))
+            return (yield from _resolve_in_order(wanted, reference, context))
         except NotFoundError as error:
             missing = error
-    found = yield from _resolve_by_fallback(reference, wanted, session, missing)
+    found = yield from _resolve_by_fallback(reference, wanted, context, missing)
     if not found:
         raise missing
     return found
@@ -235,7 +247,7 @@ def resolve(reference: Reference, session: ResolveContext) -> Flow[list[Resolved
 def _resolve_by_fallback(
     reference: Reference,
     wanted: Sequence[tuple[IndexLocation, str | None]],
-    session: ResolveContext,
+    context: ResolveContext,
     missing: SkillwireError,
 ) -> Flow[list[ResolvedSkill]]:
     """Look for what Agent Skills Discovery does not have in the other protocols; an empty list when none has it.
@@ -249,31 +261,31 @@ def _resolve_by_fallback(
     for location, name in lookups:
         try:
             is_endpoint = location.protocol == SKILLS_RPC
-            found = yield from (_look_in_endpoint if is_endpoint else _look_in_shared)(location, name, session)
+            found = yield from (_look_in_endpoint if is_endpoint else _look_in_shared)(location, name, context)
         except SkillwireError as error:
-            if is_not_found(error, session) or error.code == "CONTENT_TYPE":
+            if is_not_found(error, context) or error.code == "CONTENT_TYPE":
                 continue  # a page for people is no document
             if is_endpoint and error.code in _NO_ENDPOINT:
                 continue
             if missing.code == "INDEX_NOT_FOUND" or isinstance(error, UsageError):
                 raise
-            session.report(as_finding(error))
+            context.note(error)
             continue
         if found:
             return found
     return []
 
 
-def _look_in_shared(location: IndexLocation, name: str | None, session: ResolveContext) -> Flow[list[ResolvedSkill]]:
+def _look_in_shared(location: IndexLocation, name: str | None, context: ResolveContext) -> Flow[list[ResolvedSkill]]:
     from skillwire.resolver.merge import select_by_name  # noqa: PLC0415  # only where that protocol is spoken
     from skillwire.resolver.sources.skill_sharing import read_sharing_index  # noqa: PLC0415  # only where that protocol is spoken
 
-    found = yield from read_sharing_index(location, session)
+    found = yield from read_sharing_index(location, context)
     return list(found.skills) if name is None else select_by_name(name, found.skills)
 
 
 def _resolve_in_order(
-    wanted: Sequence[tuple[IndexLocation, str | None]], reference: Reference, session: ResolveContext
+    wanted: Sequence[tuple[IndexLocation, str | None]], reference: Reference, context: ResolveContext
 ) -> Flow[list[ResolvedSkill]]:
     failure: SkillwireError | None = None
     seen: list[str] | None = None
@@ -281,10 +293,10 @@ def _resolve_in_order(
         try:
             if location.protocol != AGENT_SKILLS:
                 look = _look_in_endpoint if location.protocol == SKILLS_RPC else _look_in_pasted
-                if others := (yield from look(location, name, session)):
+                if others := (yield from look(location, name, context)):
                     return others
                 continue
-            found = yield from read_index(location, session)
+            found = yield from read_index(location, context)
         except (NotFoundError, FetchError) as error:
             failure = failure or error
             continue
@@ -298,18 +310,18 @@ def _resolve_in_order(
     raise _not_found(reference, [name for _, name in wanted if name], seen or ())
 
 
-def _look_in_pasted(location: IndexLocation, name: str | None, session: ResolveContext) -> Flow[list[ResolvedSkill]]:
+def _look_in_pasted(location: IndexLocation, name: str | None, context: ResolveContext) -> Flow[list[ResolvedSkill]]:
     """Look in a place of Skill Sharing that the user meant, and in the index that gives its skills digests."""
     from skillwire.resolver.merge import read_origin, select_by_name  # noqa: PLC0415  # only where that protocol is spoken
 
-    found = yield from read_origin(location, session)
+    found = yield from read_origin(location, context)
     return found if name is None else select_by_name(name, found)
 
 
-def _look_in_endpoint(location: IndexLocation, name: str | None, session: ResolveContext) -> Flow[list[ResolvedSkill]]:
+def _look_in_endpoint(location: IndexLocation, name: str | None, context: ResolveContext) -> Flow[list[ResolvedSkill]]:
     from skillwire.resolver.sources.skills_rpc import resolve_at_endpoint  # noqa: PLC0415  # only where that protocol is spoken
 
-    return resolve_at_endpoint(location.url, session, name)
+    return resolve_at_endpoint(location.url, context, name)
 
 
 def _not_found(reference: Reference, names: Sequence[str], seen: Sequence[str]) -> NotFoundError:

@@ -1,6 +1,6 @@
 """Which skill a reference means, and why: the resolver's own steps, written down while it takes them.
 
-Nothing is resolved a second time or in a second way. :func:`skillwire.resolver.resolve.resolve` runs with a session
+Nothing is resolved a second time or in a second way. :func:`skillwire.resolver.resolve.resolve` runs with a context
 whose ``trace`` is kept; what is added is what the user would ask next: who else has a skill of this name, whether
 its origin is trusted and since when it is known, and what of it is installed here.
 """
@@ -83,7 +83,7 @@ class Resolution:
 
 def which(
     reference: Reference,
-    session: ResolveContext,
+    context: ResolveContext,
     *,
     policy: InstallPolicy,
     addresses: AddressPolicy,
@@ -95,7 +95,7 @@ def which(
     With ``explain`` the other protocol of the origin is asked, too, where the first has answered.
     """
     attempts: list[Attempt] = []
-    traced = session._replace(trace=attempts.append)
+    traced = context._replace(trace=attempts.append)
     path = Path(reference.path).expanduser() if reference.path is not None else None
     try:
         found = yield from (resolve(reference, traced) if path is None else locate_folders(path, folder.root))
@@ -103,14 +103,14 @@ def which(
             found = yield from _ask_both(found, traced)
     except SkillwireError as error:
         return Resolution(reference.text, steps=_steps(attempts, addresses), error=error)
-    others, beyond = yield from _look_beyond(reference, found[0], session)
+    others, beyond = yield from _look_beyond(reference, found[0], context)
     standing = None
     if path is None and found[0].ref.rpc is None:  # what cannot be installed needs no trust for that
-        standing = yield from work(partial(_standing, found[0].ref.origin, policy, session))
+        standing = yield from work(partial(_standing, found[0].ref.origin, policy, context))
     return Resolution(
         reference.text,
         tuple(found),
-        _why(reference, found, session),
+        _why(reference, found, context),
         _steps(attempts, addresses),
         tuple(others),
         _steps(beyond, addresses),
@@ -119,10 +119,10 @@ def which(
     )
 
 
-def _ask_both(found: Sequence[ResolvedSkill], session: ResolveContext) -> Flow[list[ResolvedSkill]]:
+def _ask_both(found: Sequence[ResolvedSkill], context: ResolveContext) -> Flow[list[ResolvedSkill]]:
     from skillwire.resolver.merge import add_facts  # noqa: PLC0415  # only --explain asks
 
-    return (yield from add_facts(found, session))
+    return (yield from add_facts(found, context))
 
 
 def _steps(attempts: Sequence[Attempt], addresses: AddressPolicy) -> tuple[Step, ...]:
@@ -138,14 +138,14 @@ def _refusal(url: str, addresses: AddressPolicy) -> TrustError | None:
 
 
 def _look_beyond(
-    reference: Reference, won: ResolvedSkill, session: ResolveContext
+    reference: Reference, won: ResolvedSkill, context: ResolveContext
 ) -> Flow[tuple[list[ResolvedSkill], list[Attempt]]]:
     """Look a bare name up in the sources after the one that has it, too."""
     attempts: list[Attempt] = []
     others: list[ResolvedSkill] = []
     if reference.name is None:
         return others, attempts
-    locations = [source_location(source) for source in session.sources]
+    locations = [source_location(source) for source in context.sources]
     bases = [location.base for location in locations]
     if won.ref.origin not in bases:  # a source of Skill Sharing may tell of another origin's skill
         return others, attempts
@@ -153,7 +153,7 @@ def _look_beyond(
         if location.protocol == SKILLS_RPC:  # no bare name is one of a skill there
             continue
         try:
-            index = yield from read_index(location, session._replace(trace=attempts.append))
+            index = yield from read_index(location, context._replace(trace=attempts.append))
         except SkillwireError:
             continue  # the attempt tells it: that another source fails changes nothing
         if entry := index.index.entries.get(reference.name):
@@ -161,8 +161,8 @@ def _look_beyond(
     return others, attempts
 
 
-def _standing(origin: str, policy: InstallPolicy, session: ResolveContext) -> OriginTrust:
-    record = session.origins.look_up(origin)
+def _standing(origin: str, policy: InstallPolicy, context: ResolveContext) -> OriginTrust:
+    record = context.origins.look_up(origin)
     return OriginTrust(origin, policy.decide(origin, record), policy.decide(origin, None) == "allow", record)
 
 
@@ -184,7 +184,7 @@ def _is_intact(locked: LockedSkill, folder: SkillsFolder) -> bool:
     return standing == locked.files and not folder.missing_places(locked.placement, locked.name)
 
 
-def _why(reference: Reference, found: Sequence[ResolvedSkill], session: ResolveContext) -> str:
+def _why(reference: Reference, found: Sequence[ResolvedSkill], context: ResolveContext) -> str:
     if reference.path is not None:
         return "the reference is a folder of this machine"
     if reference.name is None:
@@ -197,6 +197,6 @@ def _why(reference: Reference, found: Sequence[ResolvedSkill], session: ResolveC
             if found[0].requested_by_name
             else "the address is that of a whole index, so every skill in it is meant"
         )
-    if len(session.sources) == 1:
+    if len(context.sources) == 1:
         return "the one configured source lists it"
-    return f"it is the first of {len(session.sources)} sources, in their order, whose index lists it"
+    return f"it is the first of {len(context.sources)} sources, in their order, whose index lists it"

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from skillwire.adapters.http.asynchronous import AsyncDriver
     from skillwire.model.execution import Execution
     from skillwire.server.execution_service import ExecutionService
-    from skillwire.wire.exchange import Exchange
+    from skillwire.wire.exchange import Flow
 
 
 #: Seconds between two looks at what is due, when nothing has changed.
@@ -194,5 +194,5 @@ class WebhookSender:
         return until
 
 
-def _post(request: HttpRequest) -> Exchange[int]:
+def _post(request: HttpRequest) -> Flow[int]:
     return (yield request).status

@@ -14,16 +14,16 @@ one request to the next, such as the status of an execution, is a row of answers
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from skillwire.errors import SkillwireError
 from skillwire.trust.address import AddressPolicy
-from skillwire.wire.exchange import HttpResponse
+from skillwire.wire.exchange import All, HttpRequest, HttpResponse, Work, drive
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from skillwire.wire.exchange import Exchange, HttpRequest
+    from skillwire.wire.exchange import Flow, Step
 
 T = TypeVar("T")
 
@@ -59,29 +59,40 @@ class SimulatedPublisher:
         """Answer requests for ``url`` with 404 again."""
         del self._answers[url]
 
-    def run(self, exchange: Exchange[T]) -> T:
-        """Drive ``exchange`` to its end and return its result."""
-        try:
-            request = next(exchange)
-            while True:
-                outcome = self._ask(request)
-                request = exchange.send(outcome) if isinstance(outcome, HttpResponse) else exchange.throw(outcome)
-        except StopIteration as stop:
-            result: T = stop.value
-            return result
+    def send(self, request: HttpRequest) -> HttpResponse:
+        """Answer one request; raise what :meth:`fail` set for its URL."""
+        outcome = self._ask(request)
+        if isinstance(outcome, SkillwireError):
+            raise outcome
+        return outcome
+
+    def run(self, flow: Flow[T]) -> T:
+        """Run ``flow`` to its end and return its result. No time passes."""
+        return drive(flow, self._do)
 
     def run_all(
-        self, exchanges: Iterable[Exchange[T]], *, on_done: Callable[[], object] = lambda: None
+        self,
+        flows: Iterable[Flow[T]],
+        *,
+        run: Callable[[Flow[T]], T] | None = None,
+        on_done: Callable[[], object] = lambda: None,
     ) -> list[T | SkillwireError]:
-        """Drive ``exchanges``, one after the other; return their results or errors in order."""
+        """Run ``flows``, one after the other; return their results or errors in order."""
         results: list[T | SkillwireError] = []
-        for exchange in exchanges:
+        for flow in flows:
             try:
-                results.append(self.run(exchange))
+                results.append((run or self.run)(flow))
             except SkillwireError as error:
                 results.append(error)
             on_done()
         return results
+
+    def _do(self, step: Step) -> Any:
+        if isinstance(step, HttpRequest):
+            return self.send(step)
+        if isinstance(step, All):
+            return self.run_all(step.flows, on_done=step.on_done)
+        return step.call() if isinstance(step, Work) else None
 
     def close(self) -> None:
         """Do nothing; there is nothing to close."""

@@ -19,12 +19,13 @@ from typing import TYPE_CHECKING, Final
 
 from skillwire import limits
 from skillwire.errors import FetchError
+from skillwire.wire.exchange import Sleep
 from skillwire.wire.fetch import fetch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from skillwire.wire.exchange import Exchange, HttpRequest, HttpResponse, Sink
+    from skillwire.wire.exchange import Flow, HttpRequest, HttpResponse, Sink
 
 _FIRST_WAIT: Final = 0.25  # seconds; doubled with each try that brings nothing
 _BUSY: Final = frozenset({429, 502, 503, 504})
@@ -34,7 +35,7 @@ _PARTIAL, _UNSATISFIABLE = 206, 416
 
 def download(
     request: HttpRequest, sink: Sink | None, *, end: float, clock: Callable[[], float] = time.monotonic
-) -> Exchange[HttpResponse]:
+) -> Flow[HttpResponse]:
     """Make a request, and as many more as it takes within the bounds; return the answer, whatever status it has.
 
     Args:
@@ -52,7 +53,9 @@ def download(
         headers = {**request.headers, **_continuing(before)} if before else request.headers
         timeout = min(request.timeout, tries.left())
         try:
-            asked = request._replace(headers=headers, timeout=timeout, delay=tries.wait, sink=sink)
+            asked = request._replace(headers=headers, timeout=timeout, sink=sink)
+            if tries.wait:
+                yield Sleep(tries.wait)
             response = yield from fetch(asked)
         except FetchError as error:
             came = (sink.size if sink is not None else 0) - before

@@ -1,49 +1,47 @@
-"""Exchange: a conversation over HTTP, written once and driven twice.
+"""HTTP and use cases without IO: requests, answers, and the flows that make and read them.
 
-An exchange is a generator. It yields an :class:`HttpRequest`, is sent the :class:`HttpResponse`, and
-returns its result. It opens no socket and knows no library, so the same flow runs under the synchronous
-driver (the command line), the asynchronous one (:class:`skillwire.AsyncClient`) and a simulated publisher
-(the tests). A driver makes exactly one request for each yield: it follows no redirect, keeps no cookie
-and sends no header of its own that identifies the user. What a driver must enforce: the address policy at
-connect, ``max_bytes`` on the body as it arrives and after content decoding, ``timeout`` over the whole
-request, which begins after ``delay``. A driver throws :class:`~skillwire.errors.FetchError`, ``TrustError`` or
-``StorageError`` into the generator.
+A *flow* is a generator. It yields steps, is sent the result of each, and returns its own result:
 
-Most exchanges do not yield requests themselves but ``yield from`` :func:`skillwire.wire.fetch.fetch`, which
-follows redirects.
+- :class:`HttpRequest`: make one request; an :class:`HttpResponse` is sent back;
+- :class:`All`: run other flows at the same time; their results are sent back;
+- :class:`Work`: call something that may touch the disk; its result is sent back;
+- :class:`Sleep`: let time pass.
 
-Flow: a use case of the client, written once and driven twice.
+A flow opens no socket and knows no HTTP library, so the same code runs under the synchronous runner (the command line),
+the asynchronous one (:class:`skillwire.AsyncClient`) and a simulated publisher (the tests). :func:`drive` and
+:func:`drive_async` are the loop that every runner shares: whatever a step raises is thrown into the flow.
 
-A flow is a generator, as an exchange is, one level higher. It yields *steps*: conversations to hold
-(:class:`Fetch`, :class:`FetchAll`), work on files (:class:`Work`) and pauses (:class:`Pause`), and is sent
-their results. The synchronous client does each step in place; the asynchronous one awaits the conversations
-and hands the work to a thread. So what a client does is decided in one place, and neither blocks where it
-must not.
+A runner makes exactly one request for each :class:`HttpRequest`: it follows no redirect, keeps no cookie and sends no
+header of its own that identifies the user. It enforces the address policy at connect, ``max_bytes`` on the body as it
+arrives and after content decoding, and ``timeout`` over the whole request. It throws
+:class:`~skillwire.errors.FetchError`, ``TrustError`` or ``StorageError``. Most flows do not yield requests themselves
+but ``yield from`` :func:`skillwire.wire.fetch.fetch`, which follows redirects.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from skillwire import limits
 
 if TYPE_CHECKING:
-    from skillwire.errors import SkillwireError
+    from collections.abc import Awaitable, Callable
 
+    from skillwire.errors import SkillwireError
 
 T = TypeVar("T")
 
 
 class Sink(Protocol):
-    """Where a large body goes as it comes, so that it is nowhere in memory whole, and can be continued."""
+    """Receives a large body as it arrives, so that it is never in memory whole, and can be continued."""
 
     @property
     def size(self) -> int:
         """How many bytes it holds."""
 
     def begin(self, position: int) -> bool:
-        """Go on at ``position``, forgetting what was behind it; False when it cannot take anything."""
+        """Continue at ``position`` and drop what was behind it; False when it cannot take anything."""
 
     def append(self, data: bytes | bytearray) -> None:
         """Take the next bytes."""
@@ -52,7 +50,7 @@ class Sink(Protocol):
         """Return the digest of what it holds, ``sha256:`` and 64 hexadecimal characters."""
 
     def discard(self) -> None:
-        """Forget everything."""
+        """Drop everything."""
 
 
 class HttpRequest(NamedTuple):
@@ -63,10 +61,9 @@ class HttpRequest(NamedTuple):
         method: in capitals.
         headers: as sent; names in any case, values without line breaks.
         body: what is sent; None for nothing.
-        max_bytes: how large the body may be, in bytes, before and after content decoding.
+        max_bytes: largest body, in bytes, before and after content decoding.
         timeout: seconds for the whole request: lookup, connecting, and the last byte of the body.
-        delay: seconds to wait before it is made; they do not count as its time.
-        sink: where a large body may go instead of :attr:`HttpResponse.body`.
+        sink: receives a large body instead of :attr:`HttpResponse.body`.
     """
 
     url: str
@@ -75,7 +72,6 @@ class HttpRequest(NamedTuple):
     body: bytes | None = None
     max_bytes: int = limits.INDEX_BYTES
     timeout: float = limits.HTTP_REQUEST_SECONDS
-    delay: float = 0.0
     sink: Sink | None = None
 
     def header(self, name: str) -> str | None:
@@ -86,8 +82,7 @@ class HttpRequest(NamedTuple):
 class HttpResponse(NamedTuple):
     """One answer: status, header fields by lower-case name (repeated ones joined with ``, ``), whole body.
 
-    ``body`` is content-decoded; it is empty when ``in_sink`` says that it went there. ``url`` is the URL that answered
-    (never another one's).
+    ``body`` is content-decoded; it is empty when ``in_sink`` says that it went there. ``url`` is the URL that answered.
     """
 
     url: str
@@ -97,52 +92,14 @@ class HttpResponse(NamedTuple):
     in_sink: bool = False
 
 
-Exchange = Generator[HttpRequest, HttpResponse, T]
-
-
-def one(request: HttpRequest) -> Exchange[HttpResponse]:
-    """Make one request, and return its answer."""
-    return (yield request)
-
-
-def follow(exchange: Exchange[T], responses: Iterable[HttpResponse | Exception]) -> T:
-    """Drive ``exchange`` with canned answers, in order: for tests and doctests.
-
-    Args:
-        exchange: not yet started.
-        responses: what is sent in for each request; an exception is thrown in, as a driver would.
-
-    Raises:
-        LookupError: the exchange asks for more than there are answers.
-    """
-    answers = iter(responses)
-    try:
-        request = next(exchange)
-        while True:
-            answer = next(answers, None)
-            if answer is None:
-                exchange.close()
-                raise LookupError(f"no answer left for {request.method} {request.url}")
-            request = exchange.throw(answer) if isinstance(answer, Exception) else exchange.send(answer)
-    except StopIteration as stop:
-        result: T = stop.value
-        return result
-
-
-class Fetch(NamedTuple):
-    """Hold one conversation; its result is sent back, its error thrown in."""
-
-    exchange: Exchange[Any]
-
-
 class All(NamedTuple):
-    """Hold conversations at once; a list of results or errors, in order, is sent back.
+    """Run flows at the same time; a list of results or errors, in order, is sent back.
 
-    ``on_done`` is told after each, for progress.
+    ``on_done`` is called after each, for progress.
     """
 
-    exchanges: Iterable[Exchange[Any]]
-    on_done: Callable[[], object]
+    flows: Sequence[Flow[Any]]
+    on_done: Callable[[], object] = lambda: None
 
 
 class Work(NamedTuple):
@@ -152,13 +109,13 @@ class Work(NamedTuple):
 
 
 class Sleep(NamedTuple):
-    """Let so many seconds pass; nothing is sent back."""
+    """Let time pass, in seconds; nothing is sent back."""
 
     seconds: float
 
 
-Step: TypeAlias = Fetch | All | Work | Sleep
-Flow = Generator[Step, Any, T]
+Step: TypeAlias = HttpRequest | All | Work | Sleep
+Flow: TypeAlias = Generator[Step, Any, T]
 
 
 def work(call: Callable[[], T]) -> Flow[T]:
@@ -167,13 +124,66 @@ def work(call: Callable[[], T]) -> Flow[T]:
     return result
 
 
-def fetch(exchange: Exchange[T]) -> Flow[T]:
-    """Yield ``exchange`` as one step and return its result, typed."""
-    result: T = yield Fetch(exchange)
-    return result
-
-
-def fetch_all(exchanges: Iterable[Exchange[T]], on_done: Callable[[], object]) -> Flow[list[T | SkillwireError]]:
-    """Yield ``exchanges`` as one step and return their results or errors, typed."""
-    results: list[T | SkillwireError] = yield All(exchanges, on_done)
+def run_all(flows: Sequence[Flow[T]], on_done: Callable[[], object]) -> Flow[list[T | SkillwireError]]:
+    """Yield ``flows`` as one step and return their results or errors, typed."""
+    results: list[T | SkillwireError] = yield All(flows, on_done)
     return results
+
+
+def drive(flow: Flow[T], do: Callable[[Step], Any]) -> T:
+    """Run ``flow`` to its end with ``do``, which does one step and returns its result; return the flow's result."""
+    try:
+        step = next(flow)
+        while True:
+            try:
+                result = do(step)
+            except BaseException as error:  # noqa: BLE001  # the flow cleans up after an interruption, too
+                step = flow.throw(error)
+            else:
+                step = flow.send(result)
+    except StopIteration as stop:
+        return stop.value  # type: ignore[no-any-return]  # StopIteration.value is typed Any
+
+
+async def drive_async(flow: Flow[T], do: Callable[[Step], Awaitable[Any]]) -> T:
+    """Run ``flow`` as :func:`drive` does, and await each step."""
+    try:
+        step = next(flow)
+        while True:
+            try:
+                result = await do(step)
+            except BaseException as error:  # noqa: BLE001  # the flow cleans up after an interruption, too
+                step = flow.throw(error)
+            else:
+                step = flow.send(result)
+    except StopIteration as stop:
+        return stop.value  # type: ignore[no-any-return]  # StopIteration.value is typed Any
+
+
+def follow(flow: Flow[T], responses: Iterable[HttpResponse | Exception]) -> T:
+    """Drive ``flow`` with canned answers, in order: for tests and doctests.
+
+    Args:
+        flow: not yet started. Work is done in place, and no time passes.
+        responses: sent in for each request; an exception is thrown in, as a runner would.
+
+    Raises:
+        LookupError: the flow asks for more than there are answers.
+    """
+    answers = iter(responses)
+
+    def do(step: Step) -> Any:
+        if isinstance(step, Work):
+            return step.call()
+        if isinstance(step, Sleep):
+            return None
+        assert isinstance(step, HttpRequest)  # noqa: S101  # flows that run at the same time have no order of answers
+        answer = next(answers, None)
+        if answer is None:
+            flow.close()
+            raise LookupError(f"no answer left for {step.method} {step.url}")
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    return drive(flow, do)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from skillwire.model.url import Url
-    from skillwire.wire.exchange import Exchange, HttpRequest, HttpResponse
+    from skillwire.wire.exchange import Flow, HttpRequest, HttpResponse
 
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 _KEEPS_METHOD: Final = frozenset({307, 308})
@@ -54,7 +54,7 @@ _ZIP: Final = frozenset({"application/zip", "application/x-zip-compressed", "app
 _MAGIC: Final = ((_GZIP, b"\x1f\x8b", "gzip"), (_ZIP, b"PK", "zip"))
 
 
-def fetch(request: HttpRequest, *, max_redirects: int = limits.HTTP_REDIRECTS) -> Exchange[HttpResponse]:
+def fetch(request: HttpRequest, *, max_redirects: int = limits.HTTP_REDIRECTS) -> Flow[HttpResponse]:
     """Make a request and follow its redirects; return the answer, whatever other status it has.
 
     Raises:
@@ -64,7 +64,7 @@ def fetch(request: HttpRequest, *, max_redirects: int = limits.HTTP_REDIRECTS) -
     """
     asked = {(request.method, request.url)}
     while True:
-        response = yield request
+        response: HttpResponse = yield request
         _check_asked(request, response)
         if response.status not in _REDIRECTS:
             return response

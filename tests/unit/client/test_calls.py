@@ -85,9 +85,9 @@ class Place:
     def open(self, **options):
         client = Client(self.folder, report=self.findings.append, **options)
         client.driver = self.publisher
-        client._steps.pause = self._pause
-        workplace = client._workplace
-        workplace.calls = Calls(workplace.session, workplace.leave, clock=self._clock, chance=lambda: self.chance)
+        client._runner.sleep = self._pause
+        session = client._session
+        session.calls = Calls(session.context, session.access, clock=self._clock, chance=lambda: self.chance)
         return client
 
     def _clock(self):
@@ -886,7 +886,7 @@ class TestRemembering:
             raise KeyboardInterrupt
 
         place.post(LOST, DONE)
-        place.client._steps.pause = interrupt
+        place.client._runner.sleep = interrupt
         with pytest.raises(KeyboardInterrupt):
             place.call()
         assert place.call(place.open()).is_completed
@@ -902,8 +902,8 @@ class TestRemembering:
 
 async def test_the_asynchronous_client_calls_the_same_way(place):
     class Driver:
-        async def run(self, exchange):
-            return place.publisher.run(exchange)
+        async def send(self, request):
+            return place.publisher.send(request)
 
         async def close(self):
             """Close nothing."""
@@ -917,7 +917,7 @@ async def test_the_asynchronous_client_calls_the_same_way(place):
         async def pause(seconds):
             pauses.append(seconds)
 
-        client._steps.pause = pause
+        client._runner.sleep = pause
         execution = await client.call(NAME, {"city": "Bern"})
         assert execution.output == {"high": 31}
         assert (await client.execution("exec-1")).is_completed

@@ -26,7 +26,7 @@ from skillwire.errors import FetchError, SkillwireError
 from skillwire.model.credential import Credential, TokenRenewal
 from skillwire.testing.publisher import SimulatedPublisher
 from skillwire.trust.guarded_json import server_message
-from skillwire.wire.exchange import All, Fetch, HttpRequest, HttpResponse, Work
+from skillwire.wire.exchange import All, HttpRequest, HttpResponse, Work, drive
 
 ORIGIN = "https://skills.example"
 TOKEN_ENDPOINT = "https://auth.example/token"  # noqa: S105  # an address
@@ -265,8 +265,8 @@ class TestSteps:
 
         def run():
             if len(urls) == 1:
-                return (yield Fetch(ask(urls[0])))
-            return (yield All([ask(url) for url in urls], lambda: None))
+                return (yield from ask(urls[0]))
+            return (yield All([ask(url) for url in urls]))
 
         return run()
 
@@ -274,34 +274,20 @@ class TestSteps:
         """Do every step; return the result, and every request."""
         requests = []
 
-        def converse(exchange):
-            try:
-                request = next(exchange)
-                while True:
-                    requests.append(request)
-                    request = exchange.send(respond(request))
-            except StopIteration as stop:
-                return stop.value
-            except SkillwireError as error:
-                return error
+        def do(step):
+            if isinstance(step, HttpRequest):
+                return drive(stored.send(step), do_plain)
+            if isinstance(step, All):
+                return [drive(one, do) for one in step.flows]
+            return do_plain(step)
 
-        flow = stored.sending(flow)
-        result = None
-        try:
-            step = next(flow)
-            while True:
-                if isinstance(step, Work):
-                    result = step.call()
-                elif isinstance(step, All):
-                    result = [converse(exchange) for exchange in step.exchanges]
-                else:
-                    result = converse(step.exchange)
-                    if isinstance(result, SkillwireError):
-                        step = flow.throw(result)
-                        continue
-                step = flow.send(result)
-        except StopIteration as stop:
-            return stop.value, requests
+        def do_plain(step):
+            if isinstance(step, Work):
+                return step.call()
+            requests.append(step)
+            return respond(step)
+
+        return drive(flow, do), requests
 
     def respond(self, request):
         if request.url == TOKEN_ENDPOINT:
@@ -435,12 +421,8 @@ def test_the_relay_of_mcp_tells_it(logged_in):
     class Driver:
         policy = on_traffic = None
 
-        async def run(self, exchange):
-            next(exchange)
-            try:
-                exchange.send(refused(url=f"{ENDPOINT_ORIGIN}/mcp"))
-            except StopIteration as stop:
-                return stop.value
+        async def send(self, _):
+            return refused(url=f"{ENDPOINT_ORIGIN}/mcp")
 
         async def close(self):
             pass
@@ -450,7 +432,7 @@ def test_the_relay_of_mcp_tells_it(logged_in):
 
     async def relay():
         async with RelayClient(logged_in) as client:
-            client._steps.driver = cast("Any", Driver())
+            client._runner.driver = cast("Any", Driver())
             await client.relay(f"{ENDPOINT_ORIGIN}/mcp", lines(), told.append)
 
     asyncio.run(relay())

@@ -562,8 +562,8 @@ class TestMethods:
             def __init__(self):
                 self.endpoint = Endpoint()
 
-            async def run(self, exchange):
-                return self.endpoint.run(exchange)
+            async def send(self, request):
+                return self.endpoint.send(request)
 
             async def close(self):
                 pass

@@ -2,8 +2,6 @@
 
 import inspect
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -21,12 +19,6 @@ def verbs(kind):
 def parameters(verb):
     """Return name, kind and annotation of each; a default that is a function is another one for each class."""
     return [(row.name, row.kind, row.annotation) for row in inspect.signature(verb).parameters.values()]
-
-
-def test_the_synchronous_client_is_written_from_the_other():
-    command = [sys.executable, str(PROJECT / "tools" / "generate_client.py"), "--check"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
 
 
 KINDS = [(Client, AsyncClient), (RemoteSkill, AsyncRemoteSkill), (RpcSkills, AsyncRpcSkills), (Lan, AsyncLan)]

@@ -276,7 +276,7 @@ class TestAdding:
         assert (folder / "SKILL.md").read_bytes() == skill_md("one")
         assert os.access(folder / "scripts/run.sh", os.X_OK)
         assert not os.access(folder / "SKILL.md", os.X_OK)
-        locked = client._workplace.folder.read_lock().skills["one"]
+        locked = client._session.folder.read_lock().skills["one"]
         assert locked.version == "1.2.0"
         assert locked.digest == site.entries["one"]["digest"]
         assert set(locked.files) == {"SKILL.md", "scripts/run.sh"}
@@ -316,7 +316,7 @@ class TestAdding:
         client.add("example.com/one", consent=True)
         site.put("two", skill_md("two"))
         client.add("example.com/two")
-        assert set(client._workplace.folder.read_lock().skills) == {"one", "two"}
+        assert set(client._session.folder.read_lock().skills) == {"one", "two"}
 
     def test_an_origin_outside_the_policy_is_refused_even_with_consent(self, client, site):
         site.put("one", skill_md("one"))
@@ -340,7 +340,7 @@ class TestAdding:
         report = client.add("example.com", consent=True)
         assert [locked.name for locked in report.installed] == ["one"]
         assert set(report.failed) == {"two"}
-        assert set(client._workplace.folder.read_lock().skills) == {"one"}
+        assert set(client._session.folder.read_lock().skills) == {"one"}
         assert installed(client) == [".agents/skills/one/SKILL.md", "skills.lock"]
 
     def test_a_name_that_differs_inside_is_said_and_loaded(self, client, site, findings):
@@ -461,7 +461,7 @@ class TestConflicts:
 
     def test_two_changes_at_once_are_kept_apart(self, client, site):
         site.put("one", skill_md("one"))
-        change = client._workplace.folder.change()
+        change = client._session.folder.change()
         try:
             with pytest.raises(ConflictError) as caught:
                 client.add("example.com/one", consent=True)
@@ -628,7 +628,7 @@ class TestLater:
         two.apply(plan)
         assert site.asked == ["agent-skills/index.json", "agent-skills/one/SKILL.md"]
         assert (two.root / ".claude/skills/one/SKILL.md").read_bytes() == skill_md("one", "New.\n")
-        assert two._workplace.folder.read_lock().skills["one"].version == "1.1.0"
+        assert two._session.folder.read_lock().skills["one"].version == "1.1.0"
 
     def test_a_skill_that_is_gone_is_said_and_kept(self, two, site):
         del site.entries["one"]
@@ -643,7 +643,7 @@ class TestLater:
         two.remove("one")
         assert not os.path.lexists(two.root / ".claude/skills/one")
         assert not (two.root / ".agents/skills/one").exists()
-        assert set(two._workplace.folder.read_lock().skills) == {"two"}
+        assert set(two._session.folder.read_lock().skills) == {"two"}
 
     def test_remove_what_is_not_installed(self, two):
         with pytest.raises(NotFoundError) as caught:
@@ -751,9 +751,9 @@ def test_a_source_of_the_project_is_not_named_and_gets_no_credential(tmp_path, m
     (tmp_path / "skillwire.toml").write_text('sources = ["127.0.0.1:9"]')
     client = Client(tmp_path)
     client.driver = SimulatedPublisher()
-    before = client._workplace.leave.addresses
+    before = client._session.access.addresses
     with pytest.raises(SkillwireError):
         client.find("", [])
     assert client.driver.requests
     assert all("Authorization" not in request.headers for request in client.driver.requests)
-    assert client._workplace.leave.addresses == before
+    assert client._session.access.addresses == before

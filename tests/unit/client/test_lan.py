@@ -70,7 +70,7 @@ class Network:
     def open(self, **options):
         client = Client(self.folder, report=self.findings.append, **options)
         client.driver = self.publisher
-        client._steps.pause = lambda _: None
+        client._runner.sleep = lambda _: None
         self.clients.append(client)
         return client
 
@@ -331,9 +331,9 @@ class TestAddresses:
     def test_only_the_port_of_the_skill_is_opened(self, network):
         network.serves(FIRST, done(1))
         with pytest.raises(TrustError):
-            network.client._workplace.leave.addresses.check_url(parse_url("http://192.168.1.1:8000/"))
+            network.client._session.access.addresses.check_url(parse_url("http://192.168.1.1:8000/"))
         network.call()
-        policy = network.client._workplace.leave.addresses
+        policy = network.client._session.access.addresses
         policy.check_url(parse_url("http://192.168.1.1:8000/"))
         for other in ("http://192.168.1.1:8001/", "http://192.168.1.2:8000/"):
             with pytest.raises(TrustError):
@@ -342,7 +342,7 @@ class TestAddresses:
     def test_finding_opens_nothing(self, network):
         network.serves(FIRST, done(1))
         assert network.client.discover()
-        assert not network.client._workplace.leave.addresses.named
+        assert not network.client._session.access.addresses.named
 
     @pytest.mark.parametrize(("is_verified", "sent"), [(True, "Bearer secret"), (False, None)])
     def test_a_stored_credential_goes_to_a_verified_skill_alone(self, network, is_verified, sent):

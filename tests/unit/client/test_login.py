@@ -10,7 +10,7 @@ from skillwire.client.login import AuthRequirements, discover_auth
 from skillwire.errors import FetchError
 from skillwire.model.url import parse_url
 from skillwire.trust.address import AddressPolicy
-from skillwire.wire.exchange import HttpResponse
+from skillwire.wire.exchange import HttpResponse, drive
 
 ORIGIN = "https://skills.example"
 INDEX = f"{ORIGIN}/.well-known/skill-sharing"
@@ -65,23 +65,18 @@ def refusal(details=None, challenge="Bearer"):
 def find(documents):
     """Return what is wanted, and the URLs that were asked for."""
     asked = []
-    exchange = discover_auth(ORIGIN, AddressPolicy().naming(parse_url(ORIGIN)))
-    try:
-        request = next(exchange)
-        while True:
-            asked.append(request.url)
-            assert not {"authorization", "cookie"} & {name.lower() for name in request.headers}
-            found = documents.get(request.url)
-            if isinstance(found, HttpResponse):
-                response = HttpResponse(request.url, found.status, found.headers, found.body)
-            elif found is None:
-                response = HttpResponse(request.url, 404, {}, b"")
-            else:
-                fields = {"content-type": "application/json"}
-                response = HttpResponse(request.url, 200, fields, json.dumps(found).encode())
-            request = exchange.send(response)
-    except StopIteration as stop:
-        return stop.value, asked
+
+    def answer(request):
+        asked.append(request.url)
+        assert not {"authorization", "cookie"} & {name.lower() for name in request.headers}
+        found = documents.get(request.url)
+        if isinstance(found, HttpResponse):
+            return HttpResponse(request.url, found.status, found.headers, found.body)
+        if found is None:
+            return HttpResponse(request.url, 404, {}, b"")
+        return HttpResponse(request.url, 200, {"content-type": "application/json"}, json.dumps(found).encode())
+
+    return drive(discover_auth(ORIGIN, AddressPolicy().naming(parse_url(ORIGIN))), answer), asked
 
 
 def test_an_origin_that_says_nothing():

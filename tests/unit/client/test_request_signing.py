@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
@@ -60,7 +61,7 @@ REPEATED = b'{"error": {"code": "AUTH_REQUIRED", "details": {"reason": "repeated
 def sent(*bodies):
     """Return the times that a request is signed with that is refused with ``bodies``, and the last of these."""
     exchange, seen = RequestSigner(lambda: 1000.0).send(REQUEST, KEY), []
-    request = next(exchange)
+    request: Any = next(exchange)
     try:
         for body in bodies:
             signature = read_signature(request.headers["X-Signature"])

@@ -306,12 +306,13 @@ class TestDevice:
         exchange = await_device(TOKEN_URL, PUBLIC, replace(self.DEVICE, expires_in=expires_in), lambda: now[0])
         waiting = list(answers)
         try:
-            request = next(exchange)
+            step = next(exchange)
             while True:
-                pauses.append(request.delay)
-                now[0] += request.delay
+                pauses.append(step.seconds)
+                now[0] += step.seconds
+                next(exchange)
                 item = waiting.pop(0) if len(waiting) > 1 else waiting[0]
-                request = exchange.throw(item) if isinstance(item, Exception) else exchange.send(item)
+                step = exchange.throw(item) if isinstance(item, Exception) else exchange.send(item)
         except StopIteration as stop:
             return stop.value, pauses
         except SkillwireError as error:

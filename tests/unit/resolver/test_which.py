@@ -20,7 +20,6 @@ from skillwire.resolver.resolve import ResolveContext
 from skillwire.resolver.which import which
 from skillwire.testing.publisher import SimulatedPublisher
 from skillwire.trust.address import AddressPolicy
-from skillwire.wire.exchange import Fetch, Work
 
 A, B, C = (f"https://{letter}.example" for letter in "abc")
 NOW = 1_800_000_000.0
@@ -69,18 +68,7 @@ class Bench:
             addresses=self.addresses,
             folder=self.folder,
         )
-        try:
-            step = next(flow)
-            while True:
-                try:
-                    assert isinstance(step, Fetch | Work)
-                    result = self.publisher.run(step.exchange) if isinstance(step, Fetch) else step.call()
-                except Exception as error:  # noqa: BLE001  # as a driver does, the flow is told
-                    step = flow.throw(error)
-                else:
-                    step = flow.send(result)
-        except StopIteration as stop:
-            return stop.value
+        return self.publisher.run(flow)
 
 
 @pytest.fixture

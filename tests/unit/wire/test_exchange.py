@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from skillwire.errors import FetchError
-from skillwire.wire.exchange import HttpRequest, HttpResponse, follow, one
+from skillwire.wire.exchange import HttpRequest, HttpResponse, follow
 
 OK = HttpResponse("https://a.example/", 200, {}, b"one")
 
@@ -29,10 +29,6 @@ def forgiving():
 def test_follow_returns_what_the_exchange_returns():
     assert follow(two_questions(), [OK, OK]) == b"oneone"
     assert follow(no_question(), []) == "nothing to ask"
-
-
-def test_one_request_is_an_exchange_whose_result_is_the_answer():
-    assert follow(one(HttpRequest("https://a.example/")), [OK]) is OK
 
 
 def test_follow_says_when_answers_run_out():

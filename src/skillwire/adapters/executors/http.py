@@ -42,7 +42,7 @@ from skillwire.folder.executors import BODILESS, fill, fill_secrets, point, quer
 from skillwire.model.execution import Failure, Outcome
 from skillwire.trust.guarded_json import load_json
 from skillwire.trust.hidden_text import neutralise
-from skillwire.wire.exchange import HttpRequest, one
+from skillwire.wire.exchange import HttpRequest
 from skillwire.wire.fetch import content_type as content_type_of
 from skillwire.wire.fetch import is_json
 
@@ -103,7 +103,7 @@ class HttpExecutor:
             failure = Failure("upstream", error.message, code="VALIDATION_ERROR", details=dict(error.details))
             return Outcome(failure=failure)
         try:
-            response = await self._driver.run(one(request))
+            response = await self._driver.send(request)
         except SkillwireError as error:
             self._log.warning("an upstream failed", skill=attempt.skill.name, code=error.code, reason=error.message)
             return Outcome(failure=_failure(error))

@@ -1,6 +1,6 @@
 """One connection of the asynchronous driver: a request out, the bytes of one answer in.
 
-The asynchronous driver: exchanges over asyncio, for servers, crawlers and :class:`skillwire.AsyncClient`.
+The asynchronous driver: flows over asyncio, for servers, crawlers and :class:`skillwire.AsyncClient`.
 
 It does what :mod:`skillwire.adapters.http.sync` does, with the same reader, the same policy and the same bounds, so
 that what one refuses the other refuses: read that module for the way of a request. It stands on asyncio's
@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from functools import partial
-from typing import TYPE_CHECKING, Final, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, cast
 
 from skillwire import limits
 from skillwire.adapters.http.connection import (
@@ -35,16 +35,17 @@ from skillwire.adapters.http.connection import (
 )
 from skillwire.errors import FetchError, SkillwireError, SourceLocation, TrustError
 from skillwire.model.url import parse_url
+from skillwire.wire.exchange import All, HttpRequest, Work, drive_async
 from skillwire.wire.http1 import ResponseReader, decode_content, encode_request
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
 
     from skillwire.adapters.http.connection import Resolver
     from skillwire.model.url import Url
     from skillwire.trust.address import AddressPolicy
-    from skillwire.wire.exchange import Exchange, HttpRequest, HttpResponse
+    from skillwire.wire.exchange import Flow, HttpResponse, Step
 
 
 class Stream(asyncio.Protocol):
@@ -186,7 +187,7 @@ _DECODE_APART_BYTES: Final = 64 * 1024  # more than this keeps the loop waiting 
 
 
 class AsyncDriver:
-    """Drives exchanges, one or several at a time, all in one event loop.
+    """Runs flows, one or several at a time, all in one event loop.
 
     Args:
         policy: where connections may lead. It may be replaced at any time; each request asks the current one.
@@ -219,43 +220,34 @@ class AsyncDriver:
         self._kept.close()
         await asyncio.sleep(0)  # the loop closes a socket in its next turn
 
-    async def run(self, exchange: Exchange[T]) -> T:
-        """Drive ``exchange`` to its end and return its result; errors are thrown into it first."""
-        try:
-            request = next(exchange)
-            while True:
-                try:
-                    response = await self._ask(request)
-                except SkillwireError as error:
-                    request = exchange.throw(error)
-                else:
-                    request = exchange.send(response)
-        except StopIteration as stop:
-            result: T = stop.value
-            return result
+    async def run(self, flow: Flow[T]) -> T:
+        """Run ``flow`` to its end and return its result; errors are thrown into it first."""
+        return await drive_async(flow, self._do)
 
     async def run_all(
         self,
-        exchanges: Iterable[Exchange[T]],
+        flows: Iterable[Flow[T]],
         *,
+        run: Callable[[Flow[T]], Awaitable[T]] | None = None,
         concurrency: int = limits.HTTP_CONCURRENCY,
         on_done: Callable[[], object] = lambda: None,
     ) -> list[T | SkillwireError]:
-        """Drive ``exchanges``, several at once; return their results or errors in order.
+        """Run ``flows``, several at once; return their results or errors in order.
 
         Args:
-            exchanges: independent of each other.
+            flows: independent of each other.
+            run: runs one of them; :meth:`run` by default.
             concurrency: how many at once, at least 1.
             on_done: called after each.
         """
-        waiting = list(exchanges)
+        waiting = list(flows)
         results: list[T | SkillwireError | None] = [None] * len(waiting)
         numbered = iter(enumerate(waiting))
 
         async def work() -> None:
-            for index, exchange in numbered:
+            for index, flow in numbered:
                 try:
-                    results[index] = await self.run(exchange)
+                    results[index] = await (run or self.run)(flow)
                 except SkillwireError as error:
                     results[index] = error
                 on_done()
@@ -265,14 +257,19 @@ class AsyncDriver:
                 workers.create_task(work())
         return cast("list[T | SkillwireError]", results)
 
-    async def _ask(self, request: HttpRequest) -> HttpResponse:
+    async def _do(self, step: Step) -> Any:
+        if isinstance(step, HttpRequest):
+            return await self.send(step)
+        if isinstance(step, All):
+            return await self.run_all(step.flows, on_done=step.on_done)
+        return await (asyncio.to_thread(step.call) if isinstance(step, Work) else asyncio.sleep(step.seconds))
+
+    async def send(self, request: HttpRequest) -> HttpResponse:
         """Make one request and return its answer, content-decoded."""
         url = parse_url(request.url)
         self.policy.check_url(url)
         self.on_traffic(url.authority, 0)
         message = encode_request(request, url, self._defaults)
-        if request.delay:
-            await asyncio.sleep(request.delay)
         try:
             async with asyncio.timeout(request.timeout):
                 response = await self._ask_kept(request, url, message)

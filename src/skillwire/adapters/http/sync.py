@@ -6,7 +6,7 @@ runs one thread at a time, and passing the turn around costs as much as the requ
 
 ``concurrent.futures`` would start them all, and importing it costs as much as forty requests.
 
-The synchronous driver: exchanges over plain sockets, for the command line's install path.
+The synchronous driver: flows over plain sockets, for the command line's install path.
 
 What the user of a command line feels first is start-up time, so nothing here needs more than ``socket``: the
 standard library's ``http.client`` imports the ``email`` package, which costs as much as a hundred small downloads
@@ -30,7 +30,7 @@ import functools
 import queue
 import threading
 import time
-from typing import TYPE_CHECKING, Final, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, cast
 
 from skillwire import limits
 from skillwire.adapters.http.connection import (
@@ -47,6 +47,7 @@ from skillwire.adapters.http.connection import (
 )
 from skillwire.errors import FetchError, SkillwireError, TrustError
 from skillwire.model.url import parse_url
+from skillwire.wire.exchange import All, HttpRequest, Work, drive
 from skillwire.wire.http1 import ResponseReader, decode_content, encode_request
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ if TYPE_CHECKING:
     from skillwire.adapters.http.connection import Connection, Resolver
     from skillwire.model.url import Url
     from skillwire.trust.address import AddressPolicy
-    from skillwire.wire.exchange import Exchange, HttpRequest, HttpResponse
+    from skillwire.wire.exchange import Flow, HttpResponse, Step
 
 
 T = TypeVar("T")
@@ -131,7 +132,7 @@ def _next(waiting: queue.SimpleQueue[T], seconds: float | None) -> T | None:
 
 
 class SyncDriver:
-    """Drives exchanges, one or several at a time. Its methods may be called from any thread.
+    """Runs flows, one or several at a time. Its methods may be called from any thread.
 
     Args:
         policy: where connections may lead. It may be replaced at any time; each request asks the current one.
@@ -164,38 +165,28 @@ class SyncDriver:
         """Close the kept connections. The driver may be used again, and then opens new ones."""
         self._kept.close()
 
-    def run(self, exchange: Exchange[T]) -> T:
-        """Drive ``exchange`` to its end and return its result; errors are thrown into it first."""
-        try:
-            request = next(exchange)
-            while True:
-                try:
-                    response = self._ask(request)
-                except SkillwireError as error:
-                    request = exchange.throw(error)
-                else:
-                    request = exchange.send(response)
-        except StopIteration as stop:
-            result: T = stop.value
-            return result
+    def run(self, flow: Flow[T]) -> T:
+        """Run ``flow`` to its end and return its result; errors are thrown into it first."""
+        return drive(flow, self._do)
 
     def run_all(
         self,
-        exchanges: Iterable[Exchange[T]],
+        flows: Iterable[Flow[T]],
         *,
+        run: Callable[[Flow[T]], T] | None = None,
         concurrency: int = limits.HTTP_CONCURRENCY,
         on_done: Callable[[], object] = lambda: None,
     ) -> list[T | SkillwireError]:
-        """Drive ``exchanges``, several at once; return their results or errors in order.
+        """Run ``flows``, several at once; return their results or errors in order.
 
         Args:
-            exchanges: independent of each other.
+            flows: independent of each other.
+            run: runs one of them, in a thread; :meth:`run` by default.
             concurrency: how many at once, at least 1.
             on_done: called after each, in the caller's thread.
         """
-        waiting = list(exchanges)
-        results: list[T | SkillwireError | None] = [None] * len(waiting)
-        calls = [functools.partial(self._run_apart, exchange) for exchange in waiting]
+        calls = [functools.partial(run or self.run, flow) for flow in flows]
+        results: list[T | SkillwireError | None] = [None] * len(calls)
         for index, outcome in run_parallel(calls, concurrency):
             if isinstance(outcome, BaseException) and not isinstance(outcome, SkillwireError):
                 raise outcome
@@ -203,20 +194,19 @@ class SyncDriver:
             on_done()
         return cast("list[T | SkillwireError]", results)
 
-    def _run_apart(self, exchange: Exchange[T]) -> T | SkillwireError:
-        try:
-            return self.run(exchange)
-        except SkillwireError as error:
-            return error
+    def _do(self, step: Step) -> Any:
+        if isinstance(step, HttpRequest):
+            return self.send(step)
+        if isinstance(step, All):
+            return self.run_all(step.flows, on_done=step.on_done)
+        return step.call() if isinstance(step, Work) else time.sleep(step.seconds)
 
-    def _ask(self, request: HttpRequest) -> HttpResponse:
+    def send(self, request: HttpRequest) -> HttpResponse:
         """Make one request and return its answer, content-decoded."""
         url = parse_url(request.url)
         self.policy.check_url(url)
         self.on_traffic(url.authority, 0)
         message = encode_request(request, url, self._defaults)
-        if request.delay:
-            time.sleep(request.delay)
         deadline = Deadline(request)
         response = self._ask_kept(request, url, message, deadline)
         if response is None:

@@ -33,7 +33,6 @@ from skillwire.adapters.http.asynchronous import AsyncDriver
 from skillwire.model.lan import LanSkill
 from skillwire.model.url import parse_url, without_zone
 from skillwire.trust.address import AddressPolicy
-from skillwire.wire.exchange import one
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -51,7 +50,7 @@ async def ask(request: HttpRequest) -> HttpResponse:
         FetchError: nobody answers.
     """
     async with AsyncDriver(AddressPolicy().naming(parse_url(request.url))) as driver:
-        return await driver.run(one(request))
+        return await driver.send(request)
 
 
 _SECONDS: Final = 1.0

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
     from skillwire.folder.load import CheckedFolder
     from skillwire.model.skill import Finding
-    from skillwire.wire.exchange import Exchange
+    from skillwire.wire.exchange import Flow
 
 
 class GatheredSkill(NamedTuple):
@@ -213,7 +213,7 @@ def marketplace_url(url: str) -> str:
     return str(parsed._replace(path=f"{parsed.path.rstrip('/')}/{MARKETPLACE_PATH}", query=None))
 
 
-def fetch_skills(url: str) -> Exchange[GatheredSkills]:
+def fetch_skills(url: str) -> Flow[GatheredSkills]:
     """Fetch the skills of the marketplace whose document is at ``url``.
 
     Raises:
@@ -248,7 +248,7 @@ class _SkillSource:
         self._files = int(limits.MARKETPLACE_FILES)
         self._bytes = int(limits.MARKETPLACE_FETCHED_BYTES)
 
-    def fetch_document(self, url: str, max_bytes: int = limits.MARKETPLACE_BYTES) -> Exchange[bytes | None]:
+    def fetch_document(self, url: str, max_bytes: int = limits.MARKETPLACE_BYTES) -> Flow[bytes | None]:
         """Fetch one file; None when it is not there."""
         if self._files <= 0 or self._bytes <= 0:
             raise FetchError("LIMIT_ENTRIES", "no more is fetched of this marketplace", place=SourceLocation(url))
@@ -261,7 +261,7 @@ class _SkillSource:
             raise FetchError("HTTP_STATUS", f"the server answered {response.status}", place=SourceLocation(url))
         return response.body
 
-    def fetch_plugin(self, plugin: Plugin, gathered: GatheredSkills) -> Exchange[None]:
+    def fetch_plugin(self, plugin: Plugin, gathered: GatheredSkills) -> Flow[None]:
         """Fetch the skills that a plugin names."""
         base = join(str(plugin.source))
         data = yield from self.fetch_document(self._url(join(base, PLUGIN_PATH)))
@@ -274,7 +274,7 @@ class _SkillSource:
             message = f"plugin {plugin.name!a} names no skill that could be fetched; folders cannot be listed over HTTP"
             gathered.findings.append(note("PLUGIN_WITHOUT_SKILLS", message, self._url(base)))
 
-    def _fetch_skill(self, plugin: Plugin, folder: str, gathered: GatheredSkills) -> Exchange[int]:
+    def _fetch_skill(self, plugin: Plugin, folder: str, gathered: GatheredSkills) -> Flow[int]:
         source = self._url(folder)
         skill_md = yield from self.fetch_document(self._url(join(folder, SKILL_MD)), limits.SKILL_MD_BYTES)
         if skill_md is None:

@@ -20,7 +20,7 @@ from skillwire.wire.fetch import conditional_headers, expect_archive, expect_jso
 if TYPE_CHECKING:
     from skillwire.model.install import CachedResponse
     from skillwire.protocols.agent_skills.messages import IndexedFile, IndexEntry
-    from skillwire.wire.exchange import Exchange, HttpResponse, Sink
+    from skillwire.wire.exchange import Flow, HttpResponse, Sink
 
 _ABSENT: Final = frozenset({404, 410})
 _DENIED: Final = frozenset({401, 403})
@@ -31,7 +31,7 @@ _NOT_MODIFIED: Final = 304
 
 def fetch_index(
     url: str, *, cached: CachedResponse | None = None, authorization: str | None = None
-) -> Exchange[HttpResponse | None]:
+) -> Flow[HttpResponse | None]:
     """Ask for an index.
 
     Args:
@@ -58,7 +58,7 @@ def fetch_index(
 
 def fetch_artifact(
     entry: IndexEntry, *, authorization: str | None = None, sink: Sink | None = None
-) -> Exchange[bytes | None]:
+) -> Flow[bytes | None]:
     """Ask for the artifact of ``entry`` and verify it; return its bytes, or None when they are in ``sink``.
 
     ``sink`` takes a large artifact as it comes and may hold the first part already. When the whole is not what the
@@ -93,7 +93,7 @@ def fetch_artifact(
     return None if response.in_sink else response.body
 
 
-def fetch_files(entry: IndexEntry, *, authorization: str | None = None) -> Exchange[list[FileContent]]:
+def fetch_files(entry: IndexEntry, *, authorization: str | None = None) -> Flow[list[FileContent]]:
     """Ask for the files of an ``entry`` that has no artifact, one after the other, within the same bounds."""
     end = time.monotonic() + limits.DOWNLOAD_SECONDS
     contents: list[FileContent] = []
@@ -109,7 +109,7 @@ def fetch_files(entry: IndexEntry, *, authorization: str | None = None) -> Excha
 
 def fetch_file(
     file: IndexedFile, *, max_bytes: int, authorization: str | None = None, end: float | None = None
-) -> Exchange[bytes]:
+) -> Flow[bytes]:
     """Ask for one file, and verify it when the index gives its digest.
 
     ``end`` is when to give up, as the monotonic clock counts.
@@ -121,7 +121,7 @@ def fetch_file(
     return response.body
 
 
-def _fetch(request: HttpRequest, sink: Sink | None, end: float) -> Exchange[HttpResponse]:
+def _fetch(request: HttpRequest, sink: Sink | None, end: float) -> Flow[HttpResponse]:
     response = yield from download(request, sink, end=end)
     if response.status in _ABSENT:
         raise NotFoundError(

@@ -30,7 +30,7 @@ from skillwire.protocols.oauth.codec import decode_device, decode_metadata, deco
 from skillwire.protocols.oauth.errors import refusal
 from skillwire.protocols.oauth.messages import AuthorizationRequest
 from skillwire.trust.address import is_local_host
-from skillwire.wire.exchange import HttpRequest
+from skillwire.wire.exchange import HttpRequest, Sleep
 from skillwire.wire.fetch import fetch
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from skillwire.model.credential import TokenRenewal
     from skillwire.protocols.oauth.messages import ClientIdentity, DeviceCode, ProtectedResource, ServerMetadata, Tokens
     from skillwire.trust.address import AddressPolicy
-    from skillwire.wire.exchange import Exchange
+    from skillwire.wire.exchange import Flow
 
 
 _OK: Final = 200
@@ -62,7 +62,7 @@ def check_endpoint(url: str, addresses: AddressPolicy) -> None:
     addresses.check_url(parsed)
 
 
-def fetch_metadata(issuer: str) -> Exchange[ServerMetadata | None]:
+def fetch_metadata(issuer: str) -> Flow[ServerMetadata | None]:
     """Look for the metadata of ``issuer`` in the places of RFC 8414 and OpenID Connect; None when it is in none.
 
     Raises:
@@ -79,7 +79,7 @@ def fetch_metadata(issuer: str) -> Exchange[ServerMetadata | None]:
     return None
 
 
-def fetch_resource(url: str) -> Exchange[ProtectedResource | None]:
+def fetch_resource(url: str) -> Flow[ProtectedResource | None]:
     """Ask for the metadata of a protected resource; None when there is none at ``url``.
 
     Raises:
@@ -95,7 +95,7 @@ def fetch_resource(url: str) -> Exchange[ProtectedResource | None]:
     return resource
 
 
-def redeem_code(question: AuthorizationRequest, code: str, client: ClientIdentity) -> Exchange[Tokens]:
+def redeem_code(question: AuthorizationRequest, code: str, client: ClientIdentity) -> Flow[Tokens]:
     """Exchange an authorization code for tokens. Spec: RFC 6749 §4.1.3, RFC 7636 §4.5."""
     from oauthlib.oauth2 import WebApplicationClient  # noqa: PLC0415  # only a login needs it
 
@@ -109,13 +109,13 @@ def redeem_code(question: AuthorizationRequest, code: str, client: ClientIdentit
     return decode_tokens((yield request), _secrets(client, code, question.verifier))
 
 
-def use_client_credentials(token_url: str, client: ClientIdentity, scope: str) -> Exchange[Tokens]:
+def use_client_credentials(token_url: str, client: ClientIdentity, scope: str) -> Flow[Tokens]:
     """Ask for a token for the client itself. Spec: RFC 6749 §4.4."""
     body = encode_form({"grant_type": "client_credentials", **({"scope": scope} if scope else {})})
     return decode_tokens((yield _form(token_url, body, client)), _secrets(client))
 
 
-def begin_device(device_url: str, client: ClientIdentity, scope: str) -> Exchange[DeviceCode]:
+def begin_device(device_url: str, client: ClientIdentity, scope: str) -> Flow[DeviceCode]:
     """Ask for the codes of a login on another device. Spec: RFC 8628 §3.1."""
     body = encode_form({"client_id": client.client_id, **({"scope": scope} if scope else {})})
     device = decode_device((yield _form(device_url, body, client)), _secrets(client))
@@ -125,7 +125,7 @@ def begin_device(device_url: str, client: ClientIdentity, scope: str) -> Exchang
 
 def await_device(
     token_url: str, client: ClientIdentity, device: DeviceCode, clock: Callable[[], float] = time.monotonic
-) -> Exchange[Tokens]:
+) -> Flow[Tokens]:
     """Ask until the user has answered on the other device, no faster than the server allows. Spec: RFC 8628 §3.4.
 
     A lost connection makes the pause twice as long, as ``slow_down`` makes it five seconds longer.
@@ -142,7 +142,8 @@ def await_device(
     interval, end = device.interval, clock() + device.expires_in
     while clock() + interval < end:
         try:
-            return decode_tokens((yield request._replace(delay=interval)), _secrets(client, device.device_code))
+            yield Sleep(interval)
+            return decode_tokens((yield request), _secrets(client, device.device_code))
         except FetchError as error:
             interval = _next_pause(error, interval)
     raise FetchError("LOGIN_TIMEOUT", "the device code has expired", place=SourceLocation(token_url))
@@ -158,7 +159,7 @@ def _next_pause(error: FetchError, interval: float) -> float:
     return min(interval, float(limits.LOGIN_POLL_SECONDS))
 
 
-def renew(grant: TokenRenewal) -> Exchange[Tokens]:
+def renew(grant: TokenRenewal) -> Flow[Tokens]:
     """Ask for a new access token, with the refresh token or as the client itself. Spec: RFC 6749 §6.
 
     Raises:
@@ -182,14 +183,14 @@ def renew(grant: TokenRenewal) -> Exchange[Tokens]:
         raise FetchError("LOGIN_EXPIRED", f"the token is not renewed: {error.message}", place=error.place) from error
 
 
-def _refresh(token_url: str, client: ClientIdentity, refresh_token: str) -> Exchange[Tokens]:
+def _refresh(token_url: str, client: ClientIdentity, refresh_token: str) -> Flow[Tokens]:
     fields = {"grant_type": "refresh_token", "refresh_token": refresh_token}
     if client.secret is None:
         fields["client_id"] = client.client_id
     return decode_tokens((yield _form(token_url, encode_form(fields), client)), _secrets(client, refresh_token))
 
 
-def revoke(grant: TokenRenewal, access_token: str) -> Exchange[bool]:
+def revoke(grant: TokenRenewal, access_token: str) -> Flow[bool]:
     """Revoke the refresh token, or the access token where there is none; return whether the server has done it.
 
     Spec: RFC 7009 §2.

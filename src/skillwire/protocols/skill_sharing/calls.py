@@ -55,7 +55,7 @@ if TYPE_CHECKING:
         InvocationResponse,
         SkillDescriptor,
     )
-    from skillwire.wire.exchange import Exchange, HttpResponse
+    from skillwire.wire.exchange import Flow, HttpResponse
 
 
 _NO_CONTENT: Final = 204
@@ -319,7 +319,7 @@ def invocation(
     )
 
 
-def submit(request: HttpRequest) -> Exchange[Answer]:
+def submit(request: HttpRequest) -> Flow[Answer]:
     """Call a skill by a request of :func:`invocation`.
 
     Raises:
@@ -330,7 +330,7 @@ def submit(request: HttpRequest) -> Exchange[Answer]:
     return read_answer(response, may_be_output=True)
 
 
-def status_headers(url: str) -> Exchange[Answer]:
+def status_headers(url: str) -> Flow[Answer]:
     """Ask what may be sent to an endpoint; only ``status`` and ``takes_keys`` of the answer are told.
 
     Raises:
@@ -348,7 +348,7 @@ def fetch_status(
     execution_id: str | None = None,
     etag: str | None = None,
     wait: float | None = None,
-) -> Exchange[Answer]:
+) -> Flow[Answer]:
     """Ask how far an execution is; for something other than ``etag``, for at most ``wait`` seconds, where given."""
     headers = {**credential, "Accept": "application/json", **_preferring(wait)}
     if etag is not None:
@@ -358,14 +358,14 @@ def fetch_status(
     return read_answer(response, execution_id=execution_id)
 
 
-def fetch_result(url: str, credential: Mapping[str, str], *, execution_id: str | None = None) -> Exchange[Answer]:
+def fetch_result(url: str, credential: Mapping[str, str], *, execution_id: str | None = None) -> Flow[Answer]:
     """Ask for what an execution gave: an InvocationResponse with it, or, from some providers, the output itself."""
     headers = {**credential, "Accept": _ACCEPT}
     response = yield from fetch(HttpRequest(url, headers=headers, max_bytes=limits.CALL_ANSWER_BYTES))
     return read_answer(response, may_be_output=True, execution_id=execution_id)
 
 
-def cancel(url: str, credential: Mapping[str, str], *, execution_id: str | None = None) -> Exchange[Answer]:
+def cancel(url: str, credential: Mapping[str, str], *, execution_id: str | None = None) -> Flow[Answer]:
     """Take an execution back, by ``DELETE`` of its status **[ours]**; the answer tells how it ended."""
     headers = {**credential, "Accept": "application/json"}
     request = HttpRequest(url, "DELETE", headers=headers, max_bytes=limits.CALL_ANSWER_BYTES)

@@ -19,7 +19,7 @@ from skillwire.wire.fetch import conditional_headers, expect_json, fetch
 
 if TYPE_CHECKING:
     from skillwire.model.install import CachedResponse
-    from skillwire.wire.exchange import Exchange, HttpResponse
+    from skillwire.wire.exchange import Flow, HttpResponse
 
 _ABSENT: Final = frozenset({404, 410})
 _DENIED: Final = frozenset({401, 403})
@@ -43,7 +43,7 @@ def fetch_index(
     *,
     cached: CachedResponse | None = None,
     authorization: str | None = None,
-) -> Exchange[HttpResponse | None]:
+) -> Flow[HttpResponse | None]:
     """Ask for the index of ``base``, of one capability type or of all; otherwise as :func:`fetch_document`."""
     url = index_url(base, capability_type)
     return fetch_document(url, cached=cached, authorization=authorization)
@@ -55,7 +55,7 @@ def query_registry(
     *,
     cached: CachedResponse | None = None,
     authorization: str | None = None,
-) -> Exchange[HttpResponse | None]:
+) -> Flow[HttpResponse | None]:
     """Ask the registry ``base`` for its skills, of one capability type or of all; as :func:`fetch_document`."""
     url = registry_url(base, capability_type)
     return fetch_document(url, cached=cached, authorization=authorization)
@@ -63,7 +63,7 @@ def query_registry(
 
 def fetch_descriptor(
     url: str, *, cached: CachedResponse | None = None, authorization: str | None = None
-) -> Exchange[HttpResponse | None]:
+) -> Flow[HttpResponse | None]:
     """Ask for a descriptor; otherwise as :func:`fetch_document`."""
     return fetch_document(url, cached=cached, authorization=authorization, max_bytes=limits.DESCRIPTOR_BYTES)
 
@@ -74,7 +74,7 @@ def fetch_document(
     cached: CachedResponse | None = None,
     authorization: str | None = None,
     max_bytes: int = limits.INDEX_BYTES,
-) -> Exchange[HttpResponse | None]:
+) -> Flow[HttpResponse | None]:
     """Ask for a document of Skill Sharing, of whatever kind it is.
 
     Args:

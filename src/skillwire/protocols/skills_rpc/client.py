@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from skillwire.protocols.skills_rpc.messages import CreatedBlob, Params
-    from skillwire.wire.exchange import Exchange, HttpResponse
+    from skillwire.wire.exchange import Flow, HttpResponse
 
 
 _REQUEST_ID: Final = 1
@@ -47,7 +47,7 @@ def call(
     authorization: str | None = None,
     timeout: float = limits.HTTP_REQUEST_SECONDS,
     max_bytes: int = limits.RPC_ANSWER_BYTES,
-) -> Exchange[Any]:
+) -> Flow[Any]:
     """Call ``method`` at ``endpoint``; return its result, a JSON value.
 
     Args:
@@ -101,7 +101,7 @@ _DENIED: Final = {401: "AUTH_REQUIRED", 403: "PERMISSION_DENIED"}
 _TOO_LARGE: Final = 413
 
 
-def send_blob(endpoint: str, content: bytes, kind: str, *, authorization: str | None = None) -> Exchange[CreatedBlob]:
+def send_blob(endpoint: str, content: bytes, kind: str, *, authorization: str | None = None) -> Flow[CreatedBlob]:
     """Make a blob of ``content``, of the media type ``kind``.
 
     Raises:
@@ -121,7 +121,7 @@ def send_blob(endpoint: str, content: bytes, kind: str, *, authorization: str | 
     return decode_created(load_json(response.body, max_bytes=_ANSWER_BYTES, source=url), url)
 
 
-def fetch_blob(endpoint: str, blob_id: str, *, authorization: str | None = None) -> Exchange[bytes]:
+def fetch_blob(endpoint: str, blob_id: str, *, authorization: str | None = None) -> Flow[bytes]:
     """Return the bytes of a blob.
 
     Raises:

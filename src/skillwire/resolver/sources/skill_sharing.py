@@ -65,7 +65,7 @@ class _Question(NamedTuple):
 
 
 def read_sharing_index(
-    location: IndexLocation, session: ResolveContext, capability_type: str | None = None
+    location: IndexLocation, context: ResolveContext, capability_type: str | None = None
 ) -> Flow[SharingListing]:
     """Read what is published in a place of Skill Sharing, of one capability type or of all.
 
@@ -74,43 +74,43 @@ def read_sharing_index(
         FetchError, DecodeError, ValidationError: as the network and the codec say.
     """
     question = _question(location, capability_type)
-    attempt = Attempt(question.url, session.credential_for(question.url) is not None)
+    attempt = Attempt(question.url, context.credential_for(question.url) is not None)
     try:
-        document, answered_by = yield from read_document(question.url, session, question.ask)
-        found = _read(document, question, session) if document is not None else None
+        document, answered_by = yield from read_document(question.url, context, question.ask)
+        found = _read(document, question, context) if document is not None else None
     except SkillwireError as error:
-        session.trace(attempt._replace(error=error))
+        context.trace_failure(attempt, error)
         raise
     if document is None or found is None:
-        session.trace(attempt)
+        context.trace(attempt)
         raise _absent(question.url)
-    answered = attempt.answered(document, answered_by, session)
-    session.trace(answered._replace(generation=SKILL_SHARING, entries=len(found.skills)))
+    answered = attempt.answered(document, answered_by, context)
+    context.trace(answered._replace(generation=SKILL_SHARING, entries=len(found.skills)))
     return found
 
 
-def read_descriptor(url: str, identifier: str, session: ResolveContext) -> Flow[tuple[SkillDescriptor, str]]:
+def read_descriptor(url: str, identifier: str, context: ResolveContext) -> Flow[tuple[SkillDescriptor, str]]:
     """Read the descriptor at ``url`` of the skill ``identifier``; return it and the URL that answered.
 
     Raises:
         NotFoundError: ``SKILL_NOT_FOUND``.
         FetchError, DecodeError, ValidationError: as the network and the codec say.
     """
-    document, _ = yield from read_document(url, session, partial(fetch_descriptor, url))
+    document, _ = yield from read_document(url, context, partial(fetch_descriptor, url))
     if document is None:
         message = "the index names a descriptor that is not there"
         raise NotFoundError("SKILL_NOT_FOUND", message, place=SourceLocation(url))
-    return _decode_descriptor(document, session, identifier), document.base_url
+    return _decode_descriptor(document, context, identifier), document.base_url
 
 
-def read_bytes(url: str, session: ResolveContext) -> Flow[bytes]:
+def read_bytes(url: str, context: ResolveContext) -> Flow[bytes]:
     """Return the bytes of a document, unread.
 
     Raises:
         NotFoundError: ``INDEX_NOT_FOUND``.
         FetchError: as the network says.
     """
-    document, _ = yield from read_document(url, session, partial(fetch_document, url))
+    document, _ = yield from read_document(url, context, partial(fetch_document, url))
     if document is None:
         raise _absent(url)
     return document.body
@@ -136,7 +136,7 @@ def _question(location: IndexLocation, capability_type: str | None) -> _Question
     return _Question(str(url), partial(fetch_document, str(url)), capability_type)
 
 
-def _read(document: CachedResponse, question: _Question, session: ResolveContext) -> SharingListing:
+def _read(document: CachedResponse, question: _Question, context: ResolveContext) -> SharingListing:
     from skillwire.protocols.skill_sharing.codec import decode_index  # noqa: PLC0415  # see the module's docstring
     from skillwire.trust.guarded_json import load_json  # noqa: PLC0415  # same
 
@@ -144,16 +144,16 @@ def _read(document: CachedResponse, question: _Question, session: ResolveContext
     value = load_json(document.body, max_bytes=limits.INDEX_BYTES, source=source)
     origin = parse_url(question.url).origin
     if isinstance(value, dict) and "endpoint" in value and "skills" not in value:
-        said = _decode_descriptor(document, session)
+        said = _decode_descriptor(document, context)
         facts = _facts(said, said.provider.name, question.url)
         ref = _ref(said, facts, origin, SKILL_SHARING, document.fetched_at)
         return SharingListing(question.url, (_located(ref, question.url, was_named=True),))
     try:
-        index = decode_index(document.body, source, addresses=session.addresses())
+        index = decode_index(document.body, source, addresses=context.addresses())
     except SkillwireError as error:
         raise _telling_versions(error) from None
     for finding in index.findings:
-        session.report(finding)
+        context.report(finding)
     is_registry = isinstance(value, list)
     skills = []
     for entry in index.entries.values():
@@ -161,11 +161,11 @@ def _read(document: CachedResponse, question: _Question, session: ResolveContext
         base = parse_url(entry.descriptor_url).origin if is_registry else origin
         via = f"{SKILL_SHARING} registry" if is_registry else SKILL_SHARING
         skills.append(_located(_ref(entry, facts, base, via, document.fetched_at), question.url))
-    return SharingListing(question.url, _narrowed(skills, question, session), is_registry)
+    return SharingListing(question.url, _narrowed(skills, question, context), is_registry)
 
 
 def _narrowed(
-    skills: Sequence[ResolvedSkill], question: _Question, session: ResolveContext
+    skills: Sequence[ResolvedSkill], question: _Question, context: ResolveContext
 ) -> tuple[ResolvedSkill, ...]:
     """Return the skills of the type that was asked for; whatever else the server sent is told. Spec: SSP §4.5."""
     wanted = question.capability_type
@@ -176,7 +176,7 @@ def _narrowed(
         others = len(skills) - len(fitting)
         message = f"asked for {wanted}, the server sent {others} of {len(skills)} skills of another type"
         fix = CODES["FILTER_IGNORED"].fix
-        session.report(Finding("FILTER_IGNORED", "warning", message, SourceLocation(question.url), fix))
+        context.report(Finding("FILTER_IGNORED", "warning", message, SourceLocation(question.url), fix))
     return fitting
 
 
@@ -199,13 +199,13 @@ def _located(ref: SkillRef, url: str, *, was_named: bool = False) -> ResolvedSki
 
 
 def _decode_descriptor(
-    document: CachedResponse, session: ResolveContext, expected_id: str | None = None
+    document: CachedResponse, context: ResolveContext, expected_id: str | None = None
 ) -> SkillDescriptor:
     from skillwire.protocols.skill_sharing.codec import decode_descriptor  # noqa: PLC0415  # see the module's docstring
 
     try:
         return decode_descriptor(
-            document.body, document.base_url, addresses=session.addresses(), expected_id=expected_id
+            document.body, document.base_url, addresses=context.addresses(), expected_id=expected_id
         )
     except SkillwireError as error:
         raise _telling_versions(error) from None

@@ -40,12 +40,11 @@ from skillwire.protocols.skills_rpc.messages import (
     ReadBlob,
     ReadSkillFile,
 )
-from skillwire.resolver.documents import as_finding
 from skillwire.resolver.references import SKILLS_RPC, reference_to
 from skillwire.resolver.resolve import Attempt, ResolvedSkill
 from skillwire.trust.hidden_text import neutralise
 from skillwire.trust.paths import check_path
-from skillwire.wire.exchange import fetch, work
+from skillwire.wire.exchange import work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -110,7 +109,7 @@ class Pages:
 def ask(
     endpoint: str,
     params: Params,
-    session: ResolveContext,
+    context: ResolveContext,
     decode: Callable[[object, str], T],
     *,
     timeout: float = limits.HTTP_REQUEST_SECONDS,
@@ -122,88 +121,88 @@ def ask(
         SkillwireError: what the endpoint says, by the code that it gives. DecodeError, ValidationError: the answer is
             malformed.
     """
-    return decode((yield from ask_any(endpoint, _METHOD_OF[type(params)], params, session, timeout=timeout)), endpoint)
+    return decode((yield from ask_any(endpoint, _METHOD_OF[type(params)], params, context, timeout=timeout)), endpoint)
 
 
 def ask_any(
     endpoint: str,
     method: str,
     params: Params | Mapping[str, Any],
-    session: ResolveContext,
+    context: ResolveContext,
     *,
     timeout: float = limits.HTTP_REQUEST_SECONDS,
 ) -> Flow[Any]:
     """Call any method; return its result as it came. Raises what :func:`ask` does."""
-    check_online(endpoint, session)
-    authorization = session.credential_for(endpoint)
-    return (yield from fetch(call(endpoint, method, params, authorization=authorization, timeout=timeout)))
+    check_online(endpoint, context)
+    authorization = context.credential_for(endpoint)
+    return (yield from call(endpoint, method, params, authorization=authorization, timeout=timeout))
 
 
-def check_online(endpoint: str, session: ResolveContext) -> None:
+def check_online(endpoint: str, context: ResolveContext) -> None:
     """Refuse to ask an endpoint where nothing may be asked.
 
     Raises:
         FetchError: ``OFFLINE``.
     """
-    if session.offline:
+    if context.offline:
         raise FetchError("OFFLINE", "an endpoint cannot be asked offline", place=SourceLocation(endpoint))
 
 
-def resolve_at_endpoint(endpoint: str, session: ResolveContext, name: str | None = None) -> Flow[list[ResolvedSkill]]:
+def resolve_at_endpoint(endpoint: str, context: ResolveContext, name: str | None = None) -> Flow[list[ResolvedSkill]]:
     """Find the skill ``name`` of an endpoint; every skill for None, and those of a namespace for what ends in a dot.
 
     Raises:
         NotFoundError: ``SKILL_NOT_FOUND``, with names that look alike. Otherwise as :func:`ask`.
     """
-    attempt = Attempt(endpoint, session.credential_for(endpoint) is not None)
+    attempt = Attempt(endpoint, context.credential_for(endpoint) is not None)
     try:
         if name is None or name.endswith("."):
-            found = yield from _list(endpoint, session, None if name is None else name.removesuffix("."))
+            found = yield from _list(endpoint, context, None if name is None else name.removesuffix("."))
         else:
-            found = [(yield from _describe(endpoint, session, name))]
+            found = [(yield from _describe(endpoint, context, name))]
     except SkillwireError as error:
-        session.trace(attempt._replace(error=error))
+        context.trace_failure(attempt, error)
         raise
-    session.trace(attempt._replace(answered_by="origin", generation=SKILLS_RPC, entries=len(found)))
+    context.trace(attempt._replace(answered_by="origin", generation=SKILLS_RPC, entries=len(found)))
     return found
 
 
-def describe(skill: ResolvedSkill, session: ResolveContext) -> Flow[DescribedSkill]:
+def describe(skill: ResolvedSkill, context: ResolveContext) -> Flow[DescribedSkill]:
     """Return the manifest and the frontmatter of a skill of an endpoint; what is known already is not asked for."""
     assert skill.ref.rpc is not None  # noqa: S101  # only such skills come here
     if skill.described is None:
-        skill = yield from _describe(skill.ref.rpc.endpoint, session, skill.ref.name)
+        skill = yield from _describe(skill.ref.rpc.endpoint, context, skill.ref.name)
     assert skill.described is not None  # noqa: S101  # what was described is
     return skill.described
 
 
-def _list(endpoint: str, session: ResolveContext, namespace: str | None) -> Flow[list[ResolvedSkill]]:
+def _list(endpoint: str, context: ResolveContext, namespace: str | None) -> Flow[list[ResolvedSkill]]:
     pages, cursor = Pages(endpoint), None
     found: dict[str, ResolvedSkill] = {}
     while True:
         params = ListSkills(namespace=namespace, detail="summary", limit=int(limits.RPC_PAGE), cursor=cursor)
-        page = yield from ask(endpoint, params, session, decode_page)
+        page = yield from ask(endpoint, params, context, decode_page)
         for skill in page.skills:
             if flaw := _flaw(skill, found):
-                session.report(Finding(*flaw, SourceLocation(endpoint), "Tell the endpoint's owner. It is left out."))
+                context.report(Finding(*flaw, SourceLocation(endpoint), "Tell the endpoint's owner. It is left out."))
             else:
-                found[skill.name] = _located(_listed_ref(skill, endpoint, session), endpoint)
+                found[skill.name] = _located(_listed_ref(skill, endpoint, context), endpoint)
         cursor = pages.after(page)
         if cursor is None:
             if namespace is None:
-                yield from _keep_names(endpoint, list(found), session)
+                yield from _keep_names(endpoint, list(found), context)
             return list(found.values())
 
 
-def _keep_names(endpoint: str, names: list[str], session: ResolveContext) -> Flow[None]:
+def _keep_names(endpoint: str, names: list[str], context: ResolveContext) -> Flow[None]:
     """Keep names under an address that nothing is fetched from, as a small index."""
     body = json.dumps({"skills": [{"name": name} for name in names]}).encode()
     address = f"{endpoint}#"
-    document = CachedResponse(address, body, {"cache-control": "no-cache"}, session.clock(), address)
+    document = CachedResponse(address, body, {"cache-control": "no-cache"}, context.clock(), address)
     try:
-        yield from work(lambda: session.cache.keep(document, session.credential_for(endpoint)))
+        yield from work(lambda: context.cache.keep(document, context.credential_for(endpoint)))
     except StorageError as error:
-        session.report(as_finding(error))
+        context.note(error)
 
 
 def _flaw(skill: ListedSkill, found: Mapping[str, ResolvedSkill]) -> tuple[Any, Any, str] | None:
@@ -214,10 +213,10 @@ def _flaw(skill: ListedSkill, found: Mapping[str, ResolvedSkill]) -> tuple[Any, 
     return None
 
 
-def _listed_ref(skill: ListedSkill, endpoint: str, session: ResolveContext) -> SkillRef:
+def _listed_ref(skill: ListedSkill, endpoint: str, context: ResolveContext) -> SkillRef:
     facts = RpcFacts(endpoint, skill.namespace, skill.kind if skill.kind in _KINDS else "")
     version = _version(skill.version)
-    return SkillRef(skill.name, endpoint, skill.description, version, None, SKILLS_RPC, session.clock(), rpc=facts)
+    return SkillRef(skill.name, endpoint, skill.description, version, None, SKILLS_RPC, context.clock(), rpc=facts)
 
 
 def _located(ref: SkillRef, endpoint: str) -> ResolvedSkill:
@@ -225,12 +224,12 @@ def _located(ref: SkillRef, endpoint: str) -> ResolvedSkill:
     return ResolvedSkill(ref, entry, endpoint, requested_by_name=False)
 
 
-def _describe(endpoint: str, session: ResolveContext, name: str) -> Flow[ResolvedSkill]:
+def _describe(endpoint: str, context: ResolveContext, name: str) -> Flow[ResolvedSkill]:
     try:
-        described = yield from ask(endpoint, DescribeSkill(name=name), session, decode_described)
+        described = yield from ask(endpoint, DescribeSkill(name=name), context, decode_described)
     except NotFoundError as error:
         if error.code == "SKILL_NOT_FOUND":
-            error.fix = (yield from _names_alike(endpoint, session, name)) or error.fix
+            error.fix = (yield from _names_alike(endpoint, context, name)) or error.fix
         raise
     manifest = described.manifest
     if manifest.get("name", name) != name:
@@ -242,18 +241,18 @@ def _describe(endpoint: str, session: ResolveContext, name: str) -> Flow[Resolve
     texts = (manifest.get("description"), about.get("description"), about.get("short_description"))
     description = next((text for text in map(_text, texts) if text), "")[: limits.DESCRIPTION_LENGTH]
     version = _version(manifest.get("version"))
-    ref = SkillRef(name, endpoint, description, version, None, SKILLS_RPC, session.clock(), rpc=facts)
+    ref = SkillRef(name, endpoint, description, version, None, SKILLS_RPC, context.clock(), rpc=facts)
     return _located(ref, endpoint)._replace(requested_by_name=True, described=described)
 
 
-def _names_alike(endpoint: str, session: ResolveContext, name: str) -> Flow[str | None]:
+def _names_alike(endpoint: str, context: ResolveContext, name: str) -> Flow[str | None]:
     """Return a hint at skills of the same namespace; None where that finds none, or fails."""
     from skillwire.resolver.lockfile import did_you_mean  # noqa: PLC0415  # only an error needs it
 
     namespace = name.partition(".")[0] if "." in name else None
     params = ListSkills(namespace=namespace, limit=int(limits.RPC_PAGE))
     try:
-        page = yield from ask(endpoint, params, session, decode_page)
+        page = yield from ask(endpoint, params, context, decode_page)
     except SkillwireError:
         return None
     return did_you_mean(name, [skill.name for skill in page.skills if is_dotted_name(skill.name)])
@@ -273,7 +272,7 @@ def _text(value: object) -> str:
 BLOB: Final = "blob:"
 
 
-def read_file(skill: ResolvedSkill, path: str, session: ResolveContext) -> Flow[bytes]:
+def read_file(skill: ResolvedSkill, path: str, context: ResolveContext) -> Flow[bytes]:
     """Return a file of a skill of an endpoint; or a blob there, for a ``path`` that is the id of one.
 
     A text is asked for as it is, which every endpoint knows; what is none, in base64, which is ours.
@@ -285,10 +284,10 @@ def read_file(skill: ResolvedSkill, path: str, session: ResolveContext) -> Flow[
     assert skill.ref.rpc is not None  # noqa: S101  # only such skills come here
     endpoint = skill.ref.rpc.endpoint
     if path.startswith(BLOB):
-        return (yield from _read_whole_blob(endpoint, path, session))
+        return (yield from _read_whole_blob(endpoint, path, context))
     params = ReadSkillFile(name=skill.ref.name, path=check_path(path), version=skill.ref.version)
     try:
-        file = yield from read_text_or_bytes(endpoint, params, session, decode_file)
+        file = yield from read_text_or_bytes(endpoint, params, context, decode_file)
     except NotFoundError as error:
         if error.code == "FILE_NOT_FOUND":
             fix = f"Its SKILL.md names the files that matter: skillwire cat {reference_to(skill.ref)} SKILL.md"
@@ -297,26 +296,26 @@ def read_file(skill: ResolvedSkill, path: str, session: ResolveContext) -> Flow[
     return bytes_of(file, endpoint)
 
 
-def create_blob(endpoint: str, content: bytes, kind: str, session: ResolveContext) -> Flow[CreatedBlob]:
+def create_blob(endpoint: str, content: bytes, kind: str, context: ResolveContext) -> Flow[CreatedBlob]:
     """Make a blob at an endpoint: as text where it is that, which every endpoint knows, else in base64.
 
     What is too large for a request is sent as it is, which is ours. Raises what :func:`ask` does, and ``DecodeError``
     with ``LIMIT_SIZE`` where the endpoint has no place for it.
     """
-    check_online(endpoint, session)
+    check_online(endpoint, context)
     if len(content) > INLINE_BYTES:
-        exchange = send_blob(endpoint, content, kind, authorization=session.credential_for(endpoint))
-        return (yield from fetch(exchange))
+        authorization = context.credential_for(endpoint)
+        return (yield from send_blob(endpoint, content, kind, authorization=authorization))
     try:
         params = CreateBlob(content=content.decode(), kind=kind)
     except UnicodeDecodeError:
         params = CreateBlob(content=b64encode(content).decode("ascii"), kind=kind, encoding="base64")
-    return (yield from ask(endpoint, params, session, decode_created))
+    return (yield from ask(endpoint, params, context, decode_created))
 
 
-def read_blob(endpoint: str, params: ReadBlob, session: ResolveContext) -> Flow[BlobContent]:
+def read_blob(endpoint: str, params: ReadBlob, context: ResolveContext) -> Flow[BlobContent]:
     """Return a part of a blob, or all of it, as text where it is that."""
-    return read_text_or_bytes(endpoint, params, session, decode_blob)
+    return read_text_or_bytes(endpoint, params, context, decode_blob)
 
 
 def bytes_of(told: FileContent | BlobContent, source: str) -> bytes:
@@ -337,14 +336,14 @@ def bytes_of(told: FileContent | BlobContent, source: str) -> bytes:
 
 
 def read_text_or_bytes(
-    endpoint: str, params: ReadSkillFile | ReadBlob, session: ResolveContext, decode: Callable[[object, str], T]
+    endpoint: str, params: ReadSkillFile | ReadBlob, context: ResolveContext, decode: Callable[[object, str], T]
 ) -> Flow[T]:
     """Ask for a text, and where the endpoint refuses that, once more for base64; the first refusal counts.
 
     Raises what :func:`ask` does.
     """
     try:
-        return (yield from ask(endpoint, params, session, decode))
+        return (yield from ask(endpoint, params, context, decode))
     except SkillwireError as error:
         if error.details.get("rpc_code") != INVALID_PARAMS or params.encoding != "text":
             raise
@@ -352,13 +351,13 @@ def read_text_or_bytes(
     import msgspec  # noqa: PLC0415  # few files are no text
 
     try:
-        return (yield from ask(endpoint, msgspec.structs.replace(params, encoding="base64"), session, decode))
+        return (yield from ask(endpoint, msgspec.structs.replace(params, encoding="base64"), context, decode))
     except SkillwireError as error:
         raise refused from error
 
 
-def _read_whole_blob(endpoint: str, blob_id: str, session: ResolveContext) -> Flow[bytes]:
-    told = yield from read_blob(endpoint, ReadBlob(blob_id=blob_id, mode="full"), session)
+def _read_whole_blob(endpoint: str, blob_id: str, context: ResolveContext) -> Flow[bytes]:
+    told = yield from read_blob(endpoint, ReadBlob(blob_id=blob_id, mode="full"), context)
     if not told.truncated:
         return bytes_of(told, endpoint)
-    return (yield from fetch(fetch_blob(endpoint, blob_id, authorization=session.credential_for(endpoint))))
+    return (yield from fetch_blob(endpoint, blob_id, authorization=context.credential_for(endpoint)))

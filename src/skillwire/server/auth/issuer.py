@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from joserfc.jwk import Key
 
-    from skillwire.wire.exchange import Exchange
+    from skillwire.wire.exchange import Flow
 
 
 class _Kind(NamedTuple):
@@ -186,7 +186,7 @@ _OAUTH: Final = "/.well-known/oauth-authorization-server"
 class Driver(Protocol):
     """Drives exchanges, as :class:`skillwire.adapters.http.asynchronous.AsyncDriver` does."""
 
-    async def run(self, exchange: Exchange[T]) -> T:
+    async def run(self, exchange: Flow[T]) -> T:
         """Drive ``exchange`` to its end and return its result."""
 
 
@@ -267,7 +267,7 @@ class IssuerKeys:
             self._flight = None
 
 
-async def ask(driver: Driver, url: str, exchange: Exchange[T]) -> T:
+async def ask(driver: Driver, url: str, exchange: Flow[T]) -> T:
     """Drive an exchange with the authorization server.
 
     Raises:
@@ -285,7 +285,7 @@ async def ask(driver: Driver, url: str, exchange: Exchange[T]) -> T:
         raise unavailable(f"it could not be asked: {error.code}", url) from error
 
 
-def fetch_keys(issuer: str, jwks_url: str | None) -> Exchange[KeySet]:
+def fetch_keys(issuer: str, jwks_url: str | None) -> Flow[KeySet]:
     """Ask for the keys of an issuer.
 
     Raises:
@@ -305,7 +305,7 @@ def fetch_keys(issuer: str, jwks_url: str | None) -> Exchange[KeySet]:
     return keys
 
 
-def fetch_metadata(issuer: str) -> Exchange[dict[str, object]]:
+def fetch_metadata(issuer: str) -> Flow[dict[str, object]]:
     """Ask an issuer for its metadata, at OpenID Connect's path and then at OAuth's.
 
     Raises:
@@ -326,7 +326,7 @@ def fetch_metadata(issuer: str) -> Exchange[dict[str, object]]:
     return metadata
 
 
-def _get(url: str, max_bytes: int) -> Exchange[bytes]:
+def _get(url: str, max_bytes: int) -> Flow[bytes]:
     headers = {"Accept": "application/json"}
     response = yield from fetch(HttpRequest(url, headers=headers, max_bytes=max_bytes, timeout=limits.ISSUER_SECONDS))
     if response.status != _OK:

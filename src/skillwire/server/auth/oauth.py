@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from skillwire.server.auth.issuer import Driver
     from skillwire.server.configuration import Credentials, OAuth2Settings
     from skillwire.trust.address import AddressPolicy
-    from skillwire.wire.exchange import Exchange
+    from skillwire.wire.exchange import Flow
 
 
 _OK: Final = 200
@@ -144,7 +144,7 @@ class Introspection:
             return _Answer(None, refusal, self._monotonic() + limits.INTROSPECTION_REFUSED_SECONDS)
         return _Answer(good, None, self._monotonic() + limits.INTROSPECTION_SECONDS)
 
-    def _introspect(self, token: str) -> Exchange[dict[str, object]]:
+    def _introspect(self, token: str) -> Flow[dict[str, object]]:
         if self._url is None:
             metadata = yield from fetch_metadata(self._rules.issuer)
             found = metadata.get("introspection_endpoint")

@@ -47,7 +47,7 @@ from skillwire.model.execution import Attempt, Execution
 from skillwire.protocols.skill_discovery.messages import HealthStatus
 from skillwire.server.callable_skills import ungranted_skills
 from skillwire.trust.guarded_json import load_json
-from skillwire.wire.exchange import HttpRequest, one
+from skillwire.wire.exchange import HttpRequest
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -455,7 +455,7 @@ class HealthChecks:
             timeout=check.timeout,
         )
         try:
-            response = await self._driver.run(one(request))
+            response = await self._driver.send(request)
         except SkillwireError as error:
             return Answer(FAILED, f"{error.code}: {error.message}"[:_LONGEST_WHY])
         return _read_answer(response)

@@ -15,7 +15,7 @@ from skillwire import limits
 from skillwire.adapters.executors.http import HttpExecutor
 from skillwire.errors import FetchError, TrustError
 from skillwire.model.execution import Failure
-from skillwire.wire.exchange import HttpResponse, follow
+from skillwire.wire.exchange import HttpResponse
 
 if TYPE_CHECKING:
     from skillwire.adapters.http.asynchronous import AsyncDriver
@@ -31,16 +31,11 @@ class Driver:
         self.answer = answer
         self.request = None
 
-    async def run(self, exchange):
-        def seen():
-            request = next(exchange)
-            self.request = request
-            try:
-                exchange.send((yield request))
-            except StopIteration as stop:
-                return stop.value
-
-        return follow(seen(), [self.answer])
+    async def send(self, request):
+        self.request = request
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
 
 
 async def call(answer, settings=None, *, secrets=None, inputs=None, **fields):

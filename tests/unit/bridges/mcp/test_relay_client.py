@@ -49,6 +49,6 @@ async def test_failure_of_ours_is_told_and_does_not_end_it(tmp_path, monkeypatch
             yield b'{"jsonrpc":"2.0","id":%d,"method":"ping"}' % number
 
     async with asyncio.timeout(30), RelayClient() as client:
-        monkeypatch.setattr(client._steps, "run", lambda _: 1 / 0)
+        monkeypatch.setattr(client._runner, "run", lambda _: 1 / 0)
         await client.relay(ENDPOINT, lines(), told.append)
     assert sorted(json.loads(line)["id"] for line in told) == [1, 2]

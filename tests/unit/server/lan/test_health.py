@@ -49,7 +49,7 @@ from skillwire.server.lan.health import (
     SkillHealth,
 )
 from skillwire.trust.address import AddressPolicy
-from skillwire.wire.exchange import HttpResponse, follow
+from skillwire.wire.exchange import HttpResponse
 
 KNOWN: dict[str, Any] = {
     "notes": SimpleNamespace(name="notes", action=None),
@@ -417,16 +417,11 @@ class Driver:
         self.requests = []
         self.is_closed = False
 
-    async def run(self, exchange):
-        def seen():
-            request = next(exchange)
-            self.requests.append(request)
-            try:
-                exchange.send((yield request))
-            except StopIteration as stop:
-                return stop.value
-
-        return follow(seen(), [self.answer])
+    async def send(self, request):
+        self.requests.append(request)
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
 
     async def close(self):
         self.is_closed = True

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from skillwire.adapters.http.asynchronous import AsyncDriver
     from skillwire.model.execution import Execution
     from skillwire.server.execution_service import ExecutionService
-    from skillwire.wire.exchange import Flow
 
 
 #: Seconds between two looks at what is due, when nothing has changed.
@@ -162,7 +161,7 @@ class WebhookSender:
             timeout=limits.WEBHOOK_SECONDS,
         )
         try:
-            status = await self._driver.run(_post(request))
+            status = (await self._driver.send(request)).status
         except FetchError as error:
             return self._failed(execution, error.code)
         except (TrustError, ValidationError) as error:
@@ -192,7 +191,3 @@ class WebhookSender:
             told, execution=without_ids(execution.execution_id), delivery=execution.callbacks, reason=reason
         )
         return until
-
-
-def _post(request: HttpRequest) -> Flow[int]:
-    return (yield request).status

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from skillwire.model.credential import TokenRenewal
     from skillwire.protocols.oauth.messages import ClientIdentity, DeviceCode, ProtectedResource, ServerMetadata, Tokens
     from skillwire.trust.address import AddressPolicy
-    from skillwire.wire.exchange import Flow
+    from skillwire.wire.exchange import Flow, HttpResponse
 
 
 _OK: Final = 200
@@ -202,7 +202,7 @@ def revoke(grant: TokenRenewal, access_token: str) -> Flow[bool]:
     fields = {"token": token, "token_type_hint": hint}
     if client.secret is None:
         fields["client_id"] = client.client_id
-    response = yield _form(grant.revocation_url, encode_form(fields), client)
+    response: HttpResponse = yield _form(grant.revocation_url, encode_form(fields), client)
     return response.status == _OK
 
 

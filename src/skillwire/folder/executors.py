@@ -1,20 +1,14 @@
-"""An API behind a skill: what ``[executor]`` of kind ``http`` says, and the URL that a call's inputs make of it.
+"""The tables ``[executor]`` of kind ``http`` and ``[health]`` of ``skill.toml``, and the URL of a call.
 
-The table is a small program that runs with the operator's secrets, and its inputs are a stranger's. So a placeholder
-stands in the path or the query and nowhere else, and what fills it is one piece of text there: percent-encoded, never
-empty in the path, never a dot segment under any number of decodings that a server behind may do. A header field is of
-a kind that only describes the request or the caller; those that frame a message, route it or claim an address are not
-to be set. A secret is named as ``${NAME}``, and only where ``[permissions]`` lists it, so that whoever grants the skill
-has read its name.
+An ``[executor]`` table runs with the operator's secrets and takes inputs from untrusted callers. So a placeholder may
+stand in the path or the query only, and its value stays one percent-encoded piece there: never empty in the path, never
+a dot segment under repeated decoding. A header field may describe the request or the caller; fields that frame a
+message, route it or claim an address are refused. A secret is written ``${NAME}`` and must be listed in
+``[permissions]``, so that a person who grants the skill has read its name.
 
-``[health]`` of ``skill.toml``: how it is found out how a skill is, where it is announced on a local network.
-
-What is looked at is what the action stands on: an API behind a skill is asked at a URL, and code of the folder has a
-function, named as that of ``[runtime]``. Neither is more than what somebody grants with the skill: the function runs
-in the same sandbox with the same permissions, and the origin of the URL counts as one of them. Ours; what is told of
-it is Skill Discovery's (SDP §8.1).
-
-How a folder says its skill is executed: ``[runtime]``, ``[executor]``, ``[permissions]``, ``[health]``.
+``[health]`` names a URL for an API, or a function of the folder for code. Neither needs more than the grant of the
+skill: the function runs in the same sandbox, and the URL's origin counts as one of the skill's permissions. The table
+is ours; health itself is Skill Discovery's (SDP §8.1).
 """
 
 from __future__ import annotations
@@ -26,15 +20,13 @@ from urllib.parse import quote, unquote
 
 from skillwire.errors import ValidationError
 from skillwire.folder.fields import check_entrypoint, check_export
-from skillwire.model.skill import Action, HealthCheck, Permissions
+from skillwire.model.skill import HealthCheck
 from skillwire.model.url import parse_url
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from skillwire.folder.fields import Fields
-    from skillwire.folder.manifest import Manifest
-    from skillwire.model.skill import ExecutorKind
 
 
 METHODS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE")
@@ -287,16 +279,7 @@ TIMEOUT: Final = 5
 _LEAST_INTERVAL: Final = 5
 _MOST_INTERVAL: Final = 3600
 _MOST_TIMEOUT: Final = 30
-_EXPORT: Final = "health"
 _PATH: Final = "https://example.com"  # stands before a path, to read it by the rules of URLs
-
-
-class EntryPoint(NamedTuple):
-    """A function of the folder that is run: the table that names it, its file, its name."""
-
-    table: str
-    path: str
-    export: str
 
 
 def check_health_url(url: str) -> str:
@@ -325,69 +308,4 @@ def read_health(fields: Fields) -> HealthCheck | None:
         export=table.checked("export", check_export) or "",
         interval=table.number("interval", least=_LEAST_INTERVAL, most=_MOST_INTERVAL) or INTERVAL,
         timeout=table.number("timeout", most=_MOST_TIMEOUT) or TIMEOUT,
-    )
-
-
-def check_health(manifest: Manifest, fields: Fields) -> None:
-    """Check what ``[health]`` demands of the action."""
-    if manifest.health is None or not isinstance(manifest.document["health"], dict):
-        return
-    table = fields.table("health")
-    executor = (manifest.executor or {}).get("kind", "python")
-    is_code = executor == "python" and "runtime" in manifest.document
-    is_action = manifest.kind == "action" or (manifest.kind is None and "runtime" in manifest.document)
-    if not is_action or not (is_code or executor == "http"):
-        message = "[health] is for an action with [runtime], or with an [executor] of kind http"
-        fields.refuse("FIELD", message, "health", fix="Leave [health] out: nothing of this skill runs here.")
-    elif is_code and "url" in table.values:
-        message = "url is for an executor of kind http; code of the folder has a function"
-        table.refuse("FIELD", message, "url", fix='Name the function instead: export = "health".')
-    elif executor == "http":
-        for name in ("entrypoint", "export"):
-            if name in table.values:
-                message = f"{name} is for code of the folder; an executor of kind http is asked at a url"
-                table.refuse("FIELD", message, name, fix='Write where it is asked: url = "/healthz".')
-        if "url" not in table.values:
-            message = "an executor of kind http is asked at a url"
-            fields.refuse("FIELD", message, "health", fix='Write where it is asked: url = "/healthz".')
-
-
-def health_of(manifest: Manifest) -> HealthCheck | None:
-    """Return how it is found out how the skill of a sound manifest is; None where it does not say."""
-    said = manifest.health
-    if said is None:
-        return None
-    if said.url:
-        base = upstream_origin((manifest.executor or {})["url"]) if said.url.startswith("/") else ""
-        return said._replace(url=str(parse_url(base + said.url)))
-    entrypoint = said.entrypoint or (manifest.runtime.entrypoint if manifest.runtime else "")
-    return said._replace(entrypoint=entrypoint, export=said.export or _EXPORT)
-
-
-def entry_points(manifest: Manifest) -> Iterator[EntryPoint]:
-    """Yield the functions of the folder that are run: the action's, and the one that says how it is."""
-    runtime = manifest.runtime
-    if runtime is not None:
-        yield EntryPoint("runtime", runtime.entrypoint, runtime.export)
-        said = manifest.health
-        if said is not None and not said.url:
-            yield EntryPoint("health", said.entrypoint or runtime.entrypoint, said.export or _EXPORT)
-
-
-def load_action(manifest: Manifest) -> Action:
-    """Return how a manifest's action is executed; ``python`` unless ``[executor]`` says otherwise. Spec: specs §0."""
-    settings = dict(manifest.executor or {})
-    executor: ExecutorKind = settings.pop("kind", "python")
-    runtime, network, health = manifest.runtime, manifest.network, health_of(manifest)
-    if executor == "http":  # where it calls is a permission, too: a grant names it
-        asked = (str(parse_url(health.url).origin),) if health else ()
-        network = tuple(dict.fromkeys((upstream_origin(settings["url"]), *asked, *network)))
-    return Action(
-        executor=executor,
-        entrypoint=runtime.entrypoint if runtime else "",
-        export=runtime.export if runtime else "main",
-        permissions=Permissions(network, manifest.secrets),
-        settings=settings,
-        idempotent=manifest.idempotent,
-        health=health,
     )

@@ -14,7 +14,7 @@ the kinds are, their inside belongs to Skill Sharing's schema.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from skillwire import limits
 from skillwire.errors import ValidationError
@@ -24,21 +24,23 @@ from skillwire.folder.executors import (
     SCALARS,
     check_header_name,
     check_header_value,
-    check_health,
     check_result,
     check_upstream_url,
     placeholders,
     read_health,
     secret_names,
+    upstream_origin,
 )
 from skillwire.folder.fields import Fields, check_entrypoint, check_export, check_network, check_secret
 from skillwire.model.access import Access
+from skillwire.model.skill import Action, Permissions
+from skillwire.model.url import parse_url
 from skillwire.trust.guarded_toml import load_toml
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
-    from skillwire.model.skill import HealthCheck, Kind
+    from skillwire.model.skill import ExecutorKind, HealthCheck, Kind
 
 ACCESS: Final = tuple(access.value for access in Access)
 KINDS: Final = ("instruction", "action")
@@ -50,6 +52,7 @@ AUTH_TYPES: Final = ("none", "api_key", "oauth2", "custom")
 _LONGEST_PAUSE_MS: Final = 24 * 3600 * 1000
 _LONGEST_TIMEOUT_MS: Final = 7 * _LONGEST_PAUSE_MS
 _MOST_ATTEMPTS: Final = 20
+_HEALTH_EXPORT: Final = "health"
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,4 +247,77 @@ def _check_relations(manifest: Manifest, fields: Fields) -> None:
         _check_upstream(manifest, fields)
     if manifest.kind == "instruction" and "runtime" in manifest.document:
         fields.refuse("FIELD", "an instruction has no [runtime]; with one it is an action", "kind")
-    check_health(manifest, fields)
+    _check_health(manifest, fields)
+
+
+def _check_health(manifest: Manifest, fields: Fields) -> None:
+    """Check what ``[health]`` demands of the action."""
+    if manifest.health is None or not isinstance(manifest.document["health"], dict):
+        return
+    table = fields.table("health")
+    executor = (manifest.executor or {}).get("kind", "python")
+    is_code = executor == "python" and "runtime" in manifest.document
+    is_action = manifest.kind == "action" or (manifest.kind is None and "runtime" in manifest.document)
+    if not is_action or not (is_code or executor == "http"):
+        message = "[health] is for an action with [runtime], or with an [executor] of kind http"
+        fields.refuse("FIELD", message, "health", fix="Leave [health] out: nothing of this skill runs here.")
+    elif is_code and "url" in table.values:
+        message = "url is for an executor of kind http; code of the folder has a function"
+        table.refuse("FIELD", message, "url", fix='Name the function instead: export = "health".')
+    elif executor == "http":
+        for name in ("entrypoint", "export"):
+            if name in table.values:
+                message = f"{name} is for code of the folder; an executor of kind http is asked at a url"
+                table.refuse("FIELD", message, name, fix='Write where it is asked: url = "/healthz".')
+        if "url" not in table.values:
+            message = "an executor of kind http is asked at a url"
+            fields.refuse("FIELD", message, "health", fix='Write where it is asked: url = "/healthz".')
+
+
+class EntryPoint(NamedTuple):
+    """A function of the folder that is run: the table that names it, its file, its name."""
+
+    table: str
+    path: str
+    export: str
+
+
+def _health_of(manifest: Manifest) -> HealthCheck | None:
+    """Return how it is found out how the skill of a sound manifest is; None where it does not say."""
+    said = manifest.health
+    if said is None:
+        return None
+    if said.url:
+        base = upstream_origin((manifest.executor or {})["url"]) if said.url.startswith("/") else ""
+        return said._replace(url=str(parse_url(base + said.url)))
+    entrypoint = said.entrypoint or (manifest.runtime.entrypoint if manifest.runtime else "")
+    return said._replace(entrypoint=entrypoint, export=said.export or _HEALTH_EXPORT)
+
+
+def entry_points(manifest: Manifest) -> Iterator[EntryPoint]:
+    """Yield the functions of the folder that are run: the action's, and the one that says how it is."""
+    runtime = manifest.runtime
+    if runtime is not None:
+        yield EntryPoint("runtime", runtime.entrypoint, runtime.export)
+        said = manifest.health
+        if said is not None and not said.url:
+            yield EntryPoint("health", said.entrypoint or runtime.entrypoint, said.export or _HEALTH_EXPORT)
+
+
+def load_action(manifest: Manifest) -> Action:
+    """Return how a manifest's action is executed; ``python`` unless ``[executor]`` says otherwise. Spec: specs §0."""
+    settings = dict(manifest.executor or {})
+    executor: ExecutorKind = settings.pop("kind", "python")
+    runtime, network, health = manifest.runtime, manifest.network, _health_of(manifest)
+    if executor == "http":  # where it calls is a permission, too: a grant names it
+        asked = (str(parse_url(health.url).origin),) if health else ()
+        network = tuple(dict.fromkeys((upstream_origin(settings["url"]), *asked, *network)))
+    return Action(
+        executor=executor,
+        entrypoint=runtime.entrypoint if runtime else "",
+        export=runtime.export if runtime else "main",
+        permissions=Permissions(network, manifest.secrets),
+        settings=settings,
+        idempotent=manifest.idempotent,
+        health=health,
+    )

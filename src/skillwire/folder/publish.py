@@ -27,9 +27,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from skillwire import limits
 from skillwire.errors import SkillwireError, SourceLocation
-from skillwire.folder.executors import load_action
 from skillwire.folder.files import SKILL_MD
 from skillwire.folder.load import check_files, check_folder, identify
+from skillwire.folder.manifest import load_action
 from skillwire.folder.pack import pack
 from skillwire.folder.rules import Findings
 from skillwire.model.access import Access

@@ -15,11 +15,10 @@ from skillwire.folder.executors import (
     check_result,
     check_upstream_url,
     fill,
-    load_action,
     point,
     upstream_origin,
 )
-from skillwire.folder.manifest import parse_manifest, read_manifest
+from skillwire.folder.manifest import load_action, parse_manifest, read_manifest
 from skillwire.folder.publish import PreparedSkill, prepare
 from skillwire.model.skill import HealthCheck
 

@@ -26,15 +26,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from skillwire.errors import SourceLocation
-from skillwire.folder.executors import entry_points
+from skillwire.folder.manifest import entry_points
 from skillwire.trust.guarded_toml import toml_place
 
 if TYPE_CHECKING:
     import ast
     from collections.abc import Iterator, Sequence
 
-    from skillwire.folder.executors import EntryPoint
     from skillwire.folder.lint.content import FolderContent, TextFile
+    from skillwire.folder.manifest import EntryPoint
     from skillwire.folder.rules import Findings
 
 

@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from skillwire import limits
 from skillwire.errors import SourceLocation
-from skillwire.folder.executors import entry_points
 from skillwire.folder.files import SKILL_MD
 from skillwire.folder.frontmatter import BOM
+from skillwire.folder.manifest import entry_points
 from skillwire.folder.scaffold import PLACEHOLDERS
 from skillwire.model.skill import is_skill_name, is_version
 from skillwire.trust.guarded_toml import toml_place

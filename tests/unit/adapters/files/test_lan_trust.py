@@ -289,34 +289,34 @@ FLAWS = {
 
 
 @pytest.fixture(autouse=True)
-def folder_lan_trust_places(tmp_path):
+def flawed_settings(tmp_path):
     """Give a folder of settings that has what is wrong."""
-    (tmp_path / "folder_lan_trust_places").mkdir()
+    (tmp_path / "folder").mkdir()
     (tmp_path / "noise").write_text("noise")
     return tmp_path
 
 
-def said(settings, folder_lan_trust_places):
+def said(settings, flawed_settings):
     with pytest.raises(SkillwireError) as caught:
-        load_trust(settings, folder=folder_lan_trust_places / "lan")
+        load_trust(settings, folder=flawed_settings / "lan")
     return caught.value
 
 
 @pytest.mark.parametrize("key", FLAWS)
-def test_in_the_users_settings(folder_lan_trust_places, key, monkeypatch):
+def test_in_the_users_settings(flawed_settings, key, monkeypatch):
     written, code, words = FLAWS[key]
-    monkeypatch.setenv("SKILLWIRE_HOME", str(folder_lan_trust_places))
-    (folder_lan_trust_places / "config").mkdir()
-    for name in ("folder_lan_trust_places", "noise"):
-        (folder_lan_trust_places / name).rename(folder_lan_trust_places / "config" / name)
-    file = folder_lan_trust_places / "config" / "skillwire.toml"
+    monkeypatch.setenv("SKILLWIRE_HOME", str(flawed_settings))
+    (flawed_settings / "config").mkdir()
+    for name in ("folder", "noise"):
+        (flawed_settings / name).rename(flawed_settings / "config" / name)
+    file = flawed_settings / "config" / "skillwire.toml"
     file.write_text(TOML.replace("KEY", key).replace("VALUE", written))
     error = said(
-        join_discovery(load_settings(folder_lan_trust_places, os.environ).discovery, read_discovery_file),
-        folder_lan_trust_places,
+        join_discovery(load_settings(flawed_settings, os.environ).discovery, read_discovery_file),
+        flawed_settings,
     )
     assert error.code == code
-    assert str(folder_lan_trust_places / "config" / words.partition(":")[0]) in error.message
+    assert str(flawed_settings / "config" / words.partition(":")[0]) in error.message
     assert words.partition(":")[2] in error.message
     assert error.place is not None
     assert (error.place.source, error.place.line, error.place.column) == (str(file), 8, 1)
@@ -324,30 +324,30 @@ def test_in_the_users_settings(folder_lan_trust_places, key, monkeypatch):
     assert error.place.excerpt.startswith(key)
     if code == "LAN_TRUST":
         assert error.fix is not None
-        assert str(folder_lan_trust_places / "config") in error.fix
+        assert str(flawed_settings / "config") in error.fix
 
 
 @pytest.mark.parametrize("key", FLAWS)
 @pytest.mark.parametrize("form", ["discovery.yaml", "discovery.toml"])
-def test_in_a_file_of_its_own(folder_lan_trust_places, key, form):
+def test_in_a_file_of_its_own(flawed_settings, key, form):
     written, code, words = FLAWS[key]
-    file = folder_lan_trust_places / form
+    file = flawed_settings / form
     text = YAML if form.endswith("yaml") else TOML.replace("sources = []\n", "")
     file.write_text(text.replace("KEY", key).replace("VALUE", written))
     named = DiscoverySource(str(file), SourceLocation(str(file)), is_project=False)
-    error = said(join_discovery([named], read_discovery_file), folder_lan_trust_places)
+    error = said(join_discovery([named], read_discovery_file), flawed_settings)
     assert error.code == code
-    assert f"{folder_lan_trust_places}/{words}" in error.message
+    assert f"{flawed_settings}/{words}" in error.message
     assert error.place is not None
     assert (error.place.source, error.place.line) == (str(file), 5 if form.endswith("yaml") else 7)
 
 
-def test_what_the_environment_and_programs_name_is_said_with_the_file_alone(folder_lan_trust_places):
-    error = said(LanSettings(roots=(str(folder_lan_trust_places / "nofile.pem"),)), folder_lan_trust_places)
-    assert error.place == SourceLocation(str(folder_lan_trust_places / "nofile.pem"))
+def test_what_the_environment_and_programs_name_is_said_with_the_file_alone(flawed_settings):
+    error = said(LanSettings(roots=(str(flawed_settings / "nofile.pem"),)), flawed_settings)
+    assert error.place == SourceLocation(str(flawed_settings / "nofile.pem"))
 
 
-def test_a_file_that_is_good_is_none_to_speak_of(folder_lan_trust_places):
-    authority = AuthorityFolder.create(folder_lan_trust_places / "authority", "Test", time.time())
+def test_a_file_that_is_good_is_none_to_speak_of(flawed_settings):
+    authority = AuthorityFolder.create(flawed_settings / "authority", "Test", time.time())
     settings = LanSettings(roots=(str(authority.root_file),), places={"roots": SourceLocation("x", 1)})
-    assert load_trust(settings, folder=folder_lan_trust_places / "lan").revocations is not None
+    assert load_trust(settings, folder=flawed_settings / "lan").revocations is not None

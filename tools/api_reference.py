@@ -100,7 +100,7 @@ def _signature(name: str, value: Any) -> str:
 
 
 def _parameter(row: inspect.Parameter) -> str:
-    stars = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}.get(row.kind, "")
+    stars = "*" if row.kind is row.VAR_POSITIONAL else "**" if row.kind is row.VAR_KEYWORD else ""
     kind = "" if row.annotation is row.empty else f": {row.annotation}"
     if row.default is row.empty:
         return f"{stars}{row.name}{kind}"

@@ -35,9 +35,11 @@ from skillwire.folder import rules
 from skillwire.protocols.skill_discovery import setting_keys as discovery
 from skillwire.resolver.agents import AGENTS
 from skillwire.resolver.settings import SETTINGS
+from skillwire.server import configuration as server_configuration
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
+    from types import ModuleType
 
 #: The pages of the commands: file name, title, commands.
 COMMAND_PAGES: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
@@ -92,6 +94,9 @@ def generated_pages() -> Iterator[tuple[Path, str]]:
     yield _filled(REFERENCE / "settings.md", "Settings", {"settings": settings()})
     yield _filled(REFERENCE / "agents.md", "Agents", {"agents": agents()})
     yield EXPLANATIONS, explanations()
+    yield _filled(REFERENCE / "lint-rules.md", "Lint rules", {"rules": lint_rules()})
+    tables = {f"keys of {table}": _list_of_keys(keys) for table, keys in server_configuration.TABLES.items() if keys}
+    yield _filled(REFERENCE / "server-configuration.md", "The server's configuration", tables)
     yield _filled(REFERENCE / "lan-configuration.md", "The network's configuration", {"keys": discovery_keys()})
     yield _filled(REFERENCE / "commands" / "index.md", "Commands", {"commands": list_of_commands()})
     for file, (title, names) in COMMAND_PAGES.items():
@@ -126,36 +131,58 @@ def _filled(page: Path, title: str, blocks: dict[str, str]) -> tuple[Path, str]:
     return page, _BLOCK.sub(lambda match: f"{match[1]}\n{blocks[match['name']]}\n\n{match[3]}", text)
 
 
+def lint_rules() -> str:
+    """Return every lint rule under its section of ``rules.py``, with the example that the page has of it."""
+    examples = _examples_of_rules()
+    parts = []
+    for title, name in _sections_and_rows(rules, "Rule"):
+        if title:
+            parts.append(f"## {title[0].upper()}{title[1:]}")
+            continue
+        rule = rules.RULES[name]
+        levels = f"Strict: **{rule.level_strict or '–'}**, lenient: **{rule.level_lenient or '–'}**."  # noqa: RUF001
+        parts += [f"### {name}", f"{rule.summary}. {levels} {rule.cause} **Fix:** {rule.fix}", examples[name]]
+    return "\n\n".join(parts)
+
+
+def _examples_of_rules() -> dict[str, str]:
+    """Return the fenced example of each rule on the page; a new rule without one gets a place to write it."""
+    page = (REFERENCE / "lint-rules.md").read_text()
+    found = dict(re.findall(r"^### (\w+)\n.*?(^```\w+\n.*?^```$)", page, re.MULTILINE | re.DOTALL))
+    return {name: found.get(name, "```text\nan example\n```") for name in rules.RULES}
+
+
+def _sections_and_rows(module: ModuleType, kind: str) -> list[tuple[str, str]]:
+    """Return the comments that head sections (as first items) and the names of rows (as second ones) of a table."""
+    source = Path(str(module.__file__)).read_text()
+    return re.findall(rf"^    (?:# --- (.+?) -*$|\"([A-Z_0-9]+)\": {kind}\()", source, re.MULTILINE)
+
+
 def explanations() -> str:
     """Return, as JSON, the section that each code stands in and an example of what each lint rule finds."""
     sections: dict[str, str] = {}
     for module in (codes, rules):
         title = ""
-        source = Path(str(module.__file__)).read_text()
-        for section, code in re.findall(r"^    (?:# --- (.+?) -*$|\"([A-Z_0-9]+)\": \w+\()", source, re.MULTILINE):
+        for section, code in _sections_and_rows(module, r"\w+"):
             title = section or title
             if code:
                 sections[code] = title
-    examples: dict[str, str] = {}
-    for part in re.split(r"^### ", (REFERENCE / "lint-rules.md").read_text(), flags=re.MULTILINE)[1:]:
-        if block := re.search(r"^```\w*\n(.*?)\n```$", part, re.MULTILINE | re.DOTALL):
-            examples[part.partition("\n")[0]] = block[1]
+    examples = {name: "\n".join(block.split("\n")[1:-1]) for name, block in _examples_of_rules().items()}
     return json.dumps({"sections": sections, "examples": examples}, indent=2) + "\n"
 
 
 def error_codes() -> str:
     """Return every error code under the section of ``codes.py`` that it stands in."""
-    source = Path(codes.__file__).read_text()
     parts = []
-    for title, name in re.findall(r"^    (?:# --- (.+?) -*$|\"([A-Z_0-9]+)\": CodeInfo\()", source, re.MULTILINE):
+    for title, name in _sections_and_rows(codes, "CodeInfo"):
         parts += [f"## {title[0].upper()}{title[1:]}"] if title else _error_code(name)
     return "\n\n".join(parts)
 
 
 def _error_code(name: str) -> list[str]:
     row = codes.CODES[name]
-    ending = [f"Exit code {row.exit_code}."] if row.exit_code is not None else []
-    ending += ["Trying again can help."] if row.retryable else []
+    ending = [f"Exit code {row.exit_code}."] if row.exit_code not in {None, 1} else []
+    ending += ["Retryable."] if row.retryable else []
     return [f"### {name}", " ".join([f"{row.summary}.", row.cause, f"**Fix:** {row.fix}", *ending])]
 
 
@@ -254,6 +281,10 @@ def discovery_keys() -> str:
     return "\n\n".join(parts)
 
 
+def _list_of_keys(keys: Mapping[str, str]) -> str:
+    return "\n".join(f"- `{key}`: {meaning}" for key, meaning in keys.items())
+
+
 def _default(value: object) -> str:
     if value == ():
         return "none"
@@ -309,7 +340,7 @@ def _options(command: click.Command, common: tuple[str, ...] = COMMON_OPTIONS) -
     context = _context(command)
     options = [item for item in command.get_params(context) if isinstance(item, click.Option) and not item.hidden]
     lines = [_option(item, context) for item in options if not set(item.opts) & set(common)]
-    named = [f"`{name}`" for item in options for name in item.opts if set(item.opts) & set(common)]
+    named = [f"`{name}`" for item in options for name in item.opts if name in common]
     if named:
         lines.append(f"- [common options](index.md#options-of-many-commands): {', '.join(named)}")
     return "\n".join(lines)

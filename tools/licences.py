@@ -37,12 +37,12 @@ def page() -> str:
                 "",
                 "Installed with skillwire.",
                 "",
-                *_table({name: locked[name] for name in needed}),
+                *_by_licence({name: locked[name] for name in needed}),
                 "## What builds and checks",
                 "",
                 "Installed for development only.",
                 "",
-                *_table({name: locked[name] for name in locked.keys() - needed}),
+                *_by_licence({name: locked[name] for name in locked.keys() - needed}),
                 "## What tests run beside",
                 "",
                 "Programs from npm, started by the interop tests and never shipped.",
@@ -103,11 +103,6 @@ def _by_licence(licences: dict[str, str]) -> list[str]:
         for licence in sorted(set(licences.values()))
     ]
     return ["| licence | packages |", "| --- | --- |", *rows, ""]
-
-
-def _table(licences: dict[str, str]) -> list[str]:
-    rows = [f"| {name} | {licence} |" for name, licence in sorted(licences.items())]
-    return ["| package | licence |", "| --- | --- |", *rows, ""]
 
 
 if __name__ == "__main__":

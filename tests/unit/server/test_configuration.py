@@ -281,7 +281,7 @@ def test_every_key_is_documented():
     for table, keys in TABLES.items():
         section = page.split(f"\n## `[{table}]`\n")[1].split("\n## ")[0]
         for key, meaning in keys.items():
-            assert f"| `{key}` | {meaning} |" in section, f"{table}.{key}"
+            assert f"\n- `{key}`: {meaning}\n" in section, f"{table}.{key}"
     example = page.split("```toml\n")[1].split("```")[0]
     assert read(example).oauth2
 

@@ -55,6 +55,7 @@ schema *arguments:
 # the documentation on http://127.0.0.1:8001, live
 [no-exit-message]
 docs-serve:
+    python tools/generate_docs.py
     zensical serve --dev-addr 127.0.0.1:8001
 
 # each fuzz target for SECONDS, two at a time
@@ -66,10 +67,6 @@ fuzz seconds="60" *targets:
 [no-exit-message]
 bench *arguments:
     python tools/bench.py "$@"
-
-# docs/licences.md from what is installed
-licences:
-    python tools/licences.py
 
 # the changelog of the next release, from changelog.d
 changelog version:

@@ -10,8 +10,8 @@ Only what stands between the markers is replaced; the prose around it is written
 ``skillwire explain`` shows parts of the pages (the sections of the codes, the examples of the lint rules), so these are
 written into the package. ``--check`` leaves these pages alone and fails when one is stale.
 
-``BUILT`` pages only repeat what stands elsewhere in the repository: the clauses of each protocol's SPEC.md and the
-docstrings of the public names. They are not committed and are written by each run, ``--check`` included.
+The built pages only repeat other sources: the clauses of each protocol's SPEC.md, the docstrings of the public names,
+and the licences of what is installed. They are not committed, and each run writes them, ``--check`` included.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+import licences
 from api_reference import api_reference
 from man_pages import man_pages
 from shown_limits import SHOWN
@@ -112,6 +113,7 @@ def built_pages() -> Iterator[tuple[Path, str]]:
     """Yield each page that is not committed, and its text."""
     yield REFERENCE / "api.md", api_reference()
     yield REFERENCE / "protocols" / "clauses.md", all_clauses()
+    yield licences.PAGE, licences.page()
 
 
 def documents() -> str:

@@ -1,4 +1,4 @@
-"""Write ``docs/licences.md``: the licence of every dependency, as its installed metadata states it.
+"""The page of licences: the licence of every dependency, as its installed metadata states it.
 
 Python packages come from ``requirements.lock``, as far as this system installs them; the programs from npm,
 which only tests use, from their lock file.
@@ -21,7 +21,7 @@ HEAD: Final = """\
 # Licences
 
 skillwire itself is under the Apache License 2.0. This page states the licence of everything that it depends
-on, as each package's own metadata says. It is written by `./dev licences`; a test fails when it is stale.
+on, as each package's own metadata says. Each build of the docs writes it.
 """
 
 
@@ -103,7 +103,3 @@ def _by_licence(licences: dict[str, str]) -> list[str]:
         for licence in sorted(set(licences.values()))
     ]
     return ["| licence | packages |", "| --- | --- |", *rows, ""]
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page())

@@ -126,15 +126,16 @@ def test_every_row_of_the_codes_is_used():
     assert not [code for code in CODES if code not in texts]
 
 
-def test_the_licences_are_those_of_what_is_installed():
+def test_the_page_of_licences_has_every_package_under_its_licence():
     tool = _load("licences")
-    page = tool.PAGE.read_text()
-    runs, _, rest = page.partition("## What builds and checks")
+    runs, _, rest = tool.page().partition("## What builds and checks")
+    rest, _, beside = rest.partition("## What tests run beside")
     needed = tool.needed_to_run()
-    for name, licence in tool.python_packages().items():
-        rows = re.findall(rf"^\| {re.escape(licence)} \| (.+) \|$", runs if name in needed else rest, re.MULTILINE)
-        assert any(name in row.split(", ") for row in rows), name
-    assert page.endswith("\n".join(tool.page().partition("## What tests run beside")[2].splitlines()[-3:]) + "\n")
+    rows = [(name, licence, runs if name in needed else rest) for name, licence in tool.python_packages().items()]
+    rows += [(name, licence, beside) for name, licence in tool.npm_packages().items()]
+    for name, licence, section in rows:
+        listed = re.findall(rf"^\| {re.escape(licence)} \| (.+) \|$", section, re.MULTILINE)
+        assert any(name in row.split(", ") for row in listed), name
 
 
 def test_no_package_that_skillwire_runs_on_demands_its_own_licence_of_others():

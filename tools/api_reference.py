@@ -92,7 +92,11 @@ def _signature(name: str, value: Any) -> str:
     if inspect.Parameter.KEYWORD_ONLY in kinds and inspect.Parameter.VAR_POSITIONAL not in kinds:
         parts.insert(kinds.index(inspect.Parameter.KEYWORD_ONLY), "*")
     before = "class " if inspect.isclass(value) else "async def " if inspect.iscoroutinefunction(value) else "def "
-    after = "" if inspect.isclass(value) or not signature.return_annotation else f" -> {signature.return_annotation}"
+    after = (
+        ""
+        if inspect.isclass(value) or not signature.return_annotation
+        else f" -> {_annotation(signature.return_annotation)}"
+    )
     line = f"{before}{name}({', '.join(parts)}){after}"
     if len(line) > 100:  # noqa: PLR2004  # a line of the page
         line = f"{before}{name}(\n    " + ",\n    ".join(parts) + f",\n){after}"
@@ -101,11 +105,16 @@ def _signature(name: str, value: Any) -> str:
 
 def _parameter(row: inspect.Parameter) -> str:
     stars = "*" if row.kind is row.VAR_POSITIONAL else "**" if row.kind is row.VAR_KEYWORD else ""
-    kind = "" if row.annotation is row.empty else f": {row.annotation}"
+    kind = "" if row.annotation is row.empty else f": {_annotation(row.annotation)}"
     if row.default is row.empty:
         return f"{stars}{row.name}{kind}"
     shown = repr(row.default)
     return f"{row.name}{kind} = {'...' if shown.startswith('<') else shown}"
+
+
+def _annotation(annotation: Any) -> str:
+    """Return an annotation as it is written; a named tuple wraps its own into references."""
+    return str(getattr(annotation, "__forward_arg__", annotation))
 
 
 def _prose(docstring: str) -> str:

@@ -375,7 +375,9 @@ def _flowing(text: str) -> str:
     """Return help text with each paragraph on one line; one that click is told to leave alone keeps its lines."""
     paragraphs = re.split(r"\n\s*\n", text.strip())
     return "\n\n".join(
-        "```text" + part.removeprefix("\b").rstrip() + "\n```" if part.startswith("\b") else " ".join(part.split())
+        "```text" + part.removeprefix("\b").rstrip() + "\n```"
+        if part.startswith("\b")
+        else re.sub(r"(?<![\w`-])--[a-z][\w-]*", r"`\g<0>`", " ".join(part.split()))
         for part in paragraphs
     )
 

@@ -139,7 +139,7 @@ def sharing_of(folder: LoadedFolder, kind: str) -> Sharing:
     """Return what ``folder`` says; ``kind`` is ``instruction`` or ``action``."""
     manifest, written = folder.manifest, folder.descriptor or {}
     return Sharing(
-        name=_text(written, "name") or _title(folder),
+        name=_text(written, "name") or (folder.skill_md.metadata.get("title") or folder.name.replace("-", " ").title()),
         description=_text(written, "description") or folder.description,
         version=_text(written, "version") or folder.version,
         capability_type=_text(written, "capability_type") or manifest.capability_type or _CAPABILITY[kind],
@@ -163,10 +163,6 @@ def access_of(folder: LoadedFolder) -> Access:
 def _text(document: Any, field: str) -> str | None:
     value = document.get(field)
     return value if isinstance(value, str) else None
-
-
-def _title(folder: LoadedFolder) -> str:
-    return folder.skill_md.metadata.get("title") or folder.name.replace("-", " ").title()
 
 
 def _tags(folder: LoadedFolder) -> tuple[str, ...]:

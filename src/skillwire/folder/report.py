@@ -116,7 +116,9 @@ def _cut(place: SourceLocation) -> tuple[str, str, str]:
     line = place.excerpt or ""
     start = (place.column or 1) - 1
     end = place.end_column - 1 if place.end_column else start + 1
-    before, marked, after = (_shown(part) for part in (line[:start], line[start:end], line[end:]))
+    before, marked, after = (
+        neutralise(part.replace("\t", "    ")) for part in (line[:start], line[start:end], line[end:])
+    )
     return before, marked, after
 
 
@@ -138,10 +140,6 @@ def _clipped(text: str, room: int) -> str:
     while text and display_width(text) >= room:
         text = text[:-1]
     return f"{text}…" if room > 0 else ""
-
-
-def _shown(text: str) -> str:
-    return neutralise(text.replace("\t", "    "))
 
 
 def _json_finding(finding: Finding) -> dict[str, Any]:

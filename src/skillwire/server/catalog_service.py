@@ -45,7 +45,7 @@ from skillwire.model.access import Access
 from skillwire.model.catalog import Catalog
 from skillwire.server.log import log_broken, log_changes, log_templates
 from skillwire.server.revision import Catalogs, make_revision
-from skillwire.server.search import SearchAnswers, SearchHits
+from skillwire.server.search import SearchAnswers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -226,12 +226,11 @@ class CatalogService:
         self._pause = _FIRST_PAUSE
         self._is_restored = False
         self._is_owed = True  # a revision of what the folders hold has still to be made
-        self._all = self._skills = self._known = PackedSkills({}, ())
+        self._all = self._skills = self._known = PackedSkills({})
         self._public_number = 0
         self._told: list[InvalidFolder] = []
         self._superseded: dict[Artifact, tuple[str, float]] = {}
         self._index: SearchIndex | None = None
-        self._hits: SearchHits | None = None
         self._log = structlog.get_logger("skillwire")
         self._thread: threading.Thread | None = None
         self._stop = threading.Event()
@@ -333,9 +332,7 @@ class CatalogService:
             Catalog(public_number, skills),
         )
         search = self._indexed(skills, changes)
-        if self._hits is None or self._hits.rows is not skills.rows:
-            self._hits = SearchHits(skills.rows, self.blobs.directory)
-        answers = SearchAnswers(search, skills, self._hits, self._base_url)
+        answers = SearchAnswers(search, skills, self._base_url)
         revision = make_revision(catalogs, answers, self._base_url, self._superseded.keys(), broken)
         self._prepare(revision)
         self.current = revision

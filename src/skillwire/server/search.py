@@ -1,19 +1,12 @@
-"""A hit of a search as JSON, made once for each skill and kept in a file.
+"""``GET /api/search``: the query's parameters, the search, and its hits as JSON.
 
-Twenty of them are most of what an answer costs to make, and only the address of the site differs from one answer
-to the next. It is left out of what is kept, as a byte that JSON text never holds.
+A hit carries the fields that the ``skills`` CLI reads (``id``, ``name``, ``source``, ``installs``) and ours. A client
+joins ``source`` and ``@name`` to an address that it can add from, so ``source`` is this site's address as the client
+reached it. An answer depends on the revision, the query and that address only; recent answers are cached. Facet values
+are counted on request: pages show them, agents do not use them.
 
-``GET /api/search``: a query's text read, the search asked, its hits told as JSON.
-
-Hits carry what the ``skills`` CLI reads (``id``, ``name``, ``source``, ``installs``) and what ours adds. A client
-puts ``source`` and ``@name`` together to an address that it can add from, so ``source`` is this site as the client
-reached it. An answer depends on the revision, the query and that address, and on nothing else; those that were
-asked for lately are kept.
-
-Values of facets are counted for who asks for them, as pages do; agents have no use for them.
-
-Trust: query and address are a stranger's. What they may cost is bounded by the search and by the URL's length; a
-search that takes more than a millisecond or two is done off the event loop.
+Trust: query and address come from the client. The search and the URL's length bound what they cost; a search that
+takes more than a millisecond or two runs off the event loop.
 """
 
 from __future__ import annotations
@@ -21,90 +14,61 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
-from array import array
-from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from skillwire import limits
-from skillwire.adapters.files.skill_store import RowFile, read_summary
-from skillwire.errors import StorageError, UsageError
+from skillwire.adapters.files.skill_store import read_summary
+from skillwire.errors import UsageError
 from skillwire.model.search import SearchQuery
 from skillwire.protocols.agent_skills.messages import OPEN_FIELDS, WELL_KNOWN
 from skillwire.protocols.agent_skills.server import CachePolicy
-from skillwire.registry.search import FACETS
+from skillwire.registry.search import FACETS, skill_kind
 from skillwire.server.http import encode_fields, join_fields, matching_tag, read_pairs
 from skillwire.server.responses import WIRE_READ, ByteCache, WireResponse
 from skillwire.web.address import host_address
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from pathlib import Path
 
-    from skillwire.adapters.files.skill_store import PackedSkills, Rows
+    from skillwire.adapters.files.skill_store import PackedSkills
     from skillwire.adapters.sqlite.search import RevisionSearch
     from skillwire.model.search import SearchPage
     from skillwire.server.http import Fields
 
 
-_SITE: Final = b"\0"
 _HIT: Final = (
-    b'{"id":%s,"name":%s,"source":"\0","installs":0,"description":%s,"version":%s,'  # nobody counts installs
-    b'"digest":"sha256:%s","url":"\0%s/sha256/%s%s","kind":"%s"}'
+    b'{"id":%s,"name":%s,"source":"%s","installs":0,"description":%s,"version":%s,'  # installs are not counted
+    b'"digest":"sha256:%s","url":"%s%s/sha256/%s%s","kind":"%s"}'
 )
 _encode: Final = msgspec.json.Encoder().encode
 
 
-class SearchHits:
-    """The hits that the skills in ``rows`` are; used by one thread.
-
-    Args:
-        rows: skills, packed.
-        directory: where the file is made.
-    """
-
-    def __init__(self, rows: Rows, directory: Path) -> None:
-        self.rows = rows
-        self._kept = RowFile(directory)
-        self._places = array("I")  # by the skill's row: that of its hit, counted from one
-
-    def join(self, numbers: Iterable[int], site: str) -> bytes:
-        """Return the hits that the rows of these numbers are, as the items of a JSON array.
-
-        Args:
-            numbers: of rows.
-            site: the address of this site, with a final slash.
-        """
-        return b",".join(map(self._hit, numbers)).replace(_SITE, _encode(site)[1:-1])
-
-    def _hit(self, number: int) -> bytes:
-        places = self._places
-        if number >= len(places):
-            places.frombytes(bytes((number + 1 - len(places)) * places.itemsize))
-        if place := places[number]:
-            return self._kept[place - 1]
-        hit = encode_hit(self.rows[number])
-        with suppress(StorageError):  # it is then made again the next time
-            places[number] = self._kept.add(hit) + 1
-        return hit
-
-
-def encode_hit(packed: bytes) -> bytes:
-    """Return the hit that a packed skill is, with a zero byte wherever the address of the site belongs."""
-    skill = read_summary(packed)
-    digest = skill.digest.encode("ascii")
-    return _HIT % (
-        _encode(skill.identifiers[0] if skill.identifiers else f"{skill.publisher}/{skill.name}"),
-        _encode(skill.name),
-        _encode(skill.description),
-        _encode(skill.version),
-        digest,
-        WELL_KNOWN[1:].encode("ascii"),
-        digest,
-        skill.artifact.extension.encode("ascii"),
-        skill.kind.encode("ascii"),
-    )
+def encode_hits(skills: PackedSkills, names: Iterable[str], site: str) -> bytes:
+    """Return the hits for the skills of these names as the items of a JSON array; ``site`` ends with a slash."""
+    address = _encode(site)[1:-1]
+    hits = []
+    for name in names:
+        skill = read_summary(skills.packed(name))
+        digest = skill.artifact.digest.hex().encode("ascii")
+        hits.append(
+            _HIT
+            % (
+                _encode(skill.identifiers[0] if skill.identifiers else f"{skill.publisher}/{skill.name}"),
+                _encode(skill.name),
+                address,
+                _encode(skill.description),
+                _encode(skill.version),
+                digest,
+                address,
+                WELL_KNOWN[1:].encode("ascii"),
+                digest,
+                skill.artifact.extension.encode("ascii"),
+                skill_kind(skill.skill_type, (file.path for file in skill.files)).encode("ascii"),
+            )
+        )
+    return b",".join(hits)
 
 
 SEARCH_PATH: Final = "/api/search"
@@ -151,15 +115,13 @@ class SearchAnswers:
     Args:
         search: over ``skills``.
         skills: what everybody may see.
-        hits: of their rows.
         base_url: the address of this site, when one was given.
     """
 
-    def __init__(self, search: RevisionSearch, skills: PackedSkills, hits: SearchHits, base_url: str = "") -> None:
+    def __init__(self, search: RevisionSearch, skills: PackedSkills, base_url: str = "") -> None:
         self.search = search
         self.base_url = base_url
         self._skills = skills
-        self._hits = hits
         self._kept: ByteCache[tuple[bytes, str], SearchAnswer] = ByteCache(limits.SEARCH_CACHE_BYTES)
 
     def ready_at_once(self, url: bytes, method: bytes, fields: Fields) -> WireResponse | None:
@@ -211,7 +173,7 @@ class SearchAnswers:
         return answer
 
     def _keep(self, query: bytes, site: str, page: SearchPage) -> SearchAnswer:
-        body = b'{"skills":[%s],"total":%d' % (self._hits.join(map(self._skills.number, page.names), site), page.total)
+        body = b'{"skills":[%s],"total":%d' % (encode_hits(self._skills, page.names, site), page.total)
         if page.facets:
             facets = {facet: [value._asdict() for value in values] for facet, values in page.facets.items()}
             body += b',"facets":%s' % _encode(facets)

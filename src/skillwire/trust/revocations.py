@@ -196,7 +196,14 @@ class Revocations:
             x509.UnsupportedGeneralNameType,
         ) as error:
             raise _refusal("it cannot be read") from error
-        newer = [one for one in found if self._is_new(one)]
+        newer = [
+            one
+            for one in found
+            if (
+                not self._is_out(one.signer)
+                and (not any((_same_signer(held, one) and held.number >= one.number for held in self._held)))
+            )
+        ]
         self._known += fresh
         self.authorities += [one.public_bytes(Encoding.DER) for one in fresh]
         for one in newer:
@@ -274,11 +281,6 @@ class Revocations:
 
     def _is_out(self, authority: x509.Certificate) -> bool:
         return self.is_revoked(certificate_id(authority))
-
-    def _is_new(self, one: _RevocationList) -> bool:
-        return not self._is_out(one.signer) and not any(
-            _same_signer(held, one) and held.number >= one.number for held in self._held
-        )
 
     def _may_learn(self, one: x509.Certificate) -> bool:
         """Whether a root of ours has made this an authority. Trust: it is a stranger's."""

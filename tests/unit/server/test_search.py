@@ -1,4 +1,4 @@
-"""Hits as JSON, kept in a file without the address of the site."""
+"""Searches and their hits as JSON."""
 
 from __future__ import annotations
 
@@ -9,64 +9,29 @@ from tests.support.catalogs import make_skill
 from tests.support.publishing import Asgi, write_skill
 
 from skillwire import limits
-from skillwire.adapters.files.skill_store import RowFile, pack_skill
-from skillwire.errors import StorageError
+from skillwire.adapters.files.skill_store import PackedSkills, pack_skill
 from skillwire.server import app
-from skillwire.server.search import SearchHits, encode_hit
+from skillwire.server.search import encode_hits
 
 SITE = "https://skills.example/a/"
 HOSTILE = 'says "\\u0000", \\\\, \0 and \x1f, {"name": 1}, \u2028 and é'
 
 
-def read(hits, numbers, site=SITE):
-    return json.loads(b"[%s]" % hits.join(numbers, site))
-
-
-@pytest.fixture
-def rows(tmp_path):
-    rows = RowFile(tmp_path)
-    for name in ("one", "two", "three"):
-        rows.add(pack_skill(make_skill(name)._replace(description=f"{name}: {HOSTILE}")))
-    return rows
-
-
-def test_hits_are_the_same_whenever_they_are_asked_for_and_at_each_site(rows, tmp_path):
-    hits = SearchHits(rows, tmp_path)
-    for site in (SITE, SITE, 'http://"\\/'):
-        told = read(hits, [2, 0], site)
-        assert [(hit["name"], hit["description"]) for hit in told] == [
-            ("three", f"three: {HOSTILE}"),
-            ("one", f"one: {HOSTILE}"),
-        ]
-        assert [hit["source"] for hit in told] == [site, site]
-        for hit in told:
-            assert hit["url"] == f"{site}.well-known/agent-skills/{hit['digest'].replace(':', '/')}.md"
-    assert read(hits, []) == []
-
-
-def test_a_hit_holds_a_zero_byte_at_the_address_alone(rows):
-    assert encode_hit(rows[0]).count(b"\0") == 2
-
-
-def test_a_hit_is_made_once_and_a_full_disk_costs_only_that(rows, tmp_path, monkeypatch):
-    made: list[bytes] = []
-
-    def encode(packed: bytes) -> bytes:
-        made.append(packed)
-        return encode_hit(packed)
-
-    monkeypatch.setattr("skillwire.server.search.encode_hit", encode)
-    hits = SearchHits(rows, tmp_path)
-    first = read(hits, [1])
-    assert read(hits, [1]) == first
-    assert len(made) == 1
-
-    def fail(*_: object) -> int:
-        raise StorageError("STORAGE", "rows cannot be kept")
-
-    monkeypatch.setattr(RowFile, "add", fail)
-    assert read(hits, [0, 0])[1]["name"] == "one"
-    assert len(made) == 3
+@pytest.mark.parametrize("site", [SITE, 'http://"\\/'])
+def test_hits_hold_hostile_text_and_the_address_of_each_site(site):
+    names = ("one", "two", "three")
+    skills = PackedSkills(
+        {name: pack_skill(make_skill(name)._replace(description=f"{name}: {HOSTILE}")) for name in names}
+    )
+    hits = json.loads(b"[%s]" % encode_hits(skills, ["three", "one"], site))
+    assert [(hit["name"], hit["description"]) for hit in hits] == [
+        ("three", f"three: {HOSTILE}"),
+        ("one", f"one: {HOSTILE}"),
+    ]
+    assert [hit["source"] for hit in hits] == [site, site]
+    for hit in hits:
+        assert hit["url"] == f"{site}.well-known/agent-skills/{hit['digest'].replace(':', '/')}.md"
+    assert encode_hits(skills, [], site) == b""
 
 
 SEARCH = "/api/search"

@@ -364,16 +364,18 @@ def load_folder(folder: str, publisher: str, keep: SkillWriter) -> LoadResult:
     else:
         message, fix = "the folder changes while it is read", CODES["FOLDER_UNSTEADY"].fix
         finding = Finding("FOLDER_UNSTEADY", "error", message, SourceLocation(folder), fix)
-        return LoadResult(folder, "", None, (finding,), _access(prepared))
+        return LoadResult(
+            folder,
+            "",
+            None,
+            (finding,),
+            prepared.access if isinstance(prepared, RefusedFolder) else prepared.skill.access,
+        )
     signature = before.value if before.settled else ""
     if isinstance(prepared, RefusedFolder):
         return LoadResult(folder, signature, None, prepared.findings, prepared.access)
     keep(prepared)
     return LoadResult(folder, signature, pack_skill(prepared.skill), prepared.findings, prepared.skill.access)
-
-
-def _access(prepared: PreparedSkill | RefusedFolder) -> Access:
-    return prepared.access if isinstance(prepared, RefusedFolder) else prepared.skill.access
 
 
 def _load_aside(job: LoadJob, folders: Sequence[str], workers: int) -> Iterator[LoadResult]:

@@ -1,31 +1,17 @@
-"""A skill as bytes and back: for records on disk, for worker processes, and to keep thousands in little memory.
+"""Published skills in packed form: bytes for records on disk and worker processes, and to keep thousands in memory.
 
-The form is ours alone and may change with any version. 10,000 skills of four files are 7 MB in it, and 37 MB as
-values; reading one takes 15 µs.
-
-What a list of hits tells of a skill, read from its bytes without the rest: 2 µs where the whole skill takes 15.
-
-Thousands of skills by name in little memory: each is kept packed, in a file, and read when it is asked for.
-
-Rows of bytes in a file without a name, each found by its number: what thousands of skills hold, outside of memory.
-
-The system keeps what is read often at hand and drops it when memory is short, which it cannot do with what a process
-holds. The file vanishes with the process, however that ends. One thread adds rows while any number of others read.
+The form is private and may change with any version. 10,000 skills of four files take 7 MB packed and 37 MB as values.
+Unpacking a skill takes 15 µs; reading only the fields that a search hit shows takes 2 µs.
 """
 
 from __future__ import annotations
 
-import os
-import tempfile
-from array import array
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
-from weakref import finalize
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from skillwire.adapters.files.atomic import make_folder
-from skillwire.errors import SourceLocation, StorageError
+from skillwire.errors import SourceLocation
 from skillwire.model.access import Access
 from skillwire.model.digest import Digest
 from skillwire.model.skill import (
@@ -40,11 +26,9 @@ from skillwire.model.skill import (
     Skill,
     SkillFile,
 )
-from skillwire.registry.search import skill_kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from pathlib import Path
 
 
 _encoder = msgspec.msgpack.Encoder()
@@ -177,7 +161,7 @@ class _Artifact(msgspec.Struct, array_like=True):
 
 
 class SkillSummary(msgspec.Struct, array_like=True):
-    """The fields of :func:`skillwire.adapters.files.skill_store.pack_skill` that are told, and those between them."""
+    """The first fields of :func:`pack_skill`; those that a search hit does not show stay undecoded."""
 
     publisher: str
     name: str
@@ -195,33 +179,17 @@ class SkillSummary(msgspec.Struct, array_like=True):
     capabilities: msgspec.Raw
     identifiers: tuple[str, ...] | None
 
-    @property
-    def kind(self) -> str:
-        """See :func:`skillwire.registry.search.skill_kind`."""
-        return skill_kind(self.skill_type, (file.path for file in self.files))
-
-    @property
-    def digest(self) -> str:
-        """The digest of its artifact, in hexadecimal digits."""
-        return self.artifact.digest.hex()
-
 
 _summary_decoder = msgspec.msgpack.Decoder(SkillSummary)
 
 
 def read_summary(packed: bytes) -> SkillSummary:
-    """Return what is told of the skill that ``packed`` is."""
+    """Return the fields of a packed skill that a search hit shows."""
     return _summary_decoder.decode(packed)
 
 
-class Rows(Protocol):
-    """Skills as :func:`~skillwire.adapters.files.skill_store.pack_skill` makes them, by number."""
-
-    def __getitem__(self, number: int, /) -> bytes: ...
-
-
 class SkillChanges(NamedTuple):
-    """What differs between two mappings of skills, as names."""
+    """The names that differ between two mappings of skills."""
 
     added: tuple[str, ...]
     changed: tuple[str, ...]
@@ -229,109 +197,47 @@ class SkillChanges(NamedTuple):
 
 
 class PackedSkills(Mapping[str, Skill]):
-    """A read-only mapping of name to skill, in the order of ``numbers``: name → number of its row in ``rows``."""
+    """A read-only mapping of name to skill; each skill is unpacked when it is read.
 
-    __slots__ = ("_numbers", "_rows")
+    Args:
+        packed: what :func:`pack_skill` made of each skill, by name. Never changed afterwards.
+    """
 
-    def __init__(self, numbers: Mapping[str, int], rows: Rows) -> None:
-        self._numbers = numbers
-        self._rows = rows
+    __slots__ = ("_packed",)
+
+    def __init__(self, packed: Mapping[str, bytes]) -> None:
+        self._packed = packed
 
     def __getitem__(self, name: str) -> Skill:
-        return unpack_skill(self.packed(name))
+        return unpack_skill(self._packed[name])
 
     def __contains__(self, name: object) -> bool:
-        return name in self._numbers
+        return name in self._packed
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._numbers)
+        return iter(self._packed)
 
     def __len__(self) -> int:
-        return len(self._numbers)
+        return len(self._packed)
 
     def with_finding(self, code: str, names: Iterable[str]) -> tuple[str, ...]:
         """Return those of ``names`` whose skill was published with a finding of this code."""
-        written = code.encode()
+        encoded = code.encode()
         return tuple(
             name
             for name in names
-            if written in self.packed(name) and any(finding.code == code for finding in self[name].findings)
+            if encoded in self._packed[name] and any(finding.code == code for finding in self[name].findings)
         )
-
-    @property
-    def rows(self) -> Rows:
-        """Where the skills are."""
-        return self._rows
-
-    def number(self, name: str) -> int:
-        """Return the number of a skill's row."""
-        return self._numbers[name]
 
     def packed(self, name: str) -> bytes:
-        """Return the skill as :func:`~skillwire.adapters.files.skill_store.pack_skill` made it."""
-        return self._rows[self._numbers[name]]
+        """Return a skill as :func:`pack_skill` made it."""
+        return self._packed[name]
 
     def changes_since(self, before: PackedSkills) -> SkillChanges:
-        """Return what is added, changed and removed here, compared with ``before``."""
-        earlier = before._numbers
+        """Return what differs from an earlier mapping."""
+        now, earlier = self._packed, before._packed
         return SkillChanges(
-            added=tuple(name for name in self._numbers if name not in earlier),
-            changed=tuple(name for name in self._numbers if name in earlier and self._differs(name, before)),
-            removed=tuple(name for name in earlier if name not in self._numbers),
-        )
-
-    def _differs(self, name: str, before: PackedSkills) -> bool:
-        if self._rows is before._rows and self._numbers[name] == before._numbers[name]:
-            return False
-        return self.packed(name) != before.packed(name)
-
-
-class RowFile:
-    """Rows in ``directory``. The file is made with the first row, and the folder when it is missing."""
-
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
-        self._ends = array("Q", [0])
-        self._file = -1
-
-    def __len__(self) -> int:
-        return len(self._ends) - 1
-
-    def __getitem__(self, number: int) -> bytes:
-        start, size = self._ends[number], self._ends[number + 1] - self._ends[number]
-        try:
-            row = os.pread(self._file, size, start)
-        except OSError as error:
-            raise self._failure(error) from error
-        if len(row) != size:
-            raise StorageError("STORAGE", "a file in use was cut short", place=SourceLocation(str(self._directory)))
-        return row
-
-    def add(self, row: bytes) -> int:
-        """Keep ``row``; return its number.
-
-        Raises:
-            StorageError: ``STORAGE`` when it cannot be written.
-        """
-        end = self._ends[-1]
-        try:
-            if self._file < 0:
-                self._open()
-            written = 0
-            while written < len(row):
-                written += os.pwrite(self._file, row[written:], end + written)
-        except OSError as error:
-            raise self._failure(error) from error
-        self._ends.append(end + len(row))  # from now on others may read it
-        return len(self._ends) - 2
-
-    def _open(self) -> None:
-        make_folder(self._directory, mode=0o700)
-        self._file, path = tempfile.mkstemp(dir=self._directory, prefix=".rows-")
-        finalize(self, os.close, self._file)
-        os.unlink(path)  # noqa: PTH108  # tempfile gives a text
-
-    def _failure(self, error: OSError) -> StorageError:
-        return StorageError(
-            "STORAGE", f"rows cannot be kept: {error.strerror}", place=SourceLocation(str(self._directory))
+            added=tuple(name for name in now if name not in earlier),
+            changed=tuple(name for name in now if name in earlier and now[name] != earlier[name]),
+            removed=tuple(name for name in earlier if name not in now),
         )

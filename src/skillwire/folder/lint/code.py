@@ -280,7 +280,7 @@ def _lint_module(content: FolderContent, file: TextFile, functions: Sequence[Ent
     except (ValueError, RecursionError, MemoryError):  # deeper or stranger than a parser takes
         findings.add("ENTRYPOINT_BROKEN", "the file cannot be parsed as Python", SourceLocation(file.source))
         return
-    names = _names(tree)
+    names = {name for node in _at_top(tree) for name in _bound(node)}
     if "*" in names or any(word in file.text for word in _BY_RUNNING):
         return
     for one in functions:
@@ -295,11 +295,6 @@ def _parse(data: bytes) -> ast.Module:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a doubtful escape is no matter of this rule
         return ast.parse(data)
-
-
-def _names(tree: ast.Module) -> set[str]:
-    """Return the names that the module binds at its top, in whatever branch; ``*`` where it takes all of another."""
-    return {name for node in _at_top(tree) for name in _bound(node)}
 
 
 def _at_top(tree: ast.Module) -> Iterator[ast.AST]:

@@ -421,14 +421,13 @@ def _content_type(endpoint: InvocationEndpoint) -> str:
 
 
 def _with_query(url: str, inputs: Mapping[str, Any]) -> str:
-    pairs = "&".join(f"{quote(name, safe='')}={quote(_query_text(value), safe='')}" for name, value in inputs.items())
+    encoded = {
+        name: _bytes_of(value, str) if isinstance(value, str) else _json_bytes(value) for name, value in inputs.items()
+    }
+    pairs = "&".join(f"{quote(name, safe='')}={quote(value, safe='')}" for name, value in encoded.items())
     if not pairs:
         return url
     return str(parse_url(f"{url}{'&' if '?' in url else '?'}{pairs}"))
-
-
-def _query_text(value: Any) -> bytes:
-    return _bytes_of(value, str) if isinstance(value, str) else _json_bytes(value)
 
 
 def _json_bytes(value: Any) -> bytes:

@@ -74,7 +74,11 @@ def decode_index(data: bytes, index_url: str, *, addresses: AddressPolicy | None
         if entry.id in entries:
             raise ValidationError("ID_DUPLICATE", f"the index lists the id {entry.id!r} twice", place=place)
         entries[entry.id] = entry
-    return SharingIndex(_provider(document), entries, tuple(reader.findings))
+    return SharingIndex(
+        msgspec.convert(document["provider"], IndexProvider) if isinstance(document, dict) else None,
+        entries,
+        tuple(reader.findings),
+    )
 
 
 def decode_descriptor(
@@ -132,10 +136,6 @@ def _entries_of(document: object, source: str) -> list[Any]:
     if not isinstance(skills, list):
         raise invalid("SkillIndex", [Violation("/skills", "must be of type array", "array", None)], source)
     return skills
-
-
-def _provider(document: object) -> IndexProvider | None:
-    return msgspec.convert(document["provider"], IndexProvider) if isinstance(document, dict) else None
 
 
 def _complete_retry(document: object) -> object:

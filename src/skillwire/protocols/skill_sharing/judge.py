@@ -85,7 +85,11 @@ def validate_document(
     known = max(_READ_AGAIN // max(len(text), 1), 1)
     faults = [
         DocumentFault(
-            code, violation, _place(value, violation.path, text, source) if number < known else SourceLocation(source)
+            code,
+            violation,
+            guarded_json.member(text, _steps(value, violation.path), source)
+            if number < known
+            else SourceLocation(source),
         )
         for number, (code, violation) in enumerate(found)
     ]
@@ -158,10 +162,6 @@ def _index_faults(value: object) -> Iterator[tuple[str, Violation]]:
                 parse_url(url)
             except SkillwireError as error:
                 yield "FIELD", Violation(f"{path}/descriptor_url", error.message, "a full URL", shown(url))
-
-
-def _place(value: object, pointer: str, text: str, source: str) -> SourceLocation:
-    return guarded_json.member(text, _steps(value, pointer), source)
 
 
 def _steps(value: object, pointer: str) -> Sequence[str | int]:

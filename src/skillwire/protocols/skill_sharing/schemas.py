@@ -159,15 +159,14 @@ def json_schema(root: str = ROOT) -> dict[str, Any]:
 def _definition(name: str, shape: Shape) -> dict[str, Any]:
     schema = {"description": summary(name), **_schema(shape)}
     if name in CONDITIONS:
-        schema["allOf"] = [_condition(condition) for condition in CONDITIONS[name]]
+        schema["allOf"] = [
+            {
+                "if": {"properties": {condition.field: {"const": condition.value}}, "required": [condition.field]},
+                "then": {"required": [condition.demanded]},
+            }
+            for condition in CONDITIONS[name]
+        ]
     return schema
-
-
-def _condition(condition: Condition) -> dict[str, Any]:
-    return {
-        "if": {"properties": {condition.field: {"const": condition.value}}, "required": [condition.field]},
-        "then": {"required": [condition.demanded]},
-    }
 
 
 def _schema(shape: Shape) -> dict[str, Any]:  # noqa: PLR0911  # one return for each shape

@@ -195,7 +195,10 @@ def raised_error(told: Mapping[str, Any], source: str) -> SkillwireError:
         message.removeprefix(f"{ERRORS[known]}: ") or ERRORS[known],  # the code says that much
         place=SourceLocation(f"{source}#{where}" if where.startswith("/") else source),
         fix=_text(data.get("fix")) or None,
-        details={"rpc_code": number if isinstance(number, int) else None, "data": _short(data)},
+        details={
+            "rpc_code": number if isinstance(number, int) else None,
+            "data": (data if len(msgspec.json.encode(data)) <= _DATA_BYTES else {}),
+        },
     )
 
 
@@ -206,10 +209,6 @@ def _closer_kind(code: str, number: int) -> type[SkillwireError] | None:
     if number != INVALID_PARAMS or code in NUMBERS or code not in CODES:
         return None
     return _OF_PARAMS.get(CODES[code].exit_code)
-
-
-def _short(data: dict[str, Any]) -> dict[str, Any]:
-    return data if len(msgspec.json.encode(data)) <= _DATA_BYTES else {}
 
 
 def _text(value: object) -> str:

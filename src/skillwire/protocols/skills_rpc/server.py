@@ -216,7 +216,12 @@ class SkillIndex:
         """
         start, stop = self._range(asked.namespace)
         if asked.cursor is not None:
-            start = max(start, self._after(decode_cursor(asked.cursor, asked.namespace)))
+            start = max(
+                start,
+                bisect_right(
+                    self.numbers, decode_cursor(asked.cursor, asked.namespace), key=self.written.dotted.__getitem__
+                ),
+            )
         end = min(start + asked.limit, stop)
         text = self.written.summaries if asked.detail == "summary" else self.written.names
         is_last = end >= stop
@@ -229,9 +234,6 @@ class SkillIndex:
         key = self.written.dotted.__getitem__
         start = bisect_left(self.numbers, namespace + _DOT, key=key)
         return start, bisect_left(self.numbers, namespace + _AFTER_DOT, lo=start, key=key)
-
-    def _after(self, name: str) -> int:
-        return bisect_right(self.numbers, name, key=self.written.dotted.__getitem__)
 
     def _join(self, text: _Text, start: int, end: int) -> bytes:
         if start >= end:

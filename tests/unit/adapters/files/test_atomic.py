@@ -16,7 +16,6 @@ from skillwire.adapters.files.atomic import (
 )
 from skillwire.adapters.files.blobs import FileBlobs
 from skillwire.adapters.files.install_folder import busy_path
-from skillwire.adapters.files.skill_store import RowFile
 from skillwire.adapters.sqlite.search import SearchIndex
 from skillwire.errors import ConflictError
 
@@ -39,12 +38,11 @@ def mode(folder):
         lambda state: write_atomically(state / "origins.json", b"{}"),
         lambda state: FileBlobs(state / "blobs").put(b"x"),
         lambda state: FileBlobs(state / "blobs").lock(),
-        lambda state: RowFile(state / "blobs").add(b"x"),
         lambda state: SearchIndex(state / "blobs"),
         lambda state: os.close(take_lock(busy_path(state.parent), wait=False)),
         make_folder,
     ],
-    ids=["origins", "blob", "blobs", "rows", "search", "lock", "itself"],
+    ids=["origins", "blob", "blobs", "search", "lock", "itself"],
 )
 def test_whoever_makes_it_makes_it_for_its_owner_alone(state, make):
     make(state)

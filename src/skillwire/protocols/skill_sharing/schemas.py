@@ -24,8 +24,6 @@ from skillwire.protocols.skill_sharing.messages import CONDITIONS, DEFINITIONS
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from skillwire.protocols.skill_sharing.messages import Condition
-
 
 @dataclass(frozen=True, slots=True)
 class Text:

@@ -116,12 +116,6 @@ def said_by(text):
     return json.loads(text)
 
 
-def test_the_output_is_all_that_standard_output_holds(call):
-    code, out, errors = call("call", "PROVIDER/forecast", "city=Bern", "days=5")
-    assert (code, errors) == (0, "")
-    assert json.loads(out) == {"city": "Bern", "high": 31, "days": 5}
-
-
 def test_a_text_comes_as_it_is(call):
     assert call("call", "PROVIDER/table", "city=Bern") == (0, "city,high\nBern,31\n", "")
 

@@ -36,15 +36,6 @@ def lines(text):
     return [" ".join(line.split()) for line in text.splitlines()]
 
 
-@pytest.mark.parametrize("place", ["ENDPOINT", "http://ENDPOINT", "ENDPOINT#", "ENDPOINT#leads."])
-def test_find_lists_what_the_endpoint_has(call, endpoint, place):
-    code, out, errors = call("find", "--from", place)
-    assert code == 0
-    assert lines(out)[0] == "leads.broken 0.1.0 action Always fails."
-    assert lines(out)[2] == "leads.reading 0.1.0 instruction Says how leads are read."
-    assert f"look at one: skillwire show {endpoint.address}#leads.broken" in errors
-
-
 def test_show_tells_the_manifest_and_what_comes_next(call, endpoint):
     code, out, errors = call("show", "ENDPOINT#leads.sync")
     assert code == 0

@@ -7,7 +7,6 @@ import json
 import sys
 
 import pytest
-from tests.support.raw_server import RawServer, answer, serving
 from tests.unit.protocols.sharing_samples import DESCRIPTOR, ENTRY
 
 from skillwire.cli.main import run
@@ -122,14 +121,6 @@ def test_standard_input_is_read(monkeypatch, report):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(json.dumps(INDEX).encode())))
     (document,) = report("-", code=0)
     assert (document["source"], document["type"]) == ("-", "index")
-
-
-def test_an_address_is_fetched(write, report):
-    assert write(DESCRIPTOR)
-    body = json.dumps(INDEX | {"skills": []}).encode()
-    with RawServer(serving(answer(body, "Content-Type: application/json"))) as server:
-        (document,) = report(server.url("/any"), code=0)
-    assert document["type"] == "index"
 
 
 def test_a_file_that_cannot_be_read_is_another_error(tmp_path, capsys):

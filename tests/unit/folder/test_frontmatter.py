@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 
 from skillwire import limits
@@ -87,16 +84,6 @@ def test_line_ends_may_be_those_of_windows() -> None:
 )
 def test_everything_else_is_left_to_yaml(text: str) -> None:
     assert read_flat(text) is None
-
-
-def test_reading_a_plain_skill_does_not_import_yaml() -> None:
-    code = (
-        "import sys\n"
-        "from skillwire.folder.frontmatter import parse_skill_md\n"
-        "parse_skill_md(b'---\\nname: a\\ndescription: d\\nmetadata:\\n  version: \"1.0\"\\n---\\n# A\\n')\n"
-        "sys.exit('yaml' in sys.modules)\n"
-    )
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def parse(text: str) -> SkillMd:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
@@ -28,16 +26,6 @@ def test_a_new_skill_has_placeholders_only(write: Callable[..., Path], script: b
     assert {finding.code for finding in loaded.findings} == {"PLACEHOLDER"}
     assert loaded.version == "0.1.0"
     assert loaded.manifest.kind == (("action" if script else "instruction") if manifest else None)
-
-
-def test_the_script_runs(write: Callable[..., Path]) -> None:
-    files = {file.path: bytes(file.content) for file in scaffold("demo", script=True)}
-    folder = write(**files)
-    (folder / "scripts/main.py").chmod(0o755)
-    done = subprocess.run(
-        [folder / "scripts/main.py"], input='{"name": "you"}', capture_output=True, text=True, check=True
-    )
-    assert json.loads(done.stdout) == {"greeting": "Hello, you!"}
 
 
 @pytest.mark.parametrize("words", PLACEHOLDERS)

@@ -252,19 +252,6 @@ async def test_large_files_are_sent_in_pieces(application):
     await application.shutdown()
 
 
-async def test_bytes_that_vanished_from_the_store_are_made_again(client, tmp_path, folder):
-    target = "/.well-known/agent-skills/tools/scripts/run.sh"
-    await client.get(INDEX)
-    for blob in (tmp_path / "blobs").glob("??/*"):
-        blob.write_bytes(b"x" * blob.stat().st_size)
-    answer = await client.get(target)
-    assert (answer.status, answer.json()["error"]["code"]) == (500, "INTERNAL")
-    async with asyncio.timeout(20):
-        while (answer := await client.get(target)).status == 500:  # noqa: ASYNC110  # as a client would
-            await asyncio.sleep(0.01)
-    assert answer.body == (folder / "tools" / "scripts" / "run.sh").read_bytes()
-
-
 async def test_health_readiness_and_metrics(client):
     assert (await client.get("/healthz")).json() == {"status": "alive"}
     await client.get(INDEX)
@@ -584,16 +571,6 @@ async def test_a_folder_that_goes_on_changing_is_closed_all_the_same(site, monke
     monkeypatch.setattr(loading, "prepare", disturb)
     site.look()
     assert await site.statuses() == [404, 404]
-
-
-async def test_a_worker_hands_on_who_may_see_what_it_refuses(tmp_path, monkeypatch):
-    site = Site(tmp_path, {"skill.toml": PUBLIC})
-    (site.folder / "skill.toml").write_text('access = "restricted"\ntagz = 1\n')
-    monkeypatch.setattr(loading, "_WORTH_A_WORKER", 1)
-    monkeypatch.setattr("os.cpu_count", lambda: 2)
-    (tmp_path / "skills" / "other" / "SKILL.md").write_text("no frontmatter")
-    site.look()
-    assert await site.statuses() == [401, 200]  # its descriptor says how to be let in
 
 
 async def test_what_was_closed_before_another_folder_failed_is_not_forgotten(site, monkeypatch):

@@ -196,41 +196,6 @@ async def test_another_body_below_a_known_head_is_another_call(serve):
     }
 
 
-ODD = {
-    "no JSON": b"{",
-    "nothing": b"",
-    "another document": [],
-    "an input that does not fit": {**CALL, "inputs": {"text": 1}},
-    "an input that is missing": {**CALL, "inputs": {}},
-    "an input that nobody knows": {**CALL, "inputs": {"text": "a", "txet": "b"}},
-    "another skill": {**CALL, "skill_id": "acme/other"},
-    "no skill": {"caller": CALL["caller"], "inputs": {}},
-    "a caller of two lines": {**CALL, "caller": {"id": "a\nb", "type": "user"}},
-    "a caller without a name": {**CALL, "caller": {"id": "", "type": "user"}},
-    "a time that is over": {**CALL, "context": {"timeout_ms": -1}},
-    "a key that stands twice": json.dumps(CALL).encode()[:-1] + b',"skill_id":"acme/sum-up"}',
-    "a field that nobody knows": {**CALL, "more": 1},
-    "escapes": {**CALL, "inputs": {"text": "\u00fc\n"}},
-    "a number without an end": json.dumps(CALL).encode()[:-1] + b',"context":{"timeout_ms":' + b"1" * 50 + b"}}",
-    "wrong credentials": {**CALL, "caller": {**CALL["caller"], "credentials": {"api_key": "swk_wrong"}}},
-    "credentials of no kind": {**CALL, "caller": {**CALL["caller"], "credentials": {"secret": "s-1"}}},
-    "no text": b'{"caller":{"id":"\xff"}}',
-}
-
-
-@pytest.mark.parametrize("name", ODD)
-async def test_what_is_not_in_order_is_told_as_the_application_tells_it(serve, name):
-    site = await serve()
-    await site.teach()
-    texts = [await site.ask(call(ODD[name]))]
-    assert site.ways == {"ordinary": 1}
-    site.known_ways_are_open = False
-    texts.append(await site.ask(call(ODD[name])))
-    first, second = map(answer_of, texts)
-    assert first == second
-    assert first[0].split()[1] in {"202", "401", "422"}
-
-
 @pytest.mark.parametrize(
     "fields",
     [

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 import structlog
-from tests.support.executions import claim_of
 from tests.support.invoking import Caller, failing, write_action
 from tests.support.publishing import write_skill
 
@@ -348,22 +347,6 @@ async def test_only_code_reads_blobs(tmp_path, site, executor):
     assert (await site.execute("acme.forecast")).status == "completed"
     (attempt,) = executor.attempts
     assert attempt.execution.executor == "http"
-
-
-async def test_a_person_does_what_a_person_does_within_the_time_of_a_run(tmp_path, site):
-    folder = write_action(tmp_path / "skills", "approve")
-    (folder / "skill.toml").write_text('kind = "action"\n[executor]\nkind = "human"\n')
-    site = await site(settings=ExecutionSettings(longest=100.0))
-    waiting = asyncio.create_task(site.execute("acme.approve"))
-    async with asyncio.timeout(5):
-        while not (found := await asyncio.to_thread(site.desk.ledger.waiting)):  # noqa: ASYNC110  # it tells nobody
-            await asyncio.sleep(0.01)
-    assert found == {ANNA: 1}
-    (task,) = (await site.desk.search(ExecutionQuery())).executions
-    assert task.timeout == 100.0
-    held = await site.desk.take_task(task.execution_id, "ann")
-    await site.desk.complete_task(claim_of(held), {"ok": True})
-    assert (await waiting).output == {"ok": True}
 
 
 async def test_a_function_of_the_program_is_executed_as_any_other_skill(home):  # noqa: ARG001  # its state is here

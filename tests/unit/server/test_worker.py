@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from contextlib import contextmanager
 
 import pytest
@@ -17,7 +16,6 @@ from tests.support.invoking import failing, write_action
 
 from skillwire.adapters.clock import moment
 from skillwire.adapters.sqlite.database import Database
-from skillwire.adapters.sqlite.ledger import SqliteLedger
 from skillwire.adapters.sqlite.open import open_ledger
 from skillwire.errors import StorageError
 from skillwire.executions.accept import ExecutionSettings
@@ -244,29 +242,6 @@ async def test_a_server_that_ends_finishes_gives_back_or_fails_what_runs(tmp_pat
     lost = await later.ended(once)
     assert lost.json()["error"]["details"]["reason"] == "worker_lost"
     assert (await later.ended(again)).json()["output"] == "done"
-
-
-async def test_what_is_being_claimed_while_the_server_ends_is_run_and_waited_for(
-    tmp_path, serving, executor, monkeypatch
-):
-    write_action(tmp_path / "skills", "once")
-    claiming, claim = threading.Event(), SqliteLedger.claim
-
-    def slowly(*arguments, **options):
-        claiming.set()
-        time.sleep(0.3)
-        return claim(*arguments, **options)
-
-    caller = await serving()
-    monkeypatch.setattr(SqliteLedger, "claim", slowly)
-    accepted = await caller.invoke("once")
-    claiming.clear()
-    await asyncio.to_thread(claiming.wait, 10)
-    await caller.application.shutdown()
-    execution = open_ledger().find(accepted.json()["execution_id"])
-    assert execution is not None
-    assert execution.status in {ExecutionStatus.ACCEPTED, ExecutionStatus.COMPLETED}
-    assert len(executor.attempts) == (execution.status is ExecutionStatus.COMPLETED)
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 from itertools import count
 
 import pytest
@@ -82,28 +81,6 @@ def test_another_one_is_not(book, change):
         calls.drop(begun)
     taken = book.begin(b"other" if change == "same" else b"same", may_take_up=change != "forbidden")
     assert taken.key != begun.key
-
-
-def _begin_and_die(path, ready):
-    calls = FileCalls(path)
-    calls.begin(CallRecord("theirs", "r", "s", URL, calls._clock()), b"same", may_take_up=True)
-    ready.set()
-    ready.wait()
-    __import__("time").sleep(60)
-
-
-def test_what_a_killed_process_was_sending_is_taken_up(book):
-    book.now = __import__("time").time()
-    context = multiprocessing.get_context("fork")
-    ready = context.Event()
-    process = context.Process(target=_begin_and_die, args=(book.path, ready), daemon=True)
-    process.start()
-    assert ready.wait(20)
-    assert book.begin().key != "theirs", "it lives"
-    process.kill()
-    process.join()
-    book.open().drop(book.record("key-0"))
-    assert book.begin().key == "theirs"
 
 
 def test_two_processes_never_take_up_the_same(book):

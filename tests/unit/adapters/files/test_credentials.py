@@ -62,21 +62,6 @@ def memory():
     keyring.set_keyring(before)
 
 
-@pytest.mark.parametrize("credential", [KEY, TOKEN, Credential(ORIGIN, "custom", "hush", "l", key_id="k")])
-@pytest.mark.parametrize("in_keyring", [False, True])
-@pytest.mark.usefixtures("memory")
-def test_what_is_kept_is_found_again(store, credential, in_keyring):
-    store.keep(credential, in_keyring=in_keyring)
-    assert store.find(ORIGIN) == credential
-    assert store.find("https://skills.example:8443") is None
-    ((listed, where),) = store.logins()
-    assert (listed.origin, listed.secret, where) == (ORIGIN, "", in_keyring)
-    assert listed.grant is None or listed.grant.refresh_token is None
-    assert store.remove(ORIGIN)
-    assert not store.remove(ORIGIN)
-    assert store.find(ORIGIN) is None
-
-
 def test_the_file_is_for_its_owner_alone(store):
     store.keep(KEY)
     assert store.path.stat().st_mode & 0o777 == 0o600

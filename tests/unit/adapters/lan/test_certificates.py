@@ -13,14 +13,12 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.serialization import Encoding
-from tests.support.loopback_lan import own_lan
 
 from skillwire.adapters.files.authority import AuthorityFolder
 from skillwire.adapters.files.keys import LanKeys, is_own, life_of, serial_of
 from skillwire.adapters.files.lan_trust import load_trust
 from skillwire.adapters.lan import certificates as refreshes
 from skillwire.adapters.lan import certificates as renewals
-from skillwire.adapters.lan.agent import LanAgent
 from skillwire.adapters.lan.certificates import CertificateTasks, Renewal, RenewalService, RevocationRefresh
 from skillwire.errors import FetchError, TrustError
 from skillwire.protocols.skill_discovery.identity import Standing
@@ -207,16 +205,6 @@ class TestRenewal:
         assert await renewal(trust, settings, clock).renew()
         assert trust.identity.certificate == issued
 
-    async def test_what_is_installed_is_seen_within_seconds(self, settings, authority, clock, tmp_path):
-        trust = load(dataclasses.replace(settings, renew_from=""), folder=tmp_path / "lan", now=clock.now)
-        task = asyncio.create_task(renewal(trust, settings, clock, installed=0.01).run())
-        await asyncio.sleep(0.05)
-        issued = authority.issue(RequestedNames(("agent-001",)), trust.identity.key.public_key(), clock.now)
-        LanKeys(tmp_path / "lan").keep_certificate(issued)
-        async with asyncio.timeout(SECONDS):
-            await until(lambda: trust.identity.certificate == issued)
-        task.cancel()
-
     @pytest.mark.parametrize("is_revoked", [True, False])
     async def test_another_key_takes_the_place_of_one_that_was_taken_back_alone(
         self, *, trust, settings, authority, clock, is_revoked
@@ -268,20 +256,6 @@ class TestRenewal:
         assert found is not None
         assert found.standing is Standing.CERTIFIED
 
-    async def test_it_tries_again_until_it_is_there_and_says_each_trouble_once(self, trust, settings, clock, desk):
-        told: list[str] = []
-        first = trust.identity.certificate
-        clock.now += 5 * DAY
-        desk.trouble = FetchError("CONNECTION_FAILED", "nobody is there")
-        task = asyncio.create_task(renewal(trust, settings, clock, tell=told.append, first_pause=0.01, look=0.01).run())
-        async with asyncio.timeout(SECONDS):
-            await until(lambda: len(desk.asked) >= 3)
-            desk.trouble = None
-            await until(lambda: trust.identity.certificate != first)
-        task.cancel()
-        assert len(told) == 1
-        assert "nobody is there" in told[0]
-
 
 class TestOrphans:
     """Certificates of a SkillCenter CA that was taken back: they are renewed at once, for the key in the book."""
@@ -292,26 +266,6 @@ class TestOrphans:
         first = serial_of(authority.centers[0])
         authority.renew(now)
         authority.revoke(first, now)
-
-    @pytest.mark.spec("SDP-authority-renewal")
-    @pytest.mark.usefixtures("desk")
-    @pytest.mark.parametrize("is_local", [True, False])
-    async def test_one_is_renewed_as_soon_as_it_is_known(self, *, trust, settings, clock, authority, is_local):
-        first = trust.identity.certificate
-        own = dataclasses.replace(settings, renew_from=str(authority.folder)) if is_local else settings
-        waking = renewal(trust, own, clock)
-        task = asyncio.create_task(waking.run())
-        self.take_back(authority, clock.now)
-        refresh = RevocationRefresh(trust, own, waking.wake, clock=clock)
-        assert await refresh.refresh("https://registry.example/lan/revocations")
-        async with asyncio.timeout(SECONDS):
-            await until(lambda: trust.identity.certificate != first)
-        task.cancel()
-        found = trust.authority.judge("agent-001", trust.identity.certificate, clock.now)
-        assert found is not None
-        assert (found.standing, found.skills) == (Standing.CERTIFIED, {"skill-a"})
-        assert authority.book().rows[-1].renews == serial_of(first)
-        assert not await waking.renew()
 
     async def test_one_that_was_kept_is_renewed_at_the_start(self, authority, clock, tmp_path):
         settings = LanSettings(agent_id="agent-001", renew_from=str(authority.folder))
@@ -556,27 +510,3 @@ class TestRevocations:
             await has_changed.wait()
         await upkeep.stop()
         assert asyncio.all_tasks() == {asyncio.current_task()}
-
-    @pytest.mark.spec("SDP-renewal")
-    async def test_an_agent_takes_that_care_as_long_as_it_is_there(self, *, settings, authority, desk, clock):
-        lan = own_lan()
-        here = {"interfaces": ("127.0.0.1",), "group": lan.group, "port": lan.port, "mdns": False}
-        agent = LanAgent(dataclasses.replace(settings, **here), keeps_state=False)
-        trust = agent.trust
-        assert trust is not None
-        assert isinstance(trust.identity, EcdsaIdentity)
-        key = trust.identity.key.public_key()
-        old = authority.issue(RequestedNames(("agent-001",)), key, clock.now, days=60 / DAY)  # it began minutes ago
-        own, keys, revocations = trust.identity.certificate, trust.keys, trust.revocations
-        assert keys is not None
-        assert revocations is not None
-        keys.keep_certificate(old)
-        before = asyncio.all_tasks()
-        async with agent:
-            async with asyncio.timeout(SECONDS):
-                await until(lambda: len(desk.asked) == 2)
-                await until(lambda: trust.identity.certificate not in {own, old})
-                await until(lambda: revocations.ends() is not None)
-        assert trust.identity.certificate == keys.certificate()
-        assert set(desk.asked) == {f"https://registry.example/lan/{one}" for one in ("certificates", "revocations")}
-        assert asyncio.all_tasks() == before

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
-import stat
 import sys
 from pathlib import Path
 
@@ -16,7 +15,6 @@ from skillwire.adapters.sandbox.bubblewrap import _outermost, find_authorities, 
 from skillwire.adapters.sandbox.process import Pipes
 from skillwire.adapters.sandbox.proxy import read_patterns
 from skillwire.adapters.sandbox.resources import ResourceLimits, Usage, make_group, measure_usage
-from skillwire.adapters.sandbox.sandbox import Sandbox
 from skillwire.errors import TrustError
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
@@ -203,19 +201,3 @@ def test_a_setting_of_the_kernel_that_forbids_it_is_named(monkeypatch, name):
     values = {"unprivileged_userns_clone": "0", "max_user_namespaces": "0", "apparmor_restrict": "1"}
     monkeypatch.setattr(program_module, "_setting", lambda path: values[name] if name in path else None)
     assert name in (fix_for("bwrap: setting up uid map: Permission denied") or "")
-
-
-@linux
-def test_what_fails_to_start_says_why(tmp_path):
-    broken = tmp_path / "bwrap"
-    broken.write_text("#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2\nexit 1\n")
-    broken.chmod(broken.stat().st_mode | stat.S_IXUSR)
-    with pytest.raises(TrustError, match="No permissions to create new namespace") as caught:
-        Sandbox(program_module.Program(str(broken), ())).check()
-    assert caught.value.code == "SANDBOX_UNAVAILABLE"
-
-
-@linux
-def test_a_program_that_is_gone_is_told(tmp_path):
-    with pytest.raises(TrustError, match="cannot be started"):
-        Sandbox(program_module.Program(str(tmp_path / "none"), ())).check()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import os
 
@@ -73,33 +72,6 @@ async def test_what_is_no_skill_for_the_caller_is_an_error_that_says_the_uri(hos
             with pytest.raises(MCPError) as caught:
                 await get_skill(client, uri)
             assert (caught.value.error.code, caught.value.error.data) == (INVALID_PARAMS, {"uri": uri})
-
-
-async def test_pages_hold_every_skill_once(tmp_path, monkeypatch):
-    monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
-    names = [f"skill-{number:03}" for number in range(103)]
-    for name in names:
-        write_skill(tmp_path / "skills", name)
-    async with hosting(tmp_path / "skills", tmp_path) as host, host.client() as client:
-        found, cursor = [], None
-        while True:
-            page = await list_skills(client, cursor)
-            found += [skill.frontmatter.name for skill in page.skills]
-            cursor = page.next_cursor
-            if cursor is None:
-                break
-        assert found == names
-        resources, cursor = [], None
-        while True:
-            page = await client.list_resources(cursor=cursor)
-            resources += [resource.name for resource in page.resources]
-            cursor = page.next_cursor
-            if cursor is None:
-                break
-        assert resources == ["index.json", *names]
-        for wrong in ("x", "###", "é", base64.urlsafe_b64encode(b"No Name").decode()):
-            with pytest.raises(MCPError, match="cursor"):
-                await list_skills(client, wrong)
 
 
 async def test_skill_with_more_than_hosts_take_is_left_out_and_the_reason_is_said(tmp_path, monkeypatch):

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
-import json
 
 import pytest
 from mcp.shared.exceptions import MCPError
@@ -13,8 +11,6 @@ from tests.support.publishing import write_skill
 from tests.unit.bridges.mcp.conftest import MEMBER, PNG, write_skills
 
 from skillwire import limits
-from skillwire.model.access import Principal
-from skillwire.model.execution import ExecutionQuery
 
 OURS = ["find_skills", "describe_skill", "read_skill_file", "call_skill", "execution_status", "create_blob"]
 
@@ -133,49 +129,6 @@ async def test_unknown_tool_is_an_error_of_the_protocol(host):
             await client.call_tool("double", {})
 
 
-@pytest.mark.parametrize("mode", MODES)
-async def test_call_gives_the_output_or_why_it_failed(host, mode):
-    async with host.client(mode=mode) as client:
-        is_error, run = await call(client, "call_skill", name="double", arguments={"number": 21})
-        assert (is_error, run["status"], run["output"]) == (False, "completed", {"double": 42})
-        is_error, run = await call(client, "call_skill", name="double", arguments={"number": -1})
-        assert (is_error, run["status"], run["error"]["type"]) == (True, "failed", "exception")
-        assert "it is negative" in json.dumps(run)
-
-
-async def test_long_call_is_followed_by_its_owner_alone(host):
-    async with host.client() as client, host.client(MEMBER) as other:
-        arguments = {"number": 1, "seconds": 0.5}
-        is_error, begun = await call(client, "call_skill", name="double", arguments=arguments, wait_seconds=0)
-        assert (is_error, begun["status"]) == (False, "running")
-        assert begun["run_id"] in begun["summary"]
-        assert (await call(other, "execution_status", execution_id=begun["run_id"]))[0]
-        _, run = await call(client, "execution_status", execution_id=begun["run_id"], wait_seconds=30)
-        assert run["output"] == {"double": 2}
-
-
-async def test_cancelled_call_ends_the_run(host):
-    async with host.client() as client:
-        calling = asyncio.create_task(call(client, "call_skill", name="double", arguments={"number": 1, "seconds": 40}))
-        ledger = host.parts.executions.desk.ledger
-        for _ in range(200):
-            await asyncio.sleep(0.02)
-            if begun := [one for one in (await searched(host)) if one.attempt]:
-                break
-        calling.cancel()
-        await asyncio.gather(calling, return_exceptions=True)
-        for _ in range(200):
-            found = ledger.find(begun[0].execution_id)
-            if found.status.is_final:
-                break
-            await asyncio.sleep(0.02)
-    assert found.failure.reason == "cancelled"
-
-
-async def searched(host):
-    return (await host.parts.executions.desk.search(ExecutionQuery())).executions
-
-
 async def test_nothing_is_called_where_the_operator_has_not_said_so(tmp_path, monkeypatch):
     monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
     write_skills(tmp_path / "skills")
@@ -190,26 +143,6 @@ async def test_nothing_is_called_where_the_operator_has_not_said_so(tmp_path, mo
     async with hosting(tmp_path / "skills", tmp_path, "[rpc]\nexecute_skill = true\n") as host, host.client() as client:
         is_error, told = await call(client, "call_skill", name="double", arguments={"number": 1})
         assert (is_error, "skillwire grant" in told) == (True, True)
-
-
-async def test_pinned_skills_are_tools_of_those_who_may_use_them(host):
-    pins = ("double", "open-notes", "omega-plan", "nothing", "double")
-    async with host.client(pins=pins) as client:
-        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
-        assert list(tools) == [*OURS, "double", "open-notes"]
-        assert tools["double"].input_schema["required"] == ["number"]
-        assert tools["open-notes"].input_schema["properties"] == {}
-        assert (await call(client, "double", number=4))[1]["output"] == {"double": 8}
-        assert "unknown" not in (await call(client, "open-notes"))[1]
-        assert (await call(client, "double", nmber=4))[0]
-        with pytest.raises(MCPError):
-            await client.call_tool("omega-plan", {})
-    async with host.client(Principal("m", frozenset({"omega-plan"})), pins=pins) as client:
-        assert [tool.name for tool in (await client.list_tools()).tools][len(OURS) :] == [
-            "double",
-            "open-notes",
-            "omega-plan",
-        ]
 
 
 def test_a_tool_waits_for_less_time_than_clients_give_it():

@@ -13,15 +13,9 @@ import pytest
 from blockbuster import blockbuster_ctx
 from tests.support.attempts import skill_of
 from tests.support.publishing import write_skill
-from tests.support.sandbox_driver import make_skill
-from tests.support.sandbox_world import sandbox_missing
 
 from skillwire import limits
-from skillwire.adapters.executors.python import PythonExecutor
-from skillwire.adapters.executors.secrets import Secrets
-from skillwire.adapters.files.blobs import FileBlobs
 from skillwire.adapters.http.asynchronous import AsyncDriver
-from skillwire.adapters.sandbox.resources import ResourceLimits
 from skillwire.adapters.sqlite.open import open_grants
 from skillwire.errors import FetchError, StorageError, TrustError
 from skillwire.executions.accept import ExecutionSettings
@@ -328,27 +322,6 @@ async def test_those_that_were_slow_take_no_place_of_the_others(site):
     assert site.running == 1
 
 
-async def test_a_place_rests_between_two_checks():
-    ended: list[float] = []
-    loop = asyncio.get_running_loop()
-
-    async def ask(*_):
-        ended.append(loop.time())
-        return Answer(GOOD)
-
-    async def close():
-        return
-
-    health = HealthCheckLoop(ask, close, rest=0.1)
-    health.look([skill(f"skill-{number}") for number in range(limits.LAN_HEALTH_CHECKS + 1)])
-    async with asyncio.timeout(20):
-        while len(ended) <= limits.LAN_HEALTH_CHECKS:  # noqa: ASYNC110  # a fake has no event
-            await asyncio.sleep(0.01)
-    assert ended[-1] - ended[0] >= 0.09
-    await health.close()
-    assert not [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-
-
 async def test_a_new_version_is_checked_at_once_and_the_last_answer_counts_until_then(site):
     await site.look(skill())
     await site.answer("adder", Answer(DEGRADED))
@@ -405,7 +378,6 @@ async def test_at_the_end_nothing_runs(site):
 
 
 pytestmark = pytest.mark.spec("SDP-heartbeat-callback")
-MISSING = sandbox_missing()
 URL = "https://api.example.com/healthz"
 
 
@@ -595,40 +567,6 @@ async def test_an_executor_that_takes_too_long_is_ended():
 
     found, _ = await called(forever, seconds=0.05)
     assert (found.condition, ended) == (SILENT, [1])
-
-
-@pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
-@pytest.mark.parametrize(
-    ("code", "condition"),
-    [
-        ("def health(args):\n    return not args", GOOD),
-        (
-            "import os\ndef health(args):\n    return 'DEGRADED' if os.environ['A_KEY'] == 's3' else 'HEALTHY'",
-            "DEGRADED",
-        ),
-        ("def health(args):\n    raise OSError('/home/alice')", FAILED),
-        ("def health(args):\n    return 'x' * 5000", FAILED),
-        ("def health(args):\n    import os\n    os._exit(0)", FAILED),
-        ("async def health(args):\n    return True", FAILED),
-        ("import time\ndef health(args):\n    time.sleep(60)", SILENT),
-        ("def health(args):\n    return [[[[True]]]]", UNREADABLE),
-    ],
-)
-async def test_it_runs_in_a_sandbox_with_what_was_granted(tmp_path, code, condition):
-    blobs = FileBlobs(tmp_path / "blobs")
-    check = HealthCheck("", "look.py", "health", 30, 2)
-    action = Action("python", "main.py", permissions=Permissions((), ("A_KEY",)), health=check)
-    files = {"SKILL.md": b"#", "main.py": b"def main(args): ...\n", "look.py": code.encode()}
-    skill = make_skill(blobs, files, action)
-    executor = PythonExecutor(
-        blobs,
-        folder=tmp_path / "unpacked",
-        secrets=Secrets({"A_KEY": "s3"}),
-        bounds=lambda seconds: ResourceLimits(seconds, output_bytes=limits.LAN_HEALTH_OUTPUT_BYTES),
-    )
-    found = await HealthChecks(lambda: executor, never, lambda _: True).ask(skill, check)
-    assert (found.condition.status if isinstance(condition, str) else found.condition) == condition
-    assert "s3" not in found.why
 
 
 async def test_an_address_that_policy_refuses_is_never_connected_to():

@@ -6,8 +6,6 @@ import asyncio
 import base64
 import contextlib
 import json
-import subprocess
-import sys
 
 import httpx2
 import pytest
@@ -16,14 +14,12 @@ from mcp.client.client import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR
-from tests.support.mcp_host import EXECUTES, MODES
+from tests.support.mcp_host import MODES
 from tests.support.publishing import Asgi, write_skill
-from tests.unit.bridges.mcp.conftest import MAIN, MANIFEST
 
 from skillwire import limits
 from skillwire.adapters.sqlite.open import open_tokens
 from skillwire.errors import UsageError
-from skillwire.model.execution import ExecutionQuery
 from skillwire.server import app
 from skillwire.server.configuration import read_configuration
 from skillwire.server.routes import mcp
@@ -169,39 +165,6 @@ async def test_without_the_extra_there_is_no_door_and_pins_are_an_error(tmp_path
     with pytest.raises(UsageError, match="MCP_MISSING"):
         async with published(tmp_path, '[mcp]\npin = ["open-notes"]\n'):
             pass
-
-
-def test_no_server_imports_the_sdk_before_somebody_speaks_mcp():
-    code = "import sys, skillwire.server.compose, skillwire.cli.mcp; print([n for n in sys.modules if n[:3] == 'mcp'])"
-    assert subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout == "[]\n"
-
-
-async def test_run_of_a_caller_who_goes_away_is_cancelled(tmp_path, tokens):  # noqa: ARG001  # state
-    write_skill(tmp_path / "skills", "double", {"skill.toml": MANIFEST, "main.py": MAIN})
-    call = {"name": "call_skill", "arguments": {"name": "double", "arguments": {"number": 1, "seconds": 40}}}
-    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}).encode()
-    async with published(tmp_path, EXECUTES) as application:
-        desk = application._executions.desk
-
-        async def receive():
-            if not asked:
-                asked.append(True)
-                return {"type": "http.request", "body": body, "more_body": False}
-            while not (await desk.search(ExecutionQuery())).executions:  # noqa: ASYNC110  # nobody tells
-                await asyncio.sleep(0.02)
-            return {"type": "http.disconnect"}
-
-        async def send(_):
-            pass
-
-        asked, client = [], Asgi(application)
-        scope = client.scope("/mcp", PLAIN, method="POST")
-        async with asyncio.timeout(20):
-            await application(scope, receive, send)
-            (begun,) = (await desk.search(ExecutionQuery())).executions
-            while not (found := await desk.look_up(begun.execution_id)).status.is_final:  # noqa: ASYNC110  # same
-                await asyncio.sleep(0.02)
-    assert found.failure.reason == "cancelled"
 
 
 async def test_operator_is_told_at_the_start_which_pins_are_not_published(tmp_path, tokens):  # noqa: ARG001  # state

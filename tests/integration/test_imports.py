@@ -47,7 +47,7 @@ def _assert_allowed(modules, program, kind):
     new = _beyond(modules, program) - set(ALLOWED[kind])
     assert not new, (
         f"{kind} imports {', '.join(sorted(new))}. Each module makes the start longer: import it in the function that "
-        f"needs it, or, where nothing works without it, add it to {kind} in tests/unit/allowed_imports.toml"
+        f"needs it, or, where nothing works without it, add it to {kind} in tests/integration/allowed_imports.toml"
     )
 
 
@@ -74,7 +74,7 @@ def test_help_and_version_import_no_command_and_no_part_that_works(option):
 
 def test_what_is_not_allowed_is_named_with_what_to_do():
     modules, _ = _imported("import skillwire, sqlite3")
-    with pytest.raises(AssertionError, match=r"package imports .*sqlite3.* tests/unit/allowed_imports\.toml"):
+    with pytest.raises(AssertionError, match=r"package imports .*sqlite3.* tests/integration/allowed_imports\.toml"):
         _assert_allowed(modules, PYTHON, "package")
 
 

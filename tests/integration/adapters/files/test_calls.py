@@ -1,0 +1,64 @@
+"""The record of calls: what is kept, taken up, held, forgotten; and what damage does."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+from itertools import count
+
+import pytest
+
+from skillwire.adapters.files.calls import FileCalls
+from skillwire.model.execution import CallRecord
+
+URL = "https://example.com/call"
+
+
+class Book:
+    """Records in one file, as several processes see them."""
+
+    def __init__(self, path):
+        self.path = path
+        self.now = 1_000_000.0
+        self.numbers = count()
+
+    def open(self):
+        return FileCalls(self.path, lambda: self.now)
+
+    def record(self, key=None, **more):
+        key = key or f"key-{next(self.numbers)}"
+        return CallRecord(key, "example.com/x", "acme/x", URL, self.now, **more)
+
+    def begin(self, same=b"same", calls=None, *, may_take_up=True, **more):
+        return (calls or self.open()).begin(self.record(**more), same, may_take_up=may_take_up)
+
+    @property
+    def rows(self):
+        return json.loads(self.path.read_text())["calls"]
+
+
+@pytest.fixture
+def book(tmp_path):
+    return Book(tmp_path / "state" / "calls.json")
+
+
+def _begin_and_die(path, ready):
+    calls = FileCalls(path)
+    calls.begin(CallRecord("theirs", "r", "s", URL, calls._clock()), b"same", may_take_up=True)
+    ready.set()
+    ready.wait()
+    __import__("time").sleep(60)
+
+
+def test_what_a_killed_process_was_sending_is_taken_up(book):
+    book.now = __import__("time").time()
+    context = multiprocessing.get_context("fork")
+    ready = context.Event()
+    process = context.Process(target=_begin_and_die, args=(book.path, ready), daemon=True)
+    process.start()
+    assert ready.wait(20)
+    assert book.begin().key != "theirs", "it lives"
+    process.kill()
+    process.join()
+    book.open().drop(book.record("key-0"))
+    assert book.begin().key == "theirs"

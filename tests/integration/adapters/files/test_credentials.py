@@ -1,0 +1,77 @@
+"""Stored credentials: for one owner's eyes, never half written, and where they were put."""
+
+from __future__ import annotations
+
+import keyring
+import pytest
+from keyring.backend import KeyringBackend
+from keyring.errors import KeyringLocked
+
+from skillwire.adapters.files.credentials import CredentialStore
+from skillwire.model.credential import Credential, TokenRenewal
+
+ORIGIN = "https://skills.example"
+
+
+KEY = Credential(ORIGIN, "api_key", "hush-key", "login", header="X-API-Key")
+
+
+GRANT = TokenRenewal("https://auth.example/token", "me", "hush-client", False, "hush-refresh", scope="a")
+
+
+TOKEN = Credential(ORIGIN, "oauth2", "hush-access", "login", expires_at=12.5, grant=GRANT)
+
+
+class Memory(KeyringBackend):
+    """A keyring in memory, which may be locked."""
+
+    priority = 1
+
+    def __init__(self):
+        super().__init__()
+        self.entries = {}
+        self.locked = False
+
+    def _check(self):
+        if self.locked:
+            raise KeyringLocked("hush-key is locked")
+
+    def get_password(self, service, username):
+        self._check()
+        return self.entries.get((service, username))
+
+    def set_password(self, service, username, password):
+        self._check()
+        self.entries[service, username] = password
+
+    def delete_password(self, service, username):
+        self._check()
+        del self.entries[service, username]
+
+
+@pytest.fixture
+def store(tmp_path):
+    return CredentialStore(tmp_path / "state" / "credentials.json")
+
+
+@pytest.fixture
+def memory():
+    before, memory = keyring.get_keyring(), Memory()
+    keyring.set_keyring(memory)
+    yield memory
+    keyring.set_keyring(before)
+
+
+@pytest.mark.parametrize("credential", [KEY, TOKEN, Credential(ORIGIN, "custom", "hush", "l", key_id="k")])
+@pytest.mark.parametrize("in_keyring", [False, True])
+@pytest.mark.usefixtures("memory")
+def test_what_is_kept_is_found_again(store, credential, in_keyring):
+    store.keep(credential, in_keyring=in_keyring)
+    assert store.find(ORIGIN) == credential
+    assert store.find("https://skills.example:8443") is None
+    ((listed, where),) = store.logins()
+    assert (listed.origin, listed.secret, where) == (ORIGIN, "", in_keyring)
+    assert listed.grant is None or listed.grant.refresh_token is None
+    assert store.remove(ORIGIN)
+    assert not store.remove(ORIGIN)
+    assert store.find(ORIGIN) is None

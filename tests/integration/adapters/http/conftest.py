@@ -1,0 +1,3 @@
+from __future__ import annotations
+
+from tests.support.drivers import drive  # noqa: F401  # fixtures

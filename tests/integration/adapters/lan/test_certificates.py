@@ -1,0 +1,211 @@
+"""A certificate stays good by itself, and what was taken back is known soon; whatever fails leaves what there was."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import time
+from typing import Any
+
+import pytest
+from tests.support.loopback_lan import own_lan
+
+from skillwire.adapters.files.authority import AuthorityFolder
+from skillwire.adapters.files.keys import LanKeys, serial_of
+from skillwire.adapters.files.lan_trust import load_trust
+from skillwire.adapters.lan import certificates as refreshes
+from skillwire.adapters.lan import certificates as renewals
+from skillwire.adapters.lan.agent import LanAgent
+from skillwire.adapters.lan.certificates import Renewal, RenewalService, RevocationRefresh
+from skillwire.errors import FetchError, TrustError
+from skillwire.protocols.skill_discovery.identity import Standing
+from skillwire.protocols.skill_discovery.settings import LanSettings
+from skillwire.trust.certificates import RequestedNames
+from skillwire.trust.ecdsa import EcdsaIdentity
+
+DAY = 86_400.0
+
+
+SECONDS = 30
+
+
+def load(settings, **options):
+    """Return what an agent trusts."""
+    return load_trust(settings, **options)
+
+
+class Clock:
+    """What time it is, as the test says."""
+
+    def __init__(self):
+        self.now = time.time()
+
+    def __call__(self):
+        return self.now
+
+
+class Desk:
+    """A server that certifies, in place of HTTP; ``trouble`` is what it raises."""
+
+    def __init__(self, folder, clock):
+        self.desk = RenewalService(folder, clock)
+        self.trouble = None
+        self.asked = []
+
+    async def post(self, url, body):
+        self.asked.append(url)
+        if self.trouble is not None:
+            raise self.trouble
+        answer = self.desk.renew(body)
+        if answer.status != 200:
+            raise TrustError("CERTIFICATE_REFUSED", answer.body.decode())
+        return answer.body
+
+    async def fetch(self, url):
+        self.asked.append(url)
+        if self.trouble is not None:
+            raise self.trouble
+        return self.desk.revocations().body
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def authority(tmp_path, clock):
+    return AuthorityFolder.create(tmp_path / "authority", "Test", clock.now)
+
+
+@pytest.fixture
+def desk(authority, clock, monkeypatch):
+    desk = Desk(authority, clock)
+    monkeypatch.setattr(renewals, "post", desk.post)
+    monkeypatch.setattr(refreshes, "_fetch", desk.fetch)
+    return desk
+
+
+@pytest.fixture
+def settings(authority):
+    return LanSettings(
+        agent_id="agent-001",
+        roots=(str(authority.root_file),),
+        intermediates=(str(authority.center_file),),
+        renew_from="https://registry.example",
+    )
+
+
+@pytest.fixture
+def trust(authority, settings, clock, tmp_path):
+    """Give a certified agent."""
+    keys = LanKeys(tmp_path / "lan")
+    names = RequestedNames(("agent-001",), ("skill-a",), ("192.0.2.7",))
+    keys.keep_certificate(authority.issue(names, keys.key().public_key(), clock.now))
+    return load(settings, folder=tmp_path / "lan", now=clock.now)
+
+
+async def until(condition):
+    """Wait until a condition holds."""
+    while not condition():  # noqa: ASYNC110 - what makes it true runs in a thread, and tells nobody
+        await asyncio.sleep(0.01)
+
+
+def renewal(trust, settings, clock, **options):
+    return Renewal(trust, settings, clock=clock, **options)
+
+
+class TestRenewal:
+    """The agent's side."""
+
+    async def test_what_is_installed_is_seen_within_seconds(self, settings, authority, clock, tmp_path):
+        trust = load(dataclasses.replace(settings, renew_from=""), folder=tmp_path / "lan", now=clock.now)
+        task = asyncio.create_task(renewal(trust, settings, clock, installed=0.01).run())
+        await asyncio.sleep(0.05)
+        issued = authority.issue(RequestedNames(("agent-001",)), trust.identity.key.public_key(), clock.now)
+        LanKeys(tmp_path / "lan").keep_certificate(issued)
+        async with asyncio.timeout(SECONDS):
+            await until(lambda: trust.identity.certificate == issued)
+        task.cancel()
+
+    async def test_it_tries_again_until_it_is_there_and_says_each_trouble_once(self, trust, settings, clock, desk):
+        told: list[str] = []
+        first = trust.identity.certificate
+        clock.now += 5 * DAY
+        desk.trouble = FetchError("CONNECTION_FAILED", "nobody is there")
+        task = asyncio.create_task(renewal(trust, settings, clock, tell=told.append, first_pause=0.01, look=0.01).run())
+        async with asyncio.timeout(SECONDS):
+            await until(lambda: len(desk.asked) >= 3)
+            desk.trouble = None
+            await until(lambda: trust.identity.certificate != first)
+        task.cancel()
+        assert len(told) == 1
+        assert "nobody is there" in told[0]
+
+
+class TestOrphans:
+    """Certificates of a SkillCenter CA that was taken back: they are renewed at once, for the key in the book."""
+
+    @staticmethod
+    def take_back(authority, now):
+        """Renew the SkillCenter CA, and take the one before back."""
+        first = serial_of(authority.centers[0])
+        authority.renew(now)
+        authority.revoke(first, now)
+
+    @pytest.mark.spec("SDP-authority-renewal")
+    @pytest.mark.usefixtures("desk")
+    @pytest.mark.parametrize("is_local", [True, False])
+    async def test_one_is_renewed_as_soon_as_it_is_known(self, *, trust, settings, clock, authority, is_local):
+        first = trust.identity.certificate
+        own = dataclasses.replace(settings, renew_from=str(authority.folder)) if is_local else settings
+        waking = renewal(trust, own, clock)
+        task = asyncio.create_task(waking.run())
+        self.take_back(authority, clock.now)
+        refresh = RevocationRefresh(trust, own, waking.wake, clock=clock)
+        assert await refresh.refresh("https://registry.example/lan/revocations")
+        async with asyncio.timeout(SECONDS):
+            await until(lambda: trust.identity.certificate != first)
+        task.cancel()
+        found = trust.authority.judge("agent-001", trust.identity.certificate, clock.now)
+        assert found is not None
+        assert (found.standing, found.skills) == (Standing.CERTIFIED, {"skill-a"})
+        assert authority.book().rows[-1].renews == serial_of(first)
+        assert not await waking.renew()
+
+
+class TestRevocations:
+    """What was taken back is learned, whatever fails on the way."""
+
+    @pytest.fixture
+    def learned(self, trust, settings, clock):
+        """Give what refreshes, what it has told, and how often something was new."""
+        told: list[str] = []
+        news: list[int] = []
+        refresh: Any = RevocationRefresh(trust, settings, lambda: news.append(1), clock=clock, tell=told.append)
+        refresh.told, refresh.news = told, news
+        return refresh
+
+    @pytest.mark.spec("SDP-renewal")
+    async def test_an_agent_takes_that_care_as_long_as_it_is_there(self, *, settings, authority, desk, clock):
+        lan = own_lan()
+        here = {"interfaces": ("127.0.0.1",), "group": lan.group, "port": lan.port, "mdns": False}
+        agent = LanAgent(dataclasses.replace(settings, **here), keeps_state=False)
+        trust = agent.trust
+        assert trust is not None
+        assert isinstance(trust.identity, EcdsaIdentity)
+        key = trust.identity.key.public_key()
+        old = authority.issue(RequestedNames(("agent-001",)), key, clock.now, days=60 / DAY)  # it began minutes ago
+        own, keys, revocations = trust.identity.certificate, trust.keys, trust.revocations
+        assert keys is not None
+        assert revocations is not None
+        keys.keep_certificate(old)
+        before = asyncio.all_tasks()
+        async with agent:
+            async with asyncio.timeout(SECONDS):
+                await until(lambda: len(desk.asked) == 2)
+                await until(lambda: trust.identity.certificate not in {own, old})
+                await until(lambda: revocations.ends() is not None)
+        assert trust.identity.certificate == keys.certificate()
+        assert set(desk.asked) == {f"https://registry.example/lan/{one}" for one in ("certificates", "revocations")}
+        assert asyncio.all_tasks() == before

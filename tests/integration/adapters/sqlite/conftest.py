@@ -1,0 +1,3 @@
+from __future__ import annotations
+
+from tests.unit.adapters.sqlite.conftest import office  # noqa: F401  # fixtures

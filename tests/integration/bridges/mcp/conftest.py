@@ -1,0 +1,3 @@
+from __future__ import annotations
+
+from tests.unit.bridges.mcp.conftest import host  # noqa: F401  # fixtures

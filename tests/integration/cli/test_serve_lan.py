@@ -1,0 +1,92 @@
+"""What serve --lan reads, from where, and where it then listens."""
+
+from __future__ import annotations
+
+import socket
+from contextlib import ExitStack
+
+import pytest
+
+from skillwire.adapters.lan import sockets
+from skillwire.adapters.lan.sockets import LinkAddress
+from skillwire.cli.serve_lan import announced_at, listen_for, read_lan
+from skillwire.errors import SkillwireError, UsageError
+from skillwire.protocols.skill_discovery.settings import LanSettings
+
+CONFIGURED = LanSettings(port=5001)
+
+
+EVERY = "0.0.0.0"  # noqa: S104  # what is listened at
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path, monkeypatch):
+    monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+
+
+def read(configured=None, *, lan=True, interfaces=(), discovery=None):
+    return read_lan(configured, lan=lan, interfaces=interfaces, discovery=discovery)
+
+
+def hosts(lan, host, port=0):
+    with ExitStack() as stack:
+        return [stack.enter_context(one).getsockname()[0] for one in listen_for(lan, host, port)]
+
+
+def test_it_listens_where_others_reach_it_only_with_lan():
+    assert hosts(None, None) == ["127.0.0.1"]
+    assert hosts(CONFIGURED, None)[0] == EVERY
+    assert hosts(CONFIGURED, "127.0.0.1") == ["127.0.0.1"]
+    assert hosts(None, EVERY) == [EVERY]
+
+
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="this machine has no IPv6")
+def test_it_listens_in_both_families_at_one_port():
+    with ExitStack() as stack:
+        listeners = [stack.enter_context(one) for one in listen_for(CONFIGURED, None, 0)]
+        assert [one.getsockname()[0] for one in listeners] == [EVERY, "::"]
+        assert len({one.getsockname()[1] for one in listeners}) == 1
+        with pytest.raises(SkillwireError, match="PORT_IN_USE"):
+            listen_for(CONFIGURED, None, listeners[0].getsockname()[1])
+
+
+HERE = (
+    LinkAddress("lo", 1, "127.0.0.1", 0x49),
+    LinkAddress("eth0", 2, "192.0.2.2"),
+    LinkAddress("eth0", 2, "2001:db8::2"),
+    LinkAddress("eth1", 3, "198.51.100.2"),
+)
+
+
+@pytest.mark.parametrize(
+    ("host", "names", "told"),
+    [
+        (None, (), ["http://192.0.2.2:{}", "http://198.51.100.2:{}", "http://[2001:db8::2]:{}"]),
+        (None, ("eth1",), ["http://198.51.100.2:{}"]),
+        (EVERY, (), ["http://192.0.2.2:{}", "http://198.51.100.2:{}"]),
+        ("127.0.0.1", (), ["http://127.0.0.1:{}"]),
+        (None, ("nosuch",), []),
+    ],
+)
+def test_where_others_are_told_that_it_is(monkeypatch, host, names, told):
+    monkeypatch.setattr(sockets, "present", lambda: list(HERE))
+    lan = read(interfaces=names)
+    with ExitStack() as stack:
+        listeners = [stack.enter_context(one) for one in listen_for(lan, host, 0)]
+        port = listeners[0].getsockname()[1]
+        has_ipv6 = host is not None or len(listeners) > 1
+        wanted = [one.format(port) for one in told if has_ipv6 or "[" not in one]
+        assert announced_at(lan, listeners) == wanted
+        assert announced_at(None, listeners) == []
+
+
+def test_interfaces_that_cannot_be_listed_keep_no_server_from_beginning(monkeypatch):
+    def fail():
+        raise UsageError("LAN_UNAVAILABLE", "the library that lists interfaces is missing")
+
+    monkeypatch.setattr(sockets, "present", fail)
+    lan = read()
+    with ExitStack() as stack:
+        listeners = [stack.enter_context(one) for one in listen_for(lan, None, 0)]
+        assert announced_at(lan, listeners) == []

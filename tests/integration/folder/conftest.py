@@ -1,0 +1,3 @@
+from __future__ import annotations
+
+from tests.unit.folder.conftest import write  # noqa: F401  # a fixture

@@ -1,0 +1,103 @@
+"""How skills are: what the server knows, and what their publisher's function says, the worse of the two."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from tests.support.attempts import skill_of
+from tests.support.sandbox_driver import make_skill
+from tests.support.sandbox_world import sandbox_missing
+
+from skillwire import limits
+from skillwire.adapters.executors.python import PythonExecutor
+from skillwire.adapters.executors.secrets import Secrets
+from skillwire.adapters.files.blobs import FileBlobs
+from skillwire.adapters.sandbox.resources import ResourceLimits
+from skillwire.model.digest import Digest
+from skillwire.model.skill import Action, HealthCheck, Permissions
+from skillwire.server.lan.health import (
+    FAILED,
+    GOOD,
+    SILENT,
+    UNREADABLE,
+    Answer,
+    HealthCheckLoop,
+    HealthChecks,
+)
+
+
+def skill(name="adder", interval=30, content=b"one"):
+    check = HealthCheck("", "main.py", "health", interval, 5)
+    one = skill_of(Action("python", "main.py", health=check), name)
+    return one._replace(artifact=one.artifact._replace(digest=Digest.of(content)))
+
+
+async def test_a_place_rests_between_two_checks():
+    ended: list[float] = []
+    loop = asyncio.get_running_loop()
+
+    async def ask(*_):
+        ended.append(loop.time())
+        return Answer(GOOD)
+
+    async def close():
+        return
+
+    health = HealthCheckLoop(ask, close, rest=0.1)
+    health.look([skill(f"skill-{number}") for number in range(limits.LAN_HEALTH_CHECKS + 1)])
+    async with asyncio.timeout(20):
+        while len(ended) <= limits.LAN_HEALTH_CHECKS:  # noqa: ASYNC110  # a fake has no event
+            await asyncio.sleep(0.01)
+    assert ended[-1] - ended[0] >= 0.09
+    await health.close()
+    assert not [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+
+
+pytestmark = pytest.mark.spec("SDP-heartbeat-callback")
+
+
+MISSING = sandbox_missing()
+
+
+def never():
+    pytest.fail("made in vain")
+
+
+@pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
+@pytest.mark.parametrize(
+    ("code", "condition"),
+    [
+        ("def health(args):\n    return not args", GOOD),
+        (
+            "import os\ndef health(args):\n    return 'DEGRADED' if os.environ['A_KEY'] == 's3' else 'HEALTHY'",
+            "DEGRADED",
+        ),
+        ("def health(args):\n    raise OSError('/home/alice')", FAILED),
+        ("def health(args):\n    return 'x' * 5000", FAILED),
+        ("def health(args):\n    import os\n    os._exit(0)", FAILED),
+        ("async def health(args):\n    return True", FAILED),
+        ("import time\ndef health(args):\n    time.sleep(60)", SILENT),
+        ("def health(args):\n    return [[[[True]]]]", UNREADABLE),
+    ],
+)
+async def test_it_runs_in_a_sandbox_with_what_was_granted(tmp_path, code, condition):
+    blobs = FileBlobs(tmp_path / "blobs")
+    check = HealthCheck("", "look.py", "health", 30, 2)
+    action = Action("python", "main.py", permissions=Permissions((), ("A_KEY",)), health=check)
+    files = {"SKILL.md": b"#", "main.py": b"def main(args): ...\n", "look.py": code.encode()}
+    skill = make_skill(blobs, files, action)
+    executor = PythonExecutor(
+        blobs,
+        folder=tmp_path / "unpacked",
+        secrets=Secrets({"A_KEY": "s3"}),
+        bounds=lambda seconds: ResourceLimits(seconds, output_bytes=limits.LAN_HEALTH_OUTPUT_BYTES),
+    )
+    found = await HealthChecks(lambda: executor, never, lambda _: True).ask(skill, check)
+    assert (found.condition.status if isinstance(condition, str) else found.condition) == condition
+    assert "s3" not in found.why
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path, monkeypatch):
+    monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))

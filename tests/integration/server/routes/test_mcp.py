@@ -1,0 +1,95 @@
+"""Answers at ``/mcp``: whole however large, bounded together, and not held for those who do not read them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import subprocess
+import sys
+
+import pytest
+from tests.support.mcp_host import EXECUTES
+from tests.support.publishing import Asgi, write_skill
+from tests.unit.bridges.mcp.conftest import MAIN, MANIFEST
+
+from skillwire import limits
+from skillwire.adapters.sqlite.open import open_tokens
+from skillwire.model.execution import ExecutionQuery
+from skillwire.server import app
+from skillwire.server.configuration import read_configuration
+
+PLAIN = {
+    "Host": "skills.example.com",
+    "Content-Type": "application/json",
+    "Accept": "application/json, text/event-stream",
+}
+
+
+@pytest.fixture
+def tokens(tmp_path, monkeypatch):
+    monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
+    return open_tokens()
+
+
+@contextlib.asynccontextmanager
+async def published(tmp_path, configuration="", **more):
+    folder = tmp_path / "skills"
+    write_skill(folder, "open-notes")
+    write_skill(folder, "omega-plan", {"skill.toml": 'access = "private"\n'})
+    read = read_configuration(configuration.encode(), "server.toml")
+    application = app([folder], blobs=tmp_path / "blobs", configuration=read, **more)
+    await application.startup()
+    await application.publication.first(20)
+    try:
+        yield application
+    finally:
+        application.hang_up()
+        await application.shutdown()
+
+
+def test_no_server_imports_the_sdk_before_somebody_speaks_mcp():
+    code = "import sys, skillwire.server.compose, skillwire.cli.mcp; print([n for n in sys.modules if n[:3] == 'mcp'])"
+    assert subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout == "[]\n"
+
+
+async def test_run_of_a_caller_who_goes_away_is_cancelled(tmp_path, tokens):  # noqa: ARG001  # state
+    write_skill(tmp_path / "skills", "double", {"skill.toml": MANIFEST, "main.py": MAIN})
+    call = {"name": "call_skill", "arguments": {"name": "double", "arguments": {"number": 1, "seconds": 40}}}
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}).encode()
+    async with published(tmp_path, EXECUTES) as application:
+        desk = application._executions.desk
+
+        async def receive():
+            if not asked:
+                asked.append(True)
+                return {"type": "http.request", "body": body, "more_body": False}
+            while not (await desk.search(ExecutionQuery())).executions:  # noqa: ASYNC110  # nobody tells
+                await asyncio.sleep(0.02)
+            return {"type": "http.disconnect"}
+
+        async def send(_):
+            pass
+
+        asked, client = [], Asgi(application)
+        scope = client.scope("/mcp", PLAIN, method="POST")
+        async with asyncio.timeout(20):
+            await application(scope, receive, send)
+            (begun,) = (await desk.search(ExecutionQuery())).executions
+            while not (found := await desk.look_up(begun.execution_id)).status.is_final:  # noqa: ASYNC110  # same
+                await asyncio.sleep(0.02)
+    assert found.failure.reason == "cancelled"
+
+
+TABLE = bytes(range(256)) * 20
+
+
+TEXT = 'Line "one"\\\n\U0001f98a' * 900
+
+
+@pytest.fixture
+async def application(tmp_path, tokens, monkeypatch):  # noqa: ARG001  # made first
+    monkeypatch.setattr(limits, "SERVER_PIECE_BYTES", 1000)
+    write_skill(tmp_path / "skills", "large-notes", {"table.bin": TABLE, "long.txt": TEXT})
+    async with published(tmp_path) as application:
+        yield application

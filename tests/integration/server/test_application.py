@@ -1,0 +1,115 @@
+"""The application, called as a server calls it: codings, conditions, ranges, methods, errors, mounting."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+import structlog
+from tests.support.publishing import Asgi, write_skill
+
+from skillwire.adapters.files import loading
+from skillwire.server import app
+
+INDEX = "/.well-known/agent-skills/index.json"
+
+
+LARGE = bytes(range(256)) * 4_000
+
+
+@pytest.fixture
+def folder(tmp_path):
+    folder = tmp_path / "skills"
+    write_skill(folder, "notes", description="Writes notes. " * 60)
+    write_skill(
+        folder,
+        "tools",
+        {
+            "scripts/run.sh": "#!/bin/sh\necho ok\n",
+            "assets/page.html": "<script>alert(1)</script>",
+            "assets/large.bin": LARGE,
+            "references/naïve name.md": "# Naïve\n",
+            "empty": b"",
+        },
+    )
+    return folder
+
+
+@pytest.fixture
+def application(folder, tmp_path):
+    return app([folder], blobs=tmp_path / "blobs", publisher="acme")
+
+
+@pytest.fixture
+async def client(application):
+    yield Asgi(application)
+    await application.shutdown()
+
+
+async def test_bytes_that_vanished_from_the_store_are_made_again(client, tmp_path, folder):
+    target = "/.well-known/agent-skills/tools/scripts/run.sh"
+    await client.get(INDEX)
+    for blob in (tmp_path / "blobs").glob("??/*"):
+        blob.write_bytes(b"x" * blob.stat().st_size)
+    answer = await client.get(target)
+    assert (answer.status, answer.json()["error"]["code"]) == (500, "INTERNAL")
+    async with asyncio.timeout(20):
+        while (answer := await client.get(target)).status == 500:  # noqa: ASYNC110  # as a client would
+            await asyncio.sleep(0.01)
+    assert answer.body == (folder / "tools" / "scripts" / "run.sh").read_bytes()
+
+
+FILE = "/.well-known/agent-skills/plan/SKILL.md"
+
+
+DESCRIPTOR = "/skills/plan.json"
+
+
+HOST = {"Host": "skills.example.com"}
+
+
+PUBLIC = 'access = "public"\n'
+
+
+class Site:
+    """A site that is looked at by hand, with one public skill that is called ``plan``."""
+
+    def __init__(self, tmp_path, files):
+        self.folder = write_skill(tmp_path / "skills", "plan", files)
+        write_skill(tmp_path / "skills", "other")
+        self.application = app([tmp_path / "skills"], blobs=tmp_path / "blobs", publisher="acme")
+        self.publication = self.application.publication
+        self.client = Asgi(self.application)
+        self.look()
+
+    def look(self):
+        with structlog.testing.capture_logs() as log:
+            self.publication._refresh(None)
+        return log
+
+    def write(self, **files):
+        for name, text in files.items():
+            (self.folder / name.replace("_", ".")).write_bytes(text if isinstance(text, bytes) else text.encode())
+        return self.look()
+
+    async def statuses(self):
+        return [(await self.client.get(path, HOST)).status for path in (FILE, DESCRIPTOR)]
+
+    async def lists(self):
+        paths = (INDEX, "/skills", "/.well-known/skill-sharing", "/api/search?q=plan")
+        return ["plan" in (await self.client.get(path, HOST)).body.decode().replace("q=plan", "") for path in paths]
+
+
+@pytest.fixture
+def site(tmp_path):
+    return Site(tmp_path, {"skill.toml": PUBLIC})
+
+
+async def test_a_worker_hands_on_who_may_see_what_it_refuses(tmp_path, monkeypatch):
+    site = Site(tmp_path, {"skill.toml": PUBLIC})
+    (site.folder / "skill.toml").write_text('access = "restricted"\ntagz = 1\n')
+    monkeypatch.setattr(loading, "_WORTH_A_WORKER", 1)
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    (tmp_path / "skills" / "other" / "SKILL.md").write_text("no frontmatter")
+    site.look()
+    assert await site.statuses() == [401, 200]  # its descriptor says how to be let in

@@ -1,6 +1,6 @@
 """Servers and workers that are killed lose no call: ``python bench/crash_servers.py [KILLS]``.
 
-Two ``skillwire serve`` that only accept and two ``skillwire work`` share a state folder, while callers call a skill
+Two ``skillwire serve`` that only accept and two ``skillwire worker`` share a state folder, while callers call a skill
 that may be run twice and one that may not, each call with an Idempotency-Key that it repeats until a server has
 answered. Again and again a random one of the four is killed (SIGKILL) and begun anew. In the end every execution that
 was answered with a 202 must have ended once, those that may be run twice with their output, unless three workers were
@@ -205,7 +205,7 @@ def _begin(work: Path, ports: list[int]) -> list[Program]:
     both = ("--config", str(work / "server.toml"), "--grant-all")
     serve = ("serve", str(work / "skills"), "--publisher", "acme", "--workers", "0", "--no-access-log", *both)
     servers = [Program(work, *serve, "--port", str(port)) for port in ports]
-    return [*servers, *[Program(work, "work", "--workers", "4", *both) for _ in range(2)]]
+    return [*servers, *[Program(work, "worker", "--workers", "4", *both) for _ in range(2)]]
 
 
 def _free_port() -> int:

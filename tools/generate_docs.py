@@ -45,14 +45,14 @@ if TYPE_CHECKING:
 #: The pages of the commands: file name, title, commands.
 COMMAND_PAGES: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "write": ("Write and check skills", ("init", "check", "validate", "build")),
-    "serve": ("Serve skills", ("serve", "work")),
+    "serve": ("Serve skills", ("serve", "worker")),
     "runtimes": ("Serve agent runtimes and marketplaces", ("mcp", "rpc", "marketplace")),
-    "access": ("Grants and tokens", ("grant", "grants", "token")),
+    "access": ("Grants and tokens", ("grant", "token")),
     "inbox": ("Tasks for people", ("inbox",)),
     "find": ("Find and read skills", ("find", "show", "cat", "which")),
     "install": ("Install skills", ("add", "list", "remove", "update", "outdated", "verify")),
-    "origins": ("Logins and trust", ("login", "logout", "origins")),
-    "call": ("Call skills", ("call", "status", "result", "cancel")),
+    "origins": ("Logins and trust", ("auth", "trust")),
+    "call": ("Call skills", ("call", "executions")),
     "lan": ("The local network", ("lan", "scene")),
     "certificates": ("Certificates of the local network", ("ca", "key")),
     "help": ("Diagnose and set up", ("doctor", "explain", "config", "completion")),
@@ -306,7 +306,7 @@ def list_of_commands() -> str:
     """Return every command with its line of help, and the options that stand before a command."""
     page_of = {name: file for file, (_, names) in COMMAND_PAGES.items() for name in names}
     parts = []
-    for section, commands in command_line.SECTIONS.items():
+    for section, commands in command_line.GROUPS.items():
         rows = (f"- [`{name}`]({page_of[name]}.md#skillwire-{name}): {line}" for name, line in commands.items())
         parts += [f"## {section}", "\n".join(rows)]
     return "\n\n".join([*parts, "## Options before the command", _options(command_line.cli, common=())])

@@ -6,7 +6,6 @@ The date of a page is that of its last change: it is kept while nothing else in 
 
 from __future__ import annotations
 
-import importlib
 import re
 from datetime import UTC, datetime
 from pathlib import Path
@@ -35,7 +34,7 @@ _FILES: Final = (
 _VARIABLES: Final = (
     ("SKILLWIRE_HOME", "One folder for settings, cache and state, in place of the XDG folders."),
     ("SKILLWIRE_TOKENS", "Tokens for private origins: origin=token pairs, separated by white space."),
-    ("SKILLWIRE_DEBUG", "Show a stack trace with an error."),
+    ("SKILLWIRE_DEBUG", "Print a stack trace with an error."),
     ("NO_COLOR", "When set, nothing is coloured."),
 )
 
@@ -44,9 +43,10 @@ def man_pages(exit_codes: Iterable[tuple[str, str]]) -> Iterator[tuple[Path, str
     """Yield each man page and its text. ``exit_codes`` are rows of code and meaning."""
     rows = [(code, _bare(meaning)) for code, meaning in exit_codes]
     yield _dated("skillwire", "Publish a folder of skills once; find, verify and install skills", _overview(), rows)
-    for section in command_line.SECTIONS.values():
+    for section in command_line.GROUPS.values():
         for name, summary in section.items():
-            command = importlib.import_module(f"skillwire.cli.{name}").command
+            command = command_line.cli.get_command(click.Context(command_line.cli), name)
+            assert command is not None  # noqa: S101  # it stands in the table
             yield _dated(f"skillwire-{name}", summary.rstrip("."), _about(name, command), rows)
 
 
@@ -71,7 +71,7 @@ def _overview() -> list[str]:
     context = click.Context(command_line.cli)
     lines = [".SH SYNOPSIS", ".B skillwire", "[OPTIONS] COMMAND [ARGS]...", ".SH DESCRIPTION"]
     lines += _paragraphs(command_line.cli.help or "")
-    for section, commands in command_line.SECTIONS.items():
+    for section, commands in command_line.GROUPS.items():
         lines.append(f".SS {_text(section)}")
         for name, summary in commands.items():
             lines += [".TP", f".BR skillwire\\-{_text(name)} (1)", _text(summary)]
@@ -123,7 +123,7 @@ def _examples(name: str) -> list[str]:
 
 
 def _see_also(name: str) -> list[str]:
-    others = ["skillwire", *(f"skillwire-{other}" for section in command_line.SECTIONS.values() for other in section)]
+    others = ["skillwire", *(f"skillwire-{other}" for section in command_line.GROUPS.values() for other in section)]
     names = [other for other in others if other != name]
     return [".SH SEE ALSO", *(f".BR {_text(other)} (1){',' if other != names[-1] else ''}" for other in names)]
 

@@ -56,7 +56,7 @@ def book(options: argparse.Namespace) -> None:
 
 def log_in(options: argparse.Namespace) -> str:
     """Complete the OAuth 2.0 flow that the origin wants; skillwire keeps the token, and sends it to this origin only."""
-    command = [sys.executable, "-m", "skillwire", "login", options.origin, "--yes", "--quiet", "--json"]
+    command = [sys.executable, "-m", "skillwire", "auth", "login", options.origin, "--yes", "--quiet", "--json"]
     command += ["--client-id", options.client_id]
     if options.client_secret_env:
         command += ["--flow", "client-credentials", "--client-secret-env", options.client_secret_env]

@@ -99,9 +99,9 @@ def test_an_execution_that_was_begun_here_is_ended_there(provider, home):
     code, out, _ = run(home, "call", f"{provider.address}/slow", "city=Bern", "--no-wait")
     assert code == 0
     name = out.strip()
-    waiting = start(home, "result", name)
+    waiting = start(home, "executions", "result", name)
     eventually(lambda: provider.asked("GET", "/status/"))
-    assert run(home, "cancel", name)[0] == 0
+    assert run(home, "executions", "cancel", name)[0] == 0
     code, _, errors = finish(waiting)
     assert code == 8
     assert "error[EXECUTION_CANCELLED]" in errors
@@ -116,13 +116,13 @@ def test_ctrl_c_stops_waiting_and_cancels_nothing(provider):
             assert terminal.wait() == 130
             assert terminal.settings() == before
             assert terminal.text().splitlines() == [
-                "interrupted; the execution goes on at the provider",
-                "wait for it: skillwire result exec-slow-0001",
-                "end it:      skillwire cancel exec-slow-0001",
+                "interrupted; the execution continues at the provider",
+                "wait for it: skillwire executions result exec-slow-0001",
+                "cancel it:   skillwire executions cancel exec-slow-0001",
             ]
         assert not provider.asked("DELETE")
         provider.released.set()
-        with surrounding.start(["result", "exec-slow-0001"]) as terminal:
+        with surrounding.start(["executions", "result", "exec-slow-0001"]) as terminal:
             assert terminal.wait() == 0
             assert '"city": "Bern"' in terminal.text()
 

@@ -167,7 +167,7 @@ class TestPipe:
         told = run(project, "add", f"{origin}/csv-profile", "--dry-run", "--yes").out
         assert told.startswith(f"would take --yes as consent to http://{origin}\n")
         assert list(project.iterdir()) == []
-        assert document(project, "origins")["origins"] == []
+        assert document(project, "trust")["origins"] == []
 
     def test_a_dry_run_says_what_would_be_asked(self, origin, project):
         document(project, "add", f"{origin}/csv-profile", "--yes", "-a", "codex")
@@ -175,7 +175,7 @@ class TestPipe:
         assert run(project, "remove", "csv-profile", "--dry-run").out == "would remove csv-profile  .agents/skills\n"
         (project / ".agents/skills/csv-profile/SKILL.md").write_text("edited")
         told = run(project, "remove", "csv-profile", "--dry-run").out
-        assert told == "would ask about csv-profile  its files were changed here\n"
+        assert told == "would ask about csv-profile  its files were changed\n"
         assert document(project, "remove", "csv-profile", "--dry-run")["changed"] == ["csv-profile"]
         told = run(project, "remove", "csv-profile", "--dry-run", "--overwrite").out
         assert told == "would remove csv-profile  .agents/skills\n"
@@ -188,14 +188,14 @@ class TestPipe:
     def test_consent_is_taken_back(self, origin, project):
         reference = f"{origin}/csv-profile"
         document(project, "add", reference, "--yes", "-a", "codex")
-        assert [row["origin"] for row in document(project, "origins")["origins"]] == [f"http://{origin}"]
-        assert run(project, "origins", "--forget", origin, "--dry-run").out == f"would forget http://{origin}\n"
-        assert run(project, "origins", "--forget", origin).out == f"forgot http://{origin}\n"
-        assert document(project, "origins")["origins"] == []
+        assert [row["origin"] for row in document(project, "trust")["origins"]] == [f"http://{origin}"]
+        assert run(project, "trust", "revoke", origin, "--dry-run").out == f"would forget http://{origin}\n"
+        assert run(project, "trust", "revoke", origin).out == f"forgot http://{origin}\n"
+        assert document(project, "trust")["origins"] == []
         failed = document(project, "add", f"{origin}/log-triage", code=4)
         assert failed["error"]["code"] == "ORIGIN_UNKNOWN"
         assert document(project, "verify")["skills"] == ["csv-profile"], "what is installed stays"
-        failed = document(project, "origins", "--forget", origin, code=3)
+        failed = document(project, "trust", "revoke", origin, code=3)
         assert failed["error"]["code"] == "ORIGIN_NOT_ACCEPTED"
 
     @pytest.mark.parametrize("command", ["remove", "verify", "update", "outdated"])
@@ -353,8 +353,8 @@ def test_an_origin_that_is_gone_is_told_once(tmp_path, project):
         done = run(project, command)
         assert done.code == 5, done.err
         line, cause, fix = done.out.splitlines()
-        assert cause == "  cause: Nothing listens there, or a firewall is in between."
-        assert fix == "  fix: Check that the server runs, and the port."
+        assert cause == "  cause: No server listens at that address, or a firewall blocks the connection."
+        assert fix == "  fix: Check that the server is running, and check the port."
         assert line.startswith("unreachable  ")
         assert line.count("CONNECT_FAILED") == 1
         assert " more  " in line

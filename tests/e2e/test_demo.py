@@ -48,8 +48,8 @@ def test_it_calls_a_skill_and_asks_for_it_by_its_id(tmp_path):
     shown = play(tmp_path)
     assert commands(shown)[-5:] == ["grant", "call", "call", "result", "status"]
     assert '"end": "2026-04-13"' in shown
-    [execution] = re.findall(r"^\$ skillwire status (exec-[0-9a-f]{44})$", shown, re.MULTILINE)
-    assert f"$ skillwire result {execution}\n" in shown
+    [execution] = re.findall(r"^\$ skillwire executions show (exec-[0-9a-f]{44})$", shown, re.MULTILINE)
+    assert f"$ skillwire executions result {execution}\n" in shown
     assert re.search(r"^status +completed$", shown, re.MULTILINE)
 
 

@@ -36,7 +36,7 @@ def _examples(section):
     """
     for block in re.findall(r"^```console\n(.*?)^```", section, re.MULTILINE | re.DOTALL):
         for command, output in re.findall(r"^\$ (.+)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE):
-            if not command.startswith(("skillwire serve", "skillwire work", "skillwire mcp", "skillwire lan")):
+            if not command.startswith(("skillwire serve", "skillwire worker", "skillwire mcp", "skillwire lan")):
                 yield command, output
 
 

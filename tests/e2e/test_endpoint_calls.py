@@ -103,7 +103,7 @@ def test_what_is_closed_is_described_and_opened_by_a_token(place, told):
     assert told("cat", "ENDPOINT#local.secret", "SKILL.md", "--token", token)[0] == 0
     code, _, errors = told("show", "ENDPOINT#local.secret", "--token", "sw_wrong")
     assert (code, "error[AUTH_REQUIRED]" in errors) == (5, True)
-    assert f"skillwire login http://{endpoint.removesuffix('/rpc')}" in errors
+    assert f"skillwire auth login http://{endpoint.removesuffix('/rpc')}" in errors
 
 
 def test_the_methods_from_python(place, tmp_path, monkeypatch):

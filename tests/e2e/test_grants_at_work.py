@@ -57,13 +57,13 @@ def assert_not_granted(origin):
 
 def test_a_call_is_taken_while_exactly_this_is_granted(tmp_path, folder, origin):
     assert_not_granted(origin)
-    skillwire(tmp_path / "home", "grant", folder, "--yes")
+    skillwire(tmp_path / "home", "grant", "add", folder, "--yes")
     assert call(origin)[0] == 202
-    skillwire(tmp_path / "home", "grants", "revoke", "adder")
+    skillwire(tmp_path / "home", "grant", "revoke", "adder")
     assert_not_granted(origin)
-    skillwire(tmp_path / "home", "grant", folder, "--yes")
+    skillwire(tmp_path / "home", "grant", "add", folder, "--yes")
     assert call(origin)[0] == 202
     (folder / "main.py").write_text(f"{CODE}# something else wrote this\n")
     assert_not_granted(origin)
-    skillwire(tmp_path / "home", "grant", folder, "--yes")
+    skillwire(tmp_path / "home", "grant", "add", folder, "--yes")
     assert call(origin)[0] == 202

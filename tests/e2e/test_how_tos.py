@@ -110,7 +110,7 @@ def _typed(command, folder):
         text=True,
         check=False,
     )
-    return re.sub(r"^look at one: .*\n", "", done.stdout, flags=re.MULTILINE)
+    return re.sub(r"^show details: .*\n", "", done.stdout, flags=re.MULTILINE)
 
 
 def test_private_origins(play):

@@ -50,7 +50,7 @@ def test_a_person_is_asked_field_by_field_and_hands_that_in(surrounding, state):
             ("wishes (texts): ", "a window"),
             ("wishes (one more): ", ""),
             ("100 is greater than", "4"),
-            ("Hand this in? [y/N]: ", "y"),
+            ("Submit this? [y/N]: ", "y"),
         ]:
             shows(terminal, prompt)
             terminal.type(f"{answer}\n")

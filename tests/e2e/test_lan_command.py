@@ -77,7 +77,7 @@ def test_the_picture_follows_who_comes_and_goes_until_ctrl_c(place, columns):
             assert "<yellow>unverified</>" in shown.styled()
             assert "\x1b[?1049h" in shown.raw.decode()
         shown.until("said goodbye" if columns == 80 else "- notes")
-        shown.until("no skill is offered here")
+        shown.until("no skills found")
         shown.type("\x03")
         assert shown.wait() == 0
         assert shown.raw.decode().count("\x1b[?25h\x1b[?1049l") == 1

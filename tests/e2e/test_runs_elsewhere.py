@@ -1,4 +1,4 @@
-"""Runs of a server that runs nothing itself: ``skillwire work`` does, with blobs and skills, and outlives it."""
+"""Runs of a server that runs nothing itself: ``skillwire worker`` does, with blobs and skills, and outlives it."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def serving_alone(tmp_path, home):
 @contextlib.contextmanager
 def working(tmp_path, home):
     environment = {**os.environ, "SKILLWIRE_HOME": str(home)}
-    command = [sys.executable, "-m", "skillwire", "work", "--config", str(tmp_path / "server.toml")]
+    command = [sys.executable, "-m", "skillwire", "worker", "--config", str(tmp_path / "server.toml")]
     worker = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         yield worker

@@ -80,9 +80,9 @@ def test_it_counts_apart_what_is_open_to_everybody(tmp_path):
     for opened, said in (
         (
             0,
-            "serving 2 skills, none of them open to everybody, at {}; add one: who was given a token can;",
+            "serving 2 skills, none of them public, at {}; add one: who was given a token can;",
         ),
-        (1, "serving 3 skills, 1 of them open to everybody, at {}; add one: skillwire add {}/zero"),
+        (1, "serving 3 skills, 1 of them public, at {}; add one: skillwire add {}/zero"),
     ):
         if opened:
             write_skill(folder, "zero")
@@ -181,7 +181,7 @@ def test_a_port_in_use_is_said_with_what_to_do(server, skills, tmp_path):
     out, errors = process.communicate(timeout=PATIENCE)
     assert (process.returncode, out) == (6, "")
     assert f"error[PORT_IN_USE]: port {server.port} is in use" in errors
-    assert "fix: Stop it, or choose another port with --port (0 takes a free one)." in errors
+    assert "fix: Stop that program, or choose another port with --port (0 picks a free one)." in errors
     assert "Traceback" not in errors
 
 

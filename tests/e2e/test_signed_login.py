@@ -44,7 +44,7 @@ def test_a_private_skill_is_found_shown_and_added(server, tmp_path):
     url, new_key = server
     key_id, secret = new_key()
     assert "merger-plan" not in run(tmp_path, "find", "merges", "--from", url)
-    run(tmp_path, "login", url, "--key-id", key_id, "--token-stdin", stdin=secret)
+    run(tmp_path, "auth", "login", url, "--key-id", key_id, "--token-stdin", stdin=secret)
     assert "merger-plan" in run(tmp_path, "find", "merges", "--from", url)
     assert "Merges us all." in run(tmp_path, "show", f"{url}/merger-plan")
     run(tmp_path, "add", f"{url}/merger-plan", "--yes", "--agent", "codex")
@@ -55,7 +55,7 @@ def test_a_restricted_skill_without_a_login_says_to_log_in(server, tmp_path):
     url, _ = server
     told = run(tmp_path, "add", f"{url}/staff-guide", "--yes", status=4)
     assert "is restricted, and nobody is logged in there" in told
-    assert f"skillwire login {url}" in " ".join(told.split())
+    assert f"skillwire auth login {url}" in " ".join(told.split())
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillwire.cli import main
-from skillwire.cli.main import EXIT_INTERNAL, EXIT_INTERRUPTED, SECTIONS, cli
+from skillwire.cli.main import EXIT_INTERNAL, EXIT_INTERRUPTED, GROUPS, cli
 from skillwire.codes import CODES
 from skillwire.errors import SkillwireError
 
@@ -790,7 +790,7 @@ class TestSkillwireCli:
 
     def test_it_shows_every_command(self):
         named = {call.split()[0] for call in self.CALLS}
-        assert named == {name for section in SECTIONS.values() for name in section}
+        assert named == {name for section in GROUPS.values() for name in section}
 
     def test_the_codes_that_it_names_exist(self):
         named = set(re.findall(r"`([A-Z]+_[A-Z_]+|[A-Z]{6,})`", self.BODY)) - {"SKILLWIRE_TOKENS"}

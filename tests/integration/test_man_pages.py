@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from skillwire.cli.main import SECTIONS
+from skillwire.cli.main import GROUPS
 
 MAN = Path(__file__).parents[2] / "docs" / "man"
-COMMANDS = [name for section in SECTIONS.values() for name in section]
+COMMANDS = [name for section in GROUPS.values() for name in section]
 PAGES = ["skillwire.1", *(f"skillwire-{name}.1" for name in COMMANDS)]
 WANTED = ["NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "EXIT STATUS", "ENVIRONMENT", "FILES"]
 

@@ -88,8 +88,8 @@ class TestTheirProvider:
         with TextbookProvider() as provider:
             call = ("call", f"{provider.host}/text-summarizer", f"text={TEXT}", "max_length=100")
             assert run(*call, "--no-wait", "--quiet") == (0, f"{EXECUTION}\n")
-            assert re.match(r"status +accepted\n", run("status", EXECUTION)[1])
-            code, result = run("result", EXECUTION)
+            assert re.match(r"status +accepted\n", run("executions", "show", EXECUTION)[1])
+            code, result = run("executions", "result", EXECUTION)
             assert (code, json.loads(result)) == (0, {"summary": SUMMARY})
             [request] = [body for method, _, _, body in provider.requests if method == "POST"]
             fits("InvocationRequest", request)

@@ -55,7 +55,7 @@ def test_address_of_a_server_whose_skills_are_all_closed_is_enough(tmp_path, oid
         server.wait_for(lambda ready: ready.get("status") == "ready")
         origin = f"http://127.0.0.1:{server.port}"
         client = ["--client-id", SERVICE.client_id, "--client-secret-env", "SECRET"]
-        done = json.loads(run("login", origin, *client, "--yes", "--json"))
+        done = json.loads(run("auth", "login", origin, *client, "--yes", "--json"))
         assert done["scope"] == "skill:forecast"
         run("add", f"{origin}/forecast", "--yes", "--agent", "codex")
     assert (project / ".agents/skills/forecast/SKILL.md").is_file()

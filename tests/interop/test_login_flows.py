@@ -108,7 +108,7 @@ def test_a_person_logs_in_in_the_browser_and_installs(user, origin, oidc_provide
     wants_oauth(origin, oidc_provider)
     user.run("find", "plan", "--from", origin.url, status=5)
     assert asked(origin) == []
-    done = json.loads(user.run("login", origin.url, "--client-id", NATIVE.client_id, "--yes", "--json"))
+    done = json.loads(user.run("auth", "login", origin.url, "--client-id", NATIVE.client_id, "--yes", "--json"))
     assert (done["kind"], done["renewable"], done["server"]) == ("oauth2", True, oidc_provider.issuer)
     assert done["stored_in"] == "file"
     user.run("add", f"{origin.url}/secret-plan", "--yes", "--agent", "codex")
@@ -116,12 +116,12 @@ def test_a_person_logs_in_in_the_browser_and_installs(user, origin, oidc_provide
     token = user.stored(origin)["secrets"]["secret"]
     assert set(asked(origin)) == {f"Bearer {token}"}
     assert user.store.stat().st_mode & 0o777 == 0o600
-    assert origin.url in user.run("login")
+    assert origin.url in user.run("auth", "status")
 
 
 def test_tokens_are_renewed_ahead_of_their_end_and_the_refresh_token_rotates(user, origin, oidc_provider):
     wants_oauth(origin, oidc_provider)
-    user.run("login", origin.url, "--client-id", NATIVE.client_id, "--yes")
+    user.run("auth", "login", origin.url, "--client-id", NATIVE.client_id, "--yes")
     before = user.stored(origin)
     user.change(origin, expires_at=before["expires_at"] - 250)
     user.run("find", "plan", "--from", origin.url)
@@ -134,7 +134,7 @@ def test_tokens_are_renewed_ahead_of_their_end_and_the_refresh_token_rotates(use
 
 def test_a_token_that_is_refused_is_renewed_once(user, origin, oidc_provider):
     wants_oauth(origin, oidc_provider)
-    user.run("login", origin.url, "--client-id", NATIVE.client_id, "--yes")
+    user.run("auth", "login", origin.url, "--client-id", NATIVE.client_id, "--yes")
     before = user.stored(origin)["secrets"]["secret"]
     origin.accepts = lambda headers: headers.get("authorization", before) != f"Bearer {before}"
     asked(origin)
@@ -147,7 +147,7 @@ def test_a_token_that_is_refused_is_renewed_once(user, origin, oidc_provider):
 
 def test_an_origin_that_refuses_every_token_makes_one_renewal(user, origin, oidc_provider):
     wants_oauth(origin, oidc_provider)
-    user.run("login", origin.url, "--client-id", NATIVE.client_id, "--yes")
+    user.run("auth", "login", origin.url, "--client-id", NATIVE.client_id, "--yes")
     origin.accepts = lambda _: False
     asked(origin)
     told = user.run("find", "plan", "--from", origin.url, status=5)
@@ -157,19 +157,19 @@ def test_an_origin_that_refuses_every_token_makes_one_renewal(user, origin, oidc
 
 def test_a_refused_refresh_says_to_log_in_again(user, origin, oidc_provider):
     wants_oauth(origin, oidc_provider)
-    user.run("login", origin.url, "--client-id", NATIVE.client_id, "--yes")
+    user.run("auth", "login", origin.url, "--client-id", NATIVE.client_id, "--yes")
     stored = user.stored(origin)
     form = {"token": stored["secrets"]["refresh_token"], "client_id": NATIVE.client_id}
     oidc_provider.post(oidc_provider.revocation_endpoint, form)
     user.change(origin, expires_at=stored["expires_at"] - 1000)
     told = user.run("find", "plan", "--from", origin.url, status=5)
     assert "error[LOGIN_EXPIRED]" in told
-    assert "skillwire login" in told
+    assert "skillwire auth login" in told
 
 
 def test_many_processes_at_once_renew_once(user, origin, oidc_provider):
     wants_oauth(origin, oidc_provider)
-    user.run("login", origin.url, "--client-id", NATIVE.client_id, "--yes")
+    user.run("auth", "login", origin.url, "--client-id", NATIVE.client_id, "--yes")
     stored = user.stored(origin)
     user.change(origin, expires_at=stored["expires_at"] - 250)
     asked(origin)
@@ -203,13 +203,13 @@ def test_a_login_on_another_device(user, origin, oidc_provider):
 def test_a_program_logs_in_with_its_own_secret_and_gets_new_tokens_by_it(user, origin, oidc_provider):
     wants_oauth(origin, oidc_provider)
     arguments = ["--client-id", SERVICE.client_id, "--client-secret-env", "SECRET", "--yes"]
-    user.run("login", origin.url, *arguments)
+    user.run("auth", "login", origin.url, *arguments)
     first = user.stored(origin)
     user.change(origin, expires_at=1)
     user.run("find", "plan", "--from", origin.url)
     assert user.stored(origin)["secrets"]["secret"] != first["secrets"]["secret"]
     arguments[2:4] = ["--client-secret-stdin"]
-    user.run("login", origin.url, *arguments, stdin="wrong\n", status=5)
+    user.run("auth", "login", origin.url, *arguments, stdin="wrong\n", status=5)
     assert "error[LOGIN_REFUSED]" in user.log
 
 
@@ -220,20 +220,20 @@ def test_the_metadata_of_a_protected_resource_is_enough(user, origin, oidc_provi
         "scopes_supported": ["skill:forecast"],
     }
     origin.challenge = f'Bearer resource_metadata="{origin.url}/.well-known/oauth-protected-resource"'
-    done = json.loads(user.run("login", origin.url, "--client-id", NATIVE.client_id, "--yes", "--json"))
+    done = json.loads(user.run("auth", "login", origin.url, "--client-id", NATIVE.client_id, "--yes", "--json"))
     assert done["scope"] == "skill:forecast"
     user.run("find", "plan", "--from", origin.url)
 
 
 def test_the_issuer_may_be_named(user, origin, oidc_provider):
     arguments = ["--issuer", oidc_provider.issuer, "--client-id", NATIVE.client_id, "--scope", "skill:forecast"]
-    user.run("login", origin.url, *arguments, SKILLWIRE_ALLOW="")
+    user.run("auth", "login", origin.url, *arguments, SKILLWIRE_ALLOW="")
     user.run("find", "plan", "--from", origin.url, SKILLWIRE_ALLOW="")
 
 
 def test_nobody_is_sent_to_a_server_without_consent(user, origin, oidc_provider):
     wants_oauth(origin, oidc_provider)
-    told = user.run("login", origin.url, "--client-id", NATIVE.client_id, status=4)
+    told = user.run("auth", "login", origin.url, "--client-id", NATIVE.client_id, status=4)
     assert "error[LOGIN_NOT_AGREED]" in told
     assert "asked for: skill:forecast" in " ".join(told.split())
     assert oidc_provider.issuer in told
@@ -242,22 +242,22 @@ def test_nobody_is_sent_to_a_server_without_consent(user, origin, oidc_provider)
 
 def test_a_server_inside_the_network_is_not_contacted_for_a_strangers_word(user, origin, oidc_provider):
     wants_oauth(origin, oidc_provider)
-    told = user.run("login", origin.url, "--client-id", NATIVE.client_id, "--yes", status=4, SKILLWIRE_ALLOW="")
+    told = user.run("auth", "login", origin.url, "--client-id", NATIVE.client_id, "--yes", status=4, SKILLWIRE_ALLOW="")
     assert "error[PORT_REFUSED]" in told
 
 
 def test_logging_out_revokes_and_forgets(user, origin, oidc_provider):
     wants_oauth(origin, oidc_provider)
-    user.run("login", origin.url, "--client-id", NATIVE.client_id, "--yes")
+    user.run("auth", "login", origin.url, "--client-id", NATIVE.client_id, "--yes")
     refresh_token = user.stored(origin)["secrets"]["refresh_token"]
-    assert json.loads(user.run("logout", origin.url, "--dry-run", "--json"))["logouts"][0]["revoked"] is False
-    done = json.loads(user.run("logout", origin.url, "--json"))
+    assert json.loads(user.run("auth", "logout", origin.url, "--dry-run", "--json"))["logouts"][0]["revoked"] is False
+    done = json.loads(user.run("auth", "logout", origin.url, "--json"))
     assert done["logouts"] == [{"origin": origin.url, "revoked": True}]
     assert json.loads(user.store.read_text()) == {}
     form = {"grant_type": "refresh_token", "refresh_token": refresh_token, "client_id": NATIVE.client_id}
     assert oidc_provider.post(oidc_provider.token_endpoint, form)["error"] == "invalid_grant"
-    assert "error[LOGIN_MISSING]" in user.run("logout", origin.url, status=3)
-    user.run("logout", "--all")
+    assert "error[LOGIN_MISSING]" in user.run("auth", "logout", origin.url, status=3)
+    user.run("auth", "logout", "--all")
 
 
 def _redirect_of(terminal):
@@ -278,7 +278,7 @@ def _redirect_of(terminal):
 )
 def test_an_answer_that_does_not_fit_ends_the_login(user, origin, oidc_provider, answer, code):
     wants_oauth(origin, oidc_provider)
-    command = ["login", origin.url, "--client-id", NATIVE.client_id, "--yes", "--flow", "code", "--no-browser"]
+    command = ["auth", "login", origin.url, "--client-id", NATIVE.client_id, "--yes", "--flow", "code", "--no-browser"]
     with Terminal(
         user.command(*command), cwd=user.folder, environment=user.environment, columns=1000, lines=40
     ) as terminal:
@@ -294,7 +294,7 @@ def test_an_answer_that_does_not_fit_ends_the_login(user, origin, oidc_provider,
 
 def test_an_answer_of_no_login_of_ours_does_not_end_this_one(user, origin, oidc_provider):
     wants_oauth(origin, oidc_provider)
-    command = ["login", origin.url, "--client-id", NATIVE.client_id, "--yes", "--flow", "code", "--no-browser"]
+    command = ["auth", "login", origin.url, "--client-id", NATIVE.client_id, "--yes", "--flow", "code", "--no-browser"]
     with Terminal(
         user.command(*command), cwd=user.folder, environment=user.environment, columns=1000, lines=40
     ) as terminal:
@@ -313,7 +313,7 @@ def test_an_answer_of_no_login_of_ours_does_not_end_this_one(user, origin, oidc_
 def test_nothing_that_a_login_printed_or_wrote_shows_a_secret(user, origin, oidc_provider):
     wants_oauth(origin, oidc_provider)
     secrets = set()
-    user.run("login", origin.url, "--client-id", NATIVE.client_id, "--yes", "--json")
+    user.run("auth", "login", origin.url, "--client-id", NATIVE.client_id, "--yes", "--json")
     secrets |= set(user.stored(origin)["secrets"].values())
     user.change(origin, expires_at=1)
     user.run("find", "plan", "--from", origin.url, "--json")
@@ -321,16 +321,16 @@ def test_nothing_that_a_login_printed_or_wrote_shows_a_secret(user, origin, oidc
     user.run("which", f"{origin.url}/secret-plan", "--explain")
     user.run("config", "show", "--origin")
     user.run("doctor", "--json")
-    user.run("login", "--json")
+    user.run("auth", "status", "--json")
     user.run("add", f"{origin.url}/secret-plan", "--yes", "--agent", "codex", "--json")
     form = {"token": user.stored(origin)["secrets"]["refresh_token"], "client_id": NATIVE.client_id}
     oidc_provider.post(oidc_provider.revocation_endpoint, form)
     user.change(origin, expires_at=1)
     user.run("find", "plan", "--from", origin.url, status=5)
-    user.run("login", origin.url, "--client-id", SERVICE.client_id, "--client-secret-env", "SECRET", "--yes")
+    user.run("auth", "login", origin.url, "--client-id", SERVICE.client_id, "--client-secret-env", "SECRET", "--yes")
     secrets |= set(user.stored(origin)["secrets"].values())
     assert len(secrets) >= 6
-    assert "skillwire login, in credentials.json" in user.log
+    assert "skillwire auth login, in credentials.json" in user.log
     for path in [*user.home.rglob("*"), *user.folder.rglob("*")]:
         if not path.is_file():
             continue

@@ -176,12 +176,12 @@ def test_a_person_logs_in_and_installs_a_private_skill(oidc_provider, tmp_path):
         server.wait_for(lambda ready: ready["skills"] == 1)
         origin = f"http://127.0.0.1:{server.port}"
         run("show", f"{origin}/billing", status=3)
-        login = json.loads(run("login", origin, "--client-id", NATIVE.client_id, "--yes", "--json"))
+        login = json.loads(run("auth", "login", origin, "--client-id", NATIVE.client_id, "--yes", "--json"))
         assert (login["kind"], login["server"], login["scope"]) == ("oauth2", oidc_provider.issuer, "skill:forecast")
         assert "billing" in run("find", "--from", origin)
         for name in ("billing", "forecast"):
             assert name in run("show", f"{origin}/{name}")
             run("add", f"{origin}/{name}", "--yes", "--agent", "universal")
             assert (project / ".agents/skills" / name / "SKILL.md").is_file()
-        run("logout", origin)
+        run("auth", "logout", origin)
         run("show", f"{origin}/billing", status=3)

@@ -18,7 +18,7 @@ TARFILE_FILTER = ("--filter", "data") if hasattr(tarfile, "data_filter") else ()
 
 
 class Reader(NamedTuple):
-    """A command that says nothing when all is well; ``{}`` stands for the archive."""
+    """A command that says nothing when no problems found; ``{}`` stands for the archive."""
 
     tool: str
     suffix: str

@@ -1,4 +1,4 @@
-"""An agent on a local network that is not there: what it finds is written down, and what was asked of it."""
+"""An agent on a local network that is not available: what it finds is written down, and what was asked of it."""
 
 from __future__ import annotations
 

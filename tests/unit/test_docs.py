@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from skillwire import errors
-from skillwire.cli.main import SECTIONS, cli
+from skillwire.cli.main import GROUPS, cli
 from skillwire.codes import CODES
 from skillwire.folder.rules import RULES
 from skillwire.resolver.settings import SETTINGS
@@ -22,7 +22,7 @@ from skillwire.resolver.settings import SETTINGS
 PROJECT = Path(__file__).parents[2]
 DOCS = PROJECT / "docs"
 PAGES_OF_COMMANDS = sorted((DOCS / "reference" / "commands").glob("*.md"))
-COMMANDS = [name for section in SECTIONS.values() for name in section]
+COMMANDS = [name for section in GROUPS.values() for name in section]
 ERRORS = {name for name, value in vars(errors).items() if isinstance(value, type) and issubclass(value, Exception)}
 
 

@@ -15,7 +15,7 @@ from skillwire.cli.options import (
     refresh_option,
     scope_option,
 )
-from skillwire.cli.output import bad, bold, dim, error_object, good, output_options
+from skillwire.cli.output import bold, dim, error_object, failure, output_options, success
 from skillwire.errors import UsageError
 from skillwire.resolver.references import reference_to
 
@@ -36,12 +36,12 @@ _ASKED_ABOUT: Final = 24  # as many names help to decide whether all are meant
 @click.command()
 @click.argument("references", metavar="[REF]...", nargs=-1)
 @click.option("-a", "--agent", "agents", metavar="NAME", multiple=True, help="Install for this agent; '*' for all.")
-@click.option("--copy/--link", "copy", default=None, help="Copies, or links (the default), for several agents.")
-@click.option("--all", "take_all", is_flag=True, help="Every skill of an origin, without a question.")
-@click.option("--frozen", is_flag=True, help="Exactly what skills.lock says: these names, or all.")
-@click.option("--overwrite", is_flag=True, help="Replace what stands in the way.")
-@click.option("--dry-run", is_flag=True, help="Say what would happen, change nothing.")
-@click.option("-y", "--yes", is_flag=True, help="Agree to unknown origins and to every skill of an origin.")
+@click.option("--copy/--link", "copy", default=None, help="Copy or link (the default) the files for several agents.")
+@click.option("--all", "take_all", is_flag=True, help="Install every skill of an origin without asking.")
+@click.option("--frozen", is_flag=True, help="Install exactly the content of skills.lock: these names, or all.")
+@click.option("--overwrite", is_flag=True, help="Overwrite existing files.")
+@click.option("--dry-run", is_flag=True, help="Print what would happen, and change nothing.")
+@click.option("-y", "--yes", is_flag=True, help="Trust unknown origins, and accept every skill of an origin.")
 @scope_option
 @network_options
 @refresh_option
@@ -62,16 +62,18 @@ def command(
     offline: bool | None,
     refresh: bool,
 ) -> None:
-    """Install the skills that each REF means.
+    """Install the skills that each REF names.
 
     REF is example.com/name, a URL, a folder (./name), or a bare name when sources are configured. Artifacts are
-    verified against their digests; nothing in them is run. Everything happens, or nothing.
+    verified against their digests; nothing in them is run. Either all skills are installed, or none.
     """
     if not references and not frozen:
         raise UsageError("USAGE", "nothing to add", fix="Name a skill, such as example.com/name, or give --frozen.")
     if frozen and (agents or copy is not None or take_all):
         raise UsageError(
-            "USAGE", "--frozen excludes --agent, --copy, --link and --all", fix="Leave them out: the lock says them."
+            "USAGE",
+            "--frozen excludes --agent, --copy, --link and --all",
+            fix="Leave them out: the lock contains them.",
         )
     progress = open_progress(output)
     with open_client(
@@ -104,10 +106,7 @@ def carry_out(
     overwrite: bool,
     document: tuple[str, dict[str, Any]] = ("add/1", {}),
 ) -> int:
-    """Ask what has to be asked, do it and tell it; return the exit code: the gravest error's when a part failed.
-
-    ``document`` is the schema of the JSON document, and what it holds beside what was done.
-    """
+    """Ask the necessary questions, apply the plan and print the report; return the highest exit code of its errors."""
     consent = consent or all(confirm(_origin_question(base)) for base in plan.unknown_origins)
     overwrite = overwrite or (
         bool(plan.conflicts)
@@ -120,26 +119,26 @@ def carry_out(
 
 
 def _origin_question(base: str) -> str:
-    return f"Nothing was installed from {base} yet. A skill is instructions that your agent follows. Trust it?"
+    return f"{base} is not a trusted origin yet. A skill contains instructions that your agent follows. Trust it?"
 
 
 def _agree_to_number(plan: InstallPlan, references: Sequence[str], *, agreed: bool) -> None:
-    """Adding all of an origin is rarely meant by typing its name alone."""
+    """Confirm that an origin's name alone means all of its skills."""
     if agreed or len(plan.skills) <= len(references):
         return
     names = [row.skill.ref.name for row in plan.skills]
     more = f" and {len(names) - _ASKED_ABOUT} more" if len(names) > _ASKED_ABOUT else ""
-    question = f"That means {len(plan.skills)} skills. Add them all?"
+    question = f"The reference matches {len(plan.skills)} skills. Add them all?"
     if not confirm(question, about=", ".join(names[:_ASKED_ABOUT]) + more):
         first = reference_to(plan.skills[0].skill.ref)
         fix = f"Name one, such as {first}, or give --all."
-        raise UsageError("REFERENCE", f"{' '.join(references)} means {len(plan.skills)} skills", fix=fix)
+        raise UsageError("REFERENCE", f"{' '.join(references)} matches {len(plan.skills)} skills", fix=fix)
 
 
 def print_plan(
     output: Output, plan: InstallPlan, *, consent: bool, overwrite: bool, more: Mapping[str, Any] | None = None
 ) -> None:
-    """Say what would happen, with these answers to what would be asked. ``more`` is added to the JSON document."""
+    """Print the actions of a plan, given the user's answers."""
     rows: list[dict[str, Any]] = [
         {
             "name": row.skill.ref.name,
@@ -178,7 +177,7 @@ def _print_report(output: Output, client: Client, report: InstallReport, schema:
         version = f" {locked.version}" if locked.version else ""
         places = ", ".join([*locked.placement.folders, *locked.placement.links])
         verb = "updated " if locked.name in report.updated else "added "
-        output.line(good(verb), bold(locked.name), version, dim(f"  {places}"))
+        output.line(success(verb), bold(locked.name), version, dim(f"  {places}"))
     if len(report.unchanged) > _LISTED:
         output.line(f"unchanged {len(report.unchanged)} skills")
     else:
@@ -186,5 +185,5 @@ def _print_report(output: Output, client: Client, report: InstallReport, schema:
             output.line("unchanged ", bold(name))
     last = next(reversed(list(report.failed)), None)
     for name, error in report.failed.items():
-        output.note(bad("failed "), bold(name))
+        output.note(failure("failed "), bold(name))
         output.error(error.diagnostics(), is_last=name == last)

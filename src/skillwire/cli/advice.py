@@ -1,13 +1,6 @@
-"""What this place adds to the fix of an error: what is set in the environment, in the project, or in the lock.
+"""Help after an error: the likely spelling of a mistyped word, and fixes that depend on environment, project and lock.
 
-The core knows none of these when it fails. Only an error imports this module, and what it reads says the same as
-before: a file that cannot be read adds no advice, since the error at hand is the one to tell.
-
-What a mistyped call is answered with: the same error as any other, and the word that was probably meant.
-
-Other tools name the same deeds otherwise (``install``, ``rm``, ``ls``). Such a name is no second name of a command:
-it is answered with ours, so that there is one name to learn, to document and to search for. Only an error imports
-this module.
+Only an error imports this module. A file that cannot be read adds no advice, since the user needs the first error.
 """
 
 from __future__ import annotations
@@ -22,7 +15,7 @@ import click
 from skillwire.errors import SkillwireError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from skillwire.errors import Diagnostics
 
@@ -33,7 +26,7 @@ _PROXIES: Final = ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "AL
 
 
 def advised(error: SkillwireError, arguments: Sequence[str]) -> Diagnostics:
-    """Return what is to be told of ``error``, which ``arguments`` led to, with the fix that fits this place."""
+    """Return the diagnostics of ``error``, raised for ``arguments``, with a fix for the current environment."""
     told = error.diagnostics()
     try:
         fix = _fix(error, arguments)
@@ -82,23 +75,23 @@ def _installed(arguments: Sequence[str]) -> str | None:
     return None
 
 
-#: What people type who come from another tool → what it is called here.
-ALIASES: Final = {
-    "install": "add", "i": "add", "get": "add", "sync": "add --frozen", "ci": "add --frozen", "use": "add",
-    "uninstall": "remove", "rm": "remove", "delete": "remove", "un": "remove",
-    "ls": "list", "installed": "list",
-    "search": "find", "query": "find",
+#: Words that users of other tools type → the command to suggest. Real aliases are in :mod:`skillwire.cli.main`.
+SUGGESTIONS: Final = {
+    "get": "add", "sync": "add --frozen", "ci": "add --frozen", "use": "add",
+    "uninstall": "remove", "delete": "remove", "un": "remove", "installed": "list", "query": "find",
     "info": "show", "view": "show", "inspect": "show", "describe": "show", "read": "show --body",
-    "upgrade": "update", "up": "update", "pull": "update",
+    "up": "update", "pull": "update",
     "publish": "build", "pack": "build", "export": "build", "push": "build",
-    "lint": "check", "test": "check",
-    "audit": "verify",
+    "lint": "check", "test": "check", "audit": "verify",
     "new": "init", "create": "init", "scaffold": "init",
     "dev": "serve", "start": "serve", "server": "serve", "run": "call", "invoke": "call", "execute": "call",
-    "abort": "cancel", "stop": "cancel", "wait": "result", "executions": "status",
+    "abort": "executions cancel", "stop": "executions cancel", "cancel": "executions cancel",
+    "wait": "executions result", "result": "executions result", "status": "executions show",
+    "login": "auth login", "logout": "auth logout", "logins": "auth status", "whoami": "auth status",
+    "origins": "trust list", "grants": "grant list", "approve": "grant add", "work": "worker", "tokens": "token list",
     "diagnose": "doctor", "health": "doctor", "where": "which", "resolve": "which",
     "settings": "config show", "configure": "config show", "error": "explain", "rule": "explain",
-    "help": "--help", "version": "--version",
+    "version": "--version",
 }  # fmt: skip
 
 #: A word that is less alike than the likeliest by this much was not meant.
@@ -107,7 +100,7 @@ _CUTOFF: Final = 0.67  # less alike than this is a guess, such as add for badcmd
 
 
 def closest(text: str, known: Iterable[str]) -> list[str]:
-    """Return up to three of ``known`` that look like ``text``, in any case; the likeliest first."""
+    """Return up to three of ``known`` that resemble ``text``, ignoring case; the likeliest first."""
     by_folded = {name.casefold(): name for name in known}
     found = difflib.get_close_matches(text.casefold(), by_folded, n=3, cutoff=_CUTOFF)
     likeness = [difflib.SequenceMatcher(None, name, text.casefold()).ratio() for name in found]
@@ -120,10 +113,14 @@ def did_you_mean(candidates: Iterable[str]) -> str:
     return f"Did you mean {listed}?" if listed else ""
 
 
-def unknown_command(name: str, known: Iterable[str], program: str = "skillwire") -> UsageError:
-    """Return the error for a command that does not exist, with the one that was probably meant."""
-    # What other programs call their deeds is meant of this program, not of the parts of one command.
-    aliases = ALIASES if program == "skillwire" else {}
+def unknown_command(
+    name: str, known: Iterable[str], program: str = "skillwire", aliases: Mapping[str, str] | None = None
+) -> UsageError:
+    """Return the error for an unknown command, with a suggestion.
+
+    ``aliases`` are those of the program; a group of subcommands has none, and no words of other tools either.
+    """
+    aliases = SUGGESTIONS | dict(aliases) if aliases else {}
     close = closest(name, [*known, *aliases])
     commands = [aliases[name.lower()]] if name.lower() in aliases else [aliases.get(word, word) for word in close]
     fix = did_you_mean(f"{program} {command}" for command in dict.fromkeys(commands))
@@ -133,7 +130,7 @@ def unknown_command(name: str, known: Iterable[str], program: str = "skillwire")
 
 
 def usage_error(error: click.ClickException) -> UsageError:
-    """Return what click refuses as an error of ours: what is wrong, and how the command is called."""
+    """Return click's exception as a ``UsageError`` with the usage of the command."""
     message = error.format_message().rstrip(".")
     fix = None
     context = error.ctx if isinstance(error, click.UsageError) else None

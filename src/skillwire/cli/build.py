@@ -28,31 +28,35 @@ _NOBODY: Final = 'Give a skill access = "public" in its skill.toml, or write the
 
 @click.command()
 @click.argument("folders", metavar="FOLDER...", nargs=-1, required=True, type=click.Path())
-@click.option("-o", "--output", "site", metavar="SITE", required=True, type=click.Path(), help="Where the site goes.")
-@click.option("--base-url", metavar="URL", help="Put before the URLs in indexes, which are relative without it.")
-@click.option("--publisher", default="local", show_default=True, metavar="NAME", help="Whose skills these are.")
+@click.option(
+    "-o", "--output", "site", metavar="SITE", required=True, type=click.Path(), help="Folder to write the site to."
+)
+@click.option("--base-url", metavar="URL", help="Prefix for the URLs in indexes; without it they are relative.")
+@click.option(
+    "--publisher", default="local", show_default=True, metavar="NAME", help="Publisher name used in skill IDs."
+)
 @click.option(
     "--host-files",
     "hosts",
     multiple=True,
     type=click.Choice(["all", "none", *HOSTS]),
     default=["all"],
-    help="For which hosts to write their header files; may be repeated.  [default: all]",
+    help="Write header files for this host; repeatable.  [default: all]",
 )
 @click.option(
     "--bridge",
     "bridges",
     multiple=True,
     type=click.Choice(["ai-catalog", "marketplace"]),
-    help="Also list the skills in the form of this neighbour; may be repeated.",
+    help="Also write the index in this format; repeatable.",
 )
-@click.option("--skip-broken", is_flag=True, help="Publish the others when some skills cannot be published.")
+@click.option("--skip-broken", is_flag=True, help="Publish the other skills when some cannot be published.")
 @click.option(
-    "--force", is_flag=True, help="Build into a folder with other files in it, and replace what is in the way."
+    "--force", is_flag=True, help="Build into a folder that contains other files, and overwrite conflicting ones."
 )
-@click.option("--no-cache", is_flag=True, help="Read every skill, also those that have not changed.")
-@click.option("--allow-empty", is_flag=True, help="Write a site without skills, too.")
-@click.option("--dry-run", is_flag=True, help="Load everything, write nothing.")
+@click.option("--no-cache", is_flag=True, help="Read every skill, including unchanged ones.")
+@click.option("--allow-empty", is_flag=True, help="Write a site even without skills.")
+@click.option("--dry-run", is_flag=True, help="Load everything, and write nothing.")
 @output_options
 def command(
     *,
@@ -65,8 +69,8 @@ def command(
 ) -> None:
     """Write the skills in each FOLDER as a static site into SITE.
 
-    The same skills give the same bytes everywhere. Skills that have not changed since the last build are not
-    read again, and nothing is removed that a build did not make.
+    The same skills produce the same bytes on every machine. Skills unchanged since the last build are not read again,
+    and the build removes only files that an earlier build wrote.
     """
     from skillwire.adapters.files.loading import check_publisher, published_roots  # noqa: PLC0415  # takes a while
     from skillwire.adapters.files.static_site import SiteBuild, SiteOptions  # noqa: PLC0415  # same
@@ -102,7 +106,7 @@ def command(
 
 
 def _check(report: BuildReport, *, skip_broken: bool, allow_empty: bool) -> None:
-    """Raise when the site that is there was left, or would be left, as it is."""
+    """Raise an error when nothing was, or would be, written."""
     details = {"findings": [finding_object(finding) for finding in report.findings]}
     number = f"{report.errors} {'error' if report.errors == 1 else 'errors'}"
     if report.errors and not skip_broken:
@@ -110,9 +114,9 @@ def _check(report: BuildReport, *, skip_broken: bool, allow_empty: bool) -> None
     if report.public or allow_empty:
         return
     if report.errors:
-        message, fix = f"{number}, and no skill is left to publish; nothing was written", "Mend what is reported."
+        message, fix = f"{number}, and no skill is left to publish; nothing was written", "Fix the reported errors."
         raise ValidationError("SKILLS_BROKEN", message, fix=fix, details=details)
-    message = "everyone may see none of the skills; nothing was written"
+    message = "none of the skills is public; nothing was written"
     raise NotFoundError("SKILL_NOT_FOUND", message, fix=_NOBODY, details=details)
 
 
@@ -125,7 +129,7 @@ def _chosen(hosts: tuple[str, ...]) -> tuple[str, ...]:
 def _bridged(
     bridges: tuple[str, ...], publisher: str, base_url: str
 ) -> Callable[[Collection[Skill]], Mapping[str, bytes]]:
-    """Return what makes the files of these neighbours."""
+    """Return the function that writes the files of these formats."""
     from skillwire.bridges.static_files import check_bridges, static_files  # noqa: PLC0415  # seldom wanted
 
     check_bridges(bridges, publisher, base_url)

@@ -1,7 +1,7 @@
-"""``skillwire ca``: who certifies the agents and skills of a local network, and takes it back.
+"""``skillwire ca``: the certificate authority of a local network: issue, renew and revoke certificates.
 
-An authority is a folder: its certificates and the signed list of what was taken back are for everybody, its keys for
-their owner alone. ``SKILLWIRE_CA_PASSPHRASE``, of eight characters or more, encrypts them.
+An authority is a folder. Certificates and the signed revocation list are public; only the owner can read the keys.
+``SKILLWIRE_CA_PASSPHRASE``, of eight characters or more, encrypts them.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from skillwire.cli.options import Duration, Parts, in_words
-from skillwire.cli.output import bad, bold, dim, doubtful, good, output_options
+from skillwire.cli.options import CommandGroup, Duration, in_words
+from skillwire.cli.output import bold, dim, failure, output_options, success, warning
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,36 +26,36 @@ _DAY: Final = 86_400.0
 #: Seconds that a certificate is good at least: agents renew in the last third, and clocks differ by minutes.
 _SHORTEST: Final = 3600.0
 _FOLDER: Final = click.argument("folder", metavar="FOLDER", type=click.Path(file_okay=False, path_type=Path))
-_DRY_RUN: Final = click.option("--dry-run", is_flag=True, help="Say what would happen, change nothing.")
+_DRY_RUN: Final = click.option("--dry-run", is_flag=True, help="Print what would happen, and change nothing.")
 _ROOT_KEY: Final = click.option(
     "--root-key",
     metavar="FILE",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="The root's key, for a SkillCenter CA; root.key in FOLDER unless given.",
+    help="The root's key, to sign a SkillCenter CA; root.key in FOLDER by default.",
 )
 
 
-@click.group(cls=Parts)
+@click.group(cls=CommandGroup)
 def command() -> None:
-    """Certify agents and skills of the local network, and take it back.
+    """Issue and revoke certificates for agents and skills of the local network.
 
-    An authority is a FOLDER: a root, and below it a SkillCenter CA that issues. Agents trust it when their settings
-    name its root.pem and center.pem, in discovery.trust; by revocations.pem they learn what was taken back.
+    An authority is a FOLDER with a root and a SkillCenter CA that issues. Agents trust it when their settings name its
+    root.pem and center.pem in discovery.trust; revocations.pem lists the revoked certificates.
 
-    Set SKILLWIRE_CA_PASSPHRASE, of at least 8 characters, to have the keys encrypted.
+    Set SKILLWIRE_CA_PASSPHRASE, of at least 8 characters, to encrypt the keys.
     """
 
 
 @command.command()
 @_FOLDER
-@click.option("--name", metavar="NAME", default="skillwire", show_default=True, help="Whose authority it is.")
+@click.option("--name", metavar="NAME", default="skillwire", show_default=True, help="Name of the authority's owner.")
 @_DRY_RUN
 @output_options
 def init(*, output: Output, folder: Path, name: str, dry_run: bool) -> None:
-    """Make a root and a SkillCenter CA in FOLDER.
+    """Create a root and a SkillCenter CA in FOLDER.
 
-    The keys are readable by nobody else, and encrypted with SKILLWIRE_CA_PASSPHRASE when that is set. The root's is
-    needed again only to renew the SkillCenter CA: put root.key away, off this machine.
+    Only you can read the keys; SKILLWIRE_CA_PASSPHRASE encrypts them. The root's key is needed again only to renew or
+    revoke the SkillCenter CA: store root.key off this machine.
     """
     from skillwire.adapters.files.authority import (  # noqa: PLC0415  # --help does without
         AuthorityFolder,
@@ -70,25 +70,27 @@ def init(*, output: Output, folder: Path, name: str, dry_run: bool) -> None:
         AuthorityFolder.create(folder, name, time.time())
     paths = {name: str(folder / f"{name}.pem") for name in ("root", "center", "revocations")}
     output.document("ca/1", {"dry_run": dry_run, "folder": str(folder), **paths, "encrypted": is_encrypted})
-    output.line(good("would make " if dry_run else "made "), bold(f"{name} Root CA"), dim(f"  {folder}"))
+    output.line(success("would make " if dry_run else "made "), bold(f"{name} Root CA"), dim(f"  {folder}"))
     if not dry_run:
         if not is_encrypted:
-            output.note(doubtful("the keys are not encrypted; SKILLWIRE_CA_PASSPHRASE would do that"))
-        output.hint("put away, off this machine:", str(folder / "root.key"))
+            output.note(warning("the keys are not encrypted; set SKILLWIRE_CA_PASSPHRASE to encrypt them"))
+        output.hint("store off this machine:", str(folder / "root.key"))
 
 
 @command.command()
 @_FOLDER
-@click.option("--agent", "agents", metavar="ID", multiple=True, help="An agent that it is for.")
-@click.option("--skill", "skills", metavar="ID", multiple=True, help="A skill that it is for, whoever offers it.")
-@click.option("--host", "hosts", metavar="HOST", multiple=True, help="An address or name that may be announced.")
+@click.option("--agent", "agents", metavar="ID", multiple=True, help="Agent to certify; repeatable.")
+@click.option("--skill", "skills", metavar="ID", multiple=True, help="Skill to certify, for any agent; repeatable.")
+@click.option(
+    "--host", "hosts", metavar="HOST", multiple=True, help="Address or host name that may be announced; repeatable."
+)
 @click.option(
     "--request",
     metavar="FILE",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="What skillwire key new has printed; without it a key is made here.",
+    help="Output of skillwire key new; without it a key is generated here.",
 )
-@click.option("--days", metavar="DURATION", type=Duration(), help="How long it is good, 7d unless said; at least 1h.")
+@click.option("--days", metavar="DURATION", type=Duration(), help="Validity, such as 7d (the default); at least 1h.")
 @click.option(
     "-o",
     "--output",
@@ -96,7 +98,7 @@ def init(*, output: Output, folder: Path, name: str, dry_run: bool) -> None:
     metavar="FOLDER",
     required=True,
     type=click.Path(file_okay=False, path_type=Path),
-    help="For agent.pem, and agent.key when the key is made here.",
+    help="Folder for agent.pem, and for agent.key when the key is generated here.",
 )
 @_DRY_RUN
 @output_options
@@ -112,10 +114,10 @@ def issue(
     target: Path,
     dry_run: bool,
 ) -> None:
-    """Issue the certificate of an agent or a skill.
+    """Issue a certificate for an agent or a skill.
 
-    Whom it is for is what you name, else what the request asks for. It is good for seven days and renewed by itself
-    where the settings name renewFrom.
+    The options name its subjects; without them, the request does. It is valid for seven days, and agents renew it
+    automatically if their settings name renewFrom.
     """
     from skillwire.adapters.files.atomic import write_atomically  # noqa: PLC0415  # same
     from skillwire.adapters.files.authority import AuthorityFolder  # noqa: PLC0415  # same
@@ -130,14 +132,14 @@ def issue(
     if asked is not None and not any(names):
         names = asked.names
     elif not agents and not skills:
-        fix = "Name it, --agent ID or --skill ID, or give what it has asked for: --request FILE."
-        raise UsageError("USAGE", "nobody is named whom the certificate is for", fix=fix)
+        fix = "Pass --agent ID or --skill ID, or the agent's request with --request FILE."
+        raise UsageError("USAGE", "the certificate has no subject", fix=fix)
     names = names.check()
     days = _life(days, authority)
     if asked is None and (target / "agent.key").exists():
-        fix = "Name another folder, or have a certificate issued for that key: skillwire key new, and --request."
+        fix = "Name another folder, or issue a certificate for that key: skillwire key new, then --request."
         raise ConflictError(
-            "KEY_EXISTS", "there is a key already", place=SourceLocation(str(target / "agent.key")), fix=fix
+            "KEY_EXISTS", "the folder already contains a key", place=SourceLocation(str(target / "agent.key")), fix=fix
         )
     serial, ends = None, time.time() + days
     if not dry_run:
@@ -157,7 +159,7 @@ def issue(
         "key": None if asked else str(target / "agent.key"),
     }
     output.document("ca-issue/1", content)
-    verb = good("would issue " if dry_run else "issued ")
+    verb = success("would issue " if dry_run else "issued ")
     output.line(verb, bold(_named(names)), f", for {in_words(ends - time.time())}", dim(f"  {target / 'agent.pem'}"))
     if not dry_run:
         output.hint("at the agent:", f"skillwire key install {target}")
@@ -169,10 +171,10 @@ def issue(
 @_DRY_RUN
 @output_options
 def renew(*, output: Output, folder: Path, root_key: Path | None, dry_run: bool) -> None:
-    """Make another SkillCenter CA under the same root, which issues from now on.
+    """Create another SkillCenter CA under the same root, which issues from now on.
 
-    It has another key, and the name of the one before. What that one has issued stays good until it ends, and is
-    renewed under the new one; to end it at once, take that one back. Agents learn of the new one with revocations.pem.
+    It has a new key and the same name. Certificates of the previous CA stay valid until they expire, and are renewed
+    under the new one; to end them at once, revoke the previous CA. Agents learn the new CA from revocations.pem.
     """
     authority = _open(folder)
     now = time.time()
@@ -180,12 +182,12 @@ def renew(*, output: Output, folder: Path, root_key: Path | None, dry_run: bool)
     rows = [] if dry_run else [authority.renew(now, root_key=root_key)]
     output.document("ca-list/1", {"dry_run": dry_run, "certificates": _objects(rows, authority.book())})
     if dry_run:
-        output.line(good("would make "), "another SkillCenter CA", dim(f"  {folder}"))
+        output.line(success("would make "), "another SkillCenter CA", dim(f"  {folder}"))
         return
     for row in rows:
-        output.line(good("made "), bold(_named(row)), f", for {in_words(row.ends - now)}", dim(f"  {row.serial}"))
-    output.hint("give to the agents:", str(folder / "revocations.pem"))
-    output.hint("put away, off this machine:", str(root_key or folder / "root.key"))
+        output.line(success("made "), bold(_named(row)), f", for {in_words(row.ends - now)}", dim(f"  {row.serial}"))
+    output.hint("copy to the agents:", str(folder / "revocations.pem"))
+    output.hint("store off this machine:", str(root_key or folder / "root.key"))
 
 
 @command.command()
@@ -195,12 +197,13 @@ def renew(*, output: Output, folder: Path, root_key: Path | None, dry_run: bool)
 @_DRY_RUN
 @output_options
 def revoke(*, output: Output, folder: Path, which: str, root_key: Path | None, dry_run: bool) -> None:
-    """Take certificates back: WHICH is a serial number, or an agent or skill whose certificates are all meant.
+    """Revoke certificates: WHICH is a serial number, or an agent or skill, which means all of its certificates.
 
-    Those of the same key go with them, and those that were renewed from them. revocations.pem is signed anew. Agents
-    that are told of it refuse the certificate within seconds, whatever they knew before, and its key for good.
+    Certificates of the same key, and renewals, are revoked with them. revocations.pem is signed again. Agents that
+    receive it reject the certificate within seconds, and its key forever.
 
-    Of a SkillCenter CA, by its serial number, all that it has issued ends; the root signs that. Renew it first.
+    To revoke a SkillCenter CA, give its serial number. Every certificate that it issued ends, and the root signs the
+    list. Renew the CA first.
     """
     authority = _open(folder)
     now = time.time()
@@ -211,20 +214,20 @@ def revoke(*, output: Output, folder: Path, which: str, root_key: Path | None, d
         rows = authority.revoke(which, now, root_key=root_key)
     output.document("ca-list/1", {"dry_run": dry_run, "certificates": _objects(rows, authority.book())})
     for row in rows:
-        verb = good("would revoke " if dry_run else "revoked ")
+        verb = success("would revoke " if dry_run else "revoked ")
         output.line(verb, bold(_named(row)), dim(f"  {row.serial}"))
     if not dry_run:
-        output.hint("give to the agents:", str(folder / "revocations.pem"))
+        output.hint("copy to the agents:", str(folder / "revocations.pem"))
         if rows[0].authority:
-            output.hint("certify anew who does not renew by itself:", f"skillwire ca issue {folder}")
-            output.hint("put away, off this machine:", str(root_key or folder / "root.key"))
+            output.hint("issue again for agents without automatic renewal:", f"skillwire ca issue {folder}")
+            output.hint("store off this machine:", str(root_key or folder / "root.key"))
 
 
 @command.command(name="list")
 @_FOLDER
 @output_options
 def list_(*, output: Output, folder: Path) -> None:
-    """List what was issued: whom it is for, how long it is good, its serial number. SkillCenter CAs are among it."""
+    """List the issued certificates, with subjects, validity and serial numbers. The list includes SkillCenter CAs."""
     book = _open(folder).book()
     output.document("ca-list/1", {"dry_run": False, "certificates": _objects(book.rows, book)})
     output.table([bold(_named(row)), _state(row, book), dim(row.serial)] for row in book.rows)
@@ -266,16 +269,16 @@ def _life(wanted: float | None, authority: AuthorityFolder) -> float:
     if wanted is None:
         return min(LEAF_DAYS * _DAY, left)
     if wanted < _SHORTEST:
-        message = "a certificate of less than an hour would end before all agents have seen it"
-        raise UsageError("USAGE", message, fix="Give --days 1h or more; what has to end sooner, take back.")
+        message = "a certificate valid for less than an hour would expire before all agents have seen it"
+        raise UsageError("USAGE", message, fix="Pass --days 1h or more; to end a certificate sooner, revoke it.")
     if wanted > left:
-        fix = f"Give at most --days {max(int(left // _DAY), 0)}d, or make the next SkillCenter CA: skillwire ca renew"
-        raise UsageError("USAGE", f"it would outlive its SkillCenter CA, which ends at {_moment(ends)}", fix=fix)
+        fix = f"Give at most --days {max(int(left // _DAY), 0)}d, or create the next SkillCenter CA: skillwire ca renew"
+        raise UsageError("USAGE", f"it would outlive its SkillCenter CA, which expires at {_moment(ends)}", fix=fix)
     return wanted
 
 
 def _named(names: Any) -> str:
-    """Return whom a certificate is for, in words."""
+    """Return the subjects of a certificate as text."""
     if getattr(names, "authority", ""):
         return str(names.authority)
     skills = [f"skill {one}" for one in names.skills]
@@ -285,10 +288,10 @@ def _named(names: Any) -> str:
 def _state(row: IssuedRow, book: IssuedBook) -> Styled:
     left = row.ends - time.time()
     if row.revoked:
-        return bad("revoked")
+        return failure("revoked")
     if book.revoked_at(row):
-        return bad("revoked with its SkillCenter CA")
-    return bad("ended") if left <= 0 else good(f"ends in {in_words(left)}")
+        return failure("revoked with its SkillCenter CA")
+    return failure("ended") if left <= 0 else success(f"ends in {in_words(left)}")
 
 
 def _objects(rows: Iterable[IssuedRow], book: IssuedBook) -> list[dict[str, Any]]:

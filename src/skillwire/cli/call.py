@@ -1,12 +1,10 @@
-"""The inputs of a call, as they are typed: ``city=Bern days=5 when:='{"date": "now"}' text=@notes.txt``.
+"""``skillwire call``: call a skill and print its output.
 
-What is typed is a text. Where the descriptor wants another type it is read as JSON, and ``:=`` says that it is JSON
-whatever the descriptor wants. ``@`` names a file, which is read in the same way; where a blob is wanted, one is made of
-it. A whole object comes from a file or from standard input; what is typed beside it wins.
+Inputs are typed as ``city=Bern days=5 when:='{"date": "now"}' text=@notes.txt``. A value is text, or JSON where the
+descriptor declares another type; ``:=`` marks JSON explicitly. ``@`` names a file, which is read in the same way; for
+a blob input the file becomes a blob. A JSON object may come from a file or standard input; typed values override it.
 
-``skillwire call``: call a skill, and wait for what it gives.
-
-``skillwire call lan:CAPABILITY``: whoever on the local network offers it, one after the other until one accepts.
+``lan:CAPABILITY`` calls one provider after the other until one accepts.
 """
 
 from __future__ import annotations
@@ -66,17 +64,16 @@ def read_inputs(
     parameters: Iterable[ParameterDefinition],
     look: str = "skillwire show REF --descriptor",
 ) -> dict[str, Any]:
-    """Return the inputs that were typed.
+    """Return the typed inputs.
 
     Args:
         pairs: each a ``NAME=VALUE``.
-        document: the file of a JSON object, ``-`` for standard input; what :func:`read_object` made of it; None for
-            none.
-        parameters: of the descriptor.
-        look: the command that says what the skill takes.
+        document: the file of a JSON object, ``-`` for standard input, or the object itself.
+        parameters: the declared inputs.
+        look: the command that shows the inputs of the skill.
 
     Raises:
-        UsageError: ``USAGE`` for a pair that cannot be read, or a name that is given twice.
+        UsageError: ``USAGE`` for an unreadable pair, or a name that is given twice.
         DecodeError: the document is not a JSON object.
     """
     types = {parameter.name: parameter.type for parameter in parameters}
@@ -95,7 +92,7 @@ def _split(text: str) -> _Pair:
     name, separator, value = text.partition("=")
     if not separator or not name.removesuffix(":"):
         fix = "Write NAME=VALUE, NAME:=JSON, or NAME=@FILE."
-        raise UsageError("USAGE", f"{ascii(text)[1:-1][:80]} names no input", fix=fix)
+        raise UsageError("USAGE", f"{ascii(text)[1:-1][:80]} is not a valid input", fix=fix)
     return _Pair(name.removesuffix(":"), value, name.endswith(":"))
 
 
@@ -120,7 +117,7 @@ def _value(pair: _Pair, kind: str, look: str) -> Any:
         if is_file:
             raise UsageError("USAGE", f"the input {pair.name} must be {wanted}", place=error.place) from error
         message = f"the input {pair.name} must be {wanted}, not {ascii(pair.value)[:80]}"
-        raise UsageError("USAGE", message, fix=f"{look} says what the skill takes.") from error
+        raise UsageError("USAGE", message, fix=f"{look} shows the skill's inputs.") from error
 
 
 def read_object(document: str) -> dict[str, Any]:
@@ -134,7 +131,7 @@ def read_object(document: str) -> dict[str, Any]:
     data = sys.stdin.buffer.read(limits.CALL_INPUT_BYTES + 1) if is_stream else _read_file(document, "the inputs")
     value = load_json(data, max_bytes=limits.CALL_INPUT_BYTES, source=source)
     if not isinstance(value, dict):
-        raise UsageError("USAGE", "the inputs are a JSON object, by name", place=SourceLocation(source))
+        raise UsageError("USAGE", "the inputs must be a JSON object", place=SourceLocation(source))
     return value
 
 
@@ -144,11 +141,11 @@ def _read_file(name: str, what: str) -> bytes:
             return file.read(limits.CALL_INPUT_BYTES + 1)
     except OSError as error:
         message = f"{what} cannot be read: {error.strerror or error}"
-        raise UsageError("USAGE", message, place=SourceLocation(name), fix="Name a file behind the @.") from error
+        raise UsageError("USAGE", message, place=SourceLocation(name), fix="Name a file after the @.") from error
 
 
 class CallCommand(click.Command):
-    """Reads ``--json -`` as what it says: JSON in, and JSON out."""
+    """A command that reads ``--json -`` as JSON input and JSON output."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Read the words behind the command."""
@@ -164,16 +161,14 @@ class CallCommand(click.Command):
 @click.argument("reference", metavar="REF")
 @click.argument("pairs", metavar="[NAME=VALUE]...", nargs=-1)
 @click.option("--inputs", metavar="FILE", help="Read inputs from the JSON object in FILE; - is standard input.")
-@click.option("--wait/--no-wait", default=True, help="Wait for the end; or only until it was accepted.")
-@click.option(
-    "--timeout", type=Duration(), metavar="TIME", help="How long it may take, such as 30s; the skill is told."
-)
-@click.option("--priority", type=click.Choice(["low", "normal", "high"]), help="How urgent it is.")
-@click.option("--trace-id", metavar="ID", help="Identifies the call across systems.")
-@click.option("--idempotency-key", metavar="KEY", help="Execute once what is called with KEY, however often it is.")
-@click.option("-o", "--output", "target", metavar="FILE", help="Write what the skill gives to FILE.")
-@click.option("-y", "--yes", is_flag=True, help="Agree to be known at an endpoint of another origin.")
-@click.option("--dry-run", is_flag=True, help="Show the request, send nothing.")
+@click.option("--wait/--no-wait", default=True, help="Wait until the execution ends, or only until it is accepted.")
+@click.option("--timeout", type=Duration(), metavar="TIME", help="Time limit, such as 30s; the skill receives it.")
+@click.option("--priority", type=click.Choice(["low", "normal", "high"]), help="Priority of the execution.")
+@click.option("--trace-id", metavar="ID", help="Trace ID that identifies the call across systems.")
+@click.option("--idempotency-key", metavar="KEY", help="Execute calls with the same KEY only once.")
+@click.option("-o", "--output", "target", metavar="FILE", help="Write the skill's output to FILE.")
+@click.option("-y", "--yes", is_flag=True, help="Accept sending your credential to an endpoint at another origin.")
+@click.option("--dry-run", is_flag=True, help="Print the request, and send nothing.")
 @unverified_option
 @token_option
 @output_options
@@ -194,20 +189,20 @@ def command(
     use_unverified: bool | None,
     token: str | None,
 ) -> None:
-    """Call the skill REF with inputs, and wait for what it gives.
+    """Call the skill REF with inputs, and print its output.
 
-    The Skill Descriptor is fetched and checked first, then the inputs by it. NAME=VALUE is a text, or JSON where the
-    skill takes another type; NAME:=JSON is JSON anyway, NAME=@FILE is what FILE holds. With --json - the inputs come as
-    a JSON object from standard input.
+    skillwire fetches the Skill Descriptor and checks the inputs against it. NAME=VALUE is text, or JSON if the input
+    has another type; NAME:=JSON is always JSON; NAME=@FILE reads FILE. With --json - the inputs are a JSON object on
+    standard input.
 
-    REF may be a skill at an endpoint of the Skills Protocol, https://example.com/rpc#ns.domain.action. Its manifest
-    takes the place of the descriptor; NAME=@FILE makes a blob of FILE for an input that is one. The endpoint answers
-    when the run has ended, so there is no --no-wait, and such a call is sent once.
+    REF may be a skill at a Skills Protocol endpoint, https://example.com/rpc#ns.domain.action. Its manifest replaces
+    the descriptor; NAME=@FILE creates a blob for a blob input. The endpoint responds when the run has ended, so
+    --no-wait does not apply, and the call is sent only once.
 
-    REF may be lan:CAPABILITY: whoever on the local network offers it and is well, or the next where that one fails
-    before it has accepted the call. What may have been accepted is never sent to another.
+    REF may be lan:CAPABILITY, which calls a healthy provider on the local network. If a provider fails before it has
+    accepted the call, the next one is called; a call that may have been accepted is never sent to another provider.
 
-    Ctrl-C stops waiting and cancels nothing. Lost connections are mended, and the call is executed once.
+    Exits with 8 when the execution fails, and with 9 when it has not ended in time.
     """
     from skillwire.cli.executions import conclude, execution_object  # noqa: PLC0415  # --help does without
 
@@ -224,7 +219,9 @@ def command(
     more: dict[str, Any] = {}
     if (capability := lan_capability(reference)) is not None:
         if token is not None:
-            raise UsageError("USAGE", "--token is for one origin, and lan: may mean any", fix="Leave it out.")
+            raise UsageError(
+                "USAGE", "--token is for one origin, and lan: may resolve to any origin", fix="Leave it out."
+            )
         with open_client(output, progress=progress) as client:
             execution, more = call_lan(output, progress, client, capability, wanted, use_unverified=use_unverified)
     else:
@@ -243,7 +240,7 @@ def command(
 
 
 class CallRequest(NamedTuple):
-    """A call as it was typed."""
+    """A call as typed."""
 
     pairs: tuple[str, ...]
     inputs: str | dict[str, Any] | None
@@ -253,10 +250,10 @@ class CallRequest(NamedTuple):
 
 
 class Call:
-    """A call of one skill, step by step.
+    """A call of one skill.
 
-    ``stage`` says how far it is: ``checking`` it against what the skill takes, or ``calling``; ``is_safe`` whether it
-    may be made twice.
+    ``stage`` is ``checking`` while the inputs are validated, then ``calling``. ``is_safe`` is true for a call that may
+    be repeated.
     """
 
     def __init__(self, output: Output, progress: Progress, skill: RemoteSkill, wanted: CallRequest) -> None:
@@ -280,14 +277,14 @@ class Call:
         if wanted.arguments["wait"]:
             check_target(media_type, wanted.target, as_json=self._output.as_json)
         watch = Watch(self._output, self._progress, is_at_endpoint=skill.rpc is not None)
-        arguments["on_change"] = watch.told
+        arguments["on_change"] = watch.on_change
         self.stage, self.is_safe = "calling", prepared.method == "GET"
         with watch.waiting("calling"):
             return skill.call(given, **arguments)
 
 
 def accepted_inputs(skill: RemoteSkill) -> tuple[Sequence[ParameterDefinition], str]:
-    """Return the inputs of a skill, and the media type of what it gives."""
+    """Return the inputs of a skill, and the media type of its output."""
     if skill.rpc is None:
         descriptor = skill.descriptor()
         return descriptor.inputs, descriptor.output.content_type
@@ -297,7 +294,7 @@ def accepted_inputs(skill: RemoteSkill) -> tuple[Sequence[ParameterDefinition], 
 
 
 def _prepare(skill: RemoteSkill, given: dict[str, Any], arguments: CallArguments) -> PreparedCall:
-    """Check the call; ask whether it may be made in the user's name elsewhere, where that is in question."""
+    """Check the call; ask for consent if the credential would go to another origin."""
     try:
         return skill.prepare(given, **arguments)
     except TrustError as error:
@@ -336,9 +333,9 @@ def call_lan(
     *,
     use_unverified: bool | None,
 ) -> tuple[RemoteExecution | None, dict[str, Any]]:
-    """Call a provider of a capability; return the execution, and who has answered for ``--json``.
+    """Call a provider of a capability; return the execution and the fields for ``--json``.
 
-    Who is passed over is told at once, with the reason; and so is who has answered.
+    Skipped providers are printed at once, with the reason.
     """
     if isinstance(wanted.inputs, str):  # standard input can be read once, and several may be tried
         wanted = wanted._replace(inputs=read_object(wanted.inputs))
@@ -348,7 +345,7 @@ def call_lan(
     while True:
         one = providers.next()
         for passed in providers.passed[told:]:
-            output.note(dim("passed over "), passed.told.replace(" was passed over", "", 1))
+            output.note(dim("skipped "), passed.told.replace(" was passed over", "", 1))
         told = len(providers.passed)
         call: Call | None = None
         try:
@@ -361,7 +358,7 @@ def call_lan(
             stage: Stage = "reading" if call is None else call.stage
             providers.failed(one, error, stage, is_safe=call is not None and call.is_safe)
             continue
-        via = ", remembered from before, since nobody has answered now" if one.found_via is FoundVia.CACHE else ""
+        via = ", from the cache, since no agent responded" if one.found_via is FoundVia.CACHE else ""
         if execution is None:
             return None, {}
         output.note(dim("answered by "), bold(one.skill_id), dim(f" {one.publisher_label}{via}"))

@@ -1,4 +1,4 @@
-"""``skillwire check``: report everything that is wrong with skills, a built site or an index."""
+"""``skillwire check``: report every problem of skills, a built site or an index."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import click
 from skillwire.cli.output import (
     SHOWN,
     Styled,
-    bad,
     bold,
     codes_of,
     counted,
     dim,
-    doubtful,
     encode_document,
+    failure,
     output_options,
     terminal_columns,
+    warning,
 )
 from skillwire.errors import NotFoundError, SourceLocation, UsageError
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from skillwire.model.skill import Finding
 
 _STYLES: Final[dict[str, Callable[[object], Styled | str]]] = {
-    "error": bad, "warning": doubtful, "note": dim, "strong": bold, "faint": dim, "": str,
+    "error": failure, "warning": warning, "note": dim, "strong": bold, "faint": dim, "": str,
 }  # fmt: skip
 
 _LABELLED: Final = 2  # parts of a line that has a label
@@ -47,7 +47,7 @@ _PUBLISHER: Final = "publisher"
     type=click.Choice(["strict", "lenient"]),
     default="strict",
     show_default=True,
-    help="What is published must pass strict; what is imported is judged leniently.",
+    help="strict for skills to publish, lenient for imported skills.",
 )
 @click.option(
     "--format",
@@ -55,22 +55,22 @@ _PUBLISHER: Final = "publisher"
     type=click.Choice(["text", "json", "sarif"]),
     default="text",
     show_default=True,
-    help="How to write the report; --json is short for --format json.",
+    help="Format of the report; --json is short for --format json.",
 )
 @click.option(
     "--output",
     "target",
     metavar="FILE",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Write the report into FILE and only its summary to the terminal.",
+    help="Write the report to FILE, and only a summary to the terminal.",
 )
 @output_options
 def command(*, output: Output, paths: tuple[Path, ...], level: CheckLevel, form: str, target: Path | None) -> None:
-    """Report every finding about skills, at once: where it is, why it matters, how to mend it.
+    """Report every problem of skills: its location, its cause and its fix.
 
-    Errors come first. Of many warnings the text tells the first, and counts the others by code.
-    PATH is a skill's folder or its SKILL.md, a folder of skills, a built site, or an index.json. Nothing is
-    fetched and nothing is run. Exits with 1 when a finding is an error.
+    PATH is a skill's folder or its SKILL.md, a folder of skills, a built site, or an index.json. Errors come first; the
+    text report prints the first warnings and counts the others by code. Nothing is fetched, and nothing is run. Exits
+    with 1 when a finding is an error.
     """
     from skillwire.folder.report import by_place, summary  # noqa: PLC0415  # --help does without
 
@@ -94,7 +94,7 @@ def command(*, output: Output, paths: tuple[Path, ...], level: CheckLevel, form:
 
 
 def _examine(paths: Iterable[Path], level: CheckLevel) -> tuple[list[str], list[Finding]]:
-    """Return what was looked at, and what was found."""
+    """Return the checked paths and the findings."""
     from skillwire.adapters.files.loading import JUDGES  # noqa: PLC0415  # --help does without
     from skillwire.folder.files import find_bare_folders  # noqa: PLC0415  # same
     from skillwire.folder.lint.site import examine_index  # noqa: PLC0415  # same
@@ -125,7 +125,7 @@ def _examine(paths: Iterable[Path], level: CheckLevel) -> tuple[list[str], list[
 
 
 def _targets(path: Path) -> Iterator[Path]:
-    """Yield the folders of skills, and the files of indexes, that ``path`` stands for."""
+    """Yield the skill folders and index files at ``path``."""
     from skillwire.folder.files import find_folders  # noqa: PLC0415  # same
     from skillwire.folder.lint.site import find_indexes  # noqa: PLC0415  # --help does without
 
@@ -136,7 +136,9 @@ def _targets(path: Path) -> Iterator[Path]:
     elif path.is_file():
         raise UsageError("USAGE", f"{path} is neither a SKILL.md nor an index.json")
     else:
-        raise NotFoundError("SKILL_NOT_FOUND", "there is no SKILL.md, here or below", place=SourceLocation(str(path)))
+        raise NotFoundError(
+            "SKILL_NOT_FOUND", "there is no SKILL.md in this folder or below", place=SourceLocation(str(path))
+        )
 
 
 def _report(form: str, findings: Sequence[Finding], checked: Sequence[str]) -> Iterator[str]:
@@ -160,7 +162,7 @@ def _print(findings: Sequence[Finding], output: Output) -> None:
             is_label = len(line) == _LABELLED and line[0].role == "faint"
             output.line(*(_styled(part) for part in line), indent=len(line[0].text) if is_label else None)
     if rest := advice[SHOWN:]:
-        output.line(doubtful(f"and {len(rest):,} more"), f": {counted(rest)}")
+        output.line(warning(f"and {len(rest):,} more"), f": {counted(rest)}")
 
 
 def _styled(part: StyledText) -> Styled | str:

@@ -1,19 +1,11 @@
-"""Answering a shell that asks what could stand at the cursor.
+"""Shell completion: the words that fit at the cursor.
 
-The scripts (:mod:`skillwire.cli.completion`) run ``skillwire`` with ``_SKILLWIRE_COMPLETE`` set; click says
-which parameter the cursor is in, and :data:`skillwire.cli.complete.VALUES` where its values come from. Whatever
-goes wrong, the answer is that nothing is known: a message in the middle of somebody's typing helps nobody.
+The scripts in :mod:`skillwire.cli.completion` run ``skillwire`` with ``_SKILLWIRE_COMPLETE`` set; click finds the
+parameter at the cursor, and ``VALUES`` its source of words: the lock, the cache or a table, never the network. Any
+error yields no words, since a message would disturb the command line.
 
-Trust: names come from indexes and locks. A word is offered only when it holds nothing that a shell could
-read as more than a word, so that pressing Tab and Return never runs what a stranger wrote.
-
-Where live names come from when a shell completes: the lock, the cache, the tables. Never the network.
-
-A source is given click's context and what was typed of the word, and yields words. Who asks drops those that do not
-begin with what was typed, or that a shell would not take as they are.
-
-Trust: an index in the cache is what a stranger sent, and an origin may be called anything. Only names that may name a
-skill and origins that are URLs leave this module.
+Trust: names come from indexes and locks. A word is offered only if a shell cannot read it as more than a word, so that
+Tab and Return never run text from outside.
 """
 
 from __future__ import annotations
@@ -227,17 +219,17 @@ VALUES: Final[dict[tuple[str, str], Callable[[click.Context, str], Iterator[Word
     ("cat", "path"): _files,
     ("which", "reference"): _references,
     ("call", "reference"): _references,
-    **{(command, "execution"): _executions for command in ("status", "result", "cancel")},
+    **{(command, "execution"): _executions for command in ("show", "result", "cancel")},
     ("find", "origins"): _origins,
     ("explain", "codes"): _codes,
     ("show", "keys"): _settings,
-    ("origins", "forget"): _origins,
+    ("revoke", "origins"): _origins,
     ("revoke", "token_id"): _tokens,
     ("rotate", "token_id"): _tokens,
     **{(command, "names"): _installed for command in ("remove", "update", "outdated", "verify")},
     ("revoke", "which"): _grants,
     **{(command, "task_id"): _tasks for command in ("show", "claim", "complete", "reject", "release")},
-    **{(command, "folders"): _folders for command in ("build", "serve", "grant")},
+    **{(command, "folders"): _folders for command in ("build", "serve", "add")},
 }
 
 
@@ -251,12 +243,12 @@ _HELP_WIDTH: Final = 60
 
 
 def answer(cli: click.Command, shell: str, arguments: Sequence[str]) -> int:
-    """Print what could stand at the cursor; return the exit code.
+    """Print the completions at the cursor; return the exit code.
 
     Args:
         cli: the whole command line.
         shell: ``bash``, ``zsh`` or ``fish``.
-        arguments: the words after the program up to the cursor, the last one unfinished; for bash the line as it is.
+        arguments: the words after the program up to the cursor, the last one unfinished; for bash the whole line.
     """
     try:
         line = arguments[0] if shell == "bash" else ""
@@ -270,7 +262,7 @@ def answer(cli: click.Command, shell: str, arguments: Sequence[str]) -> int:
 
 
 def complete(cli: click.Command, before: Sequence[str], incomplete: str) -> list[Word]:
-    """Return what could stand in place of ``incomplete`` after the words ``before``."""
+    """Return the completions of ``incomplete`` after the words ``before``."""
     context = _resolve_context(cli, {}, "skillwire", list(before))
     item, part = _resolve_incomplete(context, list(before), incomplete)
     kept = incomplete.removesuffix(part) if isinstance(item, click.Option) else ""  # --option=, where it is one word

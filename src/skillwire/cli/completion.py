@@ -1,12 +1,9 @@
-"""``skillwire completion``: the script that makes a shell complete commands, options and live names.
+"""``skillwire completion``: scripts that complete commands, options and names in a shell.
 
-The scripts that make shells ask ``skillwire`` what could stand at the cursor.
-
-A script only carries the words there and the answers back: it runs the very program that was typed, with
-``_SKILLWIRE_COMPLETE`` set to the shell's name and the words as arguments, and reads lines of
-``kind TAB value TAB help``. Kinds are ``plain`` for a word, ``dir`` and ``file`` for what the shell completes itself.
-bash hands its words over broken at ``:`` and ``=``, so there the whole line goes as one argument, and only the part
-after the last break comes back. See :mod:`skillwire.cli.complete` for the answering side.
+A script passes the words of the command line to the typed program, with ``_SKILLWIRE_COMPLETE`` set to the shell's
+name, and reads lines of ``kind TAB value TAB help``. Kinds are ``plain`` for a word, and ``dir`` and ``file``, which
+the shell completes itself. bash splits words at ``:`` and ``=``, so it passes the whole line as one argument and
+receives only the part after the last split. :mod:`skillwire.cli.complete` finds the words.
 """
 
 from __future__ import annotations
@@ -93,7 +90,7 @@ SCRIPTS: Final[dict[str, tuple[str, str]]] = {
 
 
 def script_of(shell: str) -> str:
-    """Return the script for ``shell``, with a head that says how to install it."""
+    """Return the script for ``shell``, with installation instructions in its head."""
     how, script = SCRIPTS[shell]
     head = f"#compdef skillwire\n# To install: {how}\n" if shell == "zsh" else f"# To install: {how}\n"
     return head + script
@@ -102,10 +99,10 @@ def script_of(shell: str) -> str:
 @click.command()
 @click.argument("shell", metavar="SHELL", type=click.Choice(list(SCRIPTS)))
 def command(shell: str) -> None:
-    """Print the script that makes SHELL (bash, zsh or fish) complete skillwire.
+    """Print the completion script for SHELL: bash, zsh or fish.
 
-    Besides commands and options it completes installed skills, what the indexes in the cache publish, agents,
-    settings and codes. Pressing Tab never asks the network. The first lines of the script say how to install it.
+    It completes commands, options, installed skills, published skills in the cache, agents, settings and codes.
+    Pressing Tab never uses the network. The first lines of the script explain its installation.
     """
     click.echo(script_of(shell))
     if sys.stdout.isatty():

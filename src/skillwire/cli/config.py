@@ -1,4 +1,4 @@
-"""``skillwire config``: the settings in force, and where each comes from. It reads; files are for people to write."""
+"""``skillwire config``: the settings in force and their sources. It only reads; users edit the files."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from skillwire.cli.options import Parts
+from skillwire.cli.options import CommandGroup
 from skillwire.cli.output import bold, dim, output_options
 
 if TYPE_CHECKING:
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from skillwire.resolver.settings import TracedSetting
 
 
-class _Settings(Parts):
-    """Answers who comes from a program that gets and sets: here a file is edited."""
+class _Settings(CommandGroup):
+    """A group that points users of ``config set`` to the settings file."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -37,19 +37,19 @@ class _Settings(Parts):
 
 @click.group(cls=_Settings)
 def command() -> None:
-    """Show the settings in force, and where each comes from.
+    """Show the settings in force, and the source of each.
 
-    An option of a command wins over the environment, that over skillwire.toml in the project, that over your own
-    skillwire.toml. Tokens and passwords are never shown.
+    Precedence: command options, the environment, the project's skillwire.toml, your own skillwire.toml. Tokens and
+    passwords are never printed.
     """
 
 
 @command.command()
 @click.argument("keys", metavar="[SETTING]...", nargs=-1)
-@click.option("--origin", is_flag=True, help="Say where each value comes from, and what it hides.")
+@click.option("--origin", is_flag=True, help="Show the source of each value, and the values it overrides.")
 @output_options
 def show(*, output: Output, keys: tuple[str, ...], origin: bool) -> None:
-    """Show every setting with its value, or these."""
+    """Show the value of each SETTING, or of all."""
     from skillwire.adapters.files.credentials import credential_places  # noqa: PLC0415  # --help does without
     from skillwire.adapters.files.settings_file import settings_layers  # noqa: PLC0415  # as above
     from skillwire.resolver.settings import trace_settings  # noqa: PLC0415  # as above
@@ -62,14 +62,14 @@ def show(*, output: Output, keys: tuple[str, ...], origin: bool) -> None:
     output.table(row for setting in chosen for row in _rows(setting, origin=origin))
     if credentials:
         output.line()
-        output.line(bold("credentials"), dim("  never shown; each is sent to its own origin only"))
+        output.line(bold("credentials"), dim("  values are hidden; each is sent only to its own origin"))
         output.table([place, dim(source)] for place, source in credentials)
 
 
 @command.command()
 @output_options
 def path(*, output: Output) -> None:
-    """Print the settings files: the project's, when there is one, and your own."""
+    """Print the paths of the settings files: the project's, if there is one, and your own."""
     from skillwire.adapters.files.settings_file import find_project_file, user_file  # noqa: PLC0415  # as above
 
     project, own = find_project_file(Path.cwd()), user_file()
@@ -99,7 +99,7 @@ def _rows(setting: TracedSetting, *, origin: bool) -> list[list[Part]]:
     if not origin:
         return [[setting.key, _text(setting.value)]]
     rows: list[list[Part]] = [[setting.key, _text(setting.value), _place(setting.place)]]
-    rows += [["", dim(f"hides {_text(row.value)}"), dim(_place(row.place))] for row in setting.hidden if row.place]
+    rows += [["", dim(f"overrides {_text(row.value)}"), dim(_place(row.place))] for row in setting.hidden if row.place]
     return rows
 
 

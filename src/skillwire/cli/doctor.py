@@ -1,4 +1,4 @@
-"""``skillwire doctor``: look for what is wrong here, and say how to mend it."""
+"""``skillwire doctor``: check this machine and explain how to fix each problem."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from skillwire.cli.options import scope_option
-from skillwire.cli.output import bad, bold, dim, doubtful, good, output_options
+from skillwire.cli.output import bold, dim, failure, output_options, success, warning
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
     from skillwire.adapters.doctor.diagnosis import Diagnosis, Section
     from skillwire.cli.output import Output, Styled
 
-_MARKS: Final[dict[str, Callable[[object], Styled]]] = {"ok": good, "warning": doubtful, "problem": bad}
+_MARKS: Final[dict[str, Callable[[object], Styled]]] = {"ok": success, "warning": warning, "problem": failure}
 _MARK_WIDTH: Final = max(map(len, _MARKS))
 
 
 @click.command()
-@click.option("--offline", is_flag=True, help="Ask no source and no name server.")
+@click.option("--offline", is_flag=True, help="Check without using the network.")
 @scope_option
 @output_options
 def command(*, output: Output, offline: bool, for_user: bool) -> None:
-    """Look for what is wrong here: network, sources, clock, folders, settings, cache, installed skills.
+    """Check network, sources, clock, folders, settings, cache and installed skills.
 
-    Everything is looked at, nothing is changed. Each finding says what is the matter, why it matters and how to mend
-    it. Exits with 1 when there is a problem; a warning is none.
+    Nothing is changed. Each finding explains the problem, its effect and its fix. Exits with 1 when there is a problem;
+    warnings do not count.
     """
     from skillwire.adapters.doctor.diagnosis import count  # noqa: PLC0415  # as above
     from skillwire.adapters.doctor.environment import read_environment  # noqa: PLC0415  # as above
@@ -82,5 +82,5 @@ def _summary(problems: int, warnings: int) -> Styled:
         if number
     ]
     if not counted:
-        return good("all is well")
-    return (bad if problems else doubtful)(" and ".join(counted))
+        return success("no problems found")
+    return (failure if problems else warning)(" and ".join(counted))

@@ -54,8 +54,8 @@ _AGENT_CERTIFICATE: Final = fields(
 
 #: Name and number → what it is, and its fields beside ``schema`` and ``findings``.
 DOCUMENTS: Final[dict[str, Schema]] = {
-    "login/1": fields("The login that was made; nothing in it is secret.", **_LOGIN),
-    "login-plan/1": fields(
+    "auth-login/1": fields("The login that was made; nothing in it is secret.", **_LOGIN),
+    "auth-login-plan/1": fields(
         "What login would do, with --dry-run.",
         origin=text("The only origin that the credential would be sent to"),
         kind=text("What is wanted", "api_key", "oauth2", "custom"),
@@ -64,8 +64,8 @@ DOCUMENTS: Final[dict[str, Schema]] = {
         scopes=texts("What would be asked for there"),
         stored_in=text("Where its secrets would be", "file", "keyring"),
     ),
-    "logins/1": fields("Every login.", logins=some("By origin", fields("A login", **_LOGIN))),
-    "logout/1": fields(
+    "auth-status/1": fields("Every login.", logins=some("By origin", fields("A login", **_LOGIN))),
+    "auth-logout/1": fields(
         "Where login was ended.",
         dry_run=DRY_RUN,
         logouts=some(

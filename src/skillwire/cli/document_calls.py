@@ -112,9 +112,23 @@ DOCUMENTS: Final[dict[str, Schema]] = {
         ),
         inputs={"type": "object", "additionalProperties": True, "description": "The inputs, with defaults"},
     ),
-    "status/1": fields("How far an execution is.", **_EXECUTION),
-    "result/1": fields("An execution that has completed.", **_EXECUTION),
-    "cancel/1": fields("An execution that was to be taken back.", **_EXECUTION),
+    "executions-list/1": fields(
+        "Recent calls from this machine, newest first.",
+        executions=some(
+            "The executions",
+            fields(
+                "An execution",
+                execution_id=text("Its ID at the provider"),
+                skill_id=text("The ID of the skill"),
+                reference=text("The reference of the skill"),
+                created_at=text("When it was called, RFC 3339 in UTC"),
+                status_url=or_null(text("The URL of its status"), "where the provider names none"),
+            ),
+        ),
+    ),
+    "executions-show/1": fields("How far an execution is.", **_EXECUTION),
+    "executions-result/1": fields("An execution that has completed.", **_EXECUTION),
+    "executions-cancel/1": fields("An execution that was to be taken back.", **_EXECUTION),
     "inbox/1": fields("Tasks that wait for a person or are worked on.", tasks=some("The most urgent first", _TASK)),
     "task/1": fields(
         "A task, after what was done with it.",

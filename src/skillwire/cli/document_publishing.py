@@ -96,7 +96,7 @@ DOCUMENTS: Final[dict[str, Schema]] = {
         not_public=number("How many more were found and not listed, as they are not public"),
         dry_run=DRY_RUN,
     ),
-    "grant/1": fields(
+    "grant-add/1": fields(
         "What skills ask for, and whether it was granted.",
         dry_run=DRY_RUN,
         skills=some(
@@ -141,7 +141,7 @@ DOCUMENTS: Final[dict[str, Schema]] = {
             ),
         ),
     ),
-    "grants/1": fields(
+    "grant-list/1": fields(
         "What was granted, oldest first.",
         dry_run=DRY_RUN,
         grants=some(
@@ -159,7 +159,7 @@ DOCUMENTS: Final[dict[str, Schema]] = {
             ),
         ),
     ),
-    "work/1": fields(
+    "worker/1": fields(
         "That executions are run from now on.",
         workers=number("How many run at once"),
         grant_all=flag("Whether skills run that nobody granted"),

@@ -133,7 +133,7 @@ DOCUMENTS: Final[dict[str, Schema]] = {
         skills=texts("The names"),
         deviations={"type": "array", "maxItems": 0, "description": "Always empty: with any, it is an error"},
     ),
-    "origins/1": fields(
+    "trust/1": fields(
         "Origins that the user has agreed to.",
         dry_run=DRY_RUN,
         origins=some(
@@ -142,7 +142,7 @@ DOCUMENTS: Final[dict[str, Schema]] = {
                 "An origin",
                 origin=text("Its URL"),
                 first_seen=text("Since when it is known, RFC 3339 in UTC"),
-                forgotten=flag("Whether the consent was, or would be, taken back"),
+                revoked=flag("Whether the consent was, or would be, withdrawn"),
             ),
         ),
     ),

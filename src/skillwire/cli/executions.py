@@ -1,7 +1,7 @@
-"""How executions are told: what a skill gave, how far a call is, and how somebody who stopped waiting goes on.
+"""``skillwire executions``: list, show, await and cancel executions of skills.
 
-Outputs are strangers' data. On a terminal they are made harmless line by line; in a pipe, and in a file, they come as
-they are; in JSON, hidden characters and those that command a terminal are escaped.
+Outputs are untrusted. On a terminal they are neutralised line by line; in a pipe and in a file they are unchanged; in
+JSON invisible characters and terminal commands are escaped.
 """
 
 from __future__ import annotations
@@ -9,12 +9,14 @@ from __future__ import annotations
 import re
 import shlex
 import sys
+import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from skillwire.cli.output import bad, bold, dim, doubtful, good, print_end, readable_json
+from skillwire.cli.options import Duration, GroupWithDefaultList, open_client, open_progress
+from skillwire.cli.output import bold, dim, failure, output_options, print_end, readable_json, success, warning
 from skillwire.errors import PendingError, SkillwireError, SourceLocation, UsageError
 
 if TYPE_CHECKING:
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from skillwire.cli.progress import Progress
     from skillwire.model.execution import RemoteExecution
 
+
 _EXIT_INTERRUPTED: Final = 130
 _BLOBS: Final = 8  # files that a run left and that are named
 _LOG_LINES: Final = 20  # of what it printed before it failed
@@ -32,7 +35,7 @@ _TEXT: Final = re.compile(r"text/.*|.*[/+](?:json|xml|yaml)", re.ASCII)
 
 
 class Watch:
-    """Shows on a terminal how far an execution is, and says how to go on when somebody stops waiting for it."""
+    """Shows the status of an execution on a terminal, and prints how to resume after an interruption."""
 
     def __init__(self, output: Output, progress: Progress, *, is_at_endpoint: bool = False) -> None:
         self._output = output
@@ -40,14 +43,14 @@ class Watch:
         self._progress = progress
         self._last: RemoteExecution | None = None
 
-    def told(self, execution: RemoteExecution) -> None:
+    def on_change(self, execution: RemoteExecution) -> None:
         """Show a new status."""
         self._last = execution
         self._progress.relabel(f"{execution.status} at the provider" if not execution.is_final else "reading")
 
     @contextmanager
     def waiting(self, label: str, name: str | None = None) -> Iterator[None]:
-        """Wait for an execution; ``name`` is how it was asked for, where it was."""
+        """Wait for an execution; ``name`` is the name that the user typed, if any."""
         try:
             with self._progress.waiting(label):
                 yield
@@ -58,21 +61,19 @@ class Watch:
     def _say_how_to_go_on(self, name: str | None) -> None:
         name = name_of(self._last) if self._last is not None else name
         if self._is_at_endpoint:
-            print_end("interrupted; a run that has begun goes on at the endpoint, and cannot be asked for")
+            print_end("interrupted; a started run continues at the endpoint, and has no status to query")
             return
         if name is None:
-            print_end("interrupted; nobody knows whether the call has arrived")
-            self._output.note(
-                dim("Make the same call within a quarter of an hour to take it up: it is executed once at the most.")
-            )
+            print_end("interrupted; the call may or may not have arrived")
+            self._output.note(dim("Repeat the same call within 15 minutes to resume it: it is executed at most once."))
             return
-        print_end("interrupted; the execution goes on at the provider")
-        self._output.hint("wait for it:", f"skillwire result {name}")
-        self._output.hint("end it:     ", f"skillwire cancel {name}")
+        print_end("interrupted; the execution continues at the provider")
+        self._output.hint("wait for it:", f"skillwire executions result {name}")
+        self._output.hint("cancel it:  ", f"skillwire executions cancel {name}")
 
 
 def name_of(execution: RemoteExecution) -> str | None:
-    """Return what to type to mean an execution: its id, or its URL where that could be read otherwise."""
+    """Return the name of an execution for commands: its ID, or its URL if the ID is ambiguous."""
     if execution.execution_id is not None and _PLAIN_ID.fullmatch(execution.execution_id):
         return execution.execution_id
     return shlex.quote(execution.status_url) if execution.status_url is not None else None
@@ -114,7 +115,7 @@ def conclude(
     target: str | None,
     more: Mapping[str, Any] | None = None,
 ) -> None:
-    """Print what the skill gave, or write it to the file ``target``. ``more`` is added to the JSON document.
+    """Print the output of an execution, or write it to the file ``target``.
 
     Raises:
         ExecutionError, PendingError: it has not completed.
@@ -126,11 +127,15 @@ def conclude(
         execution.check()
     except PendingError as error:
         name = name_of(execution)
-        error.fix = f"skillwire result {name} goes on waiting, skillwire cancel {name} ends it." if name else None
+        error.fix = (
+            f"skillwire executions result {name} goes on waiting, skillwire executions cancel {name} ends it."
+            if name
+            else None
+        )
         raise
     if target is not None:
         _write(target, execution)
-        output.note(good("written "), target)
+        output.note(success("written "), target)
     output.document(schema, {**execution_object(execution), **(more or {})})
     if target is None and not output.as_json:
         _print_output(output, execution)
@@ -139,33 +144,33 @@ def conclude(
 
 
 def _hint_blobs(output: Output, execution: RemoteExecution) -> None:
-    """Say how to read the files that a run left."""
+    """Print how to read the output files of a run."""
     sys.stdout.flush()  # where both streams go to one place, what the skill gave stands first
     for blob in execution.blobs[:_BLOBS]:
         name = blob.name.rpartition("/")[2]
         target = name if _PLAIN_ID.fullmatch(name) else "FILE"  # never a hidden file, whatever a stranger names it
-        output.hint("it left:", f"skillwire cat {execution.reference} {shlex.quote(blob.blob_id)} > {target}")
+        output.hint("output file:", f"skillwire cat {execution.reference} {shlex.quote(blob.blob_id)} > {target}")
     if len(execution.blobs) > _BLOBS:
         output.note(dim(f"and {len(execution.blobs) - _BLOBS} more files; --json has them all"))
 
 
 def _print_log(output: Output, log: str) -> None:
-    """Say what a run printed before it failed."""
-    output.note(dim("it printed, at the end:"))
+    """Print the end of the log of a failed run."""
+    output.note(dim("end of its log:"))
     for line in log.splitlines()[-_LOG_LINES:]:
         output.note(dim(f"  {line}"))
 
 
 def check_target(content_type: str, target: str | None, *, as_json: bool) -> None:
-    """Refuse to have something executed whose output could not be shown.
+    """Reject a call whose output could not be displayed.
 
     Raises:
-        UsageError: ``USAGE``, it is said to be no text, and would go to a terminal.
+        UsageError: ``USAGE``, the output is not text, and would go to a terminal.
     """
     media_type = content_type.partition(";")[0].strip().lower()
     if target is None and not as_json and sys.stdout.isatty() and not _TEXT.fullmatch(media_type):
-        message = f"the output is {ascii(media_type)[1:-1][:80]}, which is not shown on a terminal"
-        raise UsageError("USAGE", message, fix="Name a file for it with -o FILE.")
+        message = f"the output is {ascii(media_type)[1:-1][:80]}, which a terminal cannot display"
+        raise UsageError("USAGE", message, fix="Write it to a file with -o FILE.")
 
 
 def print_status(output: Output, execution: RemoteExecution) -> None:
@@ -185,32 +190,32 @@ def print_status(output: Output, execution: RemoteExecution) -> None:
 
 
 def hint_next(output: Output, execution: RemoteExecution) -> None:
-    """Say what can be done with an execution."""
+    """Print the commands that apply to an execution."""
     name = name_of(execution)
     if name is None:
         return
     if not execution.is_final:
-        output.hint("wait for it:", f"skillwire result {name}")
-        output.hint("end it:     ", f"skillwire cancel {name}")
+        output.hint("wait for it:", f"skillwire executions result {name}")
+        output.hint("cancel it:  ", f"skillwire executions cancel {name}")
     elif execution.is_completed:
-        output.hint("what it gave:", f"skillwire result {name}")
+        output.hint("its output:", f"skillwire executions result {name}")
 
 
 def _styled(execution: RemoteExecution) -> Styled:
     if execution.is_cancelled:
-        return doubtful("cancelled")
-    style = good if execution.is_completed else bad if execution.is_final else bold
+        return warning("cancelled")
+    style = success if execution.is_completed else failure if execution.is_final else bold
     return style(execution.status)
 
 
 def _print_output(output: Output, execution: RemoteExecution) -> None:
     value = execution.output
     if value is None:
-        output.note(dim("completed, without an output"))
+        output.note(dim("completed without an output"))
     elif isinstance(value, bytes):
         if sys.stdout.isatty():
             what = f"{len(value):,} bytes of {execution.content_type or 'an unnamed type'}"
-            output.note(doubtful("not shown: "), f"{what}; -o FILE writes them to a file")
+            output.note(warning("not shown: "), f"{what}; -o FILE writes them to a file")
         else:
             sys.stdout.buffer.write(value)
     elif not sys.stdout.isatty():
@@ -237,5 +242,96 @@ def _write(target: str, execution: RemoteExecution) -> None:
     except SkillwireError as error:
         name = name_of(execution)
         error.place = SourceLocation(target)
-        error.fix = f"skillwire result {name} -o FILE writes it elsewhere." if name else None
+        error.fix = f"skillwire executions result {name} -o FILE writes it elsewhere." if name else None
         raise
+
+
+@click.group(cls=GroupWithDefaultList)
+def command() -> None:
+    """List, show, await and cancel executions. Without a command it lists.
+
+    ID is the execution ID that skillwire call printed on this machine, or an unambiguous beginning of it; or the URL
+    of a status.
+    """
+
+
+@command.command(name="list")
+@output_options
+def list_(*, output: Output) -> None:
+    """List recent calls from this machine, newest first, without asking the providers."""
+    from skillwire.adapters.files.atomic import state_directory  # noqa: PLC0415  # same
+    from skillwire.adapters.files.calls import FileCalls  # noqa: PLC0415  # --help does without
+
+    rows = [
+        {
+            "execution_id": call.execution_id,
+            "skill_id": call.skill_id,
+            "reference": call.reference,
+            "created_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(call.created)),
+            "status_url": call.status_url,
+        }
+        for call in FileCalls(state_directory() / "calls.json").recent()
+    ]
+    output.document("executions-list/1", {"executions": rows})
+    output.table([bold(row["execution_id"]), row["skill_id"], dim(row["created_at"])] for row in rows)
+    if rows:
+        output.hint("show one:", "skillwire executions show ID")
+    else:
+        output.note("there are no recent executions")
+
+
+@command.command()
+@click.argument("execution", metavar="ID")
+@output_options
+def show(*, output: Output, execution: str) -> None:
+    """Show an execution's status.
+
+    Exits with 0 even if the execution failed; skillwire executions result reports failures by its exit code.
+    """
+    progress = open_progress(output)
+    with open_client(output, progress=progress) as client, progress.during("asking"):
+        found = client.execution(execution)
+    output.document("executions-show/1", execution_object(found))
+    print_status(output, found)
+    hint_next(output, found)
+
+
+@command.command()
+@click.argument("execution", metavar="ID")
+@click.option("--wait/--no-wait", default=True, help="Wait until the execution ends, or fail if it has not ended.")
+@click.option("--timeout", type=Duration(), metavar="TIME", help="Maximum time to wait, such as 30s.")
+@click.option("-o", "--output", "target", metavar="FILE", help="Write the output to FILE.")
+@output_options
+def result(*, output: Output, execution: str, wait: bool, timeout: float | None, target: str | None) -> None:
+    """Wait until an execution ends, and print its output.
+
+    Ctrl-C stops waiting, and cancels nothing. Exits with 8 when the execution failed, and with 9 when it has not ended
+    in time.
+    """
+    progress = open_progress(output)
+    with open_client(output, progress=progress) as client:
+        watch = Watch(output, progress)
+        with watch.waiting("asking", execution):
+            found = (
+                client.result(execution, timeout=timeout, on_change=watch.on_change)
+                if wait
+                else client.execution(execution)
+            )
+    conclude(output, "executions-result/1", found, target)
+
+
+@command.command()
+@click.argument("execution", metavar="ID")
+@output_options
+def cancel(*, output: Output, execution: str) -> None:
+    """Cancel an execution; one that has already ended keeps its status."""
+    progress = open_progress(output)
+    with open_client(output, progress=progress) as client, progress.during("asking"):
+        found = client.cancel(execution)
+    output.document("executions-cancel/1", execution_object(found))
+    if found.is_cancelled:
+        output.line(success("cancelled "), bold(found.execution_id))
+        return
+    output.note(f"not cancelled: the execution {'is still running' if not found.is_final else 'had already ended'}")
+    print_status(output, found)
+    hint_next(output, found)

@@ -1,7 +1,7 @@
-"""``skillwire explain``: what a code means, without the network, without the docs' pages, in a moment.
+"""``skillwire explain``: the meaning of a code, offline and without the documentation pages.
 
-Two tables are explained: the error codes (:data:`skillwire.codes.CODES`) and the lint rules
-(:data:`skillwire.folder.rules.RULES`). Both are one list to the user, who has seen a code and nothing else.
+It covers the error codes (:data:`skillwire.codes.CODES`) and the lint rules (:data:`skillwire.folder.rules.RULES`) in
+one list.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 
-from skillwire.cli.output import bad, bold, dim, doubtful, output_options
+from skillwire.cli.output import bold, dim, failure, output_options, warning
 from skillwire.codes import CODES, DOCS_PAGE
 from skillwire.errors import UsageError
 from skillwire.folder.rules import RULES
@@ -29,7 +29,7 @@ _CHECK_FAILED: Final = 1  # what check exits with when a finding is an error
 
 
 class Explanation(NamedTuple):
-    """Everything that is known of one code. The last three are of lint rules; a level None means not applied."""
+    """One code. The last three fields apply to lint rules; a level None means that the rule is not applied."""
 
     code: str
     kind: str
@@ -49,9 +49,9 @@ class Explanation(NamedTuple):
 @click.argument("codes", metavar="[CODE]...", nargs=-1)
 @output_options
 def command(*, output: Output, codes: tuple[str, ...]) -> None:
-    """Say what error codes and lint rules mean: the cause, what to do, whether trying again helps.
+    """Explain error codes and lint rules: cause, fix, and whether a retry may help.
 
-    Without a CODE every one is listed. Capitals do not matter.
+    Without a CODE, all codes are listed. Case does not matter.
     """
     known = explanations()
     chosen = [known[_find(code, known)] for code in codes] or list(known.values())
@@ -110,7 +110,7 @@ def _list(output: Output, chosen: list[Explanation]) -> None:
         for row in rows:
             output.line(f"  {row.code.ljust(width)}  ", dim(row.summary), indent=width + 4)
     output.note()
-    output.hint("more about one:", "skillwire explain CODE")
+    output.hint("details:", "skillwire explain CODE")
 
 
 def _print_explanation(output: Output, row: Explanation) -> None:
@@ -119,11 +119,13 @@ def _print_explanation(output: Output, row: Explanation) -> None:
     output.line()
     rows: list[tuple[str, Part]] = [("cause", row.cause), ("fix", row.fix)]
     if row.kind == "error":
-        rows.append(("try again", "can help, unchanged" if row.retryable else "does not help, unchanged"))
-        rows.append(("exit code", "none: it never ends a command" if row.exit_code is None else str(row.exit_code)))
+        rows.append(("try again", "may help" if row.retryable else "does not help"))
+        rows.append(
+            ("exit code", "none: it is a finding or a server response" if row.exit_code is None else str(row.exit_code))
+        )
     else:
         rows += [("strict", _level(row.strict)), ("lenient", _level(row.lenient))]
-        rows.append(("exit code", "1 of check, where it is an error" if row.exit_code else "none: it is advice"))
+        rows.append(("exit code", "1 from check, when it is an error" if row.exit_code else "none: it is advice"))
     rows.append(("page", row.documentation))
     output.table([dim(label), value] for label, value in rows)
     if row.example:
@@ -139,4 +141,4 @@ def _titled(group: str) -> str:
 def _level(level: str | None) -> Part:
     if level is None:
         return dim("not applied")
-    return {"error": bad, "warning": doubtful}.get(level, dim)(level)
+    return {"error": failure, "warning": warning}.get(level, dim)(level)

@@ -1,7 +1,4 @@
-"""``skillwire find``: search the indexes of origins.
-
-``skillwire find --lan``: what the local network offers.
-"""
+"""``skillwire find``: search origins, or the local network with ``--lan``."""
 
 from __future__ import annotations
 
@@ -37,15 +34,17 @@ _NAME_COLUMN: Final = 24  # columns that a description needs to say anything
 
 @click.command()
 @click.argument("query", nargs=-1)
-@click.option("--from", "origins", metavar="ORIGIN", multiple=True, help="Where to search; may be repeated.")
-@click.option("-n", "--limit", default=20, show_default=True, type=click.IntRange(1, 1000), help="Hits at the most.")
+@click.option("--from", "origins", metavar="ORIGIN", multiple=True, help="Origin to search; repeatable.")
+@click.option(
+    "-n", "--limit", default=20, show_default=True, type=click.IntRange(1, 1000), help="Maximum number of results."
+)
 @click.option(
     "--type",
     "capability_type",
     type=click.Choice(["api", "plugin", "knowledge", "task"]),
-    help="Only what Skill Sharing lists as such.",
+    help="Only skills that Skill Sharing lists with this type.",
 )
-@click.option("--lan", is_flag=True, help="Search the local network, and nothing else.")
+@click.option("--lan", is_flag=True, help="Search only the local network.")
 @network_options
 @refresh_option
 @output_options
@@ -61,18 +60,17 @@ def command(
     offline: bool | None,
     refresh: bool,
 ) -> None:
-    """Search for skills by QUERY; without one, list them all.
+    """Search for skills by QUERY; without one, list all skills.
 
-    Searches the origins given with --from, or the configured sources, by Agent Skills Discovery and by Skill Sharing;
-    and endpoints of the Skills Protocol, https://example.com/rpc, or https://example.com/rpc#ns. for one namespace.
+    Searches the origins given with --from, or the configured sources, with Agent Skills Discovery and Skill Sharing;
+    and Skills Protocol endpoints, https://example.com/rpc, or https://example.com/rpc#ns. for one namespace.
 
-    With --lan, asks the local network for skills by their name, capability or scene. How each is, and whether somebody
-    certified it, stands in its row.
+    With --lan, searches the local network by name, capability or scene. Each row shows the skill's health and trust.
     """
     words = " ".join(query)
     if lan:
         if origins or capability_type is not None or token is not None:
-            fix = "Leave them out: skills of the local network are of many places."
+            fix = "Leave them out: a local network search has no single origin."
             raise UsageError("USAGE", "--lan excludes --from, --type and --token", fix=fix)
 
         find_lan(output, words, limit, offline=offline, refresh=refresh)
@@ -98,9 +96,9 @@ def command(
     if len(hits) > limit:
         output.note(dim(f"{len(hits) - limit} more; see them with --limit {len(hits)}"))
     if shown:
-        output.hint("look at one:", f"skillwire show {reference_to(shown[0][0].ref)}")
+        output.hint("show details:", f"skillwire show {reference_to(shown[0][0].ref)}")
     else:
-        output.note(f"no skill matches {words!r}" if words else "no skills are published there")
+        output.note(f"no skill matches {words!r}" if words else "the origin publishes no skills")
 
 
 def _print_hits(output: Output, refs: Sequence[SkillRef]) -> None:
@@ -122,7 +120,7 @@ def _print_hits(output: Output, refs: Sequence[SkillRef]) -> None:
 
 
 def _hit_object(ref: SkillRef) -> str:
-    """Return what Skill Sharing, or an endpoint, says of a skill in a word or two."""
+    """Return a skill's type and access, as published by Skill Sharing or an endpoint."""
     if ref.rpc is not None:
         return ref.rpc.kind or "-"
     if ref.shared is None:
@@ -135,7 +133,7 @@ _LAN_ROOM = 24  # columns that a list of capabilities needs to say anything
 
 
 def find_lan(output: Output, words: str, limit: int, *, offline: bool | None, refresh: bool) -> None:
-    """Ask the local network, and print what it offers."""
+    """Search the local network and print the skills."""
     progress = open_progress(output)
     with (
         open_client(output, offline=offline, refresh=refresh, progress=progress) as client,
@@ -152,18 +150,22 @@ def find_lan(output: Output, words: str, limit: int, *, offline: bool | None, re
     if len(found) > limit:
         output.note(dim(f"{len(found) - limit} more; see them with --limit {len(found)}"))
     if not found:
-        output.note(f"no skill on the local network matches {words!r}" if words else "nobody offers skills here now")
-        output.hint("who is there:", "skillwire lan")
+        output.note(
+            f"no skill on the local network matches {words!r}"
+            if words
+            else "no agent on the local network offers skills"
+        )
+        output.hint("list all agents:", "skillwire lan")
         return
-    output.hint("look at one:", f"skillwire show {referred[shown[0]]}")
+    output.hint("show details:", f"skillwire show {referred[shown[0]]}")
     able = next((skill for skill in shown if skill.capabilities and skill.is_usable), None)
     if able is not None:
         flag = "" if able.is_verified or may_use else " --unverified"
-        output.hint("call one:   ", f"skillwire call lan:{able.capabilities[0]}{flag}")
+        output.hint("call one:    ", f"skillwire call lan:{able.capabilities[0]}{flag}")
 
 
 def _reference(output: Output, skill: LanSkill) -> str:
-    """Return what a user types to mean a skill; empty for one whose address nobody can type, of which it is said."""
+    """Return the reference of a skill; report a skill without a typable address, and return an empty text."""
     try:
         return reference_to(ref_of(skill))
     except SkillwireError as error:
@@ -172,7 +174,7 @@ def _reference(output: Output, skill: LanSkill) -> str:
 
 
 def _print_lan_hits(output: Output, skills: Sequence[LanSkill]) -> None:
-    """Print a row each: name, version, how it is, who vouches, where it is, what it can do."""
+    """Print a row for each skill: name, version, health, trust, address, capabilities."""
     rows = [
         [
             bold(skill.skill_id),

@@ -1,8 +1,6 @@
-"""``skillwire grant``: a person agrees that the code of a skill is run here, with what it asks for.
+"""``skillwire grant``: which skills may run on this machine.
 
-What is asked for is said in full before anybody is asked: on standard error, where the question is, so that a result
-that goes elsewhere takes nothing of it away. What was read is what is granted: the digest is that of the files as they
-were then, and is the one that ``serve`` publishes.
+A grant is for one artifact with the permissions that it requests. ``add`` prints the requests before it asks.
 """
 
 from __future__ import annotations
@@ -14,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
-from skillwire.cli.options import confirm
-from skillwire.cli.output import bold, dim, doubtful, good, nowrap, output_options
+from skillwire.cli.options import GroupWithDefaultList, confirm
+from skillwire.cli.output import bold, dim, nowrap, output_options, success, warning
 from skillwire.errors import NotFoundError, SourceLocation, TrustError, UsageError, ValidationError
 
 if TYPE_CHECKING:
@@ -24,7 +22,9 @@ if TYPE_CHECKING:
     from skillwire.cli.output import Output, Part
     from skillwire.executions.grants import GrantChanges
     from skillwire.folder.publish import PreparedSkill
+    from skillwire.model.execution import Grant
     from skillwire.model.skill import Action, HealthCheck
+
 
 #: What the rules say of what scripts do, and of what is hidden in them: all of it matters to who lets them run.
 _TOLD: Final = frozenset({"PIPE_TO_SHELL", "NETWORK_UNDECLARED", "HIDDEN_CHARACTERS", "HIDDEN_IN_FILE"})
@@ -35,7 +35,7 @@ _NAMED: Final = 8
 
 
 class _Request(NamedTuple):
-    """A skill that somebody is asked about, what is new in it, and whether exactly this was granted before."""
+    """A skill that needs a grant, its changes since the last grant, and whether this version is granted already."""
 
     prepared: PreparedSkill
     action: Action
@@ -47,61 +47,69 @@ class _Request(NamedTuple):
         return self.prepared.skill.name
 
 
-@click.command()
-@click.argument("folders", metavar="FOLDER...", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
-@click.option("--all", "take_all", is_flag=True, help="Every skill below FOLDER that runs something.")
-@click.option("-y", "--yes", is_flag=True, help="Agree without being asked, to all that is named.")
-@click.option("--dry-run", is_flag=True, help="Say what is asked for, change nothing.")
-@output_options
-def command(*, output: Output, folders: tuple[Path, ...], take_all: bool, yes: bool, dry_run: bool) -> None:
-    """Agree that the code of the skill in each FOLDER is run here, with what it asks for.
+@click.group(cls=GroupWithDefaultList)
+def command() -> None:
+    """List, add and revoke grants: permissions for skills to run on this machine. Without a command it lists.
 
-    A server runs nothing of a folder before. The grant is for these files and these permissions: whatever changes in
-    the folder needs a new one. It belongs to the state directory, so run it as the user who runs the server.
+    A grant is for one artifact with the permissions that it requests.
+    """
+
+
+@command.command()
+@click.argument("folders", metavar="FOLDER...", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
+@click.option("--all", "take_all", is_flag=True, help="Grant every skill below FOLDER that runs code or calls an API.")
+@click.option("-y", "--yes", is_flag=True, help="Grant every named skill without asking.")
+@click.option("--dry-run", is_flag=True, help="Print the requested permissions, and change nothing.")
+@output_options
+def add(*, output: Output, folders: tuple[Path, ...], take_all: bool, yes: bool, dry_run: bool) -> None:
+    """Allow the skill in each FOLDER to run on this machine with the permissions it requests.
+
+    A server runs nothing without a grant. A grant is for these files and permissions: any change in the folder needs a
+    new one. Grants are stored in the state directory, so run this as the user who runs the server.
     """
     requests = list(_requests(list(_skill_folders(folders, take_all=take_all)), take_all=take_all))
     for request in requests:
         if dry_run or not request.is_granted:
             _print_grants(output, request, output.line if dry_run else output.note)
     if not requests:
-        output.note("nothing there is run here, so nothing needs a grant")
+        output.note("these skills run nothing, so none needs a grant")
     pending = [request for request in requests if not request.is_granted]
     if dry_run:
-        _document(output, requests, (), dry_run=True)
+        _print_add_document(output, requests, (), dry_run=True)
         return
     if pending and not yes and not _can_ask(output):
-        raise _refusal(pending, "nobody can be asked")
+        raise _refusal(pending, "there is no terminal to ask on")
     agreed = [request for request in pending if yes or _agrees(request)]
     _keep(agreed)
     declined = [request for request in pending if request not in agreed]
     if not declined:
-        _document(output, requests, agreed, dry_run=False)
+        _print_add_document(output, requests, agreed, dry_run=False)
     for request in requests:
         if request not in declined:
-            verb = good("granted ") if request in agreed else "granted before "
+            verb = success("granted ") if request in agreed else "granted before "
             output.line(verb, bold(request.name), f" {request.prepared.skill.version}")
     if declined:
-        raise _refusal(declined, "nobody has agreed")
+        raise _refusal(declined, "you declined")
 
 
 def _skill_folders(folders: Sequence[Path], *, take_all: bool) -> Iterator[Path]:
-    """Yield the folder of each skill that is meant."""
+    """Yield the folder of each named skill."""
     from skillwire.folder.files import find_folders  # noqa: PLC0415  # --help does without
 
     for folder in dict.fromkeys(path.parent if path.name == "SKILL.md" else path for path in folders):
         found = find_folders(folder)
         if not found:
             raise NotFoundError(
-                "SKILL_NOT_FOUND", "there is no SKILL.md, here or below", place=SourceLocation(str(folder))
+                "SKILL_NOT_FOUND", "there is no SKILL.md in this folder or below", place=SourceLocation(str(folder))
             )
         if found != [folder] and not take_all:
             fix = f"Name one, such as {found[0]}, or give --all."
-            raise UsageError("USAGE", f"{folder} holds {len(found)} skills and is none itself", fix=fix)
+            raise UsageError("USAGE", f"{folder} holds {len(found)} skills, but is not a skill itself", fix=fix)
         yield from found
 
 
 def _requests(folders: Sequence[Path], *, take_all: bool) -> Iterator[_Request]:
-    """Yield what each skill asks for; with ``take_all`` those that need no grant are passed over.
+    """Yield the request of each skill; with ``take_all``, skills that need no grant are skipped.
 
     Raises:
         ValidationError: ``SKILLS_BROKEN``. UsageError: ``GRANT_NEEDLESS``.
@@ -116,7 +124,7 @@ def _requests(folders: Sequence[Path], *, take_all: bool) -> Iterator[_Request]:
         prepared = prepare(folder.absolute(), "local", judges=JUDGES)
         if isinstance(prepared, RefusedFolder):
             none = f"None of the {len(folders)} was granted. " if len(folders) > 1 else ""
-            fix = f"{none}See what is wrong: skillwire check {folder}."
+            fix = f"{none}See the errors with skillwire check {folder}."
             raise ValidationError("SKILLS_BROKEN", "it cannot be published", place=SourceLocation(str(folder)), fix=fix)
         skill = prepared.skill
         if take_all and not needs_grant(skill):
@@ -136,7 +144,7 @@ def _can_ask(output: Output) -> bool:
 
 
 def _agrees(request: _Request) -> bool:
-    return confirm(f"Let {request.name} run here, with this?")
+    return confirm(f"Allow {request.name} to run here with these permissions?")
 
 
 def _keep(agreed: Sequence[_Request]) -> None:
@@ -155,26 +163,26 @@ def _refusal(requests: Sequence[_Request], why: str) -> TrustError:
 
 
 def _print_grants(output: Output, request: _Request, say: Callable[..., None]) -> None:
-    """Say what a skill asks for, what is new in it, and what its scripts seem to do."""
+    """Print the permissions a skill requests, its changes, and findings about its scripts."""
     skill, action, changes = request.prepared.skill, request.action, request.changes
     say(bold(skill.name), f" {skill.version}", dim(f"  {skill.artifact.digest[:SHORT]}"))
     for label, parts in _rows(request):
         say(dim(f"  {label:<9}"), *parts)
     if unset := _unset(action):
-        say(dim(f"  {'needs':<9}"), doubtful(f"secrets {', '.join(unset)}: not set here"))
+        say(dim(f"  {'needs':<9}"), warning(f"secrets {', '.join(unset)}: not set in this environment"))
     if not action.permissions.network and not action.permissions.secrets:
         say(dim(f"  {'asks for':<9}"), "no network and no secrets")
     if changes is not None and not request.is_granted:
         since = changes.since
         who = nowrap(f"{since.by}, {_day(since.at)}")
-        say(dim(f"  {'since':<9}"), f"{since.version}, granted by ", who, ": ", *_news(changes))
+        say(dim(f"  {'since':<9}"), f"{since.version}, granted by ", who, ": ", *_changes_text(changes))
     for finding in skill.findings:
         if finding.code in _TOLD:
             output.finding(finding)
 
 
 def _unset(action: Action) -> list[str]:
-    """Return the secrets that the environment lacks; a server may have them, in its own or in a file."""
+    """Return the secrets missing from this environment; a server may have them elsewhere."""
     from skillwire.adapters.executors.secrets import Secrets  # noqa: PLC0415  # --help does without
 
     return Secrets(os.environ).find(action.permissions.secrets)[1]
@@ -190,7 +198,7 @@ def _rows(request: _Request) -> Iterator[tuple[str, list[Part]]]:
         ("secrets", action.permissions.secrets, changes.secrets if changes else ()),
     ):
         if names:
-            marked = [_marked(name, is_new=name in new, is_last=name == names[-1]) for name in names]
+            marked = [_mark_new(name, is_new=name in new, is_last=name == names[-1]) for name in names]
             yield label, [part for parts in marked for part in parts]
     number = len(skill.files)
     size = sum(file.size for file in skill.files)
@@ -205,7 +213,7 @@ def _call(action: Action) -> tuple[str, list[Part]]:
 
 
 def _check(health: HealthCheck) -> str:
-    """Return what is run or asked, again and again, to know how the skill is."""
+    """Return the health check as text."""
     what = f"GET {health.url}" if health.url else f"{health.entrypoint}, {health.export}(args)"
     return f"{what}, every {health.interval} s while it is announced"
 
@@ -221,16 +229,16 @@ def _health_object(health: HealthCheck | None) -> dict[str, Any] | None:
     }
 
 
-def _marked(name: str, *, is_new: bool, is_last: bool) -> list[Part]:
-    return [name, *([doubtful(" (new)")] if is_new else []), *([] if is_last else [", "])]
+def _mark_new(name: str, *, is_new: bool, is_last: bool) -> list[Part]:
+    return [name, *([warning(" (new)")] if is_new else []), *([] if is_last else [", "])]
 
 
-def _news(changes: GrantChanges) -> Iterator[Part]:
-    """Yield what changed, in words."""
+def _changes_text(changes: GrantChanges) -> Iterator[Part]:
+    """Yield the changes as text."""
     rows = [("new", changes.new), ("changed", changes.changed), ("gone", changes.gone)]
     told = [f"{word} {_named(paths)}" for word, paths in rows if paths]
     more = [*(["asks for more"] if changes.network or changes.secrets else [])]
-    yield doubtful("; ".join([*told, *more]) or "no file changed")
+    yield warning("; ".join([*told, *more]) or "no file changed")
 
 
 def _named(paths: Sequence[str]) -> str:
@@ -244,12 +252,14 @@ def _day(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d")
 
 
-def _document(output: Output, requests: Sequence[_Request], agreed: Sequence[_Request], *, dry_run: bool) -> None:
-    rows = [_object(request, is_granted=request.is_granted or request in agreed) for request in requests]
-    output.document("grant/1", {"dry_run": dry_run, "skills": rows})
+def _print_add_document(
+    output: Output, requests: Sequence[_Request], agreed: Sequence[_Request], *, dry_run: bool
+) -> None:
+    rows = [_request_object(request, is_granted=request.is_granted or request in agreed) for request in requests]
+    output.document("grant-add/1", {"dry_run": dry_run, "skills": rows})
 
 
-def _object(request: _Request, *, is_granted: bool) -> dict[str, Any]:
+def _request_object(request: _Request, *, is_granted: bool) -> dict[str, Any]:
     skill, action, changes = request.prepared.skill, request.action, request.changes
     return {
         "name": skill.name,
@@ -279,3 +289,79 @@ def _changes_object(changes: GrantChanges) -> dict[str, Any]:
         "changed": list(changes.changed),
         "gone": list(changes.gone),
     }
+
+
+@command.command(name="list")
+@output_options
+def list_(*, output: Output) -> None:
+    """List every grant: skill, digest, permissions, grantor and date."""
+    from skillwire.adapters.sqlite.open import has_database, open_grants  # noqa: PLC0415  # --help does without
+
+    grants = open_grants().all() if has_database() else ()
+    _print_list_document(output, grants)
+    output.table(
+        [
+            bold(grant.skill),
+            grant.version,
+            grant.digest[:SHORT],
+            dim(f"{grant.by}, {_moment(grant.at)[:10]}")._replace(is_nowrap=True),
+            _permissions_text(grant),
+        ]
+        for grant in grants
+    )
+    if not grants:
+        output.note("there are no grants yet; to allow a skill, run skillwire grant add FOLDER")
+
+
+@command.command()
+@click.argument("which", metavar="NAME|DIGEST...", nargs=-1, required=True)
+@click.option("--dry-run", is_flag=True, help="Print what would happen, and change nothing.")
+@output_options
+def revoke(*, output: Output, which: tuple[str, ...], dry_run: bool) -> None:
+    """Revoke every grant of a skill, or of one digest; no further execution starts."""
+    from skillwire.adapters.sqlite.open import has_database, open_grants  # noqa: PLC0415  # as above
+
+    if not has_database():
+        raise NotFoundError("GRANT_NOT_FOUND", f"there is no grant for {ascii(which[0])[:80]}")
+    grants = open_grants()
+    found = list(dict.fromkeys(grant.digest for name in which for grant in grants.find(name)))
+    taken = [grant for grant in grants.all() if grant.digest in found]
+    if not dry_run:
+        for digest in found:
+            grants.take_back(digest)
+    _print_list_document(output, taken, is_revoked=True, dry_run=dry_run)
+    verb = success("would revoke " if dry_run else "revoked ")
+    for grant in taken:
+        output.line(verb, bold(grant.skill), f" {grant.version}", dim(f"  {grant.digest[:SHORT]}"))
+
+
+def _print_list_document(
+    output: Output, grants: Sequence[Grant], *, is_revoked: bool = False, dry_run: bool = False
+) -> None:
+    rows = [_grant_object(grant, is_revoked=is_revoked) for grant in grants]
+    output.document("grant-list/1", {"dry_run": dry_run, "grants": rows})
+
+
+def _grant_object(grant: Grant, *, is_revoked: bool) -> dict[str, Any]:
+    return {
+        "name": grant.skill,
+        "version": grant.version,
+        "digest": grant.digest,
+        "network": list(grant.permissions.network),
+        "secrets": list(grant.permissions.secrets),
+        "by": grant.by,
+        "at": _moment(grant.at),
+        "revoked": is_revoked,
+    }
+
+
+def _moment(seconds: float) -> str:
+    from datetime import UTC, datetime  # noqa: PLC0415  # --help does without
+
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _permissions_text(grant: Grant) -> str:
+    """Return the permissions of a grant as text."""
+    network, secrets = grant.permissions
+    return ", ".join([*network, *secrets]) or "no network, no secrets"

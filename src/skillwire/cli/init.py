@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from skillwire.cli.output import bold, good, output_options
+from skillwire.cli.output import bold, output_options, success
 from skillwire.errors import ConflictError, SourceLocation
 
 if TYPE_CHECKING:
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     metavar="DIR",
     type=click.Path(file_okay=False, path_type=Path),
     default=Path(),
-    help="Make the skill's folder inside DIR instead of here.",
+    help="Create the skill's folder in DIR instead of the current folder.",
 )
 @click.option("--script", is_flag=True, help="Add a script that the skill runs.")
 @click.option("--manifest", is_flag=True, help="Add a skill.toml.")
-@click.option("--dry-run", is_flag=True, help="Say what would be made, write nothing.")
+@click.option("--dry-run", is_flag=True, help="Print what would be created, and write nothing.")
 @output_options
 def command(*, output: Output, name: str, parent: Path, script: bool, manifest: bool, dry_run: bool) -> None:
     """Make the folder of a new skill, with a SKILL.md to fill in.
@@ -40,7 +40,7 @@ def command(*, output: Output, name: str, parent: Path, script: bool, manifest: 
     files = scaffold(name, script=script, manifest=manifest)
     folder = parent / name
     if folder.is_symlink() or folder.exists():
-        raise ConflictError("FILE_EXISTS", f"{folder} is there already", place=SourceLocation(str(folder)))
+        raise ConflictError("FILE_EXISTS", f"{folder} already exists", place=SourceLocation(str(folder)))
     for file in () if dry_run else files:
         write_atomically(folder / file.path, bytes(file.content), mode=0o755 if file.executable else 0o644)
     names = [file.path for file in files]
@@ -48,5 +48,5 @@ def command(*, output: Output, name: str, parent: Path, script: bool, manifest: 
     if dry_run:
         output.line("would make ", bold(name), f"  {folder}: {', '.join(names)}")
         return
-    output.line(good("made "), bold(name), f"  {folder}")
+    output.line(success("made "), bold(name), f"  {folder}")
     output.hint(f"next: fill in {folder / 'SKILL.md'}, then:", f"skillwire check {folder}")

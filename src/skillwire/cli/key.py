@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import click
 
-from skillwire.cli.options import Parts, in_words
-from skillwire.cli.output import bad, bold, dim, doubtful, good, output_options
+from skillwire.cli.options import CommandGroup, in_words
+from skillwire.cli.output import bold, dim, failure, output_options, success, warning
 
 if TYPE_CHECKING:
     from skillwire.adapters.files.keys import LanKeys
     from skillwire.cli.output import Output, Styled
     from skillwire.protocols.skill_discovery.settings import LanSettings
 
-_DRY_RUN: Final = click.option("--dry-run", is_flag=True, help="Say what would happen, change nothing.")
+_DRY_RUN: Final = click.option("--dry-run", is_flag=True, help="Print what would happen, and change nothing.")
 _TAKEN_BACK: Final = {
-    "certificate": "taken back: others refuse it, and its key",
-    "authority": "its SkillCenter CA was taken back: others refuse it until it is issued anew",
+    "certificate": "revoked: other agents reject it and its key",
+    "authority": "its SkillCenter CA was revoked: other agents reject it until it is issued again",
 }
 
 
@@ -39,27 +39,27 @@ class _Shown(NamedTuple):
     taken_back: Literal["certificate", "authority"] | None = None
 
 
-@click.group(cls=Parts)
+@click.group(cls=CommandGroup)
 def command() -> None:
-    """Show and make the key of this agent of the local network.
+    """Show, create and certify the key of this machine's agent.
 
-    It belongs to the state directory, so run it as the user who runs the agent.
+    The key is stored in the state directory, so run this as the user who runs the agent.
     """
 
 
 @command.command()
-@click.option("--agent", metavar="ID", help="Our name; the one of the settings, or the one that is kept, unless given.")
-@click.option("--skill", "skills", metavar="ID", multiple=True, help="A skill to be certified for, beside the agent.")
-@click.option("--host", "hosts", metavar="HOST", multiple=True, help="An address or name to be announced.")
-@click.option("--replace", is_flag=True, help="Make another key; the certificates of the old one are worthless then.")
+@click.option("--agent", metavar="ID", help="Agent name; by default the one in the settings, or the stored one.")
+@click.option("--skill", "skills", metavar="ID", multiple=True, help="Skill to certify besides the agent; repeatable.")
+@click.option("--host", "hosts", metavar="HOST", multiple=True, help="Address or host name to announce; repeatable.")
+@click.option("--replace", is_flag=True, help="Generate a new key; this invalidates the certificates of the old one.")
 @_DRY_RUN
 @output_options
 def new(
     *, output: Output, agent: str | None, skills: tuple[str, ...], hosts: tuple[str, ...], replace: bool, dry_run: bool
 ) -> None:
-    """Make a key when there is none, and print a request for its certificate.
+    """Generate a key if there is none, and print a certificate request.
 
-    The request holds no secret. Give it to who has the authority: skillwire ca issue FOLDER --request FILE.
+    The request contains no secret. Send it to the owner of the authority: skillwire ca issue FOLDER --request FILE.
     """
     from skillwire.adapters.files.keys import LanKeys  # noqa: PLC0415  # --help does without
     from skillwire.trust.certificates import RequestedNames, encode_request  # noqa: PLC0415  # same
@@ -75,8 +75,8 @@ def new(
             keys.keep_key(new_key())
         request = encode_request(names, keys.key()).decode("ascii")
     output.document("key-request/1", {"dry_run": dry_run, **names._asdict(), "new": is_new, "request": request})
-    made = ("would make a key" if dry_run else "made a key") if is_new else "the key stays as it is"
-    output.note(good(made), f" for {agent_id}", dim(f"  {keys.key_file}"))
+    made = ("would generate a key" if dry_run else "generated a key") if is_new else "kept the existing key"
+    output.note(success(made), f" for {agent_id}", dim(f"  {keys.key_file}"))
     if request is not None:
         output.text(request)
 
@@ -84,9 +84,9 @@ def new(
 @command.command()
 @output_options
 def show(*, output: Output) -> None:
-    """Show our name, and what our certificate says: whom it is for, by whom, and how long it is good.
+    """Show the agent's name, and its certificate: subjects, issuer and expiry.
 
-    It is held against what was taken back, as far as this machine has learned it.
+    The certificate is checked against the known revocations.
     """
     from skillwire.adapters.files.keys import LanKeys  # noqa: PLC0415  # --help does without
 
@@ -101,7 +101,7 @@ def show(*, output: Output) -> None:
         "certificate": None if shown is None else _object(shown),
     }
     output.document("key/1", content)
-    rows: list[tuple[str, Any]] = [("agent", bold(agent_id or "it has no name yet"))]
+    rows: list[tuple[str, Any]] = [("agent", bold(agent_id or "no name yet"))]
     if content["fingerprint"] is not None:
         rows.append(("key", f"{content['fingerprint']}"))
     rows.append(("certificate", _state(shown)))
@@ -110,20 +110,20 @@ def show(*, output: Output) -> None:
     output.table([dim(label), what] for label, what in rows)
     if shown is not None and shown.taken_back is not None:
         is_key = shown.taken_back == "certificate"
-        why = "make another key, and have it certified:" if is_key else "have it certified anew, for the same key:"
+        why = "generate another key, and certify it:" if is_key else "issue a certificate again for the same key:"
         output.hint(why, "skillwire key new --replace" if is_key else "skillwire key new")
 
 
 @command.command()
 @click.argument("source", metavar="FOLDER", type=click.Path(exists=True, path_type=Path))
-@click.option("--replace", is_flag=True, help="Take its key in place of ours, whose certificates are worthless then.")
+@click.option("--replace", is_flag=True, help="Replace this agent's key; this invalidates its certificates.")
 @_DRY_RUN
 @output_options
 def install(*, output: Output, source: Path, replace: bool, dry_run: bool) -> None:
-    """Install what skillwire ca issue has written to FOLDER: agent.pem, and agent.key when it is there.
+    """Install the certificate that skillwire ca issue wrote to FOLDER: agent.pem, and agent.key if present.
 
-    An agent that runs takes it by itself within seconds when the key is the same, or the key that it has was taken
-    back; else start it anew.
+    A running agent loads it within seconds if the key is the same, or if its current key was revoked; otherwise restart
+    the agent.
     """
     from skillwire.adapters.files.keys import (  # noqa: PLC0415  # --help does without  # noqa: PLC0415  # same
         LanKeys,  # --help does without
@@ -141,13 +141,13 @@ def install(*, output: Output, source: Path, replace: bool, dry_run: bool) -> No
     try:
         certificate = read_certificates([file])[0]
     except ValidationError as error:
-        fix = "Name the folder that skillwire ca issue has written: it holds agent.pem."
+        fix = "Name the folder written by skillwire ca issue; it contains agent.pem."
         raise ValidationError(error.code, error.message, place=error.place, fix=fix) from error
     beside = folder / "agent.key"
     brought = read_private_key(beside) if beside.exists() and beside != keys.key_file else None
     key = brought or (keys.key() if keys.key_file.exists() else None)
     if key is None or not belongs(certificate, key):
-        fix = "Have it issued for this key: skillwire key new, and skillwire ca issue --request."
+        fix = "Issue it for this key: skillwire key new, then skillwire ca issue --request."
         raise ValidationError(
             "LAN_TRUST", "the certificate is for another key", place=SourceLocation(str(file)), fix=fix
         )
@@ -161,10 +161,10 @@ def install(*, output: Output, source: Path, replace: bool, dry_run: bool) -> No
             keys.keep_id(agents[0])
     shown = _held_against(_shown(certificate), certificate, _settings(), output)
     output.document("key-install/1", {"dry_run": dry_run, "key": brought is not None, "certificate": _object(shown)})
-    verb = good("would install " if dry_run else "installed ")
+    verb = success("would install " if dry_run else "installed ")
     output.line(verb, bold(", ".join(name for names in shown.names for name in names)), dim(f"  {keys.folder}"))
     if shown.taken_back is not None:
-        output.note(bad(_TAKEN_BACK[shown.taken_back]))
+        output.note(failure(_TAKEN_BACK[shown.taken_back]))
     if not dry_run:
         taken = (
             f"a server that runs with this key, or whose own was taken back, takes it within {INSTALLED:.0f} seconds"
@@ -180,14 +180,14 @@ def _settings() -> LanSettings:
 
 
 def _held_against(shown: _Shown, certificate: bytes, settings: LanSettings, output: Output) -> _Shown:
-    """Return what is said of a certificate, with whether it was taken back."""
+    """Return a certificate's description with its revocation status."""
     from skillwire.adapters.files.lan_trust import revoked_part  # noqa: PLC0415  # --help does without
     from skillwire.errors import SkillwireError  # noqa: PLC0415  # same
 
     try:
         return shown._replace(taken_back=revoked_part(settings, certificate))
     except SkillwireError as error:
-        output.note(doubtful(f"whether it was taken back is not known: {error}"))
+        output.note(warning(f"its revocation status is unknown: {error}"))
         return shown
 
 
@@ -200,7 +200,7 @@ def _shown(certificate: bytes) -> _Shown:
 
 
 def _fingerprint(keys: LanKeys) -> str | None:
-    """Return what tells our key from others, for people to compare; None when there is none."""
+    """Return the fingerprint of the agent's key for people to compare; None without a key."""
     if not keys.key_file.exists():
         return None
     from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat  # noqa: PLC0415  # --help does without
@@ -211,14 +211,14 @@ def _fingerprint(keys: LanKeys) -> str | None:
 
 def _state(shown: _Shown | None) -> Styled:
     if shown is None:
-        return doubtful("none yet; it is made when the agent starts")
+        return warning("none yet; created when the agent starts")
     left = shown.ends - time.time()
     if shown.taken_back is not None:
-        return bad(_TAKEN_BACK[shown.taken_back])
+        return failure(_TAKEN_BACK[shown.taken_back])
     if left <= 0:
-        return bad("ended")
-    by = "by our own key: others list us as unverified" if shown.is_own else "by an authority"
-    return (doubtful if shown.is_own else good)(f"{by}, ends in {in_words(left)}")
+        return failure("ended")
+    by = "self-signed: other agents list this one as unverified" if shown.is_own else "by an authority"
+    return (warning if shown.is_own else success)(f"{by}, ends in {in_words(left)}")
 
 
 def _object(shown: _Shown) -> dict[str, Any]:

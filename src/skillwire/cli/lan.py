@@ -1,7 +1,4 @@
-"""``skillwire lan``: who is on the local network, live.
-
-What ``lan --json`` prints: one JSON object a line, written out at once.
-"""
+"""``skillwire lan``: a live view of the local network, or one JSON document a line with ``--json``."""
 
 from __future__ import annotations
 
@@ -33,7 +30,7 @@ _SCHEMA: Final = "skillwire/lan/1"
 
 
 def snapshot_document(snapshot: LanSnapshot) -> dict[str, Any]:
-    """Return all that is known."""
+    """Return the snapshot document."""
     return {
         "schema": _SCHEMA,
         "event": "snapshot",
@@ -46,7 +43,7 @@ def snapshot_document(snapshot: LanSnapshot) -> dict[str, Any]:
 
 
 def change_document(change: LanChange) -> dict[str, Any]:
-    """Return one change."""
+    """Return the document of one change."""
     document: dict[str, Any] = {"schema": _SCHEMA, "event": change.kind, "at": change.at}
     if change.skill is not None:
         document["skill"] = {**lan_object(change.skill), "version": change.skill.version}
@@ -58,7 +55,7 @@ def change_document(change: LanChange) -> dict[str, Any]:
 
 
 def print_event(document: dict[str, Any]) -> None:
-    """Print a document in one line, and let it be seen at once."""
+    """Print a document as one line."""
     click.echo(encode_document(document, indent=None))
 
 
@@ -75,51 +72,57 @@ _MANY_PAUSE: Final = 0.7
 
 
 class Agent(Protocol):
-    """What the command needs of :class:`skillwire.adapters.lan.agent.LanAgent`."""
+    """The part of :class:`skillwire.adapters.lan.agent.LanAgent` that the command uses."""
 
     async def __aenter__(self) -> Self: ...
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
     async def discover(self, *, patience: float | None = None) -> tuple[LanSkill, ...]:
-        """Ask for everything."""
+        """Query all agents."""
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a user is told."""
+        """Notes for the user."""
 
     def snapshot(self) -> LanSnapshot:
-        """Return what is known."""
+        """Return the current state."""
 
     def listen(self) -> AsyncIterator[LanChange]:
-        """Yield what happens from now on."""
+        """Yield changes from now on."""
 
 
 @click.command()
-@click.option("--once", is_flag=True, help="Print what is there now, and end; so it does where no terminal is.")
-@click.option("--for", "seconds", type=click.FloatRange(min=0.1), metavar="SECONDS", help="End after so long.")
+@click.option("--once", is_flag=True, help="Print the current state and exit; the default without a terminal.")
 @click.option(
-    "--interface", "interfaces", multiple=True, metavar="NAME", help="Network interface, or its address, to listen on."
+    "--for", "seconds", type=click.FloatRange(min=0.1), metavar="SECONDS", help="Stop after this many seconds."
+)
+@click.option(
+    "--interface",
+    "interfaces",
+    multiple=True,
+    metavar="NAME",
+    help="Network interface or address to listen on; repeatable.",
 )
 @click.option(
     "--discovery",
     metavar="FILE",
     type=click.Path(exists=True, dir_okay=False),
-    help="How the network is spoken: YAML as Skill Discovery writes it, or TOML; in place of [discovery] elsewhere.",
+    help="Discovery configuration, YAML or TOML; replaces [discovery] in other files.",
 )
 @output_options
 def command(
     *, output: Output, once: bool, seconds: float | None, interfaces: tuple[str, ...], discovery: str | None
 ) -> None:
-    """Show the agents of the local network, their skills, how these are, and the scenes they provide.
+    """Show the agents of the local network with their skills, health and scenes.
 
-    On a terminal the picture follows what happens until Ctrl-C. Health is what a skill says of itself, or UNHEALTHY
-    when it is silent; unverified is who is certified by nobody that you trust; stale is who fell silent together with
-    so many others that the network is suspected. In a pipe, answers are waited for, and printed once.
+    On a terminal the view is updated until Ctrl-C; in a pipe, responses are collected and printed once. Health is as
+    reported by the skill, or UNHEALTHY if it is silent. "unverified" marks agents without a certificate that you trust;
+    "stale" marks agents that fell silent together with so many others that the network is suspected.
 
-    With --json each line is a document: first all that is there, then each change, until Ctrl-C.
+    With --json each line is a document: first the current state, then each change, until Ctrl-C.
     """
-    from skillwire.cli.serve_lan import read_lan  # noqa: PLC0415  # --help does without
+    from skillwire.cli.lan_options import read_lan  # noqa: PLC0415  # --help does without
 
     settings = read_lan(None, lan=True, interfaces=interfaces, discovery=discovery)
     assert settings is not None  # noqa: S101  # only without a network it is
@@ -135,12 +138,12 @@ def command(
     with suppress(KeyboardInterrupt):  # pressed before the loop could take it
         ended_by = asyncio.run(_until_told(run, view.told))
         if ended_by not in {None, signal.SIGINT}:
-            print_end("ended by a signal")
+            print_end("stopped by a signal")
             raise click.exceptions.Exit(_SIGNAL + int(ended_by or 0))
 
 
 def make_agent(settings: LanSettings) -> Agent:
-    """Return an agent that asks, and keeps a registry of what it hears; it offers nothing, and answers nobody."""
+    """Return an agent that only queries and listens; it offers nothing."""
     from skillwire.adapters.lan.agent import LanAgent  # noqa: PLC0415  # sockets and cryptography are heavy
     from skillwire.protocols.skill_discovery.node import Role  # noqa: PLC0415  # same
 
@@ -148,7 +151,7 @@ def make_agent(settings: LanSettings) -> Agent:
 
 
 async def _until_told(run: Awaitable[None], told: asyncio.Event) -> signal.Signals | None:
-    """Run to the end, or until a signal, which is returned; what is under way ends orderly then."""
+    """Run to the end, or until a signal, which is returned after an orderly stop."""
     loop = asyncio.get_running_loop()
     came: list[signal.Signals] = []
 
@@ -164,13 +167,13 @@ async def _until_told(run: Awaitable[None], told: asyncio.Event) -> signal.Signa
 
 
 class _View:
-    """One look at the network.
+    """One view of the network.
 
     Args:
-        output: where it is told.
-        agent: that has not begun.
-        settings: how it is looked; of its notes it was told.
-        seconds: after which all ends; None for no end.
+        output: of the command.
+        agent: not started yet.
+        settings: of the local network; their notes are printed already.
+        seconds: after which the view ends; None for no limit.
     """
 
     def __init__(self, output: Output, agent: Agent, settings: LanSettings, seconds: float | None) -> None:
@@ -182,7 +185,7 @@ class _View:
         self._seconds = seconds
 
     async def show_once(self) -> None:
-        """Wait for answers, and print what is there."""
+        """Collect responses, and print the state."""
         progress = Progress(shown=not self._output.quiet)
         async with self._agent as agent:
             with progress.waiting("listening on the local network"):
@@ -199,11 +202,11 @@ class _View:
                 self._output.verbatim(*line)
             self._output.note(counted(snapshot))
         else:
-            self._output.note("nobody offers a skill on the local network")
-            self._output.hint("offer yours:", "skillwire serve FOLDER --lan")
+            self._output.note("no agent on the local network offers a skill")
+            self._output.hint("offer your own:", "skillwire serve FOLDER --lan")
 
     async def show(self) -> None:
-        """Draw what is there until something ends it; leave the last picture."""
+        """Draw the state until the end; leave the last picture on the terminal."""
         async with self._agent as agent:
             happened: deque[LanChange] = deque(maxlen=_TOLD)
             woken = asyncio.Event()
@@ -234,7 +237,7 @@ class _View:
             self._output.verbatim(*line)
 
     async def stream(self, *, is_once: bool) -> None:
-        """Print a document for what is there, and then one for each change."""
+        """Print a document for the state, then one for each change."""
         async with self._agent as agent:
             ending = asyncio.create_task(self._end())
             await self._collect(agent)
@@ -254,7 +257,7 @@ class _View:
             ending.cancel()
 
     def _tell_notes(self, agent: Agent) -> None:
-        """Tell what the agent has noticed by now, such as somebody with its name."""
+        """Print new notes of the agent, such as a conflicting name."""
         for note in (one for one in agent.notes if one not in self._told_notes):
             self._output.note(dim("note: "), note)
 
@@ -264,7 +267,7 @@ class _View:
             woken.set()
 
     async def _collect(self, agent: Agent) -> None:
-        """Ask everybody, and wait for answers: as long as was wanted, or until a signal."""
+        """Query all agents, and collect responses until the time is up or a signal comes."""
         asking = asyncio.create_task(agent.discover(patience=min(self._patience, self._seconds or self._patience)))
         told = asyncio.create_task(self.told.wait())
         await asyncio.wait({asking, told}, return_when=asyncio.FIRST_COMPLETED)
@@ -276,7 +279,7 @@ class _View:
             await self._hear_many(agent)
 
     async def _hear_many(self, agent: Agent) -> None:
-        """Wait while more are heard of very many: an agent that has them registers some 200 a second."""
+        """Wait while skills keep arriving: a large agent registers about 200 a second."""
         known = _FEW
         with suppress(TimeoutError):
             async with asyncio.timeout(min(_MANY_TAKE, self._seconds or _MANY_TAKE)):
@@ -293,5 +296,5 @@ class _View:
 
 
 def _registered(snapshot: LanSnapshot) -> int:
-    """Return how many skills are heard of by more than a hint."""
+    """Return the number of skills known by more than an mDNS hint."""
     return sum(skill.found_via is not FoundVia.MDNS for skill in snapshot.skills)

@@ -1,20 +1,4 @@
-"""What the commands that speak with the local network share: how its skills and scenes are told.
-
-Lines as wide as a terminal and no wider, of parts that have a look.
-
-Names of the network are ASCII: a letter is a column.
-
-The local network in lines, as wide as a terminal and no wider: agents, their skills, scenes, what has happened.
-
-A wide terminal shows what each skill can do; a narrow one its name, its health and when it was heard, and below it
-what is not as usual. Health stands in words and has a colour. Where not everything fits, agents in trouble come first
-and the others are counted.
-
-A screen that a command draws anew while something changes, and that is gone when the command ends.
-
-It is the other screen of the terminal, as pagers use it: what stood there before comes back. Nothing is written while
-nothing has changed, and lines are overwritten where they stand, so it neither flickers nor moves.
-"""
+"""How skills, agents and scenes of the local network are printed, and the screen that shows them live."""
 
 from __future__ import annotations
 
@@ -27,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 import click
 
-from skillwire.cli.output import bad, bold, dim, doubtful, drawn, good, nowrap
+from skillwire.cli.output import bold, dim, drawn, failure, nowrap, success, warning
 from skillwire.model.lan import FoundVia
 
 if TYPE_CHECKING:
@@ -40,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def check_names(_: click.Context, parameter: click.Parameter, value: Any) -> Any:
-    """Refuse what can be no name on the network."""
+    """Reject invalid names of scenes and capabilities."""
     from skillwire.errors import DecodeError, UsageError  # noqa: PLC0415  # --help does without
     from skillwire.protocols.skill_discovery.codec import read_identifier  # noqa: PLC0415  # same
     from skillwire.protocols.skill_discovery.scenes import LONGEST  # noqa: PLC0415  # same
@@ -51,27 +35,27 @@ def check_names(_: click.Context, parameter: click.Parameter, value: Any) -> Any
             read_identifier(name)
         except DecodeError:
             what = "SCENE" if is_scene else "CAPABILITY"
-            fix = "A name has letters, digits, hyphens, underscores and dots; skillwire scene list lists scenes."
-            raise UsageError("USAGE", f"{what} {ascii(name)[:60]} is no name", fix=fix) from None
+            fix = "Use letters, digits, hyphens, underscores and dots; skillwire scene list lists the scenes."
+            raise UsageError("USAGE", f"{what} {ascii(name)[:60]} is not a valid name", fix=fix) from None
         if is_scene and len(name) > LONGEST:
-            message = f"SCENE {name[:20]}... has a name of {len(name)} letters"
-            raise UsageError("USAGE", message, fix=f"Shorten it to {LONGEST}: the group of a scene has a longer name.")
+            message = f"SCENE {name[:20]}... is {len(name)} characters long"
+            raise UsageError("USAGE", message, fix=f"Shorten it to {LONGEST} characters.")
     return value
 
 
 def unverified_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``--unverified``, which is None unless it was given: the settings decide then."""
+    """Add ``--unverified``, by default None: the settings decide."""
     return click.option(
         "--unverified",
         "use_unverified",
         is_flag=True,
         default=None,
-        help="On the local network, use skills whose key nobody certified.",
+        help="Use skills on the local network even if their key is not certified.",
     )(command)
 
 
 def lan_object(skill: LanSkill) -> dict[str, Any]:
-    """Return what the local network says of a skill for ``--json``."""
+    """Return a skill of the local network for ``--json``."""
     return {
         "agent_id": skill.agent_id,
         "skill_id": skill.skill_id,
@@ -88,7 +72,7 @@ def lan_object(skill: LanSkill) -> dict[str, Any]:
 
 
 def provider_object(skill: LanSkill, passed: list[SkippedProvider]) -> dict[str, Any]:
-    """Return who has answered a call by capability, and who was passed over, for ``--json``."""
+    """Return the provider of a call by capability, and the skipped ones, for ``--json``."""
     over = [{"skill": lan_object(one.skill), "code": one.error.code, "reason": one.error.message} for one in passed]
     return {"skill": lan_object(skill), "passed_over": over}
 
@@ -107,13 +91,13 @@ def status_text(skill: LanSkill) -> Styled:
     """Return how a skill is, in a word; that of one which is only remembered is stale."""
     word = f"{skill.status}?" if skill.is_stale else skill.status
     if skill.status == "HEALTHY":
-        return good(word)
-    return doubtful(word) if skill.is_usable else bad(word)
+        return success(word)
+    return warning(word) if skill.is_usable else failure(word)
 
 
 def trust_text(skill: LanSkill) -> Styled:
     """Return whether somebody vouches for a skill, in a word."""
-    looks = {"verified": good, "unverified": doubtful, "not known": dim}
+    looks = {"verified": success, "unverified": warning, "not known": dim}
     return looks[skill.trust](skill.trust)
 
 
@@ -179,13 +163,13 @@ _UNITS: Final = (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1))
 _SIGNS: Final = {"registered": "+", "left": "-", "evicted": "-"}
 _WORDS: Final = {
     "registered": "is there",
-    "updated": "says something else",
+    "updated": "was updated",
     "suspected": "is silent",
-    "stale": "is silent, as many are",
+    "stale": "is silent, like many others",
     "left": "said goodbye",
     "evicted": "was silent for too long",
-    "revoked": "is forgotten: its certificate was taken back",
-    "crowded": "gave way to a certified one",
+    "revoked": "was removed: its certificate was revoked",
+    "crowded": "was replaced by a certified one",
     "error": "said goodbye after an error",
     "maintenance": "said goodbye for maintenance",
     "upgrade": "said goodbye for an upgrade",
@@ -252,7 +236,7 @@ def live_picture(
     columns, height = size
     head = _head(snapshot, columns, is_complete=is_complete)
     happened = [change_text(change, columns) for change in told]
-    foot: list[Line] = [[], *(happened or [[dim("Ctrl-C ends it")]])]
+    foot: list[Line] = [[], *(happened or [[dim("Ctrl-C stops")]])]
     blocks = _blocks(snapshot, columns)
     scenes = _scenes(snapshot.scenes, columns)
     room = height - len(head) - len(foot)
@@ -307,7 +291,7 @@ def change_text(change: LanChange, columns: int) -> Line:
         return fit(line, columns)
     if change.scene is not None:
         return fit([at, "   scene ", change.scene.name, ": ", _provided(change.scene)], columns)
-    return fit([at, "   more than can be told has happened"], columns)
+    return fit([at, "   some changes were missed"], columns)
 
 
 def heard(skill: LanSkill, now: float) -> str:
@@ -326,20 +310,20 @@ def _head(snapshot: LanSnapshot, columns: int, *, is_complete: bool) -> list[Lin
         return [fit([bold("local network"), dim("  listening ...")], columns), []]
     if not snapshot.skills:
         return [
-            fit([bold("local network"), "  no skill is offered here"], columns),
+            fit([bold("local network"), "  no skills found"], columns),
             [],
-            fit([dim("offer yours:")], columns),
+            fit([dim("offer your own:")], columns),
             fit(["  ", nowrap("skillwire serve FOLDER --lan")], columns),
-            *([fit([dim("behind a firewall: let UDP port 54321 in")], columns)]),
+            *([fit([dim("behind a firewall: allow UDP port 54321")], columns)]),
         ]
     statuses = Counter(skill.status for skill in snapshot.skills)
     count = counted(snapshot)
     is_short = len(f"local network  {count}") <= columns
     lines: list[Line] = [[bold("local network"), f"  {count}"]] if is_short else [[bold("local network")], [count]]
     odd = [f"{number:,} {status}" for status, number in sorted(statuses.items()) if status != "HEALTHY"]
-    lines += [[doubtful(text)] for text in flowing(odd, columns)]
+    lines += [[warning(text)] for text in flowing(odd, columns)]
     if snapshot.is_suspected:
-        lines += [[bad("the network is suspected: ")], ["  many fell silent at once"]]
+        lines += [[failure("network problem suspected: ")], ["  many agents fell silent at once"]]
     return [*(fit(line, columns) for line in lines), [], _titles(_name_width(snapshot.skills), columns)]
 
 
@@ -379,14 +363,14 @@ def _row(skill: LanSkill, now: float, name: int, columns: int) -> list[Line]:
             padded(status, _STATUS),
             padded(trust_text(skill), 12),
             f"{age:>6}",
-            doubtful("  stale") if skill.is_stale else dim("       "),
+            warning("  stale") if skill.is_stale else dim("       "),
             "  ",
         ]
         return [fit([*cells, dim(", ".join(skill.capabilities))], columns)]
     name = _narrow_name(name, columns)
     line: Line = ["  ", cell(skill.skill_id, name), "  ", padded(status, _STATUS), f"{age:>6}"]
     odd = _odd(skill)
-    below: list[Line] = [fit(["    ", doubtful(odd)], columns)] if odd else []
+    below: list[Line] = [fit(["    ", warning(odd)], columns)] if odd else []
     return [fit(line, columns), *below]
 
 
@@ -407,7 +391,7 @@ def _scenes(scenes: Sequence[LanScene], columns: int | None) -> list[Line]:
 
 def _provided_parts(scene: LanScene, columns: int | None) -> Line:
     if not scene.members:
-        return [doubtful("nobody provides it")]
+        return [warning("no provider")]
     first, *others = scene.members
     if columns is not None and columns < _WIDE:
         return [first.skill_id, *([dim(f" + {len(others)}")] if others else [])]
@@ -417,7 +401,7 @@ def _provided_parts(scene: LanScene, columns: int | None) -> Line:
 
 def _provided(scene: LanScene) -> str:
     if not scene.members:
-        return "nobody provides it"
+        return "no provider"
     first, *others = scene.members
     then = f", and {len(others)} more could" if others else ""
     return f"{first.skill_id} of {first.agent_id} provides it{then}"
@@ -450,7 +434,10 @@ _LINES: Final = 24
 
 
 class Screen:
-    """A context manager that has the terminal of standard output meanwhile."""
+    """A context manager for the terminal's alternate screen, as pagers use it.
+
+    Nothing is written without a change, and lines are overwritten in place, so the screen does not flicker.
+    """
 
     def __init__(self) -> None:
         self._shown = ""
@@ -479,7 +466,7 @@ class Screen:
         self._write(_LEAVE)
 
     def draw(self, lines: Sequence[Sequence[Part]]) -> None:
-        """Show these lines, of which none is wider than the terminal, nor are there more than it has."""
+        """Draw these lines, which must fit the terminal."""
         text = f"{_REST_OF_LINE}\r\n".join(map(drawn, lines))
         state = f"{self.size()}{text}"
         if state != self._shown:

@@ -1,8 +1,8 @@
 """The entry point ``skillwire``: a table of commands, each imported only when it is called.
 
-The table holds the one-line help too, so ``--help`` imports no command. Whatever a command raises ends
-here as a message with code, cause, place and fix, and an exit code that scripts can tell apart
-(``docs/reference/exit-codes.md``); a stack trace is shown before it with ``--debug`` alone.
+The table contains the one-line help texts, so ``--help`` imports no command. Every exception of a command ends here as
+an error with code, cause, place and fix, and an exit code (``docs/reference/exit-codes.md``); ``--debug`` prints its
+stack trace too.
 """
 
 from __future__ import annotations
@@ -27,55 +27,66 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import FrameType
 
-#: Section → command → one line of help. The module of a command is ``skillwire.cli.<command>``.
-SECTIONS: Final[dict[str, dict[str, str]]] = {
-    "Publish": {
-        "init": "Make a new skill that passes check.",
-        "check": "Report everything wrong with skills, a site or an index.",
-        "validate": "Report everything wrong with documents of Skill Sharing.",
-        "build": "Write a folder of skills as a static site.",
-        "serve": "Serve folders of skills over HTTP, live.",
-        "marketplace": "Take skills from a marketplace of Claude, or make one of yours.",
-        "mcp": "Serve folders of skills to an MCP host, on standard input and output.",
-        "rpc": "Answer the Skills Protocol on standard input and output.",
-        "work": "Run what a server accepted, in a process of its own.",
-        "token": "Make, list, replace and take back the tokens of a server.",
-        "grant": "Agree that the code of skills is run here.",
-        "grants": "List what may be run here, and take it back.",
-        "inbox": "List the tasks that wait for a person, and work on them.",
-        "ca": "Certify agents of the local network, and take it back.",
-        "key": "Show and make the key of this agent of the local network.",
-    },
-    "Use": {
+#: Group → command → one line of help. ``--help`` prints the groups in this order, the common commands first.
+GROUPS: Final[dict[str, dict[str, str]]] = {
+    "Common commands": {
+        "init": "Create a new skill.",
+        "check": "Report every problem of skills, a site or an index.",
+        "build": "Write skills as a static site.",
+        "serve": "Serve skills over HTTP, live.",
         "find": "Search for skills.",
-        "lan": "Show who offers skills on the local network, live.",
-        "show": "Look at a skill before loading it.",
-        "cat": "Print one file of a skill.",
-        "call": "Call a skill, and wait for what it gives.",
-        "status": "Say how far a call is.",
-        "result": "Wait for a call, and print what it gave.",
-        "cancel": "Take a call back.",
-        "scene": "List, join and request the scenes of the local network.",
+        "show": "Inspect a skill before loading it.",
         "add": "Install skills, verified and locked.",
         "list": "List installed skills.",
+        "outdated": "List installed skills that changed at their origin.",
+        "update": "Update installed skills.",
         "remove": "Remove installed skills.",
-        "update": "Bring installed skills up to date.",
-        "outdated": "Say which installed skills have changed at their origin.",
         "verify": "Compare installed skills with the lock.",
-        "login": "Log in to an origin, and store the credential.",
-        "logout": "Revoke and forget the credential of an origin.",
-        "origins": "List whom you agreed to install from, and take it back.",
+        "call": "Call a skill and print its output.",
+        "doctor": "Check this machine for problems.",
     },
-    "Understand": {
-        "doctor": "Look for what is wrong here, and say how to mend it.",
-        "explain": "Say what an error code or a lint rule means, and what to do.",
-        "which": "Say which skill a reference means, and why that one.",
-        "config": "Show the settings in force, and where each comes from.",
-        "completion": "Print the script that completes in bash, zsh or fish.",
+    "Publish in other formats": {
+        "validate": "Validate Skill Sharing documents.",
+        "marketplace": "Import or export a Claude plugin marketplace.",
+        "mcp": "Serve skills to an MCP host over standard input and output.",
+        "rpc": "Serve the Skills Protocol over standard input and output.",
+    },
+    "Run skills": {
+        "grant": "List, add and revoke permissions for skills to run here.",
+        "worker": "Run accepted executions in a separate process.",
+        "inbox": "List and complete tasks that wait for a person.",
+        "token": "Create, list, rotate and revoke access tokens.",
+    },
+    "Use skills": {
+        "cat": "Print one file of a skill.",
+        "which": "Resolve a reference, and explain the result.",
+        "executions": "List, show, await and cancel executions.",
+        "auth": "Log in to origins, log out, and show logins.",
+        "trust": "List and revoke trusted origins.",
+    },
+    "Local network": {
+        "lan": "Show the skills on the local network, live.",
+        "scene": "List, join and request scenes.",
+        "key": "Show, create and certify this agent's key.",
+        "ca": "Issue and revoke certificates for agents.",
+    },
+    "Help": {
+        "explain": "Explain an error code or a lint rule.",
+        "config": "Show the settings in force.",
+        "completion": "Print a shell completion script.",
     },
 }
+#: Command → the module that defines it, where that has another name.
+_MODULES: Final = {
+    "list": "installed", "remove": "installed", "verify": "installed", "outdated": "update", "cat": "show",
+    "mcp": "stdio", "rpc": "stdio", "worker": "serve",
+}  # fmt: skip
+#: Alias → command.
+ALIASES: Final = {
+    "install": "add", "i": "add", "search": "find", "rm": "remove", "ls": "list", "upgrade": "update",
+}  # fmt: skip
 #: Commands that go on until they are ended.
-_STAYING: Final = frozenset({"serve", "work", "mcp", "rpc", "lan", "scene"})
+_STAYING: Final = frozenset({"serve", "worker", "mcp", "rpc", "lan", "scene"})
 EXIT_INTERRUPTED: Final = 130
 EXIT_INTERNAL: Final = 70
 EXIT_SIGNAL: Final = 128  # and the signal's number
@@ -84,39 +95,46 @@ _SIGNALS: Final = (signal.SIGTERM, signal.SIGHUP) if hasattr(signal, "SIGHUP") e
 
 
 class LazyGroup(click.Group):
-    """A group that knows its commands by name and imports one only to run it."""
+    """A group that imports a command only to run it."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # click's signature
         """Return the names, in the order of the table."""
-        return [name for commands in SECTIONS.values() for name in commands]
+        return [name for commands in GROUPS.values() for name in commands]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import and return one command."""
         if cmd_name not in self.list_commands(ctx):
             return None
-        command: click.Command = importlib.import_module(f"skillwire.cli.{cmd_name}").command
+        module = importlib.import_module(f"skillwire.cli.{_MODULES.get(cmd_name, cmd_name)}")
+        command: click.Command = getattr(module, f"{cmd_name}_command", None) or module.command
         return command
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the command that is called; for one that does not exist, say which was probably meant."""
+        """Return the called command; resolve aliases, and suggest a name for an unknown one."""
+        if args[0] == "help":
+            if not args[1:]:
+                click.echo(ctx.get_help())
+                ctx.exit()
+            args = [*args[1:], "--help"]
+        args = [ALIASES.get(args[0].lower(), args[0]), *args[1:]]
         if args[0] not in self.list_commands(ctx) and not args[0].startswith("-") and not ctx.resilient_parsing:
             from skillwire.cli.advice import unknown_command  # noqa: PLC0415  # only an error needs it
 
-            raise unknown_command(args[0], self.list_commands(ctx))
+            raise unknown_command(args[0], self.list_commands(ctx), aliases=ALIASES)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  # click's
-        """Write the sections without importing a command."""
-        for section, commands in SECTIONS.items():
-            with formatter.section(section):
+        """Write the groups without importing a command."""
+        for group, commands in GROUPS.items():
+            with formatter.section(group):
                 formatter.write_dl(list(commands.items()))
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.version_option(VERSION, message="skillwire %(version)s")
-@click.option("--debug", is_flag=True, envvar="SKILLWIRE_DEBUG", help="Show a stack trace with an error.")
+@click.version_option(VERSION, "-V", "--version", message="skillwire %(version)s")
+@click.option("--debug", is_flag=True, envvar="SKILLWIRE_DEBUG", help="Print a stack trace with an error.")
 @click.pass_context
 def cli(context: click.Context, debug: bool) -> None:  # noqa: ARG001  # read by run() from the context
     """Publish a folder of skills once; find, verify, install and call skills everywhere."""
@@ -125,12 +143,12 @@ def cli(context: click.Context, debug: bool) -> None:  # noqa: ARG001  # read by
 
 
 class _EndedBySignal(BaseException):
-    """A signal asks the process to end: what was begun is undone on the way out, as after Ctrl-C."""
+    """A signal ends the process; cleanup runs as after Ctrl-C."""
 
 
 @contextmanager
 def _ended_by_signals() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP unwind the command, where they would end the process at once."""
+    """Make SIGTERM and SIGHUP unwind the command instead of killing the process."""
 
     def end(number: int, _: FrameType | None) -> None:
         raise _EndedBySignal(number)
@@ -162,7 +180,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def run(arguments: list[str]) -> int:
-    """Run the command line; return the exit code. What it printed has left this process then."""
+    """Run the command line and flush its output; return the exit code."""
     code = _invoke(arguments)
     lost = _write_out()
     return code if lost is None else _print_lost_output(lost)
@@ -179,7 +197,7 @@ def _invoke(arguments: list[str]) -> int:
         print_end("interrupted")
         return EXIT_INTERRUPTED
     except _EndedBySignal as ended:
-        print_end("ended by a signal")
+        print_end("stopped by a signal")
         return EXIT_SIGNAL + int(ended.args[0])
     except Exception as error:  # noqa: BLE001  # whatever it is, it is told, and decides the exit code
         if context is not None and context.params.get("debug"):
@@ -196,12 +214,12 @@ def _print_stack(error: Exception) -> None:
 
 
 def _output(context: click.Context, arguments: list[str]) -> Output:
-    """Return the command's voice; one in the form that was asked for when click refused before there was one."""
+    """Return the command's output, or a new one if click failed before the command started."""
     return context.obj if isinstance(context.obj, Output) else Output(as_json="--json" in arguments)
 
 
 def _write_out() -> OSError | None:
-    """Write what standard output still holds; return what is in the way, and drop the rest then."""
+    """Flush standard output; on an error discard the rest and return the error."""
     try:
         if sys.stdout is not None:
             sys.stdout.flush()
@@ -213,10 +231,10 @@ def _write_out() -> OSError | None:
 
 
 def _print_lost_output(error: OSError) -> int:
-    """Say that the result could not be written; that its reader has gone is no error."""
+    """Report that standard output could not be written; a closed pipe is not an error."""
     if isinstance(error, BrokenPipeError):
         return 0
-    message = f"the result cannot be written: {error.strerror or error}"
+    message = f"the output cannot be written: {error.strerror or error}"
     told = StorageError("STORAGE", message, place=SourceLocation("standard output"))
     Output().error(told.diagnostics())  # never as JSON: nothing more is written there
     return told.exit_code

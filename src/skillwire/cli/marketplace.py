@@ -1,4 +1,4 @@
-"""``skillwire marketplace``: skills from a marketplace of Claude, and a marketplace of your skills."""
+"""``skillwire marketplace``: import skills from a Claude plugin marketplace, and export one."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from skillwire.cli.options import Parts
-from skillwire.cli.output import bold, dim, error_object, finding_object, good, output_options
+from skillwire.cli.options import CommandGroup
+from skillwire.cli.output import bold, dim, error_object, finding_object, output_options, success
 from skillwire.errors import ConflictError, NotFoundError, SkillwireError, SourceLocation, UsageError, ValidationError
 
 if TYPE_CHECKING:
@@ -30,27 +30,35 @@ _DRY_VERBS: Final[dict[FolderOutcome, str]] = {
 _FORCE: Final = "Give --force to replace it, or write it elsewhere with --output."
 
 
-@click.group(cls=Parts)
+@click.group(cls=CommandGroup)
 def command() -> None:
-    """Take skills from a marketplace of Claude, or make one of yours.
+    """Import skills from a Claude plugin marketplace, or export your skills as one.
 
-    A marketplace is a folder, most often a git repository, with .claude-plugin/marketplace.json. Commands, agents,
-    hooks and servers of its plugins are no skills; they are left where they are.
+    A marketplace is a folder, usually a git repository, with .claude-plugin/marketplace.json. Only skills are imported,
+    not commands, agents, hooks or servers.
     """
 
 
 @command.command("import")
 @click.argument("source")
-@click.option("-o", "--output", "target", metavar="FOLDER", required=True, type=click.Path(), help="For the skills.")
-@click.option("--overwrite", is_flag=True, help="Replace folders of the same name that hold something else.")
-@click.option("--dry-run", is_flag=True, help="Say what would be imported, write nothing.")
+@click.option(
+    "-o",
+    "--output",
+    "target",
+    metavar="FOLDER",
+    required=True,
+    type=click.Path(),
+    help="Folder for the imported skills.",
+)
+@click.option("--overwrite", is_flag=True, help="Replace folders of the same name with other content.")
+@click.option("--dry-run", is_flag=True, help="Print what would be imported, and write nothing.")
 @output_options
 def import_command(*, output: Output, source: str, target: str, overwrite: bool, dry_run: bool) -> None:
-    """Copy the skills of a marketplace, or of a plugin, into FOLDER, to be served from there.
+    """Copy the skills of a marketplace or plugin into FOLDER.
 
-    SOURCE is its folder, its marketplace.json, or the URL of either. Nothing of it is run. Plugins whose source is a
-    git repository, a package or a command are not fetched; for each it is said how to fetch it. Over HTTP only the
-    files that a skill links to can be found, so a clone gives more than a URL.
+    SOURCE is its folder, its marketplace.json, or the URL of either. Nothing is run. Plugins from a git repository, a
+    package or a command are not fetched; a note explains how to fetch each. Over HTTP only files that a skill links to
+    can be found, so a clone is more complete than a URL.
     """
     from skillwire.adapters.files.skill_folders import write_skill_folder  # noqa: PLC0415  # --help does without
 
@@ -58,7 +66,7 @@ def import_command(*, output: Output, source: str, target: str, overwrite: bool,
     for finding in gathered.findings:
         output.finding(finding)
     if not gathered.skills:
-        message = "the marketplace has no skill that could be taken"
+        message = "the marketplace has no skill to import"
         raise NotFoundError(
             "SKILL_NOT_FOUND", message, place=SourceLocation(source), fix=_without_skills(gathered, source)
         )
@@ -73,7 +81,7 @@ def import_command(*, output: Output, source: str, target: str, overwrite: bool,
             continue
         rows.append({"name": skill.name, "state": written, "plugin": skill.plugin, "from": skill.place})
         verb = (_DRY_VERBS if dry_run else _VERBS)[written]
-        output.line(good(f"{verb} "), bold(skill.name), dim(f"  {folder}, from {skill.plugin}"))
+        output.line(success(f"{verb} "), bold(skill.name), dim(f"  {folder}, from {skill.plugin}"))
     _print_import(output, gathered, rows, failed, dry_run=dry_run)
     if failed:
         raise click.exceptions.Exit(max(error.exit_code for error in failed.values()))
@@ -82,15 +90,15 @@ def import_command(*, output: Output, source: str, target: str, overwrite: bool,
 
 
 def _without_skills(gathered: GatheredSkills, source: str) -> str:
-    """Return what to do about a marketplace that gave nothing, by what was said of its plugins."""
+    """Return a fix for a marketplace without skills, based on the findings about its plugins."""
     codes = {finding.code for finding in gathered.findings}
     if "PLUGIN_ELSEWHERE" in codes:
-        return "Fetch a plugin as said above, and import its folder."
+        return "Fetch a plugin as described above, and import its folder."
     if any(finding.level == "error" for finding in gathered.findings):
-        return "Mend what is said above, in a copy of the folder, and import that."
+        return "Fix the errors above in a copy of the folder, and import the copy."
     if source.startswith(("https://", "http://")):
-        return "Clone its repository and import that folder: over HTTP only skills that are named can be found."
-    return "Nothing: its plugins hold commands, agents, hooks or servers, which are no skills. Or name another folder."
+        return "Clone its repository and import that folder: over HTTP only listed skills can be found."
+    return "Name another folder: the plugins of this one contain no skills."
 
 
 def _gather(source: str) -> GatheredSkills:
@@ -104,10 +112,10 @@ def _gather(source: str) -> GatheredSkills:
     if path.is_file():
         if not path.match(MARKETPLACE_PATH):
             fix = f"Name the marketplace's folder, the one that holds {MARKETPLACE_PATH}."
-            raise UsageError("USAGE", f"{source} does not lie in a folder .claude-plugin", fix=fix)
+            raise UsageError("USAGE", f"{source} is not in a folder named .claude-plugin", fix=fix)
         path = path.parent.parent
     if not path.is_dir():
-        raise UsageError("FOLDER_MISSING", "there is no such folder", place=SourceLocation(str(path)))
+        raise UsageError("FOLDER_MISSING", "the folder does not exist", place=SourceLocation(str(path)))
     return gather(path)
 
 
@@ -150,14 +158,18 @@ def _print_import(
     default=".",
     show_default=True,
     type=click.Path(),
-    help="The marketplace's folder; every FOLDER lies in it.",
+    help="The marketplace's folder, which contains every FOLDER.",
 )
-@click.option("--name", metavar="NAME", help="Of the marketplace; the name of ROOT unless given.")
-@click.option("--owner", metavar="NAME", help="Who publishes it; the name of the marketplace unless given.")
-@click.option("--plugin", metavar="NAME", help="All skills as one plugin of this name; each is one of its own without.")
-@click.option("--skip-broken", is_flag=True, help="List the others when some skills cannot be published.")
-@click.option("--force", is_flag=True, help="Replace a marketplace.json that was not written so by an export.")
-@click.option("--dry-run", is_flag=True, help="Print the document, write nothing.")
+@click.option("--name", metavar="NAME", help="Name of the marketplace; the name of ROOT by default.")
+@click.option("--owner", metavar="NAME", help="Owner of the marketplace; its name by default.")
+@click.option(
+    "--plugin", metavar="NAME", help="List all skills as one plugin of this name, instead of one plugin for each skill."
+)
+@click.option("--skip-broken", is_flag=True, help="List the other skills when some cannot be published.")
+@click.option(
+    "--force", is_flag=True, help="Overwrite a marketplace.json that was not written by an export, or was edited since."
+)
+@click.option("--dry-run", is_flag=True, help="Print the document, and write nothing.")
 @output_options
 def export_command(
     *,
@@ -173,8 +185,8 @@ def export_command(
 ) -> None:
     """Write ROOT/.claude-plugin/marketplace.json, which lists the skills in each FOLDER.
 
-    ROOT is what others add: a git repository, or a folder. Only skills that everybody may see are listed, though who
-    has the repository has them all. What an earlier export wrote is replaced, unless somebody has changed it.
+    ROOT is the folder or git repository that users add. Only public skills are listed, but the repository contains all
+    of them. An earlier export is overwritten, unless it was edited since.
     """
     from skillwire.bridges.marketplace.documents import (  # noqa: PLC0415  # same
         MARKETPLACE_PATH,  # --help does without
@@ -198,12 +210,12 @@ def export_command(
     number = "1 skill" if len(names) == 1 else f"{len(names)} skills"
     kept = f"; {left_out} not listed: not public" if left_out else ""
     if not dry_run:
-        output.line(good("wrote "), bold(str(path)), f": {number}{kept}")
+        output.line(success("wrote "), bold(str(path)), f": {number}{kept}")
         output.hint("in Claude Code:", f"/plugin marketplace add {target}")
 
 
 def _listed(output: Output, folders: Sequence[str], root: Path, *, skip_broken: bool) -> tuple[list[ListedSkill], int]:
-    """Return the public skills with their places below ``root``, and how many others there are."""
+    """Return the public skills with their paths below ``root``, and the number of other skills."""
     from skillwire.adapters.files.loading import LoadJob, load_folders, published_roots  # noqa: PLC0415  # takes a while
     from skillwire.adapters.files.skill_store import unpack_skill  # noqa: PLC0415  # same
     from skillwire.bridges.marketplace.documents import ListedSkill  # noqa: PLC0415  # same
@@ -232,14 +244,14 @@ def _listed(output: Output, folders: Sequence[str], root: Path, *, skip_broken: 
         details = {"findings": [finding_object(finding) for finding in errors]}
         raise ValidationError("SKILLS_BROKEN", "some skills are broken; nothing was written", details=details)
     if len({row.skill.name for row in listed}) < len(listed):
-        raise ValidationError("SKILLS_BROKEN", "two skills have one name; skillwire check says which")
+        raise ValidationError("SKILLS_BROKEN", "two skills have the same name; skillwire check lists them")
     return listed, others
 
 
 def _below(root: Path, folder: str) -> str:
     path = Path(folder)
     if not path.is_relative_to(root):
-        fix = "Name a folder that holds all of them with --output."
+        fix = "With --output, name a folder that contains all of them."
         raise UsageError("USAGE", f"{folder} does not lie in {root}", fix=fix)
     below = path.relative_to(root).as_posix()
     return "" if below == "." else below
@@ -254,5 +266,5 @@ def _write(path: Path, document: bytes, *, force: bool) -> None:
     if found == document:
         return
     if os.path.lexists(path) and not force and not (found is not None and is_untouched(found)):
-        raise ConflictError("FILE_EXISTS", f"{path} is there already", place=SourceLocation(str(path)), fix=_FORCE)
+        raise ConflictError("FILE_EXISTS", f"{path} already exists", place=SourceLocation(str(path)), fix=_FORCE)
     write_atomically(path, document)

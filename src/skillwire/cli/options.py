@@ -1,16 +1,8 @@
-"""What the consuming commands share: their options, the client they open, how they ask and tell.
-
-How long something lasts, as people type it: ``90d``, ``24h``, ``30m``, ``45s``, ``2w``.
-
-A command that has commands of its own, such as ``skillwire config``.
-
-Who sits at this terminal, as far as the machine knows: for people to read, and no proof of anything.
-"""
+"""Options, prompts, groups and parameter types that several commands share."""
 
 from __future__ import annotations
 
 import functools
-import getpass
 import re
 import sys
 from typing import TYPE_CHECKING, Any, Final
@@ -35,27 +27,25 @@ if TYPE_CHECKING:
 def network_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add ``--token`` and ``--offline``."""
     return token_option(
-        click.option("--offline", is_flag=True, default=None, help="Use only what the cache holds.")(command)
+        click.option("--offline", is_flag=True, default=None, help="Use only cached data, and no network.")(command)
     )
 
 
 def token_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add ``--token``."""
-    return click.option("--token", metavar="TOKEN", help="Token for the origin; better kept in SKILLWIRE_TOKENS.")(
-        command
-    )
+    return click.option("--token", metavar="TOKEN", help="Token for the origin; prefer SKILLWIRE_TOKENS.")(command)
 
 
 def refresh_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add ``--refresh``."""
-    return click.option("--refresh", is_flag=True, help="Ask the origin even when the cache is fresh.")(command)
+    return click.option("--refresh", is_flag=True, help="Ask the origin even if the cache is fresh.")(command)
 
 
 def scope_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add ``--global``."""
-    return click.option("-g", "--global", "for_user", is_flag=True, help="Your own skills instead of the project's.")(
-        command
-    )
+    return click.option(
+        "-g", "--global", "for_user", is_flag=True, help="Use your own skills instead of the project's."
+    )(command)
 
 
 def open_client(
@@ -68,10 +58,10 @@ def open_client(
     refresh: bool = False,
     progress: Progress | None = None,
 ) -> Client:
-    """Return a client for the current folder that tells ``output`` what it skips, and ``progress`` what comes.
+    """Return a client for the current folder that reports findings to ``output`` and traffic to ``progress``.
 
-    ``references`` is what the user typed; a ``token`` goes to their origin, or, where nothing was typed, to the
-    origin of what is installed; that must be one.
+    A ``token`` is sent to the origin of ``references``, as typed, or else of the installed skills; both must name one
+    origin only.
     """
     from skillwire.client.synchronous import Client  # noqa: PLC0415  # --help does without
 
@@ -84,7 +74,7 @@ def open_client(
 
 
 def open_progress(output: Output) -> Progress:
-    """Return what shows on a terminal that the command still works; silent with ``--quiet`` and ``--json``."""
+    """Return a progress line for terminals; silent with ``--quiet`` and ``--json``."""
     return Progress(shown=not (output.quiet or output.as_json))
 
 
@@ -103,7 +93,7 @@ def _one_origin(client: Client, references: Sequence[str]) -> str:
 
 
 def confirm(question: str, *, about: str = "") -> bool:
-    """Ask on the terminal, below the line ``about``; False where there is none. Both may hold text from outside."""
+    """Ask a yes-or-no question below the line ``about``; return False without a terminal."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return False
     if about:
@@ -127,7 +117,7 @@ def ref_object(ref: SkillRef) -> dict[str, Any]:
 
 
 def shared_object(facts: SharedFacts | None) -> dict[str, Any] | None:
-    """Return what Skill Sharing says of a skill for ``--json``."""
+    """Return the Skill Sharing fields of a skill for ``--json``."""
     if facts is None:
         return None
     return {
@@ -156,14 +146,14 @@ def locked_object(locked: LockedSkill) -> dict[str, Any]:
 
 
 def shortened(text: str, width: int) -> str:
-    """Return ``text`` as one line of ``width`` columns at the most, cut between two words where one ends near there."""
+    """Return ``text`` as one line of at most ``width`` columns, cut between words where possible."""
     from skillwire.trust.text import display_width  # noqa: PLC0415  # install does without
 
     line = " ".join(one_line(text).split())
     if display_width(line) <= width:
         return line
     least, most = 0, len(line)
-    while least < most:  # halving: a stranger's text may be megabytes
+    while least < most:  # halving: an untrusted text may have megabytes
         middle = (least + most + 1) // 2
         least, most = (middle, most) if display_width(line[:middle]) < width else (least, middle - 1)
     line = line[:least]
@@ -173,7 +163,7 @@ def shortened(text: str, width: int) -> str:
 
 @functools.cache
 def terminal_width() -> int:
-    """Return how wide a line may be; wide in a pipe, where nothing is cut for looks."""
+    """Return the width for cutting lines; practically unlimited in a pipe."""
     import shutil  # noqa: PLC0415  # only for lines that are cut
 
     return shutil.get_terminal_size((100, 24)).columns if sys.stdout.isatty() else 10_000
@@ -191,13 +181,13 @@ class Duration(click.ParamType):  # type: ignore[type-arg]  # that of click 8.2 
     name = "duration"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Return the seconds; refuse what has another form."""
+        """Return the seconds; reject other forms."""
         if isinstance(value, float):
             return value
         found = _FORM.fullmatch(value)
         if found is None:
             self.fail(
-                f"{ascii(value)[:40]} is no duration; write a number and s, m, h, d or w, such as 90d", param, ctx
+                f"{ascii(value)[:40]} is not a duration; write a number and s, m, h, d or w, such as 90d", param, ctx
             )
         seconds = int(found[1]) * _SECONDS[found[2]]
         if seconds > _MOST:
@@ -206,15 +196,15 @@ class Duration(click.ParamType):  # type: ignore[type-arg]  # that of click 8.2 
 
 
 def in_words(seconds: float) -> str:
-    """Return how long that is in the largest unit of which there are two or more: ``90 days``."""
+    """Return a duration in its largest unit with a count of at least two: ``90 days``."""
     for unit, word in _WORDS:
         if seconds >= 2 * _SECONDS[unit]:
             return f"{round(seconds / _SECONDS[unit])} {word}"
     return "a second"
 
 
-class Parts(click.Group):
-    """A group whose own mistyped commands are answered like those of the program."""
+class CommandGroup(click.Group):
+    """A group of subcommands that suggests a name for an unknown one."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -227,11 +217,11 @@ class Parts(click.Group):
         return super().resolve_command(ctx, args)
 
 
-class PartsOrList(Parts):
-    """A group that lists when nothing else is asked of it: ``skillwire grants`` is ``skillwire grants list``."""
+class GroupWithDefaultList(CommandGroup):
+    """A group that runs ``list`` without a subcommand: ``skillwire grant`` is ``skillwire grant list``."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Read what stands behind the command."""
+        """Insert ``list`` if there is no subcommand."""
         is_list = not args or (args[0].startswith("-") and args[0] not in ctx.help_option_names)
         return super().parse_args(ctx, ["list", *args] if is_list and not ctx.resilient_parsing else args)
 
@@ -240,9 +230,11 @@ _LENGTH: Final = 64
 
 
 def login_name() -> str:
-    """Return the name that the user logged in with; ``somebody`` where it is not known."""
+    """Return the user's login name, or ``unknown``; for display, not for authentication."""
+    import getpass  # noqa: PLC0415  # brings termios
+
     try:
         name = getpass.getuser()
-    except (OSError, KeyError):  # neither the environment nor the list of users says
-        return "somebody"
-    return neutralise(name)[:_LENGTH] or "somebody"
+    except (OSError, KeyError):  # neither the environment nor the user database has it
+        return "unknown"
+    return neutralise(name)[:_LENGTH] or "unknown"

@@ -1,17 +1,9 @@
-"""What a command says, and where: results to standard output, everything else to standard error.
+"""Output of commands: results on standard output, everything else on standard error.
 
-Text that came from outside is made harmless on its way: each part of a line passes :func:`one_line`
-before a style is put around it, so a description cannot move the cursor, hide words or fake our own lines.
-On a terminal long lines are broken between words (:mod:`skillwire.cli.output`); in a pipe each stays one line.
-With ``--json`` standard output holds exactly one JSON document in ASCII that names its schema and holds every
-finding, also when the command fails.
-
-Lines laid out for a terminal: broken between words, with an indent, and tables that become lines where it is narrow.
-
-A word is never cut. One that is longer than a line, such as an address, is left for the terminal to break, so that it
-stays one piece to copy. Widths are columns of the terminal, not characters.
-
-Only what is written to a terminal needs this module: in a pipe a line is as long as it is.
+Text from outside is neutralised: each part of a line passes :func:`one_line` before a style is applied, so a
+description cannot move the cursor, hide words or imitate our own lines. On a terminal long lines are wrapped between
+words; in a pipe each stays one line. With ``--json`` standard output is exactly one JSON document in ASCII, with its
+schema name and all findings, also when the command fails.
 """
 
 from __future__ import annotations
@@ -27,7 +19,6 @@ import click
 
 from skillwire.codes import CODES
 from skillwire.trust.hidden_text import neutralise
-from skillwire.trust.text import display_width
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -44,11 +35,11 @@ _NOT_PLAIN: Final = re.compile(r"[^\n -~]")
 
 
 class Styled(NamedTuple):
-    """A part of a line with a style for terminals; no line is broken within one that is whole."""
+    """A part of a line with a terminal style; a ``is_nowrap`` part is never wrapped."""
 
     text: str
     style: dict[str, Any]
-    is_whole: bool = False
+    is_nowrap: bool = False
 
 
 def bold(text: object) -> Styled:
@@ -61,35 +52,35 @@ def dim(text: object) -> Styled:
     return Styled(str(text), {"dim": True})
 
 
-def good(text: object) -> Styled:
+def success(text: object) -> Styled:
     """Return ``text`` in green."""
     return Styled(str(text), {"fg": "green"})
 
 
-def bad(text: object) -> Styled:
+def failure(text: object) -> Styled:
     """Return ``text`` in red and bold."""
     return Styled(str(text), {"fg": "red", "bold": True})
 
 
-def doubtful(text: object) -> Styled:
+def warning(text: object) -> Styled:
     """Return ``text`` in yellow."""
     return Styled(str(text), {"fg": "yellow"})
 
 
 def nowrap(text: object) -> Styled:
-    """Return ``text`` so that no line is broken within it, where it fits a line at all; such as a command to copy."""
-    return Styled(str(text), {}, is_whole=True)
+    """Return ``text`` so that it is not wrapped if it fits a line; for commands to copy."""
+    return Styled(str(text), {}, is_nowrap=True)
 
 
 Part = str | Styled
 
 
 class Output:
-    """One command's voice.
+    """The output of one command.
 
     Args:
         as_json: print one JSON document instead of lines.
-        quiet: say nothing but results and errors.
+        quiet: print only results and errors.
     """
 
     def __init__(self, *, as_json: bool = False, quiet: bool = False) -> None:
@@ -101,34 +92,34 @@ class Output:
         self._told = False
 
     def line(self, *parts: Part, indent: int | None = None) -> None:
-        """Print a line of the result, unless the result is a JSON document.
+        """Print a line of the result, without ``--json``.
 
-        ``indent``, in columns, is that of what does not fit into the line; two more than its own when None.
+        ``indent`` is that of wrapped lines, in columns; None for two more than the first line's.
         """
         if not self.as_json:
             _print(parts, err=False, indent=indent)
 
     def text(self, text: str) -> None:
-        """Print a text of many lines, such as the body of a SKILL.md, line by line, each as it is."""
+        """Print a text of many lines, such as the body of a SKILL.md, unwrapped."""
         for line in text.removesuffix("\n").split("\n"):
             self.verbatim(line.removesuffix("\r").expandtabs())
 
     def verbatim(self, *parts: Part) -> None:
-        """Print a line of the result that is never broken, such as one of a file."""
+        """Print a line of the result that is never wrapped."""
         if not self.as_json:
             _echo(_styled(_pieces(parts)), err=False)
 
     def note(self, *parts: Part) -> None:
-        """Print a line beside the result: what happens, a hint. Silent with ``--quiet``."""
+        """Print a line on standard error, without ``--quiet`` and ``--json``."""
         if not self.quiet and not self.as_json:
             _print(parts, err=True)
 
     def hint(self, why: str, command: str) -> None:
-        """Note a command that helps next; it stays in one piece, to be copied."""
-        self.note(dim(f"{why} "), dim(command)._replace(is_whole=True))
+        """Print a useful next command, never wrapped."""
+        self.note(dim(f"{why} "), dim(command)._replace(is_nowrap=True))
 
     def table(self, rows: Iterable[Sequence[Part]]) -> None:
-        """Print rows as aligned columns, the last as long as it is; on a terminal too narrow for that, as lines."""
+        """Print rows as aligned columns, or as lines on a narrow terminal."""
         cells = [_pieces(row) for row in rows]
         if not cells or self.as_json:
             return
@@ -137,7 +128,7 @@ class Output:
         columns = terminal_columns(sys.stdout)
         if columns is not None and is_too_narrow(cells, widths, columns):
             for row in cells:
-                seen = [cell._replace(is_whole=True) for cell in row if _is_seen(cell)]
+                seen = [cell._replace(is_nowrap=True) for cell in row if _is_seen(cell)]
                 self.line(*(part for cell in seen for part in (cell, "  ")))
             return
         for row in cells:
@@ -154,7 +145,7 @@ class Output:
             self._told = True
 
     def finding(self, finding: Finding) -> None:
-        """Say what was skipped or is doubtful, with the place and the fix; of many, all but errors are counted."""
+        """Print a finding with place and fix; beyond ``SHOWN``, warnings and notes are only counted."""
         if self.quiet and not self.as_json and finding.level != "error":
             return
         self._findings.append(finding)
@@ -165,23 +156,23 @@ class Output:
             if self._advice > SHOWN:
                 self._counted.append(finding)
                 return
-        mark = {"error": bad, "warning": doubtful, "note": dim}[finding.level]
+        mark = {"error": failure, "warning": warning, "note": dim}[finding.level]
         _print([mark(f"{finding.level}[{finding.code}]"), f": {finding.message}"], err=True)
         _print_rows([("-->", str(finding.place)), ("fix:", finding.fix)])
 
     def count_findings(self) -> None:
-        """Say how many findings, by code, were too many to be told one by one, and where to read what they mean."""
+        """Print the number of uncounted findings by code, and the command that explains them."""
         if self._counted:
-            _print([doubtful(f"and {len(self._counted):,} more"), f": {counted(self._counted)}"], err=True)
+            _print([warning(f"and {len(self._counted):,} more"), f": {counted(self._counted)}"], err=True)
         if self._findings:
             self.hint("read more:", f"skillwire explain {' '.join(codes_of(self._findings))}")
 
     def error(self, error: Diagnostics, *, is_last: bool = True) -> None:
-        """Say what went wrong: code, cause, place, fix and, below the last of several, where to read more."""
+        """Print an error with code, place, cause and fix; below the last of several, the command that explains it."""
         if self.as_json and not self._told:
             self.document("error/1", {"error": error_object(error)})
             return
-        _print([bad(f"error[{error.code}]"), f": {error.message}"], err=True)
+        _print([failure(f"error[{error.code}]"), f": {error.message}"], err=True)
         # The cause is that of the code. Where this case has a fix of its own, it says nothing beyond it.
         cause = error.cause if error.fix == CODES[error.code].fix else ""
         # The pages of the docs are not installed; what they say of a code is.
@@ -190,13 +181,13 @@ class Output:
 
 
 def counted(findings: Iterable[Finding]) -> str:
-    """Return how many findings there are of each code, for those that are not told one by one."""
+    """Return the number of findings of each code."""
     rows = Counter(finding.code for finding in findings).most_common()
     return f"{', '.join(f'{number:,} {code}' for code, number in rows)}; --json lists them all"
 
 
 def codes_of(findings: Iterable[Finding]) -> list[str]:
-    """Return the codes to read about, each once, those of errors first."""
+    """Return the distinct codes of findings, those of errors first."""
     return list(dict.fromkeys(row.code for row in sorted(findings, key=lambda row: row.level != "error")))
 
 
@@ -226,7 +217,7 @@ def encode_document(document: dict[str, Any], *, indent: int | None = 2) -> str:
 
 
 def readable_json(value: Any) -> str:
-    """Return JSON for people: characters as they are, but those that draw nothing or command a terminal escaped."""
+    """Return JSON with readable characters; invisible ones and terminal commands are escaped."""
     return _NOT_PLAIN.sub(_escaped, json.dumps(value, indent=2, ensure_ascii=False))
 
 
@@ -246,35 +237,35 @@ def _without_surrogates(value: Any) -> Any:
 
 
 def one_line(text: str) -> str:
-    """Return ``text`` without hidden characters and as one line: a line break or tab becomes a space."""
+    """Return ``text`` as one line without invisible characters; line breaks and tabs become spaces."""
     return neutralise(_BREAKS.sub(" ", text))
 
 
 def print_end(message: str) -> None:
-    """Say on standard error that the command was ended; on a terminal in place of the ``^C`` that it shows."""
+    """Print a final line on standard error; on a terminal it replaces the ``^C``."""
     in_place = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
     click.echo(f"\r\x1b[K{message}" if in_place else message, err=True, color=True)
 
 
 def help_width() -> int | None:
-    """Return how wide help may be where that is narrower than what click takes for the least; None elsewhere."""
+    """Return the width of help on a terminal narrower than click's minimum; None elsewhere."""
     columns = terminal_columns(sys.stdout)
     return columns - 2 if columns is not None and columns < _LEAST_OF_CLICK else None
 
 
 def folded(text: str) -> str:
-    """Return ``text``, made harmless, as lines that fit the terminal of standard error, such as a question."""
+    """Return ``text``, neutralised and wrapped for standard error."""
     return "\n".join("".join(piece.text for piece in line) for line in _lines(_pieces([text]), sys.stderr))
 
 
 def drawn(parts: Iterable[Part]) -> str:
-    """Return a line as standard output shows it, for whoever draws a screen of their own."""
+    """Return a styled line for drawing on a screen."""
     pieces = _pieces(parts)
     return _styled(pieces) if _wants_color(err=False) else "".join(piece.text for piece in pieces)
 
 
 def _pieces(parts: Iterable[Part]) -> list[Styled]:
-    """Return parts that are harmless."""
+    """Return neutralised parts."""
     styled = (part if isinstance(part, Styled) else Styled(part, {}) for part in parts)
     return [part._replace(text=one_line(part.text)) for part in styled]
 
@@ -285,14 +276,14 @@ def _print(parts: Iterable[Part], *, err: bool, indent: int | None = None) -> No
 
 
 def _print_rows(rows: Iterable[tuple[str, str]]) -> None:
-    """Print what there is to say below an error or a finding, each behind its label."""
+    """Print the labelled lines below an error or a finding."""
     for label, text in rows:
         if text:
             _print([dim(f"  {label} "), text], err=True, indent=len(label) + 3)
 
 
 def _lines(pieces: list[Styled], stream: TextIO, indent: int | None = None) -> Iterable[list[Styled]]:
-    """Return the lines that ``pieces`` fill: one, unless they go to a terminal that is too narrow."""
+    """Return ``pieces`` as lines: several on a narrow terminal, else one."""
     while pieces and not _is_seen(pieces[-1]):
         pieces.pop()
     if pieces:
@@ -317,7 +308,7 @@ def _echo(text: str, *, err: bool) -> None:
 
 
 def terminal_columns(stream: TextIO) -> int | None:
-    """Return how wide the terminal is that ``stream`` goes to; None when it goes elsewhere, or no one knows."""
+    """Return the width of the terminal behind ``stream``; None without one, or if unknown."""
     if not stream.isatty():
         return None
     try:
@@ -327,7 +318,7 @@ def terminal_columns(stream: TextIO) -> int | None:
 
 
 def is_readable(stream: TextIO) -> bool:
-    """Whether people read the stream, and it can show them every character."""
+    """Whether the stream is a UTF-8 terminal."""
     return stream.isatty() and (stream.encoding or "").lower().replace("-", "") == "utf8"
 
 
@@ -337,13 +328,13 @@ def _wants_color(*, err: bool) -> bool:
 
 
 def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``--json`` and ``--quiet`` to a command and hand it one ``output: Output``.
+    """Add ``--json`` and ``--quiet`` to a command, and pass it ``output: Output``.
 
-    The :class:`Output` also goes into the context, so that an error is told in the form that was asked for.
+    The :class:`Output` is also stored in the context, so that errors are printed in the same form.
     """
 
     @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-    @click.option("-q", "--quiet", is_flag=True, help="Say nothing but results and errors.")
+    @click.option("-q", "--quiet", is_flag=True, help="Print only results and errors.")
     @click.pass_context
     def with_output(context: click.Context, /, *, as_json: bool, quiet: bool, **options: Any) -> Any:
         output = Output(as_json=as_json, quiet=quiet)
@@ -367,6 +358,12 @@ _ROOM_OF_CELL: Final = 24  # columns that the last cell of a table needs to say 
 _STEP: Final = 2  # columns
 
 
+def _width(text: str) -> int:
+    from skillwire.trust.text import display_width  # noqa: PLC0415  # --help does without
+
+    return display_width(text)
+
+
 def wrap(pieces: Sequence[Styled], columns: int, indent: int | None = None) -> Iterator[list[Styled]]:
     """Yield the lines of ``columns`` columns that ``pieces`` fill.
 
@@ -386,7 +383,7 @@ def wrap(pieces: Sequence[Styled], columns: int, indent: int | None = None) -> I
 
 def _join_nowrap(piece: Styled, room: int) -> str:
     """Return the text of a piece, with spaces at which no line is broken where it is to stay whole and can."""
-    is_kept = piece.is_whole and display_width(piece.text) <= room
+    is_kept = piece.is_nowrap and _width(piece.text) <= room
     return piece.text.replace(" ", _KEPT) if is_kept else piece.text
 
 
@@ -395,11 +392,11 @@ def _spans(text: str, columns: int, indent: int) -> Iterator[tuple[int, int]]:
     start = end = used = 0
     for found in _WORD.finditer(text):
         word = found[0].lstrip(" ")
-        filled = used + display_width(found[0])
-        if used and filled > columns and indent + display_width(word) <= columns:
+        filled = used + _width(found[0])
+        if used and filled > columns and indent + _width(word) <= columns:
             yield start, end
             start = found.end() - len(word)
-            filled = indent + display_width(word)
+            filled = indent + _width(word)
         end, used = found.end(), (filled - 1) % columns + 1
     yield start, end
 
@@ -415,16 +412,16 @@ def _between(pieces: Sequence[Styled], start: int, end: int) -> Iterator[Styled]
 
 def column_widths(rows: Sequence[Sequence[Styled]]) -> list[int]:
     """Return the width of each column but the last one, which is as long as it is."""
-    return [max(display_width(row[column].text) for row in rows) for column in range(len(rows[0]) - 1)]
+    return [max(_width(row[column].text) for row in rows) for column in range(len(rows[0]) - 1)]
 
 
 def is_too_narrow(rows: Sequence[Sequence[Styled]], widths: Sequence[int], columns: int) -> bool:
     """Whether a table leaves its last column too little room to be read."""
     before = sum(widths) + _STEP * len(widths)
-    longest = max(display_width(row[-1].text) for row in rows)
+    longest = max(_width(row[-1].text) for row in rows)
     return before + min(longest, _ROOM_OF_CELL) > columns
 
 
 def padding(cell: Styled, width: int) -> str:
     """Return what stands between ``cell`` in a column of ``width`` and the next column."""
-    return " " * (width - display_width(cell.text) + _STEP)
+    return " " * (width - _width(cell.text) + _STEP)

@@ -1,8 +1,7 @@
-"""Progress for anything that takes more than a second: a line on a terminal, silence elsewhere.
+"""A progress line on terminals for work that takes more than a second.
 
-The line is drawn by a timer and not by what happens, so that it also appears while nothing does: a server that keeps
-us waiting is said to. It holds only what is known: a bar and the time left where the number of steps is known, bytes
-and their rate once some came. It is gone before anything else is printed, and in the end.
+A timer draws the line, so that it also appears while a server is silent. It shows a bar and the remaining time if the
+number of steps is known, and bytes and rate if there is traffic. It is erased before other output and at the end.
 """
 
 from __future__ import annotations
@@ -29,11 +28,11 @@ _KILO: Final = 1000
 
 
 class Progress:
-    """Counts steps of work and bytes; a context manager that may be entered again, for other work, by :meth:`during`.
+    """Counts steps and bytes; a context manager that :meth:`during` prepares for further work.
 
     Args:
-        label: what is being done, such as ``"building"``.
-        total: how many steps there are; 0 when nobody knows.
+        label: the work, such as ``"building"``.
+        total: the number of steps; 0 if unknown.
         shown: False with ``--quiet`` or ``--json``.
     """
 
@@ -51,17 +50,17 @@ class Progress:
         self._started = time.monotonic()
 
     def during(self, label: str, total: int = 0) -> Self:
-        """Return this progress, to be entered for ``total`` steps of something else."""
+        """Return this progress, to be entered for ``total`` steps of other work."""
         self._begin(label, total)
         return self
 
     def waiting(self, label: str) -> Self:
-        """Return this progress, to be entered for a wait that no byte shortens; see :meth:`relabel`."""
+        """Return this progress, to be entered for a wait without traffic; see :meth:`relabel`."""
         self._begin(label, 0, counts_bytes=False)
         return self
 
     def relabel(self, label: str) -> None:
-        """Say that something else is being done, or waited for, since the same moment."""
+        """Change the label, and keep the elapsed time."""
         with self._lock:
             self._label = label
 
@@ -87,14 +86,14 @@ class Progress:
             self._done += steps
 
     def traffic(self, host: str, size: int) -> None:
-        """Count ``size`` bytes from ``host``; 0 for a request that is made. May be called from any thread."""
+        """Count ``size`` bytes from ``host``, 0 for a request; thread-safe."""
         with self._lock:
             if self._counts_bytes:
                 self._host = host
                 self._bytes += size
 
     def beside(self, tell: Callable[[T], object]) -> Callable[[T], object]:
-        """Return ``tell``, which prints something, so that it does not print into the line."""
+        """Return ``print_value``, which prints, wrapped so that it erases the progress line first."""
 
         def told(value: T) -> object:
             with self._lock:
@@ -120,7 +119,7 @@ class Progress:
             self._drawn = False
 
     def _line(self, seconds: float, width: int) -> str:
-        """Return what is known after ``seconds``, in ``width`` characters at the most."""
+        """Return the progress after ``seconds`` in at most ``width`` characters."""
         what = one_line(f"{self._label} {self._host}" if self._host and not self._total else self._label)
         parts = [f"{what} … {seconds:.0f} s"]
         if self._total:

@@ -1,14 +1,7 @@
-"""How a scene that was joined is told: its provider, its group, and what changes there.
+"""``skillwire scene``: list, join and request scenes of the local network. Spec: SDP §4.
 
-A scene that nobody on the network provides: found elsewhere, chosen by the user, installed, and provided.
-
-Each step is told before it is done, and none is skipped: what is installed is checked and locked as with ``add``, and
-what is offered to the network is served as with ``serve --lan``. Spec: SDP §4.2.
-
-``skillwire scene``: ask the local network for what is to be done, rather than for who does it.
-
-A scene is provided by whoever takes part in it. What nobody provides is looked for elsewhere, installed when the user
-says so, and offered to the network, which creates the group. Spec: SDP §4.
+A scene is a purpose, such as ``auth``, that a group of skills provides. A scene without a provider can be requested:
+a skill is found in the sources, installed after confirmation, and served on the network, which creates the group.
 """
 
 from __future__ import annotations
@@ -22,18 +15,26 @@ import click
 
 from skillwire.cli.add import carry_out
 from skillwire.cli.lan_view import check_names, lan_object, members_object, scene_object, unverified_option
-from skillwire.cli.options import Parts, confirm, open_client, open_progress, scope_option, shortened, terminal_width
+from skillwire.cli.options import (
+    CommandGroup,
+    confirm,
+    open_client,
+    open_progress,
+    scope_option,
+    shortened,
+    terminal_width,
+)
 from skillwire.cli.output import (
-    bad,
     bold,
     dim,
-    doubtful,
     encode_document,
+    failure,
     finding_object,
     folded,
-    good,
     output_options,
     print_end,
+    success,
+    warning,
 )
 from skillwire.errors import NotFoundError, SkillwireError, UsageError
 from skillwire.model.lan import SECRET_KEYS
@@ -55,22 +56,22 @@ _FAULTS: Final = frozenset({"DISC_005"})
 
 
 def not_there(result: SceneResult, capabilities: Sequence[str], settings: LanSettings) -> SkillwireError:
-    """Return why a scene was not joined: nobody has it with these capabilities, or nobody is there."""
+    """Return the error for a scene that was not joined."""
     if result.is_missing:
         what = "capability" if len(capabilities) == 1 else "capabilities"
         able = f" with the {what} {' and '.join(capabilities)}" if capabilities else ""
-        return NotFoundError("DISC_007", f"nobody on the local network provides the scene {result.scene}{able}")
+        return NotFoundError("DISC_007", f"no agent on the local network provides the scene {result.scene}{able}")
     return no_answer(settings, result.scene)
 
 
 class Joined:
-    """Tells of a scene that was joined.
+    """Prints a joined scene.
 
     Args:
         output: of the command.
         client: that joined.
-        result: what it was told.
-        words: of the command that joins it again: the scene, capabilities, and what was agreed to.
+        result: of joining.
+        words: the arguments of the equivalent ``scene join``.
         show_secrets: whether keys are printed.
     """
 
@@ -82,7 +83,7 @@ class Joined:
         self._show_secrets = show_secrets
 
     def tell(self, *, follow: bool) -> None:
-        """Print how the provider is reached, and, to ``follow``, what changes until Ctrl-C."""
+        """Print the provider's connection, and, to ``follow``, changes until Ctrl-C."""
         result = self._result
         document = {
             "scene": result.scene,
@@ -104,7 +105,7 @@ class Joined:
 
     def _print(self) -> None:
         output, result = self._output, self._result
-        output.line(good("joined "), bold(result.scene), dim(f"  {result.group_id}"))
+        output.line(success("joined "), bold(result.scene), dim(f"  {result.group_id}"))
         output.table([member.role, member.skill_id, dim(member.agent_id)] for member in result.members)
         output.line()
         rows = [("provider", f"{result.skill_id} {result.version}"), ("can do", ", ".join(result.capabilities))]
@@ -116,13 +117,13 @@ class Joined:
         elif result.no_key is not None and (self._show_secrets or result.no_key.code in _FAULTS):
             output.finding(result.no_key)
         elif self._show_secrets:
-            output.note(doubtful("no key: "), "the provider hands out none")
+            output.note(warning("no key: "), "the provider issues none")
 
     def _shown(self, key: str, value: str | int) -> str:
         return "..." if key in SECRET_KEYS and not self._show_secrets else str(value)
 
     def _follow(self) -> None:
-        self._output.note(dim("following what changes; Ctrl-C leaves the group"))
+        self._output.note(dim("following changes; Ctrl-C leaves the group"))
         try:
             for change in self._client.lan.listen():
                 if self._is_ours(change):
@@ -158,25 +159,25 @@ class Joined:
                 }
             )
         elif change.notice is not None:
-            output.line(at, doubtful("others say: "), *_told(change.notice), dim("; it does not look so from here"))
+            output.line(at, warning("unconfirmed: "), *_told(change.notice), dim("; this machine sees another state"))
         elif scene is not None:
             first = next((member for member in scene.members if member.role == "PRIMARY"), None)
             backups = sum(member.role == "BACKUP" for member in scene.members)
             if first is None:
-                output.line(at, bad("nobody provides it now"))
+                output.line(at, failure("no provider"))
             else:
                 output.line(at, bold("PRIMARY "), first.skill_id, dim(f" of {first.agent_id}; {backups} BACKUP"))
         elif skill is not None:
-            style = good if skill.status == "HEALTHY" else doubtful
+            style = success if skill.status == "HEALTHY" else warning
             where = dim(f"  {skill.agent_id} at {skill.endpoint}")
             why = dim(f"  {change.reason}" if change.reason else "")
             output.line(at, f"{change.kind} ", bold(skill.skill_id), " ", style(skill.status), where, why)
         else:
-            output.line(at, doubtful("some changes were missed"))
+            output.line(at, warning("some changes were missed"))
 
 
 def _told(notice: LanNotice) -> tuple[Part, ...]:
-    """Return what others tell of a member, as the rest of a sentence."""
+    """Return an unconfirmed notice as text."""
     states = {"MEMBER_JOINED": "has joined", "MEMBER_LEFT": "has left", "PRIMARY_CHANGED": "is PRIMARY"}
     return bold(notice.skill_id), f" of {notice.agent_id} ", states.get(notice.event, f"is {notice.status}")
 
@@ -191,7 +192,10 @@ _MARGIN: Final = 4
 
 
 class Elsewhere:
-    """The steps, for one scene and the capabilities that its provider has to have."""
+    """Finds, installs and provides a skill for one scene without a provider. Spec: SDP §4.2.
+
+    Installing works as with ``add``, and providing as with ``serve --lan``.
+    """
 
     def __init__(
         self, output: Output, progress: Progress, client: Client, scene: str, capabilities: tuple[str, ...]
@@ -200,15 +204,15 @@ class Elsewhere:
         self._scene, self._capabilities = scene, capabilities
 
     def find(self, origins: Sequence[str], missing: SkillwireError) -> list[RemoteSkill]:
-        """Return skills of the sources that may do it.
+        """Return skills of the sources that may provide the scene.
 
-        Those that say that they take part in the scene come first, the most able before the others; then those that the
-        words of scene and capabilities find.
+        Skills that declare the scene come first, those with most capabilities before the others; then matches of the
+        words.
 
         Raises:
-            SkillwireError: ``missing``, when there is no place to look, or nothing there.
+            SkillwireError: ``missing``, when there is no source or no result.
         """
-        self._output.note(dim("looking elsewhere for "), " ".join((self._scene, *self._capabilities)))
+        self._output.note(dim("searching the sources for "), " ".join((self._scene, *self._capabilities)))
         try:
             with self._progress.during("reading"):
                 of_scene = [skill for skill, _ in self._client.find("", origins) if self._says_so(skill)]
@@ -217,61 +221,59 @@ class Elsewhere:
         except UsageError as error:
             if error.code != "NO_SOURCES":
                 raise
-            missing.fix = "Name a place to look in with --from ORIGIN, or set sources; or start who provides it."
+            missing.fix = "Name an origin with --from ORIGIN, configure sources, or start a provider."
             raise missing from None
         of_scene.sort(key=lambda skill: -sum(able in skill.ref.capabilities for able in self._capabilities))
         said = {reference_to(skill.ref) for skill in of_scene}
         others = [skill for skill in by_words if reference_to(skill.ref) not in said]
         found = [skill for skill in (*of_scene, *others) if not skill.ref.has_no_artifact]
         if not found:
-            missing.fix = (
-                "No source has a skill that could be installed for it either. Look in another with --from ORIGIN."
-            )
+            missing.fix = "No source has an installable skill for it. Search another origin with --from ORIGIN."
             raise missing
         return found
 
     def _says_so(self, skill: RemoteSkill) -> bool:
-        """Whether the index or the folder of a skill says that it takes part in the scene."""
+        """Whether the index or the folder of a skill declares the scene."""
         return self._scene in skill.ref.scenes
 
     def why(self, skill: RemoteSkill) -> str:
-        """Return why a skill may provide the scene, in a few words."""
+        """Return why a skill may provide the scene."""
         if not self._says_so(skill):
-            return "by its words alone; it does not say that it takes part in the scene"
+            return "matches the words, but does not declare the scene"
         lacking = [able for able in self._capabilities if able not in skill.ref.capabilities]
-        return f"takes part in {self._scene}" + (f", without {', '.join(lacking)}" if lacking else "")
+        return f"declares {self._scene}" + (f", without {', '.join(lacking)}" if lacking else "")
 
     def choose(self, found: Sequence[RemoteSkill], wanted: str | None, *, agreed: bool) -> RemoteSkill:
-        """Return the skill that the user wants.
+        """Return the skill that the user chooses.
 
         Raises:
-            NotFoundError: ``SKILL_NOT_FOUND``, none is of the name that was given.
-            UsageError: ``USAGE``, nobody can be asked; or nothing was chosen.
+            NotFoundError: ``SKILL_NOT_FOUND``, the given name does not match.
+            UsageError: ``USAGE``, there is no terminal, or no choice.
         """
         if wanted is not None:
             for skill in found:
                 if wanted in {skill.name, reference_to(skill.ref)}:
                     return skill
             names = ", ".join(skill.name for skill in found[:_OFFERED])
-            message = f"{wanted} is none of the skills that were found"
+            message = f"{wanted} is not among the skills found"
             raise NotFoundError("SKILL_NOT_FOUND", message, fix=f"Name one of {names}.")
         if agreed:
             return found[0]
         offered = found[:_OFFERED]
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
             names = ", ".join(skill.name for skill in offered)
-            message = f"which skill is to provide {self._scene} is yours to say"
-            raise UsageError("USAGE", message, fix=f"Give --skill with one of {names}; or --yes for the first.")
+            message = f"several skills can provide {self._scene}"
+            raise UsageError("USAGE", message, fix=f"Pass --skill with one of {names}, or --yes for the first.")
         room = terminal_width() - _MARGIN
         for number, skill in enumerate(offered, 1):
             click.echo(folded(f"{number:>2}  {reference_to(skill.ref)}"), err=True)
             click.echo(folded(f"    {shortened(skill.description, room)}"), err=True)
             click.echo(folded(f"    {self.why(skill)}"), err=True)
         chosen = click.prompt(
-            "Which one shall be installed? 0 for none", type=click.IntRange(0, len(offered)), default=0, err=True
+            "Number of the skill to install; 0 for none", type=click.IntRange(0, len(offered)), default=0, err=True
         )
         if chosen == 0:
-            raise UsageError("USAGE", "nothing was chosen", fix="Run it again when you have looked at them.")
+            raise UsageError("USAGE", "no skill was chosen", fix="Inspect the skills, then run the command again.")
         return offered[chosen - 1]
 
     def install(self, skill: RemoteSkill, *, agreed: bool, will_provide: bool) -> Path:
@@ -297,8 +299,8 @@ class Elsewhere:
         return Path(self._client.root) / installed.placement.folders[0] / installed.name
 
     def provide(self, folder: Path, wanted: bool | None, port: int) -> None:
-        """Serve the installed skill in the scene, which creates the group; ask first unless that is said."""
-        question = f"Provide {self._scene} to the local network with it, until Ctrl-C?"
+        """Serve the installed skill in the scene, which creates the group; ask first by default."""
+        question = f"Provide {self._scene} to the local network with this skill, until Ctrl-C?"
         if wanted is None and not confirm(question):
             command = f"skillwire serve {folder} --lan --scene {self._scene}"
             self._output.hint("create the group:", command)
@@ -316,24 +318,24 @@ class Elsewhere:
         )
 
     def _check_able(self, folder: Path) -> None:
-        """Tell which of the capabilities that were asked for the skill does not say that it has."""
+        """Print the requested capabilities that the skill does not declare."""
         from skillwire.folder.manifest import parse_manifest  # noqa: PLC0415  # only to provide
 
         manifest = folder / "skill.toml"
         able = parse_manifest(manifest.read_bytes(), source=str(manifest)).capabilities if manifest.is_file() else ()
         lacking = [capability for capability in self._capabilities if capability not in able]
         if lacking:
-            told = f"{folder.name} does not say that it can do {', '.join(lacking)}"
-            self._output.note(doubtful("who asks for that is not answered: "), told)
+            told = f"{folder.name} does not declare the capabilities {', '.join(lacking)}"
+            self._output.note(warning("requests for them get no answer: "), told)
 
 
 def _joining_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add what ``join`` and ``request`` share."""
+    """Add the options of ``join`` and ``request``."""
     options = (
         click.argument("name", metavar="SCENE", callback=check_names),
         click.argument("capabilities", metavar="[CAPABILITY]...", nargs=-1, callback=check_names),
-        click.option("--follow", is_flag=True, help="Stay in the group and print what changes, until Ctrl-C."),
-        click.option("--show-secrets", is_flag=True, help="Print the key of the connection, if there is one."),
+        click.option("--follow", is_flag=True, help="Stay in the group and print changes, until Ctrl-C."),
+        click.option("--show-secrets", is_flag=True, help="Print the connection's key, if there is one."),
         unverified_option,
     )
     for option in reversed(options):
@@ -342,23 +344,23 @@ def _joining_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _words(scene: str, capabilities: tuple[str, ...], *, use_unverified: bool | None) -> list[str]:
-    """Return what joins a scene as it was asked for, after ``scene join``."""
+    """Return the arguments of the equivalent ``scene join``."""
     return [scene, *capabilities, *(["--unverified"] if use_unverified else [])]
 
 
-@click.group(cls=Parts)
+@click.group(cls=CommandGroup)
 def command() -> None:
-    """List, join and request the scenes of the local network.
+    """List, join and request scenes of the local network.
 
-    A scene is what is to be done, such as auth; its group are the skills that provide it: one PRIMARY, and BACKUPs that
-    take its place.
+    A scene is a purpose, such as auth. Its group are the skills that provide it: one PRIMARY, and BACKUPs that replace
+    it on failure.
     """
 
 
 @command.command("list")
 @output_options
 def list_scenes(*, output: Output) -> None:
-    """List the scenes that are provided now, and by whom."""
+    """List the available scenes and their providers."""
     from skillwire.client.lan import scenes_of  # noqa: PLC0415  # --help does without
 
     progress = open_progress(output)
@@ -373,18 +375,18 @@ def list_scenes(*, output: Output) -> None:
     )
     for scene in found:
         if not scene.members:
-            output.line(bold(scene.name), dim("  nobody provides it now"))
+            output.line(bold(scene.name), dim("  no provider"))
     if provided := [scene for scene in found if scene.members]:
         name = provided[0].name
         is_certified = any(skill.is_verified and skill.is_usable and name in skill.scenes for skill in skills)
         flag = "" if is_certified or settings.use_unverified else " --unverified"
         output.hint("join one:", f"skillwire scene join {name}{flag}")
     elif found:
-        output.hint("who is there:", "skillwire lan")
+        output.hint("list all agents:", "skillwire lan")
     elif not settings.multicast:
-        output.note("scenes need multicast, which your configuration turns off ([discovery.udp] enabled = false)")
+        output.note("scenes require multicast, which the configuration disables ([discovery.udp] enabled = false)")
     else:
-        output.note("nobody on the local network provides a scene now")
+        output.note("no agent on the local network provides a scene")
 
 
 @command.command()
@@ -399,11 +401,11 @@ def join(
     show_secrets: bool,
     use_unverified: bool | None,
 ) -> None:
-    """Join SCENE, whose provider has each CAPABILITY, and print how that is reached.
+    """Join SCENE at a provider that has each CAPABILITY, and print its connection.
 
-    The group is left when the command ends. With --follow it stays, and prints who joins and leaves, and who takes
-    whose place. Keys are shown as ... unless --show-secrets is given; the JSON document has them. A key that could not
-    be fetched is noted (DISC_005): the scene is joined, and what is public there can be used without.
+    The command leaves the group at its end. With --follow it stays, and prints members that join, leave or change
+    roles. Keys are shown as ... without --show-secrets; the JSON document contains them. If a key cannot be fetched, a
+    note is printed (DISC_005): the scene is joined, and its public parts work without the key.
     """
     progress = open_progress(output)
     with open_client(output, progress=progress) as client:
@@ -417,11 +419,11 @@ def join(
 
 @command.command()
 @_joining_options
-@click.option("--from", "origins", metavar="ORIGIN", multiple=True, help="Where to look for a skill; may be repeated.")
-@click.option("--skill", "wanted", metavar="NAME", help="Which of the skills that are found is installed.")
-@click.option("--provide/--no-provide", default=None, help="Serve what was installed, which creates the group.")
-@click.option("--port", default=0, type=click.IntRange(0, 65535), help="Of that server; a free one unless given.")
-@click.option("-y", "--yes", is_flag=True, help="Agree to install the best skill, from an unknown origin, too.")
+@click.option("--from", "origins", metavar="ORIGIN", multiple=True, help="Origin to search for a skill; repeatable.")
+@click.option("--skill", "wanted", metavar="NAME", help="Which of the found skills to install.")
+@click.option("--provide/--no-provide", default=None, help="Serve the installed skill, which creates the group.")
+@click.option("--port", default=0, type=click.IntRange(0, 65535), help="Port of that server; a free one by default.")
+@click.option("-y", "--yes", is_flag=True, help="Install the best skill without asking, even from an unknown origin.")
 @scope_option
 @output_options
 def request(
@@ -439,11 +441,11 @@ def request(
     yes: bool,
     for_user: bool,
 ) -> None:
-    """Join SCENE if somebody provides it; otherwise find a skill for it, install it, and provide it.
+    """Join SCENE if it has a provider; otherwise find a skill for it, install it, and provide it.
 
-    What nobody on the network provides is looked for in the configured sources, or those of --from. Which skill is
-    installed is yours to say: on a terminal you are asked, elsewhere give --skill or --yes. Then the skill is served
-    on the local network (--provide), which creates the group, until Ctrl-C.
+    Without a provider, the configured sources or those of --from are searched. You choose the skill on the terminal, or
+    with --skill or --yes. The skill is then served on the local network (--provide), which creates the group, until
+    Ctrl-C.
     """
     progress = open_progress(output)
     with open_client(output, references=origins, for_user=for_user, progress=progress) as client:
@@ -455,7 +457,7 @@ def request(
             Joined(output, client, result, words=words, show_secrets=show_secrets).tell(follow=follow)
             return
         missing = not_there(result, capabilities, client.lan.settings)
-        output.note(dim("not there: "), missing.message)
+        output.note(dim("not available: "), missing.message)
         elsewhere = Elsewhere(output, progress, client, name, capabilities)
         chosen = elsewhere.choose(elsewhere.find(origins, missing), wanted, agreed=yes)
         folder = elsewhere.install(chosen, agreed=yes, will_provide=provide is True)

@@ -1,32 +1,33 @@
-"""What ``serve --json`` prints: one JSON object a line, written out at once.
-
-Events come from the event loop and from the thread that publishes. ``listening`` is always the first line, so what
-comes before it is held back. Requests are not told: a reader who stops reading would then hold up the server.
-
-``skillwire serve``: folders of skills over HTTP, live.
-"""
+"""``skillwire serve`` and ``skillwire worker``: serve skills over HTTP, and run accepted executions."""
 
 from __future__ import annotations
 
 import threading
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from skillwire.cli.output import bold, doubtful, encode_document, nowrap, output_options, print_end
-from skillwire.cli.serve_lan import announced_at, lan_options, listen_for, read_goodbye_reason, read_lan
+from skillwire.cli.lan_options import announced_at, lan_options, listen_for, read_goodbye_reason, read_lan
+from skillwire.cli.output import bold, encode_document, nowrap, output_options, print_end, warning
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from skillwire.cli.output import Output
+    from skillwire.server.configuration import ServerConfiguration
     from skillwire.server.revision import Revision
 
 
 class EventStream:
-    """Prints events as lines; silent unless ``shown``."""
+    """Prints events as JSON lines, if ``shown``.
+
+    Events come from the event loop and from the thread that publishes. ``listening`` is always the first line, so
+    earlier events wait. Requests are not printed: a reader that stops reading would block the server.
+    """
 
     def __init__(self, *, shown: bool) -> None:
         self._shown = shown
@@ -34,20 +35,20 @@ class EventStream:
         self._held: list[dict[str, Any]] | None = []
 
     def begin(self, fields: Mapping[str, Any]) -> None:
-        """Tell that requests are answered, and then what was held back."""
+        """Print ``listening``, then the events that came before it."""
         with self._lock:
             held, self._held = self._held or [], None
             for event in [{"event": "listening", **fields}, *held]:
                 self._print(event)
 
     def end(self) -> None:
-        """Tell that the server has ended, if it ever began."""
+        """Print ``stopped``, if the server had started."""
         with self._lock:
             if self._held is None:
                 self._print({"event": "stopped"})
 
     def hear(self, logged: Mapping[str, Any]) -> None:
-        """Take an event of the server's log; tell it if it is one of ours."""
+        """Print an event of the server's log if it has a line in the stream."""
         event = _event(logged) if self._shown else None
         if event is None:
             return
@@ -86,22 +87,36 @@ def _event(logged: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _count(told: int | str) -> int:
-    """Return how many names the log tells: a few are written out, many are counted."""
+    """Return the number of names in a log field, which lists few names and counts many."""
     return told if isinstance(told, int) else len(told.split(", "))
 
 
 @click.command()
 @click.argument("folders", metavar="FOLDER...", nargs=-1, required=True, type=click.Path())
-@click.option("--host", help="Address to listen at; 127.0.0.1 unless given, and with --lan every one.")
-@click.option("--port", default=8000, show_default=True, type=click.IntRange(0, 65535), help="0 takes a free one.")
-@click.option("--base-url", metavar="URL", help="Put before the URLs in indexes, which are relative without it.")
-@click.option("--publisher", default="local", show_default=True, metavar="NAME", help="Whose skills these are.")
-@click.option("--config", metavar="FILE", type=click.Path(), help="Who may authenticate, and how: a TOML file.")
-@click.option("--grant-all", is_flag=True, help="Run every skill published here as it is; see skillwire grant.")
-@click.option("--workers", type=click.IntRange(0, 1000), metavar="NUMBER", help="Executions that run at once.")
-@click.option("--poll", type=click.FloatRange(min=0.1), metavar="SECONDS", help="Look at the folders this often.")
+@click.option("--host", help="Address to listen on; 127.0.0.1 by default, all addresses with --lan.")
+@click.option(
+    "--port",
+    default=8000,
+    show_default=True,
+    type=click.IntRange(0, 65535),
+    help="Port to listen on; 0 picks a free one.",
+)
+@click.option("--base-url", metavar="URL", help="Prefix for the URLs in indexes; without it they are relative.")
+@click.option(
+    "--publisher", default="local", show_default=True, metavar="NAME", help="Publisher name used in skill IDs."
+)
+@click.option("--config", metavar="FILE", type=click.Path(), help="Server configuration: a TOML file.")
+@click.option("--grant-all", is_flag=True, help="Run every published skill without a grant; see skillwire grant.")
+@click.option(
+    "--workers", type=click.IntRange(0, 1000), metavar="NUMBER", help="Maximum number of concurrent executions."
+)
+@click.option(
+    "--poll", type=click.FloatRange(min=0.1), metavar="SECONDS", help="Check the folders for changes at this interval."
+)
 @click.option("--access-log/--no-access-log", default=True, help="Log each request to standard error.")
-@click.option("--log-format", type=click.Choice(["human", "json"]), default="human", show_default=True, help="Of logs.")
+@click.option(
+    "--log-format", type=click.Choice(["human", "json"]), default="human", show_default=True, help="Format of the log."
+)
 @lan_options
 @output_options
 def command(
@@ -123,17 +138,15 @@ def command(
     scenes: tuple[str, ...],
     discovery: str | None,
 ) -> None:
-    """Serve the skills in each FOLDER over HTTP, and follow their changes.
+    """Serve the skills in each FOLDER over HTTP, and publish changes live.
 
-    Nothing else has to run: clients find the index at /.well-known/agent-skills/index.json. A skill that
-    becomes broken keeps its last good version, and the log says why. Skills that can be called are run here once
-    somebody granted that: skillwire grant, or --grant-all for all that is in these folders.
+    Clients find the index at /.well-known/agent-skills/index.json. A skill that becomes invalid keeps its last valid
+    version, and the log gives the reason. Callable skills run here once they are granted: see skillwire grant, or use
+    --grant-all for all skills in these folders.
 
-    With --lan the skills that everybody may see announce themselves on the local network, say how they are, and say
-    goodbye; and the server listens for those of others. It then listens at every address of this machine, unless
-    --host says otherwise.
+    With --lan the public skills are announced on the local network with their health, and the server discovers skills
+    of other agents. It then listens on all addresses of this machine, unless --host is given.
     """
-    from skillwire.cli.execution_options import read_server_configuration  # noqa: PLC0415  # takes a while to import
     from skillwire.server.compose import app  # noqa: PLC0415  # same
     from skillwire.server.log import configure_logging  # noqa: PLC0415  # same
     from skillwire.server.run import address_of, run  # noqa: PLC0415  # same
@@ -186,24 +199,24 @@ def _announce(
     no_workers: bool,
     is_open: bool,
 ) -> None:
-    """Say where the skills are, for this machine and for others, and how to add one."""
+    """Print the address of the server, and how to add a skill."""
     where = (base_url or address).rstrip("/")
     names, every = revision.site.names, len(revision.everything.skills)
     if names:
         hint = f"skillwire add {where}/{names[0]}"
     elif every:
-        hint = "who was given a token can; make one with skillwire token create"
+        hint = "requires a token; create one with skillwire token create"
     else:
-        hint = "there is none yet; make one with skillwire init"
+        hint = "no skills yet; create one with skillwire init"
     number = "1 skill" if every == 1 else f"{every} skills"
-    opened = "" if revision.skills == every else f", {revision.skills or 'none'} of them open to everybody,"
+    opened = "" if revision.skills == every else f", {revision.skills or 'none'} of them public,"
     output.line("serving ", bold(number), f"{opened} at ", bold(address), "; add one: ", nowrap(hint))
     if is_open:
-        output.note(doubtful("open to the network: "), "at every address of this machine; --host names one")
+        output.note(warning("open to the network: "), "on all addresses of this machine; --host restricts it")
     if announced:
         output.note("announced at ", nowrap(", ".join(announced)))
     if no_workers and any(skill.action is not None for skill in revision.everything.skills.values()):
-        output.note(doubtful("nothing is run here: "), "calls are accepted, and wait for ", nowrap("skillwire work"))
+        output.note(warning("no workers: "), "accepted calls wait for ", nowrap("skillwire worker"))
     events.begin(
         {
             "address": address,
@@ -214,3 +227,57 @@ def _announce(
             "add": hint,
         }
     )
+
+
+@click.command()
+@click.option(
+    "--config", metavar="FILE", type=click.Path(), help="Configuration file of the server whose executions it runs."
+)
+@click.option(
+    "--workers", type=click.IntRange(1, 1000), metavar="NUMBER", help="Maximum number of concurrent executions."
+)
+@click.option("--grant-all", is_flag=True, help="Run every skill without a grant; see skillwire grant.")
+@click.option(
+    "--log-format", type=click.Choice(["human", "json"]), default="human", show_default=True, help="Format of the log."
+)
+@output_options
+def worker_command(
+    *, output: Output, config: str | None, workers: int | None, grant_all: bool, log_format: str
+) -> None:
+    """Run executions that servers on this machine accepted, until Ctrl-C.
+
+    It serves servers with the same --config, or without one, and shares their executions with other workers; each
+    execution runs once. With skillwire serve --workers 0 the server only accepts calls, so that executions do not slow
+    it down. Skills that are functions of a program run only in that program.
+    """
+    from skillwire.server.log import configure_logging  # noqa: PLC0415  # same
+    from skillwire.server.run_worker import make_worker, run_worker  # noqa: PLC0415  # same
+
+    configure_logging(log_format)
+    configuration = read_server_configuration(config, grant_all=grant_all, workers=workers)
+    number = configuration.executions.concurrency
+
+    def ready() -> None:
+        output.document("worker/1", {"workers": number, "grant_all": configuration.executions.grant_all})
+        output.line(f"running, at most {number} executions at once; Ctrl-C stops")
+
+    run_worker(make_worker(configuration), on_ready=ready)
+    if not (output.as_json or output.quiet):
+        print_end("stopped")
+
+
+def read_server_configuration(path: str | None, *, grant_all: bool, workers: int | None) -> ServerConfiguration:
+    """Return the configuration file at ``path``, if any, with the options of the command line applied.
+
+    Raises:
+        StorageError, DecodeError, UsageError: as :func:`skillwire.server.configuration.load_configuration`.
+    """
+    from skillwire.server.configuration import ServerConfiguration, load_configuration  # noqa: PLC0415  # heavy
+
+    configuration = ServerConfiguration() if path is None else load_configuration(Path(path))
+    executions = configuration.executions
+    if grant_all:
+        executions = replace(executions, grant_all=True)
+    if workers is not None:
+        executions = replace(executions, concurrency=workers)
+    return replace(configuration, executions=executions)

@@ -1,13 +1,6 @@
-"""``skillwire show``: look at a skill, one level of loading at a time.
+"""``skillwire show`` and ``skillwire cat``: inspect a skill, one level of loading at a time.
 
-How ``show`` prints a Skill Descriptor: what a caller has to know, and what has to be done before.
-
-A descriptor is a stranger's text; each part of a line is made harmless on its way out, and a long list is cut.
-
-How ``show`` prints the manifest of a skill at an endpoint, and what to type for its inputs.
-
-A manifest is a stranger's JSON of any shape. What is printed of it is what a caller needs; each part of a line is made
-harmless on its way out, and a long list is cut.
+Descriptors and manifests are untrusted: each part of a line is neutralised on output, and long lists are cut.
 """
 
 from __future__ import annotations
@@ -15,13 +8,15 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import sys
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from skillwire.cli.options import network_options, open_client, open_progress, ref_object, refresh_option, shortened
-from skillwire.cli.output import bold, dim, doubtful, output_options
+from skillwire.cli.output import bold, dim, output_options, warning
+from skillwire.errors import TrustError, UsageError
 from skillwire.model.url import parse_url
 from skillwire.resolver.references import reference_to
 
@@ -52,7 +47,7 @@ def descriptor_object(descriptor: SkillDescriptor) -> dict[str, Any]:
 
 
 def print_descriptor(output: Output, descriptor: SkillDescriptor) -> None:
-    """Print what the skill is, how it is called and by whom, what it takes and gives."""
+    """Print a skill's metadata, endpoint, authentication, inputs and output."""
     output.line()
     output.table([dim(label), value] for label, value in _descriptor_facts(descriptor))
     output.line()
@@ -112,7 +107,7 @@ def _auth(auth: AuthConfig, url: str) -> Iterator[tuple[str, Part]]:
         return
     what = {"api_key": "an API key", "oauth2": "OAuth 2.0", "custom": "a way of its own"}[str(auth.type)]
     header = f" in {auth.header}" if auth.header else ""
-    yield "auth", doubtful(f"{what}{header}")
+    yield "auth", warning(f"{what}{header}")
     if auth.description:
         yield "", shortened(auth.description, _WIDTH)
     if auth.oauth2:
@@ -124,7 +119,7 @@ def _auth(auth: AuthConfig, url: str) -> Iterator[tuple[str, Part]]:
         for parameter in auth.custom.parameters[:_MAX_FIELDS]:
             yield "needs", f"{parameter.name}  {shortened(parameter.description, _LONG)}"
         return
-    yield "log in", f"skillwire login {_origin(url)}"
+    yield "log in", f"skillwire auth login {_origin(url)}"
 
 
 def _origin(url: str) -> str:
@@ -139,14 +134,16 @@ def _field_default(value: object) -> str:
 
 
 _MAX_FILES: Final = 8  # inputs in a command; more are read from a file
-_UNVERIFIED: Final = "none: what is downloaded cannot be verified"
+_UNVERIFIED: Final = "none: the download cannot be verified"
 
 
 @click.command()
 @click.argument("reference", metavar="REF")
-@click.option("--body", is_flag=True, help="Level 2: the instructions, SKILL.md without its frontmatter.")
+@click.option("--body", is_flag=True, help="Level 2: print the instructions, SKILL.md without its frontmatter.")
 @click.option("--files", is_flag=True, help="Level 3: list the files; print one with skillwire cat.")
-@click.option("--descriptor", is_flag=True, help="Its Skill Descriptor: how it is called, what it takes and gives.")
+@click.option(
+    "--descriptor", is_flag=True, help="Print its Skill Descriptor: endpoint, inputs, output, authentication."
+)
 @network_options
 @refresh_option
 @output_options
@@ -161,12 +158,12 @@ def command(
     offline: bool | None,
     refresh: bool,
 ) -> None:
-    """Look at the skill REF before loading it.
+    """Inspect the skill REF before loading it.
 
-    Level 1, the default, is what the indexes of its origin say and fetches nothing else. With --body or --files the
-    artifact is fetched, verified against its digest, and shown; nothing is installed. Of a skill that Skill Sharing
-    alone lists, and with --descriptor of every other, the Skill Descriptor is fetched and validated first; of a skill
-    at an endpoint of the Skills Protocol, https://example.com/rpc#ns.domain.action, its manifest is shown.
+    Level 1, the default, reads only the indexes of its origin. --body and --files fetch the artifact and verify its
+    digest; nothing is installed. For a skill listed only by Skill Sharing, and with --descriptor for every other, the
+    Skill Descriptor is fetched and validated; for a skill at a Skills Protocol endpoint,
+    https://example.com/rpc#ns.domain.action, its manifest.
     """
     progress = open_progress(output)
     with open_client(
@@ -198,7 +195,7 @@ def command(
             print_manifest(output, at_endpoint.manifest, skill.url)
         if not body and not files:
             if _is_closed(skill, token):
-                output.hint("log in first:", f"skillwire login {parse_url(skill.url).origin}")
+                output.hint("log in first:", f"skillwire auth login {parse_url(skill.url).origin}")
             _print_next_steps(output, skill, described)
 
 
@@ -229,7 +226,7 @@ def _print_entry(output: Output, skill: RemoteSkill) -> None:
 
 
 def _is_closed(skill: RemoteSkill, token: str | None) -> bool:
-    """Whether a skill at an endpoint is not for everybody, and nothing says who asks."""
+    """Whether a skill at an endpoint is not public, and there is no credential for it."""
     if skill.rpc is None or token is not None or skill.described().manifest.get("access", "public") == "public":
         return False
     from skillwire.adapters.files.credentials import credential_place  # noqa: PLC0415  # few skills are closed
@@ -239,8 +236,8 @@ def _is_closed(skill: RemoteSkill, token: str | None) -> bool:
 
 def _without_digest(skill: RemoteSkill) -> str:
     if skill.rpc is not None:
-        return "none: it is read and called at its endpoint, not installed"
-    return "none: it is called, not installed" if skill.ref.is_only_described else _UNVERIFIED
+        return "none: the skill is used at its endpoint, not installed"
+    return "none: the skill is called, not installed" if skill.ref.is_only_described else _UNVERIFIED
 
 
 def _print_next_steps(output: Output, skill: RemoteSkill, described: SkillDescriptor | None) -> None:
@@ -251,7 +248,7 @@ def _print_next_steps(output: Output, skill: RemoteSkill, described: SkillDescri
         output.hint("call it:", f"skillwire call {reference}{_inputs_of(described)}")
     elif described is None and skill.ref.shared is not None and skill.ref.shared.capability_type != "knowledge":
         output.hint("call it:", f"skillwire call {reference}")
-        output.hint("what it takes:", f"skillwire show {reference} --descriptor")
+        output.hint("its inputs:", f"skillwire show {reference} --descriptor")
     if skill.ref.is_only_described:
         return
     output.hint("read it:", f"skillwire show {reference} --body")
@@ -261,7 +258,7 @@ def _print_next_steps(output: Output, skill: RemoteSkill, described: SkillDescri
 
 
 def _inputs_of(described: SkillDescriptor) -> str:
-    """Return what to type for the inputs that have to be given; their names are a stranger's, and are quoted."""
+    """Return the required inputs as arguments for ``call``, with quoted names."""
     required = (one.name for one in described.inputs if one.required)
     return "".join(f" {shlex.quote(name)}=..." for name in islice(required, _MAX_FILES))
 
@@ -271,7 +268,7 @@ _TYPED: Final = 8  # inputs in a command; more are read from a file
 
 
 def print_manifest(output: Output, manifest: Mapping[str, Any], source: str) -> None:
-    """Print what the skill is, what it asks for, and what it takes; ``source`` is the URL of the endpoint."""
+    """Print a skill's metadata, permissions and inputs; ``source`` is the URL of the endpoint."""
     output.line()
     output.table([dim(label), value] for label, value in _manifest_facts(manifest))
     output.line()
@@ -294,9 +291,9 @@ def print_manifest(output: Output, manifest: Mapping[str, Any], source: str) -> 
 
 
 def inputs_of(manifest: Mapping[str, Any], source: str) -> str:
-    """Return what to type for the inputs of a skill; their names are a stranger's, and are quoted.
+    """Return the required inputs as arguments for ``call``, with quoted names.
 
-    Where nothing says which of them have to be given, as the protocol has it, all of them are named.
+    If the manifest does not mark required inputs, all inputs without a default are named.
     """
     from msgspec import UNSET  # noqa: PLC0415  # an answer was read, so it is loaded
 
@@ -326,9 +323,9 @@ def _manifest_facts(manifest: Mapping[str, Any]) -> Iterator[tuple[str, Part]]:
         yield "health", " ".join(part for part in told if part) or "by a function"
     permissions = _table(manifest.get("permissions"))
     if network := _listed(permissions.get("network")):
-        yield "network", doubtful(network)
+        yield "network", warning(network)
     if secrets := _listed(permissions.get("secrets")):
-        yield "secrets", doubtful(secrets)
+        yield "secrets", warning(secrets)
 
 
 def _table(value: object) -> Mapping[str, Any]:
@@ -348,3 +345,69 @@ def _parameter_default(value: object) -> str:
     from msgspec import UNSET  # noqa: PLC0415  # an answer was read, so it is loaded
 
     return "" if value is UNSET else f"default {shortened(json.dumps(value), _LONG)}"
+
+
+@click.command()
+@click.argument("reference", metavar="REF")
+@click.argument("path")
+@network_options
+@refresh_option
+@output_options
+def cat_command(
+    *, output: Output, reference: str, path: str, token: str | None, offline: bool | None, refresh: bool
+) -> None:
+    """Print the file PATH of the skill REF.
+
+    For a skill at a Skills Protocol endpoint (https://example.com/rpc#ns.domain.action), PATH may be the ID of a blob.
+
+    In a pipe the bytes are written unchanged. On a terminal invisible characters are shown as escapes, and binary files
+    are refused.
+    """
+    _check_path(path)
+    progress = open_progress(output)
+    with (
+        open_client(
+            output, references=[reference], token=token, offline=offline, refresh=refresh, progress=progress
+        ) as client,
+        progress.during("reading"),
+    ):
+        content = client.skill(reference).open(path)
+    if output.as_json:
+        _print_document(output, reference, path, content)
+    elif sys.stdout.isatty():
+        _print_file(output, path, content)
+    else:
+        sys.stdout.buffer.write(content)
+
+
+def _check_path(path: str) -> None:
+    """Reject an invalid path before any request is made."""
+    from skillwire.resolver.sources.skills_rpc import BLOB  # noqa: PLC0415  # --help does without
+    from skillwire.trust.paths import check_path  # noqa: PLC0415  # same
+
+    if path.startswith(BLOB):
+        return
+    try:
+        check_path(path)
+    except TrustError as error:
+        error.fix = "Name a file relative to SKILL.md, such as references/table.md."
+        raise
+
+
+def _print_document(output: Output, reference: str, path: str, content: bytes) -> None:
+    import base64  # noqa: PLC0415  # only --json needs it
+
+    try:
+        fields = {"encoding": "text", "content": content.decode()}
+    except UnicodeDecodeError:
+        fields = {"encoding": "base64", "content": base64.b64encode(content).decode()}
+    output.document("cat/1", {"reference": reference, "path": path, "size": len(content), **fields})
+
+
+def _print_file(output: Output, path: str, content: bytes) -> None:
+    try:
+        text = content.decode()
+    except UnicodeDecodeError as error:
+        fix = f"Write it to a file: skillwire cat ... > {path.rpartition('/')[2]}"
+        raise UsageError("USAGE", f"{path} is not text", fix=fix) from error
+    output.text(text)

@@ -1,8 +1,7 @@
-"""``skillwire token``: what a publisher gives to those who may use more than everybody may.
+"""``skillwire token``: tokens that give clients access to non-public skills of a server.
 
-A secret is shown once, when it is made, alone on standard output: ``KEY=$(skillwire token create NAME)``. All else that
-is said then goes to standard error. The tokens lie in the state directory, where a server that runs sees each change
-with the next request.
+The secret is printed once, alone on standard output: ``KEY=$(skillwire token create NAME)``; all other text goes to
+standard error. Tokens are stored in the state directory; a running server sees each change with the next request.
 """
 
 from __future__ import annotations
@@ -13,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from skillwire.cli.options import Duration, Parts, in_words
-from skillwire.cli.output import bad, bold, dim, doubtful, good, output_options
+from skillwire.cli.options import CommandGroup, Duration, in_words
+from skillwire.cli.output import bold, dim, failure, output_options, success, warning
 from skillwire.model.access import EVERY_SKILL
 
 if TYPE_CHECKING:
@@ -23,29 +22,35 @@ if TYPE_CHECKING:
     from skillwire.registry.tokens import Tokens
 
 
-@click.group(cls=Parts)
+@click.group(cls=CommandGroup)
 def command() -> None:
-    """Make, list, replace and take back the tokens of a server.
+    """Create, list, rotate and revoke access tokens of a server.
 
-    They belong to the state directory, so run it as the user who runs the server.
+    Tokens are stored in the state directory, so run this as the user who runs the server.
     """
 
 
 @command.command()
 @click.argument("name")
 @click.option(
-    "--skill", "skills", metavar="NAME", multiple=True, help="A skill that it opens, now or later; '*' is every one."
+    "--skill",
+    "skills",
+    metavar="NAME",
+    multiple=True,
+    help="Skill that the token gives access to, now or later; '*' for every skill.",
 )
 @click.option(
     "--scope",
     "scopes",
     metavar="SCOPE",
     multiple=True,
-    help="What else it allows: operator or tasks; skill:NAME is --skill NAME.",
+    help="Additional scope: operator or tasks; skill:NAME equals --skill NAME.",
 )
-@click.option("--expires", metavar="DURATION", type=Duration(), help="When it ends, such as 90d or 12h; never without.")
-@click.option("--signing", is_flag=True, help="Make a key to sign requests with, in place of an API key.")
-@click.option("--dry-run", is_flag=True, help="Say what would happen, change nothing.")
+@click.option(
+    "--expires", metavar="DURATION", type=Duration(), help="Lifetime, such as 90d or 12h; unlimited by default."
+)
+@click.option("--signing", is_flag=True, help="Create a key for signing requests instead of an API key.")
+@click.option("--dry-run", is_flag=True, help="Print what would happen, and change nothing.")
 @output_options
 def create(
     *,
@@ -57,7 +62,7 @@ def create(
     signing: bool,
     dry_run: bool,
 ) -> None:
-    """Make a token, and print its secret: now, and never again. NAME says whose it is."""
+    """Create a token for NAME, and print its secret once."""
     from skillwire.adapters.sqlite.open import open_tokens  # noqa: PLC0415  # --help does without
     from skillwire.model.access import Token  # noqa: PLC0415  # as above
     from skillwire.registry.tokens import check_form, read_scopes  # noqa: PLC0415  # as above
@@ -72,7 +77,7 @@ def create(
         _print_new(output, Token("", name, kind, frozenset(skills), frozenset(scopes), now, ends), None)
         return
     if set(skills) - {EVERY_SKILL}:
-        output.note(dim("a skill need not be published yet: the token opens it as soon as it is"))
+        output.note(dim("the token gives access as soon as the skill is published"))
     issued = open_tokens().issue(name, skills=skills, scopes=scopes, expires_in=expires, kind=kind)
     _print_new(output, issued.token, issued.secret)
 
@@ -80,7 +85,7 @@ def create(
 @command.command(name="list")
 @output_options
 def list_(*, output: Output) -> None:
-    """List every token: its ID, whose it is, its state, what it opens. Never a secret."""
+    """List every token: ID, name, state and access, never a secret."""
     from skillwire.adapters.sqlite.open import has_database, open_tokens  # noqa: PLC0415  # as above
 
     tokens = open_tokens().all() if has_database() else ()
@@ -90,19 +95,19 @@ def list_(*, output: Output) -> None:
         [bold(token.token_id), token.name, _state(token, now), dim(_kind(token)), _rights(token)] for token in tokens
     )
     if not tokens:
-        output.note("there is no token yet; make one: skillwire token create NAME --skill SKILL")
+        output.note("there are no tokens; create one: skillwire token create NAME --skill SKILL")
 
 
 @command.command()
 @click.argument("token_id", metavar="ID")
-@click.option("--dry-run", is_flag=True, help="Say what would happen, change nothing.")
+@click.option("--dry-run", is_flag=True, help="Print what would happen, and change nothing.")
 @output_options
 def revoke(*, output: Output, token_id: str, dry_run: bool) -> None:
     """Take a token back, at once and for good."""
     tokens = _tokens_with(token_id)
     token = tokens.look_up(token_id) if dry_run else tokens.revoke(token_id)
     _document(output, token, dry_run=dry_run)
-    output.line(good("would revoke " if dry_run else "revoked "), bold(token_id), f"  {token.name}")
+    output.line(success("would revoke " if dry_run else "revoked "), bold(token_id), f"  {token.name}")
 
 
 @command.command()
@@ -113,9 +118,9 @@ def revoke(*, output: Output, token_id: str, dry_run: bool) -> None:
     type=Duration(),
     default="24h",
     show_default=True,
-    help="How long the old one is still good.",
+    help="How long the old token remains valid.",
 )
-@click.option("--dry-run", is_flag=True, help="Say what would happen, change nothing.")
+@click.option("--dry-run", is_flag=True, help="Print what would happen, and change nothing.")
 @output_options
 def rotate(*, output: Output, token_id: str, overlap: float, dry_run: bool) -> None:
     """Make a token's successor with the same rights, and print its secret; the old one ends a while later."""
@@ -139,20 +144,20 @@ def _tokens_with(token_id: str) -> Tokens:
 
 
 def _print_new(output: Output, token: Token, secret: str | None, *, replaced: Token | None = None) -> None:
-    """Print the secret, and say beside it what it is; without a secret, what would be made."""
+    """Print a new token and its secret, or the token that would be created."""
     now = time.time()
     _document(output, token, secret=secret, replaced=replaced, dry_run=secret is None)
     made = (
-        [good("made "), bold(token.token_id)]
+        [success("made "), bold(token.token_id)]
         if secret
-        else [good("would make "), f"{'a' if token.kind == 'signing_key' else 'an'} {_kind(token)}"]
+        else [success("would make "), f"{'a' if token.kind == 'signing_key' else 'an'} {_kind(token)}"]
     )
     output.note(*made, f" for {token.name}, ", _state(token, now), f": {_rights(token)}")
     if replaced is not None:
         ends = "" if secret is None else f", {_state(replaced, now).text}"
         output.note(dim(f"in place of {replaced.token_id}{ends}"))
     if secret is not None:
-        output.note(doubtful("its secret is shown now and never again:"))
+        output.note(warning("its secret is shown only once:"))
         output.verbatim(secret)
 
 
@@ -193,8 +198,8 @@ def _moment(seconds: float | None) -> str | None:
 def _state(token: Token, now: float) -> Styled:
     state = token.state_at(now)
     if state != "good":
-        return bad(state)
-    return good("good") if token.expires is None else doubtful(f"ends in {in_words(token.expires - now)}")
+        return failure(state)
+    return success("good") if token.expires is None else warning(f"ends in {in_words(token.expires - now)}")
 
 
 def _kind(token: Token) -> str:
@@ -202,7 +207,7 @@ def _kind(token: Token) -> str:
 
 
 def _rights(token: Token) -> str:
-    """Return what a token is good for, in words."""
+    """Return the access of a token as text."""
     names = "every skill" if EVERY_SKILL in token.skills else ", ".join(sorted(token.skills)) or "no skill"
     allowed = f"; allows {' '.join(sorted(token.scopes))}" if token.scopes else ""
     return f"opens {names}{allowed}"

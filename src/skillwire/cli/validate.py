@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from skillwire.cli.options import network_options, open_client, shortened
-from skillwire.cli.output import bad, bold, dim, good, output_options
+from skillwire.cli.output import bold, dim, failure, output_options, success
 from skillwire.errors import SourceLocation, StorageError
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def command(
 
 
 def _read(source: str, output: Output, *, token: str | None, offline: bool | None) -> bytes:
-    """Return the bytes of a document, one more at the most than are read: more are told from the size."""
+    """Return the bytes of a document, at most one more than the limit."""
     from skillwire.limits import INDEX_BYTES  # noqa: PLC0415  # --help does without
 
     if source == _STANDARD_INPUT:
@@ -72,10 +72,10 @@ def _read(source: str, output: Output, *, token: str | None, offline: bool | Non
 def _print(output: Output, source: str, judgement: DocumentReport) -> None:
     what = f"{judgement.kind or 'document'}"
     if not judgement.faults:
-        output.line(bold(source), "  ", good(f"valid {what}"))
+        output.line(bold(source), "  ", success(f"valid {what}"))
         return
     number = "1 error" if len(judgement.faults) == 1 else f"{len(judgement.faults)} errors"
-    output.line(bold(source), "  ", bad(f"{what} with {number}"))
+    output.line(bold(source), "  ", failure(f"{what} with {number}"))
     for fault in judgement.faults:
         _print_fault(output, fault)
 
@@ -83,7 +83,7 @@ def _print(output: Output, source: str, judgement: DocumentReport) -> None:
 def _print_fault(output: Output, fault: DocumentFault) -> None:
     wrong = fault.violation
     output.line()
-    output.line(bad(f"error[{fault.code}]"), f": {wrong.path or '/'} {wrong.message}")
+    output.line(failure(f"error[{fault.code}]"), f": {wrong.path or '/'} {wrong.message}")
     output.line(dim("  --> "), str(fault.place))
     if wrong.expected is not None:
         output.line(dim("  expected: "), _value(wrong.expected))

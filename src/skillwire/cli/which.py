@@ -1,4 +1,4 @@
-"""``skillwire which``: which skill a reference means, and why that one."""
+"""``skillwire which``: resolve a reference, and explain the result."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from skillwire.cli.options import network_options, open_client, ref_object, refresh_option, scope_option
-from skillwire.cli.output import bad, bold, dim, doubtful, error_object, good, output_options
+from skillwire.cli.output import bold, dim, error_object, failure, output_options, success, warning
 from skillwire.resolver.references import SKILLS_RPC
 
 if TYPE_CHECKING:
@@ -25,7 +25,9 @@ _DAY = 86_400
 
 @click.command()
 @click.argument("reference", metavar="REF")
-@click.option("--explain", is_flag=True, help="Say every lookup, what is trusted and installed, and why this one won.")
+@click.option(
+    "--explain", is_flag=True, help="Print every lookup, the trust decision, installed copies, and why this skill won."
+)
 @scope_option
 @network_options
 @refresh_option
@@ -40,11 +42,10 @@ def command(
     offline: bool | None,
     refresh: bool,
 ) -> None:
-    """Say which skill REF means: its origin, the URL that would be downloaded, its digest.
+    """Resolve REF to a skill: its origin, artifact URL and digest.
 
-    Nothing is downloaded but indexes. REF may mean all skills of an index, or of an endpoint of the Skills Protocol
-    (https://example.com/rpc#). With --explain both protocols of an origin are asked, Agent Skills Discovery and Skill
-    Sharing.
+    Only indexes are downloaded. REF may name all skills of an index, or of a Skills Protocol endpoint
+    (https://example.com/rpc#). --explain queries both Agent Skills Discovery and Skill Sharing.
     """
     with open_client(
         output, references=[reference], token=token, for_user=for_user, offline=offline, refresh=refresh
@@ -63,10 +64,10 @@ def command(
 
 def _assurance(skill: ResolvedSkill) -> str:
     if skill.ref.is_only_described:
-        return "described by Skill Sharing, which gives no digest: it is called, not installed"
+        return "listed by Skill Sharing, which has no digests: it is called, not installed"
     if skill.ref.rpc is not None:
-        return "at an endpoint of the Skills Protocol, which gives no digest: it is read and called there"
-    return skill.ref.digest or "no digest: what is downloaded cannot be verified"
+        return "at a Skills Protocol endpoint, which has no digests: it is used there, not installed"
+    return skill.ref.digest or "no digest: the download cannot be verified"
 
 
 def _explain(output: Output, resolution: Resolution, token: str | None) -> None:
@@ -76,14 +77,14 @@ def _explain(output: Output, resolution: Resolution, token: str | None) -> None:
         _print_steps(output, resolution.steps, token)
     if resolution.why:
         output.line()
-        output.line(bold("why this one"), f"  {resolution.why}")
+        output.line(bold("reason"), f"  {resolution.why}")
     if resolution.beyond:
         output.line()
-        output.line(bold("who else"), dim("  sources after the one that won"))
+        output.line(bold("alternatives"), dim("  sources after the one that won"))
         _print_steps(output, resolution.beyond, token)
         for skill in resolution.others:
             output.line(
-                "  ", doubtful("has one, too: "), f"{skill.ref.origin}/{skill.ref.name} {skill.ref.version or ''}"
+                "  ", warning("also published: "), f"{skill.ref.origin}/{skill.ref.name} {skill.ref.version or ''}"
             )
     if resolution.standing is not None:
         output.line()
@@ -91,7 +92,7 @@ def _explain(output: Output, resolution: Resolution, token: str | None) -> None:
         output.table([f"  {label}", value] for label, value in _standing_rows(resolution.standing))
     if resolution.found:
         output.line()
-        output.line(bold("installed"), "" if resolution.installed else "  not here")
+        output.line(bold("installed"), "" if resolution.installed else "  no")
         output.table([f"  {row.locked.name}", *_installed_cells(row)] for row in resolution.installed)
 
 
@@ -109,27 +110,27 @@ def _told(step: Step, token: str | None) -> Iterator[Part]:
     if attempt.answered_by is not None:
         yield dim(_freshness(attempt))
     if attempt.has_credential:
-        yield dim(f"with the credential of {_credential_place(attempt.url, token)}")
-    yield dim("the address policy allows it") if step.refused is None else bad(step.refused.message)
+        yield dim(f"with the credential from {_credential_place(attempt.url, token)}")
+    yield dim("the address policy allows it") if step.refused is None else failure(step.refused.message)
 
 
 def _outcome(attempt: Attempt) -> Part:
     if attempt.error is not None:
-        return bad(f"{attempt.error.message} [{attempt.error.code}]")
+        return failure(f"{attempt.error.message} [{attempt.error.code}]")
     if attempt.answered_by is None:
         return dim("no index there")
     skills = "1 skill" if attempt.entries == 1 else f"{attempt.entries} skills"
     what = "endpoint of the Skills Protocol" if attempt.generation == SKILLS_RPC else f"index {attempt.generation}"
-    return good(f"{what}, {skills}")
+    return success(f"{what}, {skills}")
 
 
 def _freshness(attempt: Attempt) -> str:
     ways = {
         "cache": f"from the cache, {_duration(attempt.age)} old",
-        "revalidation": "from the cache, which the origin has just confirmed",
+        "revalidation": "from the cache, revalidated with the origin",
         "origin": "fetched just now",
     }
-    rest = f"fresh for {_duration(attempt.fresh_for)}" if attempt.fresh_for else "asked about each time"
+    rest = f"fresh for {_duration(attempt.fresh_for)}" if attempt.fresh_for else "revalidated on each use"
     return f"{ways[attempt.answered_by or 'origin']}; {rest}"
 
 
@@ -141,13 +142,13 @@ def _credential_place(url: str, token: str | None) -> str:
 
 
 def _standing_rows(standing: OriginTrust) -> list[tuple[str, Part]]:
-    decisions = {"allow": good("installs without a question"), "ask": doubtful("asks before installing"),
-                 "refuse": bad("refused by only_trusted")}  # fmt: skip
+    decisions = {"allow": success("installs without asking"), "ask": warning("asks before installing"),
+                 "refuse": failure("refused by only_trusted")}  # fmt: skip
     reasons = "it is in trusted_origins" if standing.is_listed else "it is not in trusted_origins"
     rows: list[tuple[str, Part]] = [("decision", decisions[standing.decision]), ("because", reasons)]
     record = standing.record
     if record is not None:
-        agreed = "you have agreed to install from it" if record.accepted else "nobody has agreed to install from it"
+        agreed = "confirmed by you" if record.accepted else "not confirmed"
         rows += [("known since", record.first_seen), ("consent", agreed)]
         rows.append(("highest index", record.generation or "none yet"))
     return rows
@@ -155,12 +156,12 @@ def _standing_rows(standing: OriginTrust) -> list[tuple[str, Part]]:
 
 def _installed_cells(row: InstalledHere) -> list[Part]:
     if not row.is_same_origin:
-        state: Part = doubtful(f"from elsewhere: {row.locked.origin}")
+        state: Part = warning(f"from elsewhere: {row.locked.origin}")
     elif row.is_current is None:
         state = dim("no digest to compare with")
     else:
-        state = good("what the origin has now") if row.is_current else doubtful("the origin has other bytes now")
-    return [row.locked.version or "", state, "" if row.is_intact else bad("its files differ from the lock")]
+        state = success("same as at the origin") if row.is_current else warning("differs from the origin")
+    return [row.locked.version or "", state, "" if row.is_intact else failure("its files differ from the lock")]
 
 
 def _duration(seconds: float) -> str:

@@ -350,7 +350,7 @@ class Calls:
         if answer.status == _TOO_LARGE:
             error.fix = "Send smaller inputs; what is large goes to a place of its own, and its URL into the inputs."
         elif answer.is_permanent:
-            error.fix = "Ask the provider, whose operator has to agree first: skillwire grant FOLDER, on that machine."
+            error.fix = "Ask the provider, whose operator has to agree first: skillwire grant add FOLDER, on that machine."
         self._access.explain(error)
         return error
 

@@ -191,7 +191,7 @@ def renewed(credential: Credential, tokens: Tokens, now: float) -> Credential:
 
 
 def _ended(credential: Credential, why: str) -> FetchError:
-    fix = f"Run skillwire login {credential.origin}."
+    fix = f"Run skillwire auth login {credential.origin}."
     return FetchError("LOGIN_EXPIRED", why, place=SourceLocation(credential.origin), fix=fix)
 
 
@@ -267,19 +267,19 @@ class OriginAccess:
         sent, default = self.credentials.get(origin), CODES[error.code].fix
         if error.code == "PERMISSION_DENIED":
             if sent is None and ((error.fix or default) == default or str(error.fix).startswith("Send ")):
-                error.fix = f"No credential was sent. Run skillwire login {origin}, with one that opens it."
+                error.fix = f"No credential was sent. Run skillwire auth login {origin}, with one that opens it."
         elif sent is None:
-            error.fix = f"Run skillwire login {origin}." if error.code == "AUTH_REQUIRED" else error.fix
+            error.fix = f"Run skillwire auth login {origin}." if error.code == "AUTH_REQUIRED" else error.fix
         elif self.stored.is_sent(origin, sent):
             error.fix = (
-                f"The stored credential of {origin} was sent. Run skillwire login {origin} for a new one, "
-                f"or skillwire logout {origin} to go without."
+                f"The stored credential of {origin} was sent. Run skillwire auth login {origin} for a new one, "
+                f"or skillwire auth logout {origin} to go without."
             )
         else:
             given = "--token, SKILLWIRE_TOKENS or ~/.netrc"
             error.fix = (
                 f"The credential of {origin} from {given} was sent. Give another one, "
-                f"or leave it away and run skillwire login {origin}."
+                f"or leave it away and run skillwire auth login {origin}."
             )
 
     def _take_stored(self, origin: str) -> str | None:

@@ -372,7 +372,7 @@ class LanAccess:
         if self.is_offline:
             raise FetchError("OFFLINE", "a scene cannot be joined offline")
         if not self.settings.multicast:
-            message = "scenes need multicast, which your configuration turns off"
+            message = "scenes require multicast, which the configuration disables"
             fix = "Set enabled = true in [discovery.udp]. Without it skills are found by mDNS, and called by name."
             raise FetchError("LAN_UNAVAILABLE", message, fix=fix)
 

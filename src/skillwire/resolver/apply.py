@@ -94,7 +94,7 @@ def no_digest(ref: SkillRef, *, is_logged_in: bool) -> TrustError:
     if ref.shared.access != "public" and not is_logged_in:
         # Its files may well be published there, for those who may see them.
         message = f"{ref.name} is {ref.shared.access}, and nobody is logged in there"
-        login = f"Run skillwire login {parse_url(ref.origin).origin}."
+        login = f"Run skillwire auth login {parse_url(ref.origin).origin}."
         return TrustError("NO_DIGEST", message, place=place, fix=login if is_knowledge else f"{login} Or: {called}")
     asking = "Ask the provider to publish it by Agent Skills Discovery, too, as skillwire serve and build do."
     return TrustError("NO_DIGEST", message, place=place, fix=asking if is_knowledge else called)

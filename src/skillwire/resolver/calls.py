@@ -484,7 +484,7 @@ class ExecutionFollower:
 
     def _resumable(self, error: SkillwireError) -> SkillwireError:
         name = self._record.execution_id or self._url()
-        error.fix = f"It may go on at the provider. Ask again later: skillwire result {name}."
+        error.fix = f"It may go on at the provider. Ask again later: skillwire executions result {name}."
         return error
 
 

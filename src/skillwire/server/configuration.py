@@ -246,7 +246,7 @@ TABLES: Final[dict[str, dict[str, str]]] = {
     },
     "executions": {
         "concurrency": (
-            "executions that run at once in this process; `0` leaves them to `skillwire work`; 8 by default"
+            "executions that run at once in this process; `0` leaves them to `skillwire worker`; 8 by default"
         ),
         "per_caller": "executions of one caller that run at once; 8 by default",
         "per_skill": "executions of one skill that run at once; 16 by default",

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _NAMED: Final = 5
 #: What an operator does about skills that nobody granted.
-GRANT: Final = "skillwire grant FOLDER"
+GRANT: Final = "skillwire grant add FOLDER"
 #: The same about secrets that nobody has set.
 UNSET_FIX: Final = "set them in the environment of the server, or in the secrets_file of its configuration"
 _ONE_LINE: Final = str.maketrans({"\n": "\\n", "\r": "\\r", "\t": "\\t"})

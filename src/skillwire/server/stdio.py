@@ -49,7 +49,7 @@ def use_local_defaults(configuration: ServerConfiguration) -> ServerConfiguratio
     """Return what holds for this process alone: its executions are a queue of its own.
 
     So what a host leaves that has vanished is run by nobody else, and ends at its deadline. Where the configuration
-    leaves all running to ``skillwire work``, they stay in the queue that this works for.
+    leaves all running to ``skillwire worker``, they stay in the queue that this works for.
     """
     runs = replace(configuration.runs, is_local=True)
     executions = configuration.executions

@@ -85,7 +85,7 @@ def test_what_is_not_granted_is_not_run_and_what_is_slow_delays_nobody(place, tm
     observer.wait_for(lambda found: found.get("stock") == "DEGRADED", "the skill was not found")
     assert "nobody granted it here" in server.log()
 
-    server.run("grant", folder / "stock", "--yes")
+    server.run("grant", "add", folder / "stock", "--yes")
     observer.wait_for(lambda found: found.get("stock") == "HEALTHY", "its check was not made once it was granted")
     for state in ("UNHEALTHY", "HEALTHY"):
         secrets.write_text(f"STOCK_STATE={state}\n")
@@ -95,7 +95,7 @@ def test_what_is_not_granted_is_not_run_and_what_is_slow_delays_nobody(place, tm
     assert "hush" not in server.log()
 
     for number in range(5):  # more than are checked at once
-        server.run("grant", folder / f"slow-{number}", "--yes")
+        server.run("grant", "add", folder / f"slow-{number}", "--yes")
     secrets.write_text("STOCK_STATE=HEALTHY\n")
     observer.wait_for(lambda found: found.get("stock") == "HEALTHY", "its check waits for what is slow")
     assert {status for name, status in observer.skills().items() if name != "stock"} == {"DEGRADED"}
@@ -174,7 +174,7 @@ def test_an_api_says_how_the_skill_is_that_calls_it(place, api, tmp_path):
     server = place.serve(tmp_path / "skills", arguments=(*LOOPBACK, "--config", config)).started()
     observer.wait_for(lambda found: found.get("rates") == "DEGRADED", "the skill was not found")
     assert api.asked == []
-    server.run("grant", tmp_path / "skills" / "rates", "--yes")
+    server.run("grant", "add", tmp_path / "skills" / "rates", "--yes")
     observer.wait_for(lambda found: found.get("rates") == "HEALTHY", "it was not asked once it was granted")
     for answer, status in (
         ((503, b'{"status": "MAINTENANCE"}'), "MAINTENANCE"),

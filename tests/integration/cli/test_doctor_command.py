@@ -23,8 +23,8 @@ def test_all_is_well(project, capsys):
     assert run(["doctor", "--offline"]) == 0
     said = capsys.readouterr().out
     assert said.startswith("Python\n  ok       Python 3.")
-    assert "\n\nInstalled skills\n  ok       no skills are installed here" in said
-    assert said.endswith("\n\nall is well\n")
+    assert "\n\nInstalled skills\n  ok       no skills are installed" in said
+    assert said.endswith("\n\nno problems found\n")
     assert "\x1b" not in said
 
 
@@ -60,4 +60,4 @@ def test_the_users_own_skills_are_another_place(project, capsys):
     assert run(["doctor", "-q"]) == 1
     assert "[JSON_SYNTAX]" in capsys.readouterr().out
     assert run(["doctor", "-q", "--global"]) == 0
-    assert capsys.readouterr().out == "all is well\n"
+    assert capsys.readouterr().out == "no problems found\n"

@@ -39,4 +39,4 @@ def test_find_lists_what_the_endpoint_has(call, endpoint, place):
     assert code == 0
     assert lines(out)[0] == "leads.broken 0.1.0 action Always fails."
     assert lines(out)[2] == "leads.reading 0.1.0 instruction Says how leads are read."
-    assert f"look at one: skillwire show {endpoint.address}#leads.broken" in errors
+    assert f"show details: skillwire show {endpoint.address}#leads.broken" in errors

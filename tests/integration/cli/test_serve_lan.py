@@ -9,7 +9,7 @@ import pytest
 
 from skillwire.adapters.lan import sockets
 from skillwire.adapters.lan.sockets import LinkAddress
-from skillwire.cli.serve_lan import announced_at, listen_for, read_lan
+from skillwire.cli.lan_options import announced_at, listen_for, read_lan
 from skillwire.errors import SkillwireError, UsageError
 from skillwire.protocols.skill_discovery.settings import LanSettings
 

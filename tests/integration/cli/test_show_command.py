@@ -81,7 +81,7 @@ def test_find_prints_type_and_access(origin, capsys):
         "example-corp/forecast 2.1.0 api restricted Tells the weather.",
         "example-corp/newer 2.1.0 api Tells the weather.",
     ]
-    assert lines(said.err) == [f"look at one: skillwire show http://{origin}/forecast.json"]
+    assert lines(said.err) == [f"show details: skillwire show http://{origin}/forecast.json"]
 
 
 def test_find_hands_the_facts_to_scripts(origin, capsys):
@@ -110,14 +110,14 @@ def test_show_says_how_it_is_called_and_what_login_it_needs(origin, capsys, refe
     told = lines(said.out)
     assert told[0] == "example-corp/forecast 2.1.0"
     for line in (
-        "digest none: it is called, not installed",
+        "digest none: the skill is called, not installed",
         "found via skill-sharing",
         "access restricted",
         f"endpoint POST http://{origin}/invoke",
         "time limit 30 s",
         "auth an API key in X-API-Key",
         "Ask us for a key.",
-        f"log in skillwire login http://{origin}",
+        f"log in skillwire auth login http://{origin}",
         "days number default 7 How far.",
         "output application/json",
     ):
@@ -179,7 +179,7 @@ def test_which_says_that_it_is_called_and_shows_each_lookup(origin, capsys):
     told = lines(capsys.readouterr().out)
     assert told[:2] == [
         f"example-corp/forecast 2.1.0 http://{origin}/forecast.json",
-        "described by Skill Sharing, which gives no digest: it is called, not installed",
+        "listed by Skill Sharing, which has no digests: it is called, not installed",
     ]
     at = next(place for place, line in enumerate(told) if line.endswith(f"http://{origin}/.well-known/skill-sharing"))
     assert told[at + 1] == "index skill-sharing, 2 skills"
@@ -190,6 +190,6 @@ def test_add_refuses_before_it_asks_anything(origin, capsys, tmp_path):
     said = capsys.readouterr().err
     assert "error[NO_DIGEST]: example-corp/forecast is restricted, and nobody is logged in there" in said
     said = " ".join(said.split())
-    assert f"Run skillwire login http://{origin}. Or: It is called, not installed:" in said
+    assert f"Run skillwire auth login http://{origin}. Or: It is called, not installed:" in said
     assert f"skillwire show http://{origin}/forecast.json says how." in said
     assert not (tmp_path / ".agents").exists()

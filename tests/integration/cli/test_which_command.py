@@ -48,13 +48,13 @@ def test_it_explains_every_lookup(origin, capsys, monkeypatch):
     assert lines[at + 1 : at + 5] == [
         "index 0.2.0, 1 skill",
         "fetched just now; fresh for 10 min",
-        "with the credential of SKILLWIRE_TOKENS",
+        "with the credential from SKILLWIRE_TOKENS",
         "the address policy allows it",
     ]
     assert [line for line in lines if line.endswith("[CONNECT_FAILED]")]
-    assert "why this one  it is the first of 3 sources, in their order, whose index lists it" in lines
+    assert "reason  it is the first of 3 sources, in their order, whose index lists it" in lines
     assert "decision       asks before installing" in lines
-    assert lines[-1] == "installed  not here"
+    assert lines[-1] == "installed  no"
     assert "hush" not in said
 
 

@@ -343,7 +343,7 @@ class TestSteps:
         with pytest.raises(FetchError) as caught:
             self.drive(stored, self.flow(), self.respond)
         assert caught.value.code == "LOGIN_EXPIRED"
-        assert f"skillwire login {ORIGIN}" in str(caught.value.fix)
+        assert f"skillwire auth login {ORIGIN}" in str(caught.value.fix)
 
     def test_the_lock_is_let_go_when_the_renewal_fails(self):
         stored = self.credentials(expires_at=999.0)
@@ -358,8 +358,8 @@ class TestSteps:
 
 WHY = "this API key is not known, or has ended"
 STORED = (
-    f"The stored credential of {ENDPOINT_ORIGIN} was sent. Run skillwire login {ENDPOINT_ORIGIN} for a new one, "
-    f"or skillwire logout {ENDPOINT_ORIGIN} to go without."
+    f"The stored credential of {ENDPOINT_ORIGIN} was sent. Run skillwire auth login {ENDPOINT_ORIGIN} for a new one, "
+    f"or skillwire auth logout {ENDPOINT_ORIGIN} to go without."
 )
 
 
@@ -411,7 +411,7 @@ def test_a_credential_from_elsewhere_is_not_said_to_be_stored(home):
     assert error.message == WHY
     assert error.fix == (
         f"The credential of {ENDPOINT_ORIGIN} from --token, SKILLWIRE_TOKENS or ~/.netrc was sent. Give another one, "
-        f"or leave it away and run skillwire login {ENDPOINT_ORIGIN}."
+        f"or leave it away and run skillwire auth login {ENDPOINT_ORIGIN}."
     )
 
 
@@ -444,13 +444,13 @@ def test_what_is_closed_is_said_to_be_asked_for_by_nobody(home, fix):
     closed = refusal(-32004, "Permission denied: it is not open to you", code="PERMISSION_DENIED", fix=fix)
     client = client_of(home, Endpoint(execute_skill=lambda _: closed))
     error = failing(client.skill(REFERENCE).call, {"sheet_blob": f"blob:{'0' * 64}", "days": 1})
-    assert error.fix == f"No credential was sent. Run skillwire login {ENDPOINT_ORIGIN}, with one that opens it."
+    assert error.fix == f"No credential was sent. Run skillwire auth login {ENDPOINT_ORIGIN}, with one that opens it."
 
 
 def test_an_own_fix_of_the_endpoint_is_kept(home):
-    closed = refusal(-32004, "not granted", code="PERMISSION_DENIED", fix="skillwire grant FOLDER")
+    closed = refusal(-32004, "not granted", code="PERMISSION_DENIED", fix="skillwire grant add FOLDER")
     client = client_of(home, Endpoint(describe_skill=lambda _: closed))
-    assert failing(client.skill, REFERENCE).fix == "skillwire grant FOLDER"
+    assert failing(client.skill, REFERENCE).fix == "skillwire grant add FOLDER"
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,9 @@ import json
 
 import pytest
 
-from skillwire.cli.advice import ALIASES, closest
-from skillwire.cli.main import SECTIONS, run
+from skillwire.cli.advice import SUGGESTIONS, closest
+from skillwire.cli.main import ALIASES, GROUPS, run
+from skillwire.version import VERSION
 
 
 @pytest.fixture(autouse=True)
@@ -45,15 +46,15 @@ def test_a_folder_that_is_not_there_is_told_as_one(capsys, project):
     assert "  --> ./empty\n  fix: Name the folder of a skill" in capsys.readouterr().err
 
 
-COMMANDS = {name for section in SECTIONS.values() for name in section}
+COMMANDS = {name for section in GROUPS.values() for name in section}
 
 
 @pytest.mark.parametrize(
     ("typed", "meant"),
     [
         ("isntall", "skillwire add?"),
-        ("install", "skillwire add?"),
-        ("RM", "skillwire remove?"),
+        ("uninstall", "skillwire remove?"),
+        ("INVOKE", "skillwire call?"),
         ("lst", "skillwire list?"),
         ("verifi", "skillwire verify?"),
         ("lint", "skillwire check?"),
@@ -88,9 +89,9 @@ def test_who_would_set_a_setting_is_led_to_the_file(capsys, monkeypatch, tmp_pat
     assert f"fix: skillwire config show shows the settings; to change one, edit {tmp_path}" in told
 
 
-def test_an_alias_is_no_command_and_leads_to_one():
-    assert not ALIASES.keys() & COMMANDS
-    assert {meant.split()[0] for meant in ALIASES.values()} <= COMMANDS | {"--help", "--version"}
+def test_a_suggestion_is_no_command_and_leads_to_one():
+    assert not SUGGESTIONS.keys() & COMMANDS
+    assert {meant.split()[0] for meant in SUGGESTIONS.values()} <= COMMANDS | {"--help", "--version"}
 
 
 @pytest.mark.parametrize(
@@ -140,3 +141,34 @@ def test_a_defect_of_ours_is_told_with_its_code(capsys, monkeypatch):
 def test_only_words_about_as_alike_as_the_likeliest_are_proposed():
     assert closest("skill_not_foun", ["SKILL_NOT_FOUND", "FILE_NOT_FOUND", "HOST_NOT_FOUND"]) == ["SKILL_NOT_FOUND"]
     assert closest("zzz", ["SKILL_NOT_FOUND"]) == []
+
+
+@pytest.mark.parametrize(("alias", "command"), ALIASES.items())
+def test_an_alias_is_a_command_of_its_own(capsys, alias, command):
+    assert run([alias, "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith(f"Usage: skillwire {command} ")
+    assert run(["help", alias]) == 0
+    assert capsys.readouterr().out == shown
+
+
+def test_help_is_that_of_the_program_or_of_a_command(capsys):
+    assert run(["--help"]) == 0
+    shown = capsys.readouterr().out
+    assert run(["help"]) == 0
+    assert capsys.readouterr().out == shown
+    assert run(["help", "config", "show"]) == 0
+    assert capsys.readouterr().out.startswith("Usage: skillwire config show ")
+    assert run(["help", "nothing"]) == 2
+
+
+def test_a_capital_v_is_the_version(capsys):
+    assert run(["-V"]) == 0
+    assert capsys.readouterr().out == f"skillwire {VERSION}\n"
+
+
+def test_help_lists_a_dozen_common_commands_first():
+    assert next(iter(GROUPS)) == "Common commands"
+    assert len(GROUPS["Common commands"]) == 14
+    assert not ALIASES.keys() & COMMANDS
+    assert set(ALIASES.values()) <= COMMANDS

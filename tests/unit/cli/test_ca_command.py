@@ -101,7 +101,7 @@ def test_a_key_stays_at_the_agent_when_it_asks_by_a_request(told, place, documen
     assert asked.out.startswith("-----BEGIN CERTIFICATE REQUEST-----\n")
     (place / "request.pem").write_text(asked.out)
     fingerprint = document("key", "show")["fingerprint"]
-    assert "the key stays" in told("key", "new", "--agent", "agent-001").err
+    assert "kept the existing key" in told("key", "new", "--agent", "agent-001").err
     issued = document("ca", "issue", "authority", "--request", "request.pem", "-o", "out")
     assert (issued["agents"], issued["hosts"], issued["key"]) == (["agent-001"], ["192.0.2.7"], None)
     told("key", "install", "out/agent.pem")
@@ -163,7 +163,7 @@ def test_a_skill_center_ca_is_renewed_and_the_one_before_taken_back(told, place,
     said = told("ca", "renew", "authority", "--root-key", "root.key")
     assert "made skillwire SkillCenter CA, for" in said.out
     assert "revocations.pem" in said.err
-    assert "put away, off this machine: root.key" in said.err
+    assert "store off this machine: root.key" in said.err
     assert [row["state"] for row in document("ca", "list", "authority")["certificates"]] == ["good"] * 3
 
     taken = "ca", "revoke", "authority", first["serial"], "--root-key", "root.key"
@@ -214,13 +214,13 @@ def test_a_certificate_that_was_taken_back_is_shown_as_such(told, place, documen
     shown = document("key", "show")["certificate"]
     assert (shown["state"], shown["good"]) == ("revoked", False)
     said = told("key", "show")
-    assert "taken back: others refuse it, and its key" in said.out
+    assert "revoked: other agents reject it and its key" in said.out
     assert "key new --replace" in said.err
     assert "taken back" in told("key", "install", "one").err
     (place / "authority" / "revocations.pem").unlink()
     said = told("key", "show")
     assert "by an authority" in said.out
-    assert "whether it was taken back is not known" in said.err
+    assert "its revocation status is unknown" in said.err
 
 
 @pytest.mark.usefixtures("authority")
@@ -234,7 +234,7 @@ def test_a_certificate_of_a_skill_center_ca_that_was_taken_back_is_shown_as_such
     told("ca", "revoke", "authority", first)
     assert document("key", "show")["certificate"]["state"] == "revoked"
     said = told("key", "show")
-    assert "its SkillCenter CA was taken back" in said.out
+    assert "its SkillCenter CA was revoked" in said.out
     assert "for the same key: skillwire key new\n" in said.err
 
 
@@ -266,7 +266,7 @@ def test_a_wrong_key_of_an_authority_is_answered_with_what_is_right_there(told, 
 def test_a_folder_without_a_certificate_is_answered_with_what_was_meant(told):
     said = told("key", "install", "authority", status=1).err
     assert "agent.pem" in said
-    assert "skillwire ca issue has written" in said
+    assert "written by skillwire ca issue" in said
     assert "center.pem" not in said
 
 

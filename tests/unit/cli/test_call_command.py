@@ -53,9 +53,9 @@ class TestInputs:
     @pytest.mark.parametrize(
         ("pair", "said"),
         [
-            ("city", "names no input"),
-            ("=Bern", "names no input"),
-            (":=5", "names no input"),
+            ("city", "is not a valid input"),
+            ("=Bern", "is not a valid input"),
+            (":=5", "is not a valid input"),
             ("integer=many", "the input integer must be a whole number, not 'many'"),
             ("boolean=yes", "the input boolean must be true or false"),
             ("number=NaN", "the input number must be a number"),
@@ -190,7 +190,7 @@ def test_a_dry_run_shows_the_request_and_sends_nothing(call, provider):
 def test_a_credential_goes_in_the_field_of_the_descriptor(call, provider):
     code, _, errors = call("call", "PROVIDER/secret", "city=Bern")
     assert code == 5
-    assert "fix: Run skillwire login http://127.0.0.1:" in errors
+    assert "fix: Run skillwire auth login http://127.0.0.1:" in errors
     assert call("call", "PROVIDER/secret", "city=Bern", "--token", "key-1")[0] == 0
     assert provider.asked("POST", "/call/secret")[-1]["x-api-key"] == "key-1"
 
@@ -199,29 +199,29 @@ def test_without_waiting_the_id_is_printed_and_all_else_follows_from_it(call):
     code, out, errors = call("call", "PROVIDER/slow", "city=Bern", "--no-wait")
     name = out.strip()
     assert (code, errors.splitlines()) == (
-        0, [f"wait for it: skillwire result {name}", f"end it:      skillwire cancel {name}"],
+        0, [f"wait for it: skillwire executions result {name}", f"cancel it:   skillwire executions cancel {name}"],
     )  # fmt: skip
-    _, out, _ = call("status", name)
+    _, out, _ = call("executions", "show", name)
     rows = dict(line.split(None, 1) for line in out.splitlines())
     assert (rows["id"], rows["skill"]) == (name, "acme/slow")
-    code, _, errors = call("result", name, "--no-wait")
+    code, _, errors = call("executions", "result", name, "--no-wait")
     assert code == 9
-    assert f"skillwire result {name} goes on waiting" in errors
-    assert call("cancel", name)[:2] == (0, f"cancelled {name}\n")
-    code, _, errors = call("cancel", name)
+    assert f"skillwire executions result {name} goes on waiting" in errors
+    assert call("executions", "cancel", name)[:2] == (0, f"cancelled {name}\n")
+    code, _, errors = call("executions", "cancel", name)
     assert code == 0
-    assert call("result", name)[0] == 8
-    assert "error[EXECUTION_CANCELLED]: Its caller took it back." in call("result", name)[2]
-    _, out, _ = call("status", name, "--json")
+    assert call("executions", "result", name)[0] == 8
+    assert "error[EXECUTION_CANCELLED]: Its caller took it back." in call("executions", "result", name)[2]
+    _, out, _ = call("executions", "show", name, "--json")
     assert (said_by(out)["status"], said_by(out)["cancelled"]) == ("failed", True)
 
 
 def test_what_has_ended_is_not_cancelled(call):
     _, out, _ = call("call", "PROVIDER/forecast", "city=Bern", "--json")
     name = said_by(out)["execution_id"]
-    code, out, errors = call("cancel", name)
+    code, out, errors = call("executions", "cancel", name)
     assert code == 0
-    assert "it was not cancelled: it has ended before" in errors
+    assert "not cancelled: the execution had already ended" in errors
     assert out.startswith("status     completed\n")
 
 
@@ -229,7 +229,7 @@ def test_a_timeout_ends_the_wait_and_not_the_execution(call):
     code, _, errors = call("call", "PROVIDER/slow", "city=Bern", "--timeout", "1s")
     assert code == 9
     assert "error[EXECUTION_PENDING]" in errors
-    assert "skillwire result exec-slow-" in errors
+    assert "skillwire executions result exec-slow-" in errors
 
 
 def test_the_result_goes_to_a_file(call, tmp_path):
@@ -246,9 +246,9 @@ def test_bytes_are_base64_in_json(call):
     assert (said_by(out)["encoding"], said_by(out)["output"]) == ("base64", "iVBORw0K")
 
 
-@pytest.mark.parametrize("command", ["status", "result", "cancel"])
+@pytest.mark.parametrize("command", ["show", "result", "cancel"])
 def test_an_id_that_nobody_knows(call, command):
-    code, _, errors = call(command, "exec-nothing")
+    code, _, errors = call("executions", command, "exec-nothing")
     assert code == 3
     assert "error[EXECUTION_UNKNOWN]: no call exec-nothing is remembered here" in errors
 
@@ -256,7 +256,7 @@ def test_an_id_that_nobody_knows(call, command):
 def test_a_url_of_a_status_will_do(call, monkeypatch, tmp_path):
     _, out, _ = call("call", "PROVIDER/forecast", "city=Bern", "--json")
     monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "another"))
-    code, out, _ = call("result", said_by(out)["status_url"])
+    code, out, _ = call("executions", "result", said_by(out)["status_url"])
     assert (code, json.loads(out)["city"]) == (0, "Bern")
 
 
@@ -285,7 +285,7 @@ def test_what_is_no_text_is_refused_before_it_is_called_where_it_could_not_be_sh
     before = len(provider.asked("POST", "/call/picture"))
     code, _, errors = call("call", "PROVIDER/picture", "city=Bern")
     assert code == 2
-    assert "Name a file for it with -o FILE." in errors
+    assert "Write it to a file with -o FILE." in errors
     assert len(provider.asked("POST", "/call/picture")) == before
 
 
@@ -297,13 +297,13 @@ def test_an_interruption_says_how_to_go_on(call, monkeypatch):
     code, out, errors = call("call", "PROVIDER/forecast", "city=Bern")
     assert (code, out) == (130, "")
     first, second, third = errors.splitlines()
-    assert first == "interrupted; the execution goes on at the provider"
-    assert second.startswith("wait for it: skillwire result exec-forecast-")
-    assert third.startswith("end it:      skillwire cancel exec-forecast-")
+    assert first == "interrupted; the execution continues at the provider"
+    assert second.startswith("wait for it: skillwire executions result exec-forecast-")
+    assert third.startswith("cancel it:   skillwire executions cancel exec-forecast-")
     monkeypatch.setattr("skillwire.client.calls.submit_until", interrupt)
     code, _, errors = call("call", "PROVIDER/forecast", "city=Basel")
     assert code == 130
-    assert "nobody knows whether the call has arrived" in errors
+    assert "the call may or may not have arrived" in errors
     monkeypatch.undo()
 
 
@@ -312,8 +312,10 @@ def test_completion_knows_the_calls(call):
     from skillwire.cli.main import cli  # noqa: PLC0415  # same
 
     name = call("call", "PROVIDER/slow", "city=Bern", "--no-wait")[1].strip()
-    for command in ("status", "result", "cancel"):
-        assert [(word.value, word.help) for word in complete(cli, [command], "exec-")] == [(name, "acme/slow")]
+    for command in ("show", "result", "cancel"):
+        assert [(word.value, word.help) for word in complete(cli, ["executions", command], "exec-")] == [
+            (name, "acme/slow")
+        ]
 
 
 def test_every_error_of_a_call_is_one_of_ours(call):
@@ -376,7 +378,7 @@ def test_who_has_no_name_is_told_by_its_endpoint(servers, capsys, monkeypatch):
     servers.serve(SECOND, answer({"high": 29}))
     assert run(["call", "lan:org-data-read", "city=Bern"]) == 0
     told = capsys.readouterr().err
-    assert "passed over forecast at 192.168.1.1:8000: " in told
+    assert "skipped forecast at 192.168.1.1:8000: " in told
     assert "answered by forecast at 192.168.1.2:8000\n" in told
 
 
@@ -404,7 +406,7 @@ def test_one_whose_endpoint_lies_elsewhere_on_the_network_is_passed_over(servers
     servers.serve(FIRST, answer({}), endpoint="http://192.168.1.254:80/admin")
     servers.serve(SECOND, answer({"high": 29}))
     assert run(["call", "lan:org-data-read", "city=Bern"]) == 0
-    assert "passed over forecast of agent-1 at 192.168.1.1:8000" in capsys.readouterr().err
+    assert "skipped forecast of agent-1 at 192.168.1.1:8000" in capsys.readouterr().err
     assert not [one for one in servers.requests if "192.168.1.254" in one.url]
 
 

@@ -56,7 +56,7 @@ def test_the_origin_is_shown_when_it_is_asked_for(files, capsys):
     assert run(["config", "show", "offline", "--origin"]) == 0
     assert [line.split() for line in capsys.readouterr().out.splitlines()] == [
         ["offline", "true", f"{project}:1"],
-        ["hides", "false", f"{user}:2"],
+        ["overrides", "false", f"{user}:2"],
     ]
 
 

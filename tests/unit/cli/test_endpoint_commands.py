@@ -43,7 +43,7 @@ def test_show_tells_the_manifest_and_what_comes_next(call, endpoint):
     for line in (
         "leads.sync 0.1.0",
         f"origin http://{endpoint.address}",
-        "digest none: it is read and called at its endpoint, not installed",
+        "digest none: the skill is used at its endpoint, not installed",
         "found via skills-rpc",
         "tags crm, leads",
         "runs python code/main.py main",
@@ -68,7 +68,7 @@ def test_show_sends_to_the_login_before_what_is_not_open_is_called(call, endpoin
     monkeypatch.setitem(SKILLS["leads.sync"], "access", "restricted")
     origin = f"http://{endpoint.address.removesuffix('/rpc')}"
     told = lines(call("show", "ENDPOINT#leads.sync")[2])
-    assert told[0] == f"log in first: skillwire login {origin}"
+    assert told[0] == f"log in first: skillwire auth login {origin}"
     assert told[1].startswith("call it: ")
     assert "log in first" not in call("show", "ENDPOINT#leads.sync", "--token", "key")[2]
 
@@ -96,7 +96,7 @@ def test_call_makes_a_blob_waits_and_says_what_was_left(call, endpoint, tmp_path
     assert [method for method, _ in endpoint.calls] == ["describe_skill", "create_blob", "execute_skill"]
     assert endpoint.calls[1][1] == {"content": "name\nAda\n", "kind": "text/csv"}
     (hint,) = lines(errors)
-    assert hint.startswith(f"it left: skillwire cat {endpoint.address}#leads.sync blob:")
+    assert hint.startswith(f"output file: skillwire cat {endpoint.address}#leads.sync blob:")
     assert hint.endswith("> LEADS.csv")
     assert call("cat", "ENDPOINT#leads.sync", hint.split()[5])[1] == "NAME\nADA\n"
 
@@ -114,20 +114,20 @@ def test_call_gives_scripts_the_same_document_as_elsewhere(call, tmp_path):
 def test_who_mistypes_a_path_is_not_sent_to_the_publisher(call, endpoint):
     code, _, errors = call("cat", "ENDPOINT#leads.sync", "../x")
     assert (code, "error[PATH_TRAVERSAL]" in errors) == (4, True)
-    assert "fix: Name a file of the skill as seen from its SKILL.md, such as references/table.md." in errors
+    assert "fix: Name a file relative to SKILL.md, such as references/table.md." in errors
     assert "cause:" not in errors
     assert endpoint.calls == []
 
 
 def test_who_mistypes_a_value_is_told_the_command_that_helps(call, endpoint):
     errors = call("call", "ENDPOINT#leads.sync", "days=five")[2]
-    assert f"fix: skillwire show {endpoint.address}#leads.sync says what the skill takes." in errors
+    assert f"fix: skillwire show {endpoint.address}#leads.sync shows the skill's inputs." in errors
 
 
 def test_a_run_that_fails_ends_with_8_and_says_what_it_printed(call):
     code, out, errors = call("call", "ENDPOINT#leads.broken")
     assert (code, out) == (8, "")
-    assert errors.startswith("it printed, at the end:\n  Oh\n")
+    assert errors.startswith("end of its log:\n  Oh\n")
     assert "error[EXECUTION_FAILED]: It broke" in errors
     assert "\x1b" not in errors
     assert "\u202e" not in errors
@@ -158,7 +158,7 @@ def test_an_interruption_says_that_nothing_can_be_asked_for(call, monkeypatch):
     monkeypatch.setattr("skillwire.client.endpoint_calls.run_seconds", interrupt)
     code, _, errors = call("call", "ENDPOINT#leads.broken")
     assert code == 130
-    assert "cannot be asked for" in errors
+    assert "has no status to query" in errors
 
 
 def test_what_a_hostile_endpoint_says_commands_no_terminal(call, monkeypatch):
@@ -183,7 +183,7 @@ def test_which_explains_and_add_refuses(call, endpoint):
     assert code == 0
     assert f"1 http://{endpoint.address}" in lines(out)
     assert "endpoint of the Skills Protocol, 1 skill" in lines(out)
-    assert "why this one its endpoint describes it" in lines(out)
+    assert "reason its endpoint describes it" in lines(out)
     code, _, errors = call("add", "ENDPOINT#leads.sync")
     assert (code, "error[NO_DIGEST]" in errors) == (4, True)
 

@@ -51,7 +51,7 @@ def typing(monkeypatch):
 
         monkeypatch.setattr("skillwire.cli.inbox._can_ask", lambda _: True)
         monkeypatch.setattr("skillwire.cli.inbox.click.prompt", prompt)
-        monkeypatch.setattr("skillwire.cli.inbox.confirm", lambda _: agrees)
+        monkeypatch.setattr("skillwire.cli.inbox_tasks.confirm", lambda _: agrees)
         return asked
 
     return begin
@@ -74,7 +74,7 @@ def test_the_most_urgent_stands_first(told, document):
 
 
 def test_where_there_is_no_ledger_none_is_made(told, document, state):
-    assert "no task waits" in told().err
+    assert "there are no open tasks" in told().err
     for arguments in (["show", "exec-aaaa"], ["claim", "exec-aaaa"], ["complete", "exec-aaaa", "a=b"]):
         assert document(*arguments, status=3)["error"]["code"] == "TASK_NOT_FOUND"
     assert complete(cli, ["inbox", "show"], "") == []
@@ -88,9 +88,9 @@ def test_a_task_is_shown_with_what_is_given_and_what_is_asked_for(told, document
         "Book a table\n",
         "Call the restaurant and book a table.\n",
         f"  id       {task.execution_id}\n",
-        "by concierge, as it calls itself\n",
+        "by concierge(unverified name)\n",
         "  guests: 4  How many come\n",
-        "to be handed in: What the restaurant said\n",
+        "output to submit: What the restaurant said\n",
         "  booked (true or false, required)  Whether there was a table.\n",
         "  table (whole number, 1 to 99)\n",
         "  room (garden | hall)\n",
@@ -227,7 +227,7 @@ def test_who_changes_their_mind_leaves_the_task_as_it_was(told, typing, held):
     if held:
         told("claim", task.execution_id)
     typing("yes", "", "", "", agrees=False)
-    assert "nothing was handed in" in told("complete", task.execution_id, status=1).err
+    assert "nothing was submitted" in told("complete", task.execution_id, status=1).err
     assert kept(task).worker == ("human:ann" if held else None)
 
 

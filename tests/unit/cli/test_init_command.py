@@ -63,7 +63,7 @@ def test_nothing_is_overwritten(capsys: pytest.CaptureFixture[str]) -> None:
     Path("link").symlink_to("nowhere")
     for name in ("demo", "link"):
         assert run(["init", name]) == 6
-        assert f"error[FILE_EXISTS]: {name} is there already" in capsys.readouterr().err
+        assert f"error[FILE_EXISTS]: {name} already exists" in capsys.readouterr().err
     assert list(Path("demo").iterdir()) == []
 
 

@@ -135,7 +135,7 @@ def test_an_empty_network_says_what_to_do(on, told):
     on()
     result = told()
     assert result.out == ""
-    assert "nobody offers a skill on the local network" in result.err
+    assert "no agent on the local network offers a skill" in result.err
     assert "skillwire serve FOLDER --lan" in result.err
 
 
@@ -267,14 +267,14 @@ def test_a_terminal_of_a_few_lines_shows_at_least_how_much_there_is():
 
 def test_before_answers_have_come_nothing_is_said_to_be_empty():
     assert seen(((), ()), 80, is_complete=False)[0] == "local network  listening ..."
-    assert "no skill is offered here" in seen(((), ()), 80)[0]
+    assert "no skills found" in seen(((), ()), 80)[0]
 
 
 def test_a_suspected_network_is_said_to_be():
     skills, scenes = home()
     known = LanSnapshot(OWN, NOW, skills, scenes, is_suspected=True)
     lines = lines_of(picture(known, 40))
-    assert lines[lines.index("the network is suspected: ") + 1] == "  many fell silent at once"
+    assert lines[lines.index("network problem suspected: ") + 1] == "  many agents fell silent at once"
 
 
 @pytest.mark.parametrize(
@@ -307,7 +307,7 @@ def test_what_has_happened_is_said_in_a_line():
         "   telescope of attic DEGRADED",
     ]
     taken_back = change("evicted", NOW, one)._replace(reason="revoked")
-    assert "".join(lines_of([change_text(taken_back, 80)]))[8:].endswith("forgotten: its certificate was taken back")
+    assert "".join(lines_of([change_text(taken_back, 80)]))[8:].endswith("was removed: its certificate was revoked")
     assert change_document(taken_back)["reason"] == "revoked"
     assert "reason" not in change_document(change("left", NOW, one))
     for word in ("crowded", "maintenance", "upgrade", "error"):
@@ -315,7 +315,7 @@ def test_what_has_happened_is_said_in_a_line():
         assert word[:4] in "".join(str(getattr(part, "text", part)) for part in told) or word == "crowded"
     about = change("scene", NOW, scene=scene("auth", ("a", "x")))
     assert "".join(lines_of([change_text(about, 80)]))[8:] == "   scene auth: x of a provides it"
-    assert "nobody provides it" in "".join(lines_of([change_text(change("scene", NOW, scene=scene("auth")), 80)]))
+    assert "no provider" in "".join(lines_of([change_text(change("scene", NOW, scene=scene("auth")), 80)]))
     more = change("scene", NOW, scene=scene("auth", ("a", "x"), ("b", "y"), ("b", "z")))
     assert "x of a provides it, and 2 more could" in "".join(lines_of([change_text(more, 80)]))
 

@@ -7,7 +7,7 @@ import io
 import pytest
 
 from skillwire.cli.lan_view import Screen
-from skillwire.cli.output import bold, good
+from skillwire.cli.output import bold, success
 
 
 class Tty(io.StringIO):
@@ -46,7 +46,7 @@ def test_lines_are_overwritten_where_they_stand_and_what_is_left_is_cleared(begi
     tty = begin()
     with Screen() as screen:
         tty.take()
-        screen.draw([[bold("network")], ["  one ", good("HEALTHY")]])
+        screen.draw([[bold("network")], ["  one ", success("HEALTHY")]])
         assert tty.take() == "\x1b[H\x1b[1mnetwork\x1b[0m\x1b[K\r\n  one \x1b[32mHEALTHY\x1b[0m\x1b[K\x1b[J"
 
 
@@ -74,7 +74,7 @@ def test_text_of_strangers_draws_nothing_of_its_own_and_colours_can_be_declined(
     tty = begin(NO_COLOR="1")
     with Screen() as screen:
         tty.take()
-        screen.draw([[good("evil\x1b[2J\n")]])
+        screen.draw([[success("evil\x1b[2J\n")]])
         shown = tty.take()
     assert shown.count("\x1b") == 3  # home, the rest of the line, the rest of the screen
     assert "\n" not in shown

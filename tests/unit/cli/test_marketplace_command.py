@@ -88,8 +88,8 @@ def test_what_an_export_wrote_is_written_anew_until_somebody_edits_it(capsys):
 @pytest.mark.parametrize(
     ("plugin", "fix"),
     [
-        ({"source": "./empty"}, "its plugins hold commands, agents, hooks or servers, which are no skills"),
-        ({"source": {"source": "github", "repo": "a/b"}}, "Fetch a plugin as said above, and import its folder."),
+        ({"source": "./empty"}, "the plugins of this one contain no skills"),
+        ({"source": {"source": "github", "repo": "a/b"}}, "Fetch a plugin as described above, and import its folder."),
     ],
 )
 def test_a_marketplace_without_skills_has_advice_of_its_own(capsys, plugin, fix):

@@ -132,7 +132,7 @@ def test_a_word_longer_than_a_line_is_left_to_the_terminal():
 
 
 def test_a_command_stays_whole_where_it_can():
-    assert lines("look at one: ", nowrap("skillwire show a/b")) == ["look at one:", "  skillwire show a/b"]
+    assert lines("show details: ", nowrap("skillwire show a/b")) == ["show details:", "  skillwire show a/b"]
     assert lines("at: ", nowrap("skillwire show something-longer-than that")) == [
         "at: skillwire show",
         "  something-longer-than that",

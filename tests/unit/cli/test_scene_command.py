@@ -76,7 +76,7 @@ def test_trust_that_nobody_has_looked_at_is_not_said_to_be_none(agent, capsys):
 def test_nothing_found_is_no_error(agent, capsys):
     agent.skills = []
     assert run(["find", "--lan"]) == 0
-    assert "nobody offers skills here now" in capsys.readouterr().err
+    assert "no agent on the local network offers skills" in capsys.readouterr().err
 
 
 def test_one_that_may_be_called_only_by_saying_so_is_hinted_at_so(agent, capsys):
@@ -123,14 +123,14 @@ def test_a_scene_that_nobody_provides_now_is_not_hinted_at(agent, capsys):
     assert capsys.readouterr().err == "join one: skillwire scene join print\n"
     agent.skills.pop()
     assert run(["scene", "list"]) == 0
-    assert capsys.readouterr().err == "who is there: skillwire lan\n"
+    assert capsys.readouterr().err == "list all agents: skillwire lan\n"
 
 
 def test_what_was_only_read_of_is_in_no_group_as_everywhere(agent, capsys):
     agent.skills = [SKILL._replace(found_via=FoundVia.MDNS, status="UNKNOWN", is_verified=False)]
     assert run(["scene", "list"]) == 0
     told = capsys.readouterr()
-    assert (told.out, told.err) == ("", "nobody on the local network provides a scene now\n")
+    assert (told.out, told.err) == ("", "no agent on the local network provides a scene\n")
 
 
 @pytest.mark.parametrize("act", [["join", "auth"], ["request", "auth"], ["list"]])
@@ -141,7 +141,7 @@ def test_scenes_need_multicast_and_say_so(agent, capsys, tmp_path, monkeypatch, 
     agent.skills = []
     assert run(["scene", *act]) == (0 if act == ["list"] else 5)
     told = capsys.readouterr().err
-    assert "scenes need multicast" in told
+    assert "scenes require multicast" in told
     assert "[discovery.udp]" in told
     assert "firewall" not in told
 
@@ -200,7 +200,7 @@ def test_what_can_be_no_name_is_refused_before_anybody_is_asked(agent, capsys, a
     assert run(["scene", act, *words]) == 2
     told = capsys.readouterr().err
     assert "error[USAGE]" in told
-    assert f"{name} is no name" in told
+    assert f"{name} is not a valid name" in told
     assert agent.asked == []
 
 
@@ -217,7 +217,7 @@ def test_a_signal_leaves_the_scene_and_says_so(agent, capsys):
 
     agent.listen = Ended.listen.__get__(agent)
     assert run(["scene", "join", "auth", "--follow"]) == 128 + signal.SIGTERM
-    assert "left auth\nended by a signal" in capsys.readouterr().err
+    assert "left auth\nstopped by a signal" in capsys.readouterr().err
     assert agent.asked[-1] == "stop"
 
 
@@ -245,7 +245,7 @@ def test_why_there_is_no_key_is_told(agent, capsys, no_key, is_told_unasked):
 def test_that_a_provider_hands_out_no_keys_is_told_to_who_wants_one(agent, capsys):
     agent.scenes = {"auth": RESULT._replace(connection_info={"host": SKILL.host, "endpoint": SKILL.endpoint})}
     assert run(["scene", "join", "auth", "--show-secrets"]) == 0
-    assert "no key: the provider hands out none" in capsys.readouterr().err
+    assert "no key: the provider issues none" in capsys.readouterr().err
     assert run(["scene", "join", "auth"]) == 0
     assert "no key" not in capsys.readouterr().err
     assert run(["scene", "join", "auth", "--json"]) == 0
@@ -311,8 +311,8 @@ def test_what_changes_in_the_scene_is_followed_and_nothing_else(agent, capsys):
     assert "PRIMARY staff-directory of agent-6; 0 BACKUP" in shown
     assert "some changes were missed" in shown
     assert re.search("left staff-directory .* maintenance\n", shown)
-    assert "others say: staff of agent-7 is PRIMARY; it does not look so from here" in shown
-    assert "others say: staff of agent-7 is DEGRADED" in shown
+    assert "unconfirmed: staff of agent-7 is PRIMARY; this machine sees another state" in shown
+    assert "unconfirmed: staff of agent-7 is DEGRADED" in shown
     assert run(["scene", "join", "auth", "--follow", "--json"]) == 0
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     told_of = ["joined", "status", "scene", "missed", "left", "evicted", "notice", "notice"]

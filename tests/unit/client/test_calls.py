@@ -336,7 +336,7 @@ class TestCredentials:
     def test_a_401_says_where_to_log_in(self, place):
         place.post(refused(401, "AUTH_REQUIRED", details={"required_auth_type": "oauth2"}))
         error = failing(place.call)
-        assert (error.code, error.fix) == ("AUTH_REQUIRED", f"Run skillwire login {ORIGIN}.")
+        assert (error.code, error.fix) == ("AUTH_REQUIRED", f"Run skillwire auth login {ORIGIN}.")
         assert len(place.sent("POST")) == 1
         assert place.book == []
 
@@ -598,7 +598,7 @@ class TestFollowing:
         place.status(LOST)
         error = failing(place.call)
         assert error.code == "CONNECTION_LOST"
-        assert "skillwire result exec-1" in error.fix
+        assert "skillwire executions result exec-1" in error.fix
         assert [row["execution_id"] for row in place.book] == ["exec-1"]
 
     def test_the_output_is_fetched_where_the_status_does_not_have_it(self, place):
@@ -786,7 +786,7 @@ class TestRemembering:
         before, place.chance = place.seconds, chance
         error = failing(place.open().execution, "exec-1")
         assert (error.code, error.message) == ("CONNECT_FAILED", "nobody listens there")
-        assert "skillwire result exec-1" in error.fix
+        assert "skillwire executions result exec-1" in error.fix
         assert place.seconds - before <= 5
 
     def test_who_waited_in_vain_is_told_the_last_cause(self, place):

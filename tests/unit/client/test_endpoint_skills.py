@@ -205,7 +205,7 @@ class TestCredentials:
         error = failing(opened(describe_skill=lambda _: http(b"", status)).skill, REFERENCE)
         assert error.code == code
         if status == 401:
-            assert error.fix == f"Run skillwire login {ORIGIN}."
+            assert error.fix == f"Run skillwire auth login {ORIGIN}."
 
 
 class TestHostile:

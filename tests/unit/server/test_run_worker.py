@@ -45,7 +45,7 @@ def test_a_process_that_serves_its_host_alone_has_a_queue_of_its_own():
     assert len(names) == 2
     assert "/srv/a.toml" not in names
     leaving = replace(configuration, executions=replace(configuration.executions, concurrency=0))
-    assert use_local_defaults(leaving).executions.queue == "/srv/a.toml"  # skillwire work runs it, or nobody would
+    assert use_local_defaults(leaving).executions.queue == "/srv/a.toml"  # skillwire worker runs it, or nobody would
 
 
 def local_log(tmp_path, home, runs=None, executions=None, *, is_local=True):

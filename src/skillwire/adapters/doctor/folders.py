@@ -99,7 +99,7 @@ def _judge_login(login: StoredLogin) -> Diagnosis:
     what = f"logged in to {credential.origin}, kept in {where}"
     if credential.expires_at is None or credential.expires_at > time.time() or credential.renewable:
         return Diagnosis("ok", what)
-    fix = f"skillwire login {credential.origin}"
+    fix = f"skillwire auth login {credential.origin}"
     return Diagnosis("warning", f"{what}: it has ended", "The origin takes it no more, and it cannot be renewed.", fix)
 
 

@@ -1,6 +1,6 @@
 """Secrets in the system's keyring, with the extra ``keyring``: one entry for each origin, under the service name.
 
-Credentials that ``skillwire login`` has stored: ``credentials.json`` in the state directory, for its owner alone.
+Credentials that ``skillwire auth login`` has stored: ``credentials.json`` in the state directory, for its owner alone.
 
 The file says for each origin what kind of credential there is, how it is renewed, and holds its secrets, unless the
 user wanted those in the system's keyring (:mod:`skillwire.adapters.files.credentials`); then it says so, and
@@ -13,7 +13,7 @@ A second lock, one for each origin, is held by whoever renews a token: see :mod:
 
 Credentials for private origins. Each belongs to one origin.
 
-They come, in this order, from the environment, from ``skillwire login``, and from ``~/.netrc``; what a command line
+They come, in this order, from the environment, from ``skillwire auth login``, and from ``~/.netrc``; what a command line
 names itself wins over all. A stored credential is handed out by :mod:`skillwire.client.credentials` alone, which renews
 it; here only its place is told.
 """
@@ -259,7 +259,7 @@ def find_password(url: Url, environment: Mapping[str, str]) -> str | None:
 
 
 def find_stored(url: Url) -> Credential | None:
-    """Return the credential that ``skillwire login`` has stored for the origin of ``url``, without its secrets."""
+    """Return the credential that ``skillwire auth login`` has stored for the origin of ``url``, without its secrets."""
     return next((login.credential for login in _stored_logins() if login.credential.origin == url.origin), None)
 
 
@@ -311,7 +311,7 @@ def _stored_logins() -> list[StoredLogin]:
 
 def _stored_place(login: StoredLogin) -> str:
     where = "the keyring" if login.in_keyring else "credentials.json"
-    return f"skillwire login, in {where}"
+    return f"skillwire auth login, in {where}"
 
 
 def _from_environment(url: Url, tokens: str) -> str | None:

@@ -161,7 +161,7 @@ def _data(event: bytes) -> bytes:
 def _refusal(response: HttpResponse) -> FetchError:
     place, origin = SourceLocation(response.url), parse_url(response.url).origin
     if response.status == _UNAUTHORIZED:
-        fix = f"Run skillwire login {origin}, or give --token."
+        fix = f"Run skillwire auth login {origin}, or give --token."
         reason = server_message(response.body) or "the endpoint wants to know who asks"
         return FetchError("AUTH_REQUIRED", reason, place=place, fix=fix)
     if response.status == _FORBIDDEN:

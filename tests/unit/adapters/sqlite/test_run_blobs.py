@@ -150,7 +150,7 @@ def test_those_of_one_owner_have_a_bound_and_small_ones_count_as_larger(blobs):
     with pytest.raises(ConflictError, match="BLOB_ROOM"):
         put(blobs, b"one too many")
     assert len(files(blobs)) == 4  # nothing of it is left
-    put(blobs, b"0")  # one that is there already is none more
+    put(blobs, b"0")  # one that already exists is none more
     put(blobs, b"one of somebody else", "bert")
     put(blobs, b"one later", now=NOW + 48 * HOUR)  # the others have expired
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from skillwire.cli.main import run
-from skillwire.cli.serve_lan import read_goodbye_reason, read_lan
+from skillwire.cli.lan_options import read_goodbye_reason, read_lan
 from skillwire.errors import SkillwireError, UsageError, ValidationError
 from skillwire.protocols.skill_discovery.settings import LanSettings
 
@@ -28,16 +28,16 @@ def test_without_lan_there_is_none():
 
 @pytest.mark.parametrize("options", [{"interfaces": ("eth0",)}, {"discovery": "lan.yaml"}])
 def test_its_options_mean_nothing_without_it(options):
-    with pytest.raises(UsageError, match="means nothing without --lan"):
+    with pytest.raises(UsageError, match="requires --lan"):
         read(lan=False, **options)
 
 
 def test_a_scene_that_no_datagram_can_name_is_refused_before_anything_is_served(tmp_path, capsys):
     assert run(["serve", str(tmp_path), "--lan", "--scene", "auth", "--scene", "b ad"]) == 2
-    assert "error[USAGE]: SCENE 'b ad' is no name" in capsys.readouterr().err
+    assert "error[USAGE]: SCENE 'b ad' is not a valid name" in capsys.readouterr().err
     assert run(["serve", str(tmp_path), "--lan", "--scene", "s" * 119]) == 2
     told = capsys.readouterr().err
-    assert f"SCENE {'s' * 20}... has a name of 119 letters" in told
+    assert f"SCENE {'s' * 20}... is 119 characters long" in told
     assert "Shorten it to 118" in told
 
 

@@ -1,4 +1,4 @@
-"""What ``skillwire login`` does: asks the origin, asks the user, logs in, stores.
+"""What ``skillwire auth login`` does: asks the origin, asks the user, logs in, stores.
 
 A secret comes from a prompt without echo, from standard input or from the environment, never from an argument, which
 other users of the machine can see. What an origin says may send the user anywhere, so each host beside the origin
@@ -22,9 +22,9 @@ from skillwire import limits
 from skillwire.adapters.files.credentials import bearer, open_store
 from skillwire.adapters.files.settings_file import load_settings
 from skillwire.adapters.http.sync import SyncDriver
-from skillwire.cli.logins import KIND_NAMES, login_object, origin_of, until
+from skillwire.cli.auth import KIND_NAMES, login_object, origin_of, until
 from skillwire.cli.options import confirm
-from skillwire.cli.output import bold, dim, good, one_line
+from skillwire.cli.output import bold, dim, one_line, success
 from skillwire.client.login import (
     AuthRequirements,
     choose_flow,
@@ -107,15 +107,15 @@ def log_in(text: str, options: LoginOptions, output: Output) -> None:
         credential = login.run()
     in_keyring = settings.credential_store == "keyring"
     open_store().keep(credential, in_keyring=in_keyring)
-    output.document("login/1", login_object(credential, in_keyring=in_keyring))
-    output.line(good("logged in to "), bold(origin), dim(f"  {KIND_NAMES[credential.kind]}{until(credential)}"))
+    output.document("auth-login/1", login_object(credential, in_keyring=in_keyring))
+    output.line(success("logged in to "), bold(origin), dim(f"  {KIND_NAMES[credential.kind]}{until(credential)}"))
 
 
 def _check_options(options: LoginOptions) -> None:
     if options.token_stdin + options.client_secret_stdin + (options.api_key_env is not None) > 1:
-        raise UsageError("LOGIN_FORM", "a secret is to come from two places at once")
+        raise UsageError("LOGIN_FORM", "the secret has two sources")
     if options.client_secret_stdin and options.client_secret_env is not None:
-        raise UsageError("LOGIN_FORM", "the client's secret is to come from two places at once")
+        raise UsageError("LOGIN_FORM", "the client secret has two sources")
 
 
 class _Login:
@@ -162,12 +162,14 @@ class _Login:
         if wanted.kind == "oauth2":
             return "oauth2"
         if wanted.kind == "none":
-            fix = "If you have a key for it all the same, hand it over with --token-stdin."
-            raise UsageError("LOGIN_FORM", f"{self._origin} says that it needs no login", fix=fix)
+            fix = "If you still have a key for it, pass it with --token-stdin."
+            raise UsageError("LOGIN_FORM", f"{self._origin} does not require a login", fix=fix)
         if options.client_id is not None:
             fix = "Name it with --issuer."
-            raise UsageError("LOGIN_FORM", f"{self._origin} does not say where its tokens come from", fix=fix)
-        self._output.note(f"{self._origin} does not say what it wants; a token is sent as Authorization: Bearer")
+            raise UsageError("LOGIN_FORM", f"{self._origin} does not name its authorization server", fix=fix)
+        self._output.note(
+            f"{self._origin} does not describe its authentication; the token is sent as Authorization: Bearer"
+        )
         return "api_key"
 
     def _header(self) -> str:
@@ -176,7 +178,7 @@ class _Login:
     def _api_key(self) -> Credential:
         header = self._header()
         if not _FIELD_NAME.fullmatch(header):
-            raise UsageError("LOGIN_FORM", f"{ascii(header)[:60]} is not the name of a header field")
+            raise UsageError("LOGIN_FORM", f"{ascii(header)[:60]} is not a valid header name")
         secret = self._secret(
             f"Key for {self._origin} ({header})", self._options.api_key_env, self._options.token_stdin
         )
@@ -187,10 +189,10 @@ class _Login:
 
     def _signing_key(self) -> Credential:
         if self._options.key_id is None:
-            fix = "The provider tells you the ID with the key; where there is none, write --key-id default."
+            fix = "Use the ID that the provider gave you with the key; without one, pass --key-id default."
             raise UsageError("LOGIN_FORM", "signed requests need --key-id", fix=fix)
         if not _KEY_ID.fullmatch(self._options.key_id):
-            raise UsageError("LOGIN_FORM", f"{ascii(self._options.key_id)[:60]} is not the ID of a key")
+            raise UsageError("LOGIN_FORM", f"{ascii(self._options.key_id)[:60]} is not a valid key ID")
         secret = self._secret(f"Signing key for {self._origin}", self._options.api_key_env, self._options.token_stdin)
         credential = new_key(self._origin, secret, key_id=self._options.key_id)
         if self._wanted.refused_at is not None:
@@ -200,7 +202,7 @@ class _Login:
     def _oauth(self) -> Credential:
         options, wanted = self._options, self._wanted
         if options.client_id is None:
-            fix = "Register with whoever runs the authorization server; allow http://127.0.0.1/callback as redirect."
+            fix = "Register a client at the authorization server; allow http://127.0.0.1/callback as redirect."
             raise UsageError("LOGIN_FORM", "a login with OAuth 2.0 needs --client-id", fix=fix)
         named = [url for url in (wanted.issuer, wanted.authorization_url, wanted.token_url) if url is not None]
         for url in named:
@@ -223,15 +225,13 @@ class _Login:
         """Say that ``host`` will be contacted, and go on only when the user agrees, once for each."""
         if host in self._agreed:
             return
-        about = f"{self._origin} names {host} as its authorization server, and gets what that grants"
+        about = f"{self._origin} names {host} as its authorization server, and receives the granted token"
         scopes = self._options.scope or self._wanted.scopes
-        about += f"; asked for: {', '.join(scopes)}" if scopes else "; no scope is asked for"
+        about += f"; requested scopes: {', '.join(scopes)}" if scopes else "; no scope is requested"
         if self._options.yes:
             self._output.note(about)
         elif not confirm(f"Log in at {host}?", about=about):
-            raise TrustError(
-                "LOGIN_NOT_AGREED", f"{about}; nobody has agreed", place=SourceLocation(self._wanted.said_by)
-            )
+            raise TrustError("LOGIN_NOT_AGREED", f"{about}; not confirmed", place=SourceLocation(self._wanted.said_by))
         self._agreed.add(host)
 
     def _in_browser(self, server: ServerMetadata, client: ClientIdentity, scope: str) -> Tokens:
@@ -267,14 +267,14 @@ class _Login:
         elif sys.stdin.isatty() and sys.stderr.isatty():
             secret = click.prompt(one_line(prompt), hide_input=True, err=True).strip()
         else:
-            fix = "Hand it over with --token-stdin or --api-key-env."
-            raise UsageError("LOGIN_FORM", "a key is wanted, and nobody can be asked", fix=fix)
+            fix = "Pass it with --token-stdin or --api-key-env."
+            raise UsageError("LOGIN_FORM", "a key is required, and there is no terminal to ask on", fix=fix)
         bearer(secret)  # raises for what no header can hold
         return secret
 
 
 def _print_plan(plan: dict[str, Any], store: str, output: Output) -> None:
-    output.document("login-plan/1", {**plan, "stored_in": store})
+    output.document("auth-login-plan/1", {**plan, "stored_in": store})
     carried = f"  sent as {plan['header']}" if plan["header"] else ""
     output.line("would log in to ", bold(plan["origin"]), dim(f"  {KIND_NAMES[plan['kind']]}{carried}"))
     for host in plan["hosts"]:

@@ -1,4 +1,4 @@
-"""What ``serve --lan`` says of the local network: who says how it is spoken, and where the server listens for it."""
+"""Options and settings of the local network for ``serve`` and ``lan``."""
 
 from __future__ import annotations
 
@@ -19,19 +19,20 @@ if TYPE_CHECKING:
     from skillwire.protocols.skill_discovery.messages import Reason
     from skillwire.protocols.skill_discovery.settings import LanSettings
 
+
 F = TypeVar("F", bound="Callable[..., Any]")
 
 
 def lan_options(function: F) -> F:
-    """Add the options of the local network to a command."""
+    """Add the local network options to a command."""
     options = (
-        click.option("--lan", is_flag=True, help="Announce the skills that everybody may see on the local network."),
+        click.option("--lan", is_flag=True, help="Announce the public skills on the local network."),
         click.option(
             "--interface",
             "interfaces",
             multiple=True,
             metavar="NAME",
-            help="Network interface, or its address, to do that on; all that are up unless given.",
+            help="Network interface or address to announce on; all active ones by default; repeatable.",
         ),
         click.option(
             "--scene",
@@ -39,13 +40,13 @@ def lan_options(function: F) -> F:
             multiple=True,
             metavar="NAME",
             callback=check_names,
-            help="A scene that the skills take part in, beside those that their folders name; repeatable.",
+            help="Additional scene of the skills; repeatable.",
         ),
         click.option(
             "--discovery",
             metavar="FILE",
             type=click.Path(exists=True, dir_okay=False),
-            help="How it is done: YAML as Skill Discovery writes it, or TOML; in place of [discovery] elsewhere.",
+            help="Discovery configuration, YAML or TOML; replaces [discovery] in other files.",
         ),
     )
     for option in reversed(options):
@@ -61,33 +62,33 @@ def read_lan(
     discovery: str | None,
     scenes: Sequence[str] = (),
 ) -> LanSettings | None:
-    """Return how the local network is spoken; None when it is not.
+    """Return the settings of the local network; None without ``--lan``.
 
-    The file of ``--discovery`` counts, or else the server's configuration, or else the user's settings; and
-    ``--interface`` over all of them.
+    The file of ``--discovery`` replaces the server's configuration, which replaces the user's settings; ``--interface``
+    overrides all of them.
 
     Raises:
-        UsageError: ``USAGE`` for options that mean nothing without ``--lan``.
+        UsageError: ``USAGE`` for options that require ``--lan``.
         ValidationError: ``DISCOVERY_CONFIGURATION``. StorageError, DecodeError: a file cannot be read.
     """
     if not lan:
         if interfaces or scenes or discovery is not None:
             name = "--interface" if interfaces else "--scene" if scenes else "--discovery"
-            raise UsageError("USAGE", f"{name} means nothing without --lan", fix="Add --lan.")
+            raise UsageError("USAGE", f"{name} requires --lan", fix="Add --lan.")
         return None
     settings = _settings(configured, discovery)
     return replace(settings, interfaces=tuple(interfaces)) if interfaces else settings
 
 
 def read_goodbye_reason(config: str | None, discovery: str | None) -> Reason:
-    """Return why the server leaves that is told to end, by what its files say now: the operator may have changed that.
+    """Return the goodbye reason in the current configuration files, which the operator may have edited.
 
     Args:
         config: the server's configuration, if there is one.
-        discovery: the file of ``--discovery``, the same.
+        discovery: the file of ``--discovery``, if there is one.
 
     Raises:
-        SkillwireError: a file cannot be used any more.
+        SkillwireError: a file can no longer be read.
     """
     from skillwire.server.configuration import load_configuration  # noqa: PLC0415  # takes a while to import
 
@@ -95,7 +96,7 @@ def read_goodbye_reason(config: str | None, discovery: str | None) -> Reason:
 
 
 def listen_for(lan: LanSettings | None, host: str | None, port: int) -> list[socket]:
-    """Return the sockets of a server: at ``host``; without one, at every address with the LAN, else at loopback.
+    """Return the sockets of a server: on ``host``, or by default on all addresses with the LAN, else on loopback.
 
     Raises:
         UsageError, ConflictError: as :func:`skillwire.server.run.listen`.
@@ -108,10 +109,10 @@ def listen_for(lan: LanSettings | None, host: str | None, port: int) -> list[soc
 
 
 def announced_at(lan: LanSettings | None, listeners: Sequence[socket]) -> list[str]:
-    """Return the URLs at which others on the local network are told that the server is; those of now, by interface.
+    """Return the URLs announced on the local network, one for each current interface.
 
     Args:
-        lan: how the network is spoken; None when it is not.
+        lan: the settings; None without the local network.
         listeners: from :func:`listen_for`.
     """
     if lan is None:

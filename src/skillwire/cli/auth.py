@@ -1,0 +1,173 @@
+"""``skillwire auth``: log in to origins, log out, and show logins. No secret is ever printed."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from skillwire.adapters.files.credentials import open_store
+from skillwire.cli.options import CommandGroup
+from skillwire.cli.output import bold, dim, output_options, success, warning
+from skillwire.errors import NotFoundError, SkillwireError, UsageError
+from skillwire.model.url import parse_url
+from skillwire.resolver.references import source_location
+
+if TYPE_CHECKING:
+    from skillwire.cli.output import Output
+    from skillwire.model.credential import Credential
+
+
+KIND_NAMES: Final = {"api_key": "API key", "oauth2": "OAuth 2.0", "custom": "signing key"}
+
+
+def origin_of(text: str) -> str:
+    """Return the origin of a host name or URL."""
+    return str(parse_url(source_location(text).url).origin)
+
+
+def login_object(credential: Credential, *, in_keyring: bool) -> dict[str, Any]:
+    """Return a login for ``--json``, without secrets."""
+    grant = credential.grant
+    return {
+        "origin": credential.origin,
+        "kind": credential.kind,
+        "header": credential.header,
+        "expires_at": _moment(credential.expires_at),
+        "renewable": credential.renewable,
+        "server": str(parse_url(grant.token_url).origin) if grant else None,
+        "scope": grant.scope if grant else None,
+        "stored_in": "keyring" if in_keyring else "file",
+    }
+
+
+def _moment(seconds: float | None) -> str | None:
+    return None if seconds is None else datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def until(credential: Credential) -> str:
+    """Return the expiry of a login as text."""
+    if credential.renewable:
+        return ", renewed automatically"
+    return "" if credential.expires_at is None else f", until {_moment(credential.expires_at)}"
+
+
+@click.group(cls=CommandGroup)
+def command() -> None:
+    """Log in to origins, log out, and show logins."""
+
+
+@command.command()
+@output_options
+def status(*, output: Output) -> None:
+    """Show every login: origin, kind and expiry, never a secret."""
+    logins = open_store().logins()
+    objects = [login_object(login.credential, in_keyring=login.in_keyring) for login in logins]
+    output.document("auth-status/1", {"logins": objects})
+    output.table(
+        [
+            bold(login.credential.origin),
+            KIND_NAMES[login.credential.kind],
+            dim(until(login.credential).removeprefix(", ") + (", in the keyring" if login.in_keyring else "")),
+        ]
+        for login in logins
+    )
+    if not logins:
+        output.note("there are no logins")
+
+
+@command.command()
+@click.argument("origin", metavar="ORIGIN")
+@click.option(
+    "--flow",
+    type=click.Choice(["auto", "code", "device", "client-credentials"]),
+    default="auto",
+    help="OAuth 2.0 flow: in the browser, on another device, or as a program.",
+)
+@click.option("--client-id", metavar="ID", help="Client ID registered at the authorization server.")
+@click.option(
+    "--scope", metavar="SCOPE", multiple=True, help="Scope to request; by default all scopes that the origin lists."
+)
+@click.option("--issuer", metavar="URL", help="The authorization server, if the origin does not name it.")
+@click.option("--no-browser", is_flag=True, help="Print the address instead of opening a browser.")
+@click.option("--header", metavar="NAME", help="Header field for an API key, if the origin does not name it.")
+@click.option("--key-id", metavar="ID", help="Key ID, for an origin that requires signed requests.")
+@click.option("--token-stdin", is_flag=True, help="Read an API key or token from standard input.")
+@click.option("--api-key-env", metavar="NAME", help="Read it from this environment variable.")
+@click.option("--client-secret-stdin", is_flag=True, help="Read the client's secret from standard input.")
+@click.option("--client-secret-env", metavar="NAME", help="Read it from this environment variable.")
+@click.option("-y", "--yes", is_flag=True, help="Accept logging in at the host that the origin names.")
+@click.option("--dry-run", is_flag=True, help="Print what would be requested, contacted and stored; store nothing.")
+@output_options
+def login(*, output: Output, origin: str, **options: object) -> None:
+    """Log in to an origin, and store the credential.
+
+    The origin names its authentication: an API key, which is prompted for, or OAuth 2.0, in the browser or on another
+    device. The credential is sent only to this origin. Tokens are renewed automatically as long as the server allows.
+    """
+    from skillwire.cli.auth_login import LoginOptions, log_in  # noqa: PLC0415  # brings cryptography
+
+    log_in(origin, LoginOptions(**options), output)  # type: ignore[arg-type]  # as click has read them
+
+
+@command.command()
+@click.argument("origin", metavar="[ORIGIN]", required=False)
+@click.option("--all", "everywhere", is_flag=True, help="Log out everywhere.")
+@click.option("--dry-run", is_flag=True, help="Print what would happen, and change nothing.")
+@output_options
+def logout(*, output: Output, origin: str | None, everywhere: bool, dry_run: bool) -> None:
+    """Log out of an origin: revoke the token if the server supports it, and delete the credential.
+
+    Cached responses for that credential are deleted too. If the server does not respond, the credential is deleted
+    anyway, and a note is printed.
+    """
+    from skillwire.adapters.files.atomic import cache_directory  # noqa: PLC0415  # as above
+    from skillwire.adapters.files.client_cache import FileResponseCache  # noqa: PLC0415  # as above
+
+    if (origin is None) != everywhere:
+        raise UsageError("USAGE", "name an origin, or pass --all")
+    store = open_store()
+    marks = {login.credential.origin: login.credential.mark for login in store.logins()}
+    known = list(marks)
+    meant = known if origin is None else [origin_of(origin)]
+    if origin is not None and meant[0] not in known:
+        raise NotFoundError("LOGIN_MISSING", f"there is no login for {meant[0]}")
+    done = []
+    for place in meant:
+        credential = None if dry_run else store.find(place)
+        revoked = credential is not None and _revoke(credential, output)
+        if not dry_run:
+            store.remove(place)
+            FileResponseCache(cache_directory() / "responses").forget(marks[place])
+        done.append({"origin": place, "revoked": revoked})
+    output.document("auth-logout/1", {"dry_run": dry_run, "logouts": done})
+    for row in done:
+        how = dim("  revoked") if row["revoked"] else ""
+        output.line(success("would log out of " if dry_run else "logged out of "), bold(row["origin"]), how)
+    if not done:
+        output.note("there are no logins")
+
+
+def _revoke(credential: Credential, output: Output) -> bool:
+    from skillwire.adapters.files.settings_file import load_settings  # noqa: PLC0415  # --help does without
+    from skillwire.adapters.http.sync import SyncDriver  # noqa: PLC0415  # as above
+    from skillwire.client.login import end_grant  # noqa: PLC0415  # as above
+    from skillwire.trust.address import AddressPolicy  # noqa: PLC0415  # as above
+
+    if credential.grant is None or credential.grant.revocation_url is None:
+        return False
+    # Whoever logged in there has agreed to this server.
+    addresses = AddressPolicy(allow=load_settings(Path.cwd(), os.environ).allow)
+    addresses = addresses.naming(parse_url(credential.grant.revocation_url))
+    try:
+        with SyncDriver(addresses) as driver:
+            revoked = driver.run(end_grant(credential, addresses))
+    except SkillwireError as error:
+        output.note(warning("not revoked: "), error.message)
+        return False
+    if not revoked:
+        output.note(warning("not revoked: "), "the server refused")
+    return revoked

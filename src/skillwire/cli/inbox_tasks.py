@@ -1,0 +1,297 @@
+"""How tasks for people are printed, and how their output is read: from the terminal, from arguments or from a file.
+
+Text from callers and skills is untrusted, and printed like any other text from outside.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
+
+import click
+
+from skillwire import limits
+from skillwire.cli.options import confirm, in_words, shortened
+from skillwire.cli.output import bold, dim, failure, folded, success, warning
+from skillwire.errors import UsageError, ValidationError
+from skillwire.executions.task_form import WrongAnswerError, form_of, read_answer, read_form, text_of
+from skillwire.executions.tasks import check_task_output, holder_of, read_task
+from skillwire.trust.guarded_json import load_json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from skillwire.cli.output import Output, Part
+    from skillwire.executions.task_form import Field
+    from skillwire.executions.tasks import Inbox
+    from skillwire.model.execution import Execution
+
+#: As much of an ID as tells a few thousand tasks apart.
+_SHORT: Final = len("exec-") + 8
+_TITLE: Final = 60  # columns
+#: With less than this part of its time left a task is urgent.
+_URGENT: Final = 0.1
+
+
+def short_id(task: Execution) -> str:
+    """Return the abbreviated ID of a task; commands accept it."""
+    return task.execution_id[:_SHORT]
+
+
+def print_tasks(output: Output, inbox: Inbox, tasks: Sequence[Execution]) -> None:
+    """Print a line for each task, or the JSON document."""
+    output.document("inbox/1", {"tasks": [task_object(inbox, task) for task in tasks]})
+    now = time.time()
+    output.table(
+        [bold(short_id(task)), _state(inbox, task), _due(task, now), shortened(read_task(task).title, _TITLE)]
+        for task in tasks
+    )
+    if not tasks:
+        output.note("there are no open tasks")
+
+
+def print_task(say: Callable[..., None], inbox: Inbox, task: Execution) -> None:
+    """Print a task in full."""
+    told, now = read_task(task), time.time()
+    say(bold(told.title))
+    for line in told.description.splitlines():
+        say(line)
+    rows: list[tuple[str, list[Part]]] = [
+        ("id", [task.execution_id]),
+        ("skill", [f"{task.skill} {task.version}"]),
+        ("asked", [f"{_moment(task.created)}, by {task.caller_id}(unverified name)"]),
+        ("state", [_state(inbox, task)]),
+        ("due", [_moment(task.deadline), ", ", _due(task, now)]),
+    ]
+    if task.priority != "normal":
+        rows.append(("priority", [warning(task.priority.value)]))
+    for label, parts in rows:
+        say(dim(f"  {label:<9}"), *parts)
+    inputs = json.loads(task.inputs)
+    if inputs:
+        say("given:")
+    for name, value in inputs.items():
+        about = told.about_inputs.get(name)
+        say(f"  {name}: ", bold(_as_text(value)), dim(f"  {about}") if about else "")
+    if not task.status.is_final:
+        say("output to submit:", dim(f" {told.about_output}") if told.about_output else "")
+        for field in form_of(told.output):
+            say(*_field_line(field))
+
+
+def describe(field: Field) -> str:
+    """Return a description of a field's valid values."""
+    words = {
+        "text": "text",
+        "boolean": "true or false",
+        "integer": "whole number",
+        "date": "date such as 2025-07-01",
+        "datetime": "time such as 2025-07-01T12:00:00Z",
+        "time": "time such as 12:00:00Z",
+        "email": "email address",
+        "url": "URL",
+        "lines": "texts",
+        "json": "JSON",
+        "choice": "",
+    }
+    kind = words.get(field.kind, field.kind)
+    return ", ".join(filter(None, [kind, " | ".join(field.choices), _range(field)]))
+
+
+def task_document(inbox: Inbox, task: Execution) -> dict[str, Any]:
+    """Return a task for ``--json``, with what is given and what is asked for."""
+    told = read_task(task)
+    return {
+        "task": task_object(inbox, task),
+        "inputs": json.loads(task.inputs),
+        "output_schema": told.output,
+        "fields": [_field_object(field) for field in form_of(told.output)],
+    }
+
+
+def task_object(inbox: Inbox, task: Execution) -> dict[str, Any]:
+    """Return what lists say of a task for ``--json``."""
+    told = read_task(task)
+    return {
+        "id": task.execution_id,
+        "skill": task.skill,
+        "version": task.version,
+        "title": told.title,
+        "description": told.description,
+        "status": task.status.value,
+        "held_by": holder_of(task),
+        "mine": inbox.has(task),
+        "priority": task.priority.value,
+        "caller": task.caller_id,
+        "created_at": _moment(task.created),
+        "due_at": _moment(task.deadline),
+    }
+
+
+def _field_object(field: Field) -> dict[str, Any]:
+    return {
+        "name": field.name,
+        "kind": field.kind,
+        "label": field.label,
+        "description": field.description,
+        "required": field.is_required,
+        "choices": list(field.choices),
+        "default": field.default,
+    }
+
+
+def _field_line(field: Field) -> Iterator[Part]:
+    yield f"  {field.name}"
+    yield dim(f" ({describe(field)}{', required' if field.is_required else ''})")
+    about = field.description or (field.label if field.label != field.name else "")
+    yield f"  {about}" if about else ""
+
+
+def _range(field: Field) -> str:
+    unit = {"text": " characters", "lines": " of them"}.get(field.kind, "")
+    low, high = None if unit and not field.minimum else field.minimum, field.maximum
+    if low is not None and high is not None:
+        return f"{low} to {high}{unit}"
+    if high is not None:
+        return f"at most {high}{unit}"
+    return "" if low is None else f"at least {low}{unit}"
+
+
+def _state(inbox: Inbox, task: Execution) -> Part:
+    holder = holder_of(task)
+    if task.status.is_final:
+        return dim(task.status.value)
+    if inbox.has(task):
+        return warning("yours")
+    return success("free") if holder is None else dim(f"{holder} has it")
+
+
+def _due(task: Execution, now: float) -> Part:
+    left = task.deadline - now
+    if task.status.is_final:
+        return dim("ended")
+    if left <= 0:
+        return failure("too late")
+    words = f"{in_words(left)} left"
+    return warning(words) if left < task.timeout * _URGENT else words
+
+
+def _as_text(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _moment(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+_EXIT_DECLINED: Final = 1
+
+
+def read_arguments(task: Execution, arguments: Sequence[str]) -> Any:
+    """Return the output given as ``FIELD=VALUE``; a repeated field has several lines.
+
+    Raises:
+        UsageError: ``USAGE``. ValidationError: ``VALIDATION_ERROR``.
+    """
+    answers: dict[str, str] = {}
+    for argument in arguments:
+        name, equals, value = argument.partition("=")
+        if not equals:
+            raise UsageError("USAGE", f"{ascii(argument)[:60]} is not FIELD=VALUE", fix="Write it as FIELD=VALUE.")
+        answers[name] = f"{answers[name]}\n{value}" if name in answers else value
+    return read_form(form_of(read_task(task).output), answers)
+
+
+def read_json(source: BinaryIO) -> Any:
+    """Return the output in a JSON file.
+
+    Raises:
+        DecodeError: ``LIMIT_SIZE``, or one of the ``JSON_...`` codes.
+    """
+    data = source.read(limits.EXECUTION_OUTPUT_BYTES + 1)
+    return load_json(data, max_bytes=limits.EXECUTION_OUTPUT_BYTES, source=str(getattr(source, "name", "JSON")))
+
+
+def ask(output: Output, inbox: Inbox, task: Execution) -> Any:
+    """Print a task, ask for each field until all are valid, and for confirmation; return the output.
+
+    Raises:
+        click.exceptions.Exit: the user declined.
+    """
+    print_task(output.note, inbox, task)
+    output.note(dim("Press Enter to accept the value in brackets or to skip a field; Ctrl-C stops."))
+    fields = form_of(read_task(task).output)
+    answers: dict[str, str] = {}
+    wanted: Sequence[Field] = fields
+    while True:
+        for field in wanted:
+            answers[field.name] = _ask_field(output, field)
+        try:
+            value = read_form(fields, answers)
+            check_task_output(task, value)
+        except ValidationError as error:
+            wanted = _to_ask_again(output, fields, error)
+            continue
+        break
+    for name, answer in _lines(value):
+        output.note(f"  {name}: ", bold(answer))
+    if not confirm("Submit this?"):
+        output.note("nothing was submitted")
+        raise click.exceptions.Exit(_EXIT_DECLINED)
+    return value
+
+
+def _ask_field(output: Output, field: Field) -> str:
+    """Ask until the value is valid, or blank for an optional field."""
+    about = field.description
+    if about:
+        output.note(dim(about))
+    while True:
+        answer = _ask_lines(field) if field.kind == "lines" else _prompt(field, field.default or "")
+        if not answer.strip():
+            if not field.is_required:
+                return ""
+            output.note(failure("is required"))
+            continue
+        try:
+            read_answer(answer, field)
+        except WrongAnswerError as wrong:
+            output.note(failure(wrong.message))
+            continue
+        return answer
+
+
+def _ask_lines(field: Field) -> str:
+    """Ask for lines until a blank one; a blank first line takes the default."""
+    lines: list[str] = []
+    while line := _prompt(field, "", again=bool(lines)).strip():
+        lines.append(line)
+    return "\n".join(lines) or field.default or ""
+
+
+def _prompt(field: Field, default: str, *, again: bool = False) -> str:
+    words = "one more" if again else describe(field)
+    shown = f" [{default}]" if default else ""
+    text = folded(f"{field.label} ({words}){shown}")
+    return str(click.prompt(text, default=default, show_default=False, err=True))
+
+
+def _to_ask_again(output: Output, fields: Sequence[Field], error: ValidationError) -> Sequence[Field]:
+    """Print the violations, and return the fields to ask for again."""
+    found: Any = error.details["errors"]
+    for flaw in found:
+        output.note(failure(f"{flaw['path'].removeprefix('/output') or '/'} {flaw['message']}"))
+    paths = {flaw["path"] for flaw in found}
+    return [field for field in fields if any(_is_about(path, field) for path in paths)] or fields
+
+
+def _is_about(path: str, field: Field) -> bool:
+    return path == field.pointer or path.startswith(f"{field.pointer}/")
+
+
+def _lines(value: Any) -> Sequence[tuple[str, str]]:
+    """Return the properties of an output as rows."""
+    rows: Mapping[str, Any] = value if isinstance(value, dict) else {"output": value}
+    return [(name, text_of(inner)) for name, inner in rows.items()]

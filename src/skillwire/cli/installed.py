@@ -1,0 +1,101 @@
+"""``skillwire list``, ``remove`` and ``verify``: the installed skills."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from skillwire.cli.options import confirm, locked_object, open_client, open_progress, scope_option
+from skillwire.cli.output import bold, dim, failure, output_options, success, warning
+from skillwire.errors import ConflictError, TrustError
+
+if TYPE_CHECKING:
+    from skillwire.cli.output import Output
+
+
+@click.command()
+@scope_option
+@output_options
+def list_command(*, output: Output, for_user: bool) -> None:
+    """List installed skills."""
+    with open_client(output, for_user=for_user) as client:
+        installed = client.installed()
+    output.document("list/1", {"root": str(client.root), "skills": [locked_object(locked) for locked in installed]})
+    output.table(
+        [
+            bold(locked.name),
+            locked.version or "-",
+            locked.origin,
+            dim(", ".join([*locked.placement.folders, *locked.placement.links])),
+        ]
+        for locked in installed
+    )
+    if not installed:
+        output.note("no skills are installed")
+
+
+@click.command()
+@click.argument("names", metavar="NAME...", nargs=-1, required=True)
+@click.option("--overwrite", is_flag=True, help="Remove a skill even if its files were changed.")
+@click.option("--dry-run", is_flag=True, help="Print what would happen, and change nothing.")
+@scope_option
+@output_options
+def remove_command(*, output: Output, names: tuple[str, ...], overwrite: bool, dry_run: bool, for_user: bool) -> None:
+    """Remove installed skills, and their entries in skills.lock.
+
+    A skill with changed files is kept unless you confirm.
+    """
+    with open_client(output, for_user=for_user) as client:
+        skills, deviations = client.verify(*names)
+        changed = sorted({row.name for row in deviations if row.problem != "missing"})
+        if not dry_run:
+            if changed and not (
+                overwrite or confirm(f"{', '.join(changed)}: its files were changed. Remove it anyway?")
+            ):
+                fix = "Keep a copy, or pass --overwrite."
+                raise ConflictError("SKILL_CONFLICT", f"{', '.join(changed)}: its files were changed", fix=fix)
+            skills = client.remove(*names)
+    output.document(
+        "remove/1",
+        {"dry_run": dry_run, "skills": [locked_object(locked) for locked in skills], "changed": changed},
+    )
+    for locked in skills:
+        places = ", ".join([*locked.placement.folders, *locked.placement.links])
+        if dry_run and locked.name in changed and not overwrite:
+            output.line(warning("would ask about "), bold(locked.name), dim("  its files were changed"))
+        else:
+            output.line(success("would remove " if dry_run else "removed "), bold(locked.name), dim(f"  {places}"))
+
+
+@click.command()
+@click.argument("names", metavar="[NAME]...", nargs=-1)
+@scope_option
+@output_options
+def verify_command(*, output: Output, names: tuple[str, ...], for_user: bool) -> None:
+    """Compare installed skills, these or all, with skills.lock, byte for byte.
+
+    Works offline. Exits with 4 when a file is missing, changed or added.
+    """
+    with open_client(output, for_user=for_user) as client, open_progress(output).during("verifying"):
+        skills, deviations = client.verify(*names)
+    if output.as_json and not deviations:
+        output.document("verify/1", {"skills": [locked.name for locked in skills], "deviations": []})
+    broken = {row.name for row in deviations}
+    for locked in skills:
+        if locked.name not in broken:
+            output.line(
+                success("ok "),
+                bold(locked.name),
+                dim("  1 file" if len(locked.files) == 1 else f"  {len(locked.files)} files"),
+            )
+    for row in deviations:
+        output.line(failure(f"{row.problem} "), bold(row.name), f"  {row.path}")
+    if deviations:
+        details = {"deviations": [row._asdict() for row in deviations]}
+        files = "1 file" if len(deviations) == 1 else f"{len(deviations)} files"
+        skills_of = "1 skill" if len(broken) == 1 else f"{len(broken)} skills"
+        message = f"{files} of {skills_of}: they do not match the lock"
+        raise TrustError("VERIFY_FAILED", message, details=details)
+    if not skills:
+        output.note("no skills are installed")

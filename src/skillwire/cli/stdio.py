@@ -1,0 +1,128 @@
+"""``skillwire mcp`` and ``skillwire rpc``: serve skills over standard input and output."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+import click
+from click.core import ParameterSource
+
+from skillwire.cli.options import token_option
+from skillwire.errors import UsageError
+
+#: What is said about folders that are served here.
+_OF_FOLDERS: Final = frozenset({"pins", "execute", "grant_all", "config", "publisher"})
+
+
+@click.command()
+@click.argument("folders", metavar="[FOLDER...]", nargs=-1, type=click.Path())
+@click.option("--server", metavar="URL", help="Relay to this endpoint instead, such as https://example.com/mcp.")
+@token_option
+@click.option("--pin", "pins", multiple=True, metavar="NAME", help="Offer this skill as its own tool; repeatable.")
+@click.option("--execute", is_flag=True, help="Let the tools run granted skills; see skillwire grant.")
+@click.option("--grant-all", is_flag=True, help="With --execute, run every skill in these folders without a grant.")
+@click.option("--config", metavar="FILE", type=click.Path(), help="Server configuration: a TOML file.")
+@click.option(
+    "--publisher", default="local", show_default=True, metavar="NAME", help="Publisher name used in skill IDs."
+)
+@click.option(
+    "--log-format", type=click.Choice(["human", "json"]), default="human", show_default=True, help="Format of the log."
+)
+def mcp_command(
+    *,
+    folders: tuple[str, ...],
+    server: str | None,
+    token: str | None,
+    pins: tuple[str, ...],
+    execute: bool,
+    grant_all: bool,
+    config: str | None,
+    publisher: str,
+    log_format: str,
+) -> None:
+    """Serve the skills in each FOLDER to the MCP host that starts this command, on standard input and output.
+
+    Hosts start it themselves: write skillwire as the command and mcp FOLDER as its arguments into their
+    configuration. It ends with its input. The same is answered over HTTP at /mcp of skillwire serve; with --server
+    this command stands between a host and such an endpoint, with the credential that skillwire auth login has stored.
+    """
+    if bool(folders) == (server is not None):
+        fix = "Write skillwire mcp FOLDER, or skillwire mcp --server URL."
+        raise UsageError("USAGE", "give folders of skills, or the URL of a server", fix=fix)
+    if server is not None:
+        _check_relayed(click.get_current_context())
+        from skillwire.client.mcp_relay import endpoint_of, run_relay  # noqa: PLC0415  # takes a while to import
+
+        run_relay(endpoint_of(server), token)
+        return
+    from skillwire.server.routes.mcp import require_sdk  # noqa: PLC0415  # takes a while to import
+
+    require_sdk()
+    from skillwire.cli.serve import read_server_configuration  # noqa: PLC0415  # same
+    from skillwire.server.compose import make_components  # noqa: PLC0415  # same
+    from skillwire.server.log import configure_logging  # noqa: PLC0415  # same
+    from skillwire.server.mcp_backend import check_pins  # noqa: PLC0415  # same
+    from skillwire.server.mcp_stdio import run_stdio  # noqa: PLC0415  # same
+
+    configure_logging(log_format)
+    configuration = read_server_configuration(config, grant_all=grant_all, workers=None)
+    if execute:
+        configuration = replace(configuration, runs=replace(configuration.runs, execute_skill=True))
+    named = check_pins([*configuration.mcp.pins, *pins])
+    parts = make_components(folders, publisher=publisher, access_log=False, configuration=configuration, is_local=True)
+    run_stdio(parts, named)
+
+
+def _check_relayed(context: click.Context) -> None:
+    """Reject options that have no effect on a relay, since the server decides.
+
+    Raises:
+        UsageError: ``USAGE``.
+    """
+    for parameter in context.command.params:
+        given = context.get_parameter_source(parameter.name or "") is ParameterSource.COMMANDLINE
+        if given and parameter.name in _OF_FOLDERS:
+            fix = "Leave it out; the server's own configuration decides."
+            raise UsageError("USAGE", f"{parameter.opts[0]} applies to folders, and not to --server", fix=fix)
+
+
+@click.command()
+@click.argument("folders", metavar="FOLDER...", nargs=-1, required=True, type=click.Path())
+@click.option("--execute", is_flag=True, help="Let execute_skill run granted skills; see skillwire grant.")
+@click.option("--grant-all", is_flag=True, help="With --execute, run every skill in these folders without a grant.")
+@click.option("--run-code", is_flag=True, help="Let run_code run arbitrary code in the sandbox.")
+@click.option("--config", metavar="FILE", type=click.Path(), help="Server configuration: a TOML file.")
+@click.option(
+    "--publisher", default="local", show_default=True, metavar="NAME", help="Publisher name used in skill IDs."
+)
+@click.option(
+    "--log-format", type=click.Choice(["human", "json"]), default="human", show_default=True, help="Format of the log."
+)
+def rpc_command(
+    *,
+    folders: tuple[str, ...],
+    execute: bool,
+    grant_all: bool,
+    run_code: bool,
+    config: str | None,
+    publisher: str,
+    log_format: str,
+) -> None:
+    """Answer the Skills Protocol on standard input and output, for the program that starts this command.
+
+    Each line of its input is a request of JSON-RPC 2.0, or a batch, and each line of its output an answer; logs go to
+    standard error. It ends with its input. The same is answered over HTTP at /rpc of skillwire serve.
+    """
+    from skillwire.cli.serve import read_server_configuration  # noqa: PLC0415  # takes a while to import
+    from skillwire.server.compose import make_components  # noqa: PLC0415  # same
+    from skillwire.server.log import configure_logging  # noqa: PLC0415  # same
+    from skillwire.server.stdio import run_local, serve_stdio  # noqa: PLC0415  # not needed at start-up
+
+    configure_logging(log_format)
+    configuration = read_server_configuration(config, grant_all=grant_all, workers=None)
+    runs = configuration.runs
+    runs = replace(runs, execute_skill=execute or runs.execute_skill, run_code=run_code or runs.run_code)
+    configuration = replace(configuration, runs=runs)
+    parts = make_components(folders, publisher=publisher, access_log=False, configuration=configuration, is_local=True)
+    run_local(serve_stdio(parts))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 from hypothesis import given
@@ -15,10 +15,14 @@ from skillwire.cli.show import inputs_of, print_manifest
 from skillwire.client.endpoint_calls import call, prepare
 from skillwire.errors import SkillwireError, UsageError
 from skillwire.protocols.skills_rpc.messages import DescribedSkill
-from skillwire.resolver.resolve import ResolveContext, ResolvedSkill
-from skillwire.resolver.sources.skills_rpc import read_file, resolve_at_endpoint
+from skillwire.resolver.context import ResolveContext
+from skillwire.resolver.sources import Lookup
+from skillwire.resolver.sources.skills_rpc import SkillsRpc, read_file
 from skillwire.trust.hidden_text import find_hidden
 from skillwire.wire.exchange import HttpResponse, follow
+
+if TYPE_CHECKING:
+    from skillwire.model.ref import SkillRef
 
 ENDPOINT = "https://example.com/rpc"
 NAME = "ns.sync"
@@ -109,28 +113,34 @@ def drive(flow, *results):
 
 
 def skill_of(manifest):
-    flow = resolve_at_endpoint(ENDPOINT, session(), NAME)
+    flow = SkillsRpc(session()).resolve(Lookup(ENDPOINT, NAME))
     found = drive(flow, {"skill": {"manifest": manifest}})
     return found[0] if found else None
 
 
-def assert_harmless(skill: ResolvedSkill) -> None:
-    ref = skill.ref
-    for text in (ref.name, ref.description, ref.version or "", ref.rpc.namespace if ref.rpc else "", ref.origin):
+def assert_harmless(skill: SkillRef) -> None:
+
+    for text in (
+        skill.name,
+        skill.description,
+        skill.version or "",
+        skill.rpc.namespace if skill.rpc else "",
+        skill.origin,
+    ):
         assert not find_hidden(text)
-    assert ref.has_no_artifact
-    assert ref.rpc is not None
-    assert ref.rpc.kind in {"action", "instruction", ""}
+    assert skill.has_no_artifact
+    assert skill.rpc is not None
+    assert skill.rpc.kind in {"action", "instruction", ""}
 
 
 @given(
     st.fixed_dictionaries({"skills": st.lists(LISTED | VALUES, max_size=4)}, optional={"next_cursor": TEXTS}) | VALUES
 )
 def test_a_list_gives_skills_that_hide_nothing(result):
-    found = drive(resolve_at_endpoint(ENDPOINT, session()), result, result, result)
+    found = drive(SkillsRpc(session()).resolve(Lookup(ENDPOINT)), result, result, result)
     for skill in found or ():
         assert_harmless(skill)
-    assert len({skill.ref.name for skill in found or ()}) == len(found or ())
+    assert len({skill.name for skill in found or ()}) == len(found or ())
 
 
 @given(MANIFESTS)
@@ -139,7 +149,7 @@ def test_a_description_gives_a_skill_that_hides_nothing_and_can_be_printed(manif
     if skill is None:
         return
     assert_harmless(skill)
-    assert skill.ref.name == NAME
+    assert skill.name == NAME
     with mock.patch("sys.stdout", new=io.StringIO()) as screen:
         print_manifest(Output(as_json=False, quiet=False), manifest, ENDPOINT)
     assert not find_hidden(screen.getvalue())

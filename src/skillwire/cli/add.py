@@ -109,8 +109,7 @@ def carry_out(
     """Ask the necessary questions, apply the plan and print the report; return the highest exit code of its errors."""
     consent = consent or all(confirm(_origin_question(base)) for base in plan.unknown_origins)
     overwrite = overwrite or (
-        bool(plan.conflicts)
-        and all(confirm(f"{row.skill.ref.name}: {row.reason}. Replace it?") for row in plan.conflicts)
+        bool(plan.conflicts) and all(confirm(f"{row.skill.name}: {row.reason}. Replace it?") for row in plan.conflicts)
     )
     with progress.during("adding", len(plan.pending)):
         report = client.apply(plan, consent=consent, overwrite=overwrite, on_done=progress.advance)
@@ -126,11 +125,11 @@ def _agree_to_number(plan: InstallPlan, references: Sequence[str], *, agreed: bo
     """Confirm that an origin's name alone means all of its skills."""
     if agreed or len(plan.skills) <= len(references):
         return
-    names = [row.skill.ref.name for row in plan.skills]
+    names = [row.skill.name for row in plan.skills]
     more = f" and {len(names) - _ASKED_ABOUT} more" if len(names) > _ASKED_ABOUT else ""
     question = f"The reference matches {len(plan.skills)} skills. Add them all?"
     if not confirm(question, about=", ".join(names[:_ASKED_ABOUT]) + more):
-        first = reference_to(plan.skills[0].skill.ref)
+        first = reference_to(plan.skills[0].skill)
         fix = f"Name one, such as {first}, or give --all."
         raise UsageError("REFERENCE", f"{' '.join(references)} matches {len(plan.skills)} skills", fix=fix)
 
@@ -141,10 +140,10 @@ def print_plan(
     """Print the actions of a plan, given the user's answers."""
     rows: list[dict[str, Any]] = [
         {
-            "name": row.skill.ref.name,
+            "name": row.skill.name,
             "state": row.state,
             "reason": row.reason,
-            "origin": row.skill.ref.origin,
+            "origin": row.skill.origin,
             "folders": list(row.target.placement.folders),
             "links": list(row.target.placement.links),
         }

@@ -54,11 +54,11 @@ def _without_proxy(error: SkillwireError) -> str | None:
 def _of_project(host: str) -> str | None:
     from skillwire.adapters.files.settings_file import load_settings, user_file  # noqa: PLC0415  # others do without
     from skillwire.model.url import parse_url  # noqa: PLC0415  # same
-    from skillwire.resolver.references import source_location  # noqa: PLC0415  # same
+    from skillwire.resolver.references import parse_source  # noqa: PLC0415  # same
 
     settings = load_settings(Path.cwd(), os.environ)
     foreign = [source for source in settings.sources if source not in settings.own_sources]
-    if host not in {parse_url(source_location(source).url).host for source in foreign}:
+    if host not in {parse_url(parse_source(source).url).host for source in foreign}:
         return None
     return (
         "The project's skillwire.toml names it, and that may name public addresses only, since a stranger may have "

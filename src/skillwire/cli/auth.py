@@ -14,7 +14,7 @@ from skillwire.cli.options import CommandGroup
 from skillwire.cli.output import bold, dim, output_options, success, warning
 from skillwire.errors import NotFoundError, SkillwireError, UsageError
 from skillwire.model.url import parse_url
-from skillwire.resolver.references import source_location
+from skillwire.resolver.references import parse_source
 
 if TYPE_CHECKING:
     from skillwire.cli.output import Output
@@ -26,7 +26,7 @@ KIND_NAMES: Final = {"api_key": "API key", "oauth2": "OAuth 2.0", "custom": "sig
 
 def origin_of(text: str) -> str:
     """Return the origin of a host name or URL."""
-    return str(parse_url(source_location(text).url).origin)
+    return str(parse_url(parse_source(text).url).origin)
 
 
 def login_object(credential: Credential, *, in_keyring: bool) -> dict[str, Any]:

@@ -47,7 +47,7 @@ from skillwire.protocols.oauth.client import (
     redeem_code,
     use_client_credentials,
 )
-from skillwire.resolver.documents import as_finding
+from skillwire.resolver.context import as_finding
 from skillwire.trust.address import AddressPolicy
 
 if TYPE_CHECKING:

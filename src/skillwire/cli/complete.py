@@ -162,9 +162,9 @@ def _known_origins() -> dict[str, str]:
 
 
 def _base_of(source: str) -> str:
-    from skillwire.resolver.references import source_location  # noqa: PLC0415  # only where it is asked for
+    from skillwire.resolver.references import parse_source  # noqa: PLC0415  # only where it is asked for
 
-    return source_location(source).base
+    return parse_source(source).base
 
 
 def _shortest(base: str) -> str:
@@ -197,10 +197,11 @@ def _cached_index(source: str) -> CachedResponse | None:
     from skillwire.adapters.files.atomic import cache_directory  # noqa: PLC0415  # same
     from skillwire.adapters.files.client_cache import FileResponseCache  # noqa: PLC0415  # same
     from skillwire.model.url import parse_url  # noqa: PLC0415  # same
-    from skillwire.resolver.references import SKILLS_RPC, source_location  # noqa: PLC0415  # same
+    from skillwire.resolver.references import parse_source  # noqa: PLC0415  # same
+    from skillwire.resolver.sources import SKILLS_RPC  # noqa: PLC0415  # same
 
-    location = source_location(source)
-    urls = [f"{location.url}#"] if location.protocol == SKILLS_RPC else [location.url, location.old_url]
+    location = parse_source(source)
+    urls = [f"{location.url}#"] if location.source == SKILLS_RPC else [location.url, location.old_url]
     cache = FileResponseCache(cache_directory() / "responses")
     url = parse_url(location.url)
     stored = credentials.find_stored(url)

@@ -82,7 +82,7 @@ def _one_origin(client: Client, references: Sequence[str]) -> str:
     from skillwire.model.url import parse_url  # noqa: PLC0415  # only --token needs it
     from skillwire.resolver.references import parse_reference  # noqa: PLC0415  # as above
 
-    urls = [lookup.location.url for reference in references for lookup in parse_reference(reference).lookups]
+    urls = [lookup.url for reference in references for lookup in parse_reference(reference).lookups]
     if not references:
         urls = [locked.index for locked in client.installed() if locked.index]
     origins = {str(parse_url(url).origin) for url in urls}

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from skillwire.cli.output import Output
-    from skillwire.resolver.policy import OriginRecord
+    from skillwire.model.install import OriginRecord
 
 
 @click.group(cls=GroupWithDefaultList)

@@ -61,7 +61,7 @@ def exit_code(comparison: UpdateComparison) -> int:
 
 def comparison_object(comparison: UpdateComparison) -> dict[str, Any]:
     """Return a comparison for ``--json``."""
-    latest = comparison.latest.ref if comparison.latest else None
+    latest = comparison.latest
     return {
         "name": comparison.locked.name,
         "state": comparison.state,
@@ -103,7 +103,7 @@ def _detail(row: UpdateComparison) -> str:
         return f"{row.locked.origin} no longer lists it"
     if row.state == "unverifiable":
         return f"{row.locked.origin} publishes no digests; update downloads the skill to compare"
-    versions = (row.locked.version, row.latest.ref.version)
+    versions = (row.locked.version, row.latest.version)
     return f"{versions[0]} -> {versions[1]}" if versions[0] != versions[1] else f"{versions[0] or ''} with a new digest"
 
 

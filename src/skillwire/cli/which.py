@@ -9,13 +9,14 @@ import click
 
 from skillwire.cli.options import network_options, open_client, ref_object, refresh_option, scope_option
 from skillwire.cli.output import bold, dim, error_object, failure, output_options, success, warning
-from skillwire.resolver.references import SKILLS_RPC
+from skillwire.resolver.sources import SKILLS_RPC
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from skillwire.cli.output import Output, Part
-    from skillwire.resolver.resolve import Attempt, ResolvedSkill
+    from skillwire.model.ref import SkillRef
+    from skillwire.resolver.context import Attempt
     from skillwire.resolver.which import InstalledHere, OriginTrust, Resolution, Step
 
 _MINUTE = 60
@@ -54,7 +55,7 @@ def command(
     if explain or resolution.error is None:  # else the error is the whole answer
         output.document("which/1", _document(resolution, token))
         for skill in resolution.found:
-            output.line(bold(skill.ref.name), f" {skill.ref.version or ''}".rstrip(), "  ", skill.entry.url)
+            output.line(bold(skill.name), f" {skill.version or ''}".rstrip(), "  ", skill.url)
             output.line(dim(f"  {_assurance(skill)}"))
     if explain:
         _explain(output, resolution, token)
@@ -62,12 +63,12 @@ def command(
         raise resolution.error
 
 
-def _assurance(skill: ResolvedSkill) -> str:
-    if skill.ref.is_only_described:
+def _assurance(skill: SkillRef) -> str:
+    if skill.is_only_described:
         return "listed by Skill Sharing, which has no digests: it is called, not installed"
-    if skill.ref.rpc is not None:
+    if skill.rpc is not None:
         return "at a Skills Protocol endpoint, which has no digests: it is used there, not installed"
-    return skill.ref.digest or "no digest: the download cannot be verified"
+    return skill.digest or "no digest: the download cannot be verified"
 
 
 def _explain(output: Output, resolution: Resolution, token: str | None) -> None:
@@ -83,9 +84,7 @@ def _explain(output: Output, resolution: Resolution, token: str | None) -> None:
         output.line(bold("alternatives"), dim("  sources after the one that won"))
         _print_steps(output, resolution.beyond, token)
         for skill in resolution.others:
-            output.line(
-                "  ", warning("also published: "), f"{skill.ref.origin}/{skill.ref.name} {skill.ref.version or ''}"
-            )
+            output.line("  ", warning("also published: "), f"{skill.origin}/{skill.name} {skill.version or ''}")
     if resolution.standing is not None:
         output.line()
         output.line(bold("trust"), f"  {resolution.standing.origin}")
@@ -180,7 +179,7 @@ def _document(resolution: Resolution, token: str | None) -> dict[str, Any]:
         "skills": [_skill_object(skill) for skill in resolution.found],
         "why": resolution.why,
         "lookups": [_step_object(step, token) for step in resolution.steps],
-        "others": [ref_object(skill.ref) for skill in resolution.others],
+        "others": [ref_object(skill) for skill in resolution.others],
         "other_lookups": [_step_object(step, token) for step in resolution.beyond],
         "trust": standing and {
             "origin": standing.origin,
@@ -203,8 +202,8 @@ def _document(resolution: Resolution, token: str | None) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _skill_object(skill: ResolvedSkill) -> dict[str, Any]:
-    return {**ref_object(skill.ref), "url": skill.entry.url, "index": skill.index_url}
+def _skill_object(skill: SkillRef) -> dict[str, Any]:
+    return {**ref_object(skill), "url": skill.url, "index": skill.index_url}
 
 
 def _step_object(step: Step, token: str | None) -> dict[str, Any]:

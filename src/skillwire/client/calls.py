@@ -63,10 +63,11 @@ if TYPE_CHECKING:
     from skillwire.client.call_values import CallArguments
     from skillwire.client.credentials import OriginAccess
     from skillwire.errors import SkillwireError
+    from skillwire.model.ref import SkillRef
     from skillwire.model.url import Url
     from skillwire.protocols.skill_sharing.calls import Answer
     from skillwire.protocols.skill_sharing.messages import SkillDescriptor
-    from skillwire.resolver.resolve import ResolveContext, ResolvedSkill
+    from skillwire.resolver.context import ResolveContext
     from skillwire.wire.exchange import Flow, HttpRequest
 
 
@@ -112,7 +113,7 @@ class Calls:
 
     def prepare(
         self,
-        skill: ResolvedSkill,
+        skill: SkillRef,
         descriptor: SkillDescriptor,
         inputs: Mapping[str, Any],
         **arguments: Unpack[CallArguments],
@@ -126,7 +127,7 @@ class Calls:
 
     def call(
         self,
-        skill: ResolvedSkill,
+        skill: SkillRef,
         descriptor: SkillDescriptor,
         inputs: Mapping[str, Any],
         **arguments: Unpack[CallArguments],
@@ -174,12 +175,12 @@ class Calls:
         return (yield from follower.take_back())
 
     def _plan(
-        self, skill: ResolvedSkill, descriptor: SkillDescriptor, inputs: Mapping[str, Any], options: CallOptions
+        self, skill: SkillRef, descriptor: SkillDescriptor, inputs: Mapping[str, Any], options: CallOptions
     ) -> Flow[_Plan]:
         try:
             checked = InputRules(descriptor.inputs).apply(inputs)
         except ValidationError as error:
-            error.fix = f"skillwire show {reference_to(skill.ref)} --descriptor says what it takes."
+            error.fix = f"skillwire show {reference_to(skill)} --descriptor says what it takes."
             raise
         checked = {one.name: checked[one.name] for one in descriptor.inputs if one.name in checked}
         url, index = parse_url(descriptor.endpoint.url), parse_url(skill.index_url)
@@ -190,7 +191,7 @@ class Calls:
         )
         record = CallRecord(
             key=options.idempotency_key or secrets.token_hex(16),
-            reference=reference_to(skill.ref),
+            reference=reference_to(skill),
             skill_id=descriptor.id,
             url=str(url),
             created=self._context.clock(),
@@ -350,7 +351,7 @@ class Calls:
         if answer.status == _TOO_LARGE:
             error.fix = "Send smaller inputs; what is large goes to a place of its own, and its URL into the inputs."
         elif answer.is_permanent:
-            error.fix = "Ask the provider, whose operator has to agree first: skillwire grant add FOLDER, on that machine."
+            error.fix = "Ask the operator of the provider to allow it there: skillwire grant add FOLDER."
         self._access.explain(error)
         return error
 

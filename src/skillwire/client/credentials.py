@@ -219,7 +219,7 @@ class OriginAccess:
     def name(self, reference: Reference) -> None:
         """Take what the user typed as leave to connect there, and find the credential for it."""
         for lookup in reference.lookups:
-            self.name_url(lookup.location.url)
+            self.name_url(lookup.url)
 
     def name_url(self, text: str) -> None:
         """Take a URL that the user means as leave, as :meth:`name` does."""

@@ -37,8 +37,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from skillwire.client.call_values import CallArguments
+    from skillwire.model.ref import SkillRef
     from skillwire.protocols.skills_rpc.messages import RunResult
-    from skillwire.resolver.resolve import ResolveContext, ResolvedSkill
+    from skillwire.resolver.context import ResolveContext
     from skillwire.wire.exchange import Flow
 
 _MOST_INPUTS: Final = 1_000
@@ -54,7 +55,7 @@ class _Plan(NamedTuple):
     """A call that was checked: its inputs with defaults, and the content of those that blobs are made of."""
 
     endpoint: str
-    skill: ResolvedSkill
+    skill: SkillRef
     inputs: Mapping[str, Any]
     files: Mapping[str, tuple[bytes, str]]
     blobs: tuple[str, ...]
@@ -76,7 +77,7 @@ def parameters_of(manifest: Mapping[str, Any], source: str) -> list[ParameterDef
 
 
 def prepare(
-    skill: ResolvedSkill, inputs: Mapping[str, Any], context: ResolveContext, arguments: CallArguments
+    skill: SkillRef, inputs: Mapping[str, Any], context: ResolveContext, arguments: CallArguments
 ) -> Flow[PreparedCall]:
     """Check a call and return the request that would be sent; a blob that would be made is told by its digest."""
     plan = yield from _plan(skill, inputs, context, CallOptions(**arguments))
@@ -86,11 +87,11 @@ def prepare(
         headers["Authorization"] = "..."
     params = _params(plan, made)
     body = encode_request("execute_skill", params, 1)
-    return PreparedCall(plan.skill.ref.name, "POST", plan.endpoint, headers, body, params.args)
+    return PreparedCall(plan.skill.name, "POST", plan.endpoint, headers, body, params.args)
 
 
 def call(
-    skill: ResolvedSkill, inputs: Mapping[str, Any], context: ResolveContext, arguments: CallArguments
+    skill: SkillRef, inputs: Mapping[str, Any], context: ResolveContext, arguments: CallArguments
 ) -> Flow[RemoteExecution]:
     """Call a skill; return its run as an execution, which has ended."""
     options = CallOptions(**arguments)
@@ -108,7 +109,7 @@ def call(
     return execution_of(run, plan.skill)
 
 
-def execution_of(run: RunResult, skill: ResolvedSkill) -> RemoteExecution:
+def execution_of(run: RunResult, skill: SkillRef) -> RemoteExecution:
     """Return a run as an execution: of other protocols, too, whoever called is told the same."""
     error = None
     status = ExecutionStatus.COMPLETED
@@ -118,8 +119,8 @@ def execution_of(run: RunResult, skill: ResolvedSkill) -> RemoteExecution:
         error = RemoteFailure(kind, message, {"reason": kind})
     return RemoteExecution(
         execution_id=run.run_id,
-        skill_id=skill.ref.name,
-        reference=reference_to(skill.ref),
+        skill_id=skill.name,
+        reference=reference_to(skill),
         status=status,
         output=run.output,
         error=error,
@@ -129,18 +130,16 @@ def execution_of(run: RunResult, skill: ResolvedSkill) -> RemoteExecution:
     )
 
 
-def _plan(
-    skill: ResolvedSkill, inputs: Mapping[str, Any], context: ResolveContext, options: CallOptions
-) -> Flow[_Plan]:
+def _plan(skill: SkillRef, inputs: Mapping[str, Any], context: ResolveContext, options: CallOptions) -> Flow[_Plan]:
     _refuse_what_there_is_not(options)
     timeout = seconds_of(options.timeout)
     described = yield from describe(skill, context)
-    reference = reference_to(skill.ref)
-    assert skill.ref.rpc is not None  # noqa: S101  # only such skills come here
-    endpoint = skill.ref.rpc.endpoint
+    reference = reference_to(skill)
+    assert skill.rpc is not None  # noqa: S101  # only such skills come here
+    endpoint = skill.rpc.endpoint
     if described.manifest.get("kind") == "instruction":
         fix = f"skillwire show {reference} --body shows it."
-        raise UsageError("USAGE", f"{skill.ref.name} is an instruction: it is read, not called", fix=fix)
+        raise UsageError("USAGE", f"{skill.name} is an instruction: it is read, not called", fix=fix)
     files = {}
     for name, value in inputs.items():
         if isinstance(value, bytes | Path):
@@ -210,9 +209,9 @@ def _params(plan: _Plan, made: Mapping[str, str]) -> ExecuteSkill:
     args = {**plan.inputs, **made}
     ids = dict.fromkeys(args[name] for name in plan.blobs if isinstance(args.get(name), str))
     return ExecuteSkill(
-        name=plan.skill.ref.name,
+        name=plan.skill.name,
         args=args,
-        version=plan.skill.ref.version,
+        version=plan.skill.version,
         input_blobs=tuple(ids),
         timeout_ms=None if plan.timeout is None else max(round(plan.timeout * 1000), 1),
     )

@@ -13,8 +13,9 @@ if TYPE_CHECKING:
 
     from skillwire.client.call_values import CallArguments, PreparedCall
     from skillwire.model.execution import RemoteExecution
+    from skillwire.model.ref import SkillRef
     from skillwire.protocols.skills_rpc.messages import DescribedSkill
-    from skillwire.resolver.resolve import ResolveContext, ResolvedSkill
+    from skillwire.resolver.context import ResolveContext
     from skillwire.wire.exchange import Flow
 
 
@@ -23,26 +24,26 @@ class Endpoints(NamedTuple):
 
     context: ResolveContext
 
-    def described(self, skill: ResolvedSkill) -> Flow[DescribedSkill]:
+    def described(self, skill: SkillRef) -> Flow[DescribedSkill]:
         """Return the manifest and the frontmatter of a skill of an endpoint.
 
         Raises:
             NotFoundError: ``SKILL_NOT_FOUND`` for a skill of another protocol.
         """
-        if skill.ref.rpc is None:
-            message = f"{skill.ref.name} was not found at an endpoint of the Skills Protocol"
+        if skill.rpc is None:
+            message = f"{skill.name} was not found at an endpoint of the Skills Protocol"
             fix = "Its descriptor says how it is called, its files what it does."
-            raise NotFoundError("SKILL_NOT_FOUND", message, place=SourceLocation(skill.ref.origin), fix=fix)
+            raise NotFoundError("SKILL_NOT_FOUND", message, place=SourceLocation(skill.origin), fix=fix)
         return (yield from describe(skill, self.context))
 
-    def file(self, skill: ResolvedSkill, path: str) -> Flow[bytes]:
+    def file(self, skill: SkillRef, path: str) -> Flow[bytes]:
         """Return one file of a skill of an endpoint, which is the only one that is fetched."""
         return read_file(skill, path, self.context)
 
-    def call(self, skill: ResolvedSkill, inputs: Mapping[str, Any], arguments: CallArguments) -> Flow[RemoteExecution]:
+    def call(self, skill: SkillRef, inputs: Mapping[str, Any], arguments: CallArguments) -> Flow[RemoteExecution]:
         """Call a skill of an endpoint; return its run as an execution."""
         return endpoint_calls.call(skill, inputs, self.context, arguments)
 
-    def prepare(self, skill: ResolvedSkill, inputs: Mapping[str, Any], arguments: CallArguments) -> Flow[PreparedCall]:
+    def prepare(self, skill: SkillRef, inputs: Mapping[str, Any], arguments: CallArguments) -> Flow[PreparedCall]:
         """Check a call of a skill of an endpoint, and return the request that would be sent."""
         return endpoint_calls.prepare(skill, inputs, self.context, arguments)

@@ -28,7 +28,7 @@ from skillwire.model.skill import Finding
 from skillwire.resolver.lan_settings import join_discovery
 from skillwire.resolver.merge import read_origin
 from skillwire.resolver.rank import rank
-from skillwire.resolver.references import source_location
+from skillwire.resolver.references import parse_source
 from skillwire.resolver.sources.lan import Providers, http_url, in_call_order, matching, no_answer, unverified
 from skillwire.resolver.sources.lan_cache import LanCache
 from skillwire.wire.exchange import work
@@ -39,9 +39,10 @@ if TYPE_CHECKING:
     from skillwire.adapters.lan.agent import LanAgent
     from skillwire.client.credentials import OriginAccess
     from skillwire.model.lan import LanChange, LanSkill, LanSnapshot, SceneResult
+    from skillwire.model.ref import SkillRef
     from skillwire.protocols.skill_discovery.search import StopCondition
     from skillwire.protocols.skill_discovery.settings import CacheSettings, LanSettings
-    from skillwire.resolver.resolve import ResolveContext, ResolvedSkill
+    from skillwire.resolver.context import ResolveContext
     from skillwire.resolver.settings import Settings
     from skillwire.wire.exchange import Flow
 
@@ -324,13 +325,13 @@ class LanAccess:
         """Return that nobody has answered."""
         return no_answer(self.settings)
 
-    def locate(self, skill: LanSkill, *, use_unverified: bool | None) -> Flow[ResolvedSkill]:
+    def locate(self, skill: LanSkill, *, use_unverified: bool | None) -> Flow[SkillRef]:
         """Find a skill at its server, which is the only address that is opened by it."""
         if not skill.is_verified and not self.uses_unverified(wanted=use_unverified):
             raise unverified(skill)
         url = http_url(skill)
         yield from work(partial(self._access.open, url, with_credential=skill.is_verified))
-        found = yield from read_origin(source_location(url), self._context._replace(refresh=True))
+        found = yield from read_origin(parse_source(url), self._context._replace(refresh=True))
         return matching(skill, found)
 
     def providers(self, capability: str, found: Sequence[LanSkill], *, use_unverified: bool | None) -> Providers:

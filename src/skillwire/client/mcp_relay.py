@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from skillwire.bridges.mcp.relay import Message
-    from skillwire.resolver.resolve import ResolveContext
+    from skillwire.resolver.context import ResolveContext
     from skillwire.wire.exchange import Flow, HttpResponse
 
 #: Messages that are under way at once.

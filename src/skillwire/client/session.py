@@ -22,10 +22,11 @@ from skillwire.folder.frontmatter import parse_skill_md, split_body
 from skillwire.model.skill import Finding
 from skillwire.resolver.agents import AGENTS, choose_agents, plan_placement
 from skillwire.resolver.apply import apply_install, fetch_contents, no_digest, open_content
+from skillwire.resolver.context import ResolveContext
 from skillwire.resolver.lockfile import did_you_mean, remove, select, verify
 from skillwire.resolver.plan import InstallPolicy, InstallTarget, plan_install
-from skillwire.resolver.references import parse_reference, reference_to, source_location
-from skillwire.resolver.resolve import ResolveContext, resolve
+from skillwire.resolver.references import parse_reference, parse_source, reference_to
+from skillwire.resolver.resolve import find_skills, resolve
 from skillwire.trust.address import AddressPolicy
 from skillwire.trust.paths import check_path
 from skillwire.wire.exchange import work
@@ -37,13 +38,11 @@ if TYPE_CHECKING:
     from skillwire.client.endpoints import Endpoints
     from skillwire.client.lan import LanAccess
     from skillwire.model.install import LockedSkill, OriginRecord
-    from skillwire.model.ref import RpcFacts, SharedFacts, SkillRef
+    from skillwire.model.ref import Files, RpcFacts, SharedFacts, SkillRef
     from skillwire.protocols.skill_sharing.messages import SkillDescriptor
     from skillwire.resolver.apply import InstallReport
     from skillwire.resolver.lockfile import Verification
     from skillwire.resolver.plan import InstallPlan, UpdateComparison
-    from skillwire.resolver.references import IndexLocation
-    from skillwire.resolver.resolve import Files, ResolvedSkill
     from skillwire.resolver.settings import Settings
     from skillwire.resolver.which import Resolution
     from skillwire.wire.exchange import Flow
@@ -134,7 +133,7 @@ class ClientSession:
             self._lan = LanAccess(self.settings, self.context, self.access)
         return self._lan
 
-    def locate(self, text: str, *, refresh: bool = False) -> Flow[list[ResolvedSkill]]:
+    def locate(self, text: str, *, refresh: bool = False) -> Flow[list[SkillRef]]:
         """Find what a reference means: one skill, or all of an index or of a folder of folders.
 
         With ``refresh`` the origin is asked even where the cache is fresh.
@@ -147,7 +146,7 @@ class ClientSession:
         yield from work(partial(self.access.name, reference))
         return (yield from resolve(reference, self.context._replace(refresh=True) if refresh else self.context))
 
-    def locate_one(self, text: str, *, both: bool = False) -> Flow[ResolvedSkill]:
+    def locate_one(self, text: str, *, both: bool = False) -> Flow[SkillRef]:
         """Find the one skill that a reference means; with ``both`` ask Skill Sharing, too, what it says of it.
 
         Raises:
@@ -155,7 +154,7 @@ class ClientSession:
         """
         found = yield from self.locate(text)
         if len(found) != 1:
-            example = reference_to(found[0].ref) if found else f"{text}/name"
+            example = reference_to(found[0]) if found else f"{text}/name"
             raise UsageError("REFERENCE", f"{text} means {len(found)} skills", fix=f"name one, such as {example}")
         if both:
             from skillwire.resolver.merge import add_facts  # noqa: PLC0415  # installing does without
@@ -181,12 +180,12 @@ class ClientSession:
             )
         )
 
-    def files(self, skill: ResolvedSkill) -> Flow[Files]:
+    def files(self, skill: SkillRef) -> Flow[Files]:
         """Return the verified files of a skill."""
-        if skill.ref.rpc is not None:
-            message = f"{skill.ref.name} is at an endpoint of the Skills Protocol, which lists no files"
-            fix = f"Read one that its SKILL.md names: skillwire cat {reference_to(skill.ref)} SKILL.md"
-            raise UsageError("USAGE", message, place=SourceLocation(skill.ref.rpc.endpoint), fix=fix)
+        if skill.rpc is not None:
+            message = f"{skill.name} is at an endpoint of the Skills Protocol, which lists no files"
+            fix = f"Read one that its SKILL.md names: skillwire cat {reference_to(skill)} SKILL.md"
+            raise UsageError("USAGE", message, place=SourceLocation(skill.rpc.endpoint), fix=fix)
         (fetched,) = yield from fetch_contents([skill], self.context)
         return (yield from work(partial(open_content, skill, fetched, self.context)))
 
@@ -195,7 +194,7 @@ class ClientSession:
         yield from work(partial(self.access.name_url, endpoint))
         return (yield from ask(self.context))
 
-    def descriptor(self, skill: ResolvedSkill) -> Flow[SkillDescriptor]:
+    def descriptor(self, skill: SkillRef) -> Flow[SkillDescriptor]:
         """Return the checked Skill Descriptor of a skill."""
         from skillwire.resolver.merge import describe  # noqa: PLC0415  # only where that protocol is spoken
 
@@ -212,20 +211,20 @@ class ClientSession:
         """Decide what adding would do, by indexes that are asked about anew."""
         in_use = yield from work(self.agents_in_use)
         chosen = choose_agents(agents or self.settings.agents, in_use, for_user=self.for_user)
-        skills: dict[str, ResolvedSkill] = {}
+        skills: dict[str, SkillRef] = {}
         for reference in references:
             for skill in (yield from self.locate(reference, refresh=True)):
-                if skill.ref.name in skills and skills[skill.ref.name].ref != skill.ref:
-                    raise UsageError("USAGE", f"two references mean a skill named {skill.ref.name}")
-                if skill.ref.has_no_artifact:
-                    has_credential = self.context.credential_for(skill.ref.origin) is not None
-                    raise no_digest(skill.ref, is_logged_in=has_credential)
-                skills[skill.ref.name] = skill
+                if skill.name in skills and skills[skill.name] != skill:
+                    raise UsageError("USAGE", f"two references mean a skill named {skill.name}")
+                if skill.has_no_artifact:
+                    has_credential = self.context.credential_for(skill.origin) is not None
+                    raise no_digest(skill, is_logged_in=has_credential)
+                skills[skill.name] = skill
         as_copy = self.settings.install == "copy" if copy is None else copy
         target = InstallTarget(plan_placement(chosen, for_user=self.for_user, copy=as_copy), chosen)
         return (yield from self._plan([(skill, target) for skill in skills.values()]))
 
-    def _plan(self, skills: Sequence[tuple[ResolvedSkill, InstallTarget]]) -> Flow[InstallPlan]:
+    def _plan(self, skills: Sequence[tuple[SkillRef, InstallTarget]]) -> Flow[InstallPlan]:
         return plan_install(skills, folder=self.folder, policy=self.policy, origins=self.context.origins)
 
     def plan_frozen(self, names: Sequence[str]) -> Flow[InstallPlan]:
@@ -292,7 +291,7 @@ class ClientSession:
             NotFoundError: ``ORIGIN_NOT_ACCEPTED``, with those that look alike.
         """
         accepted = yield from self.accepted_origins()
-        meant = {text, *(lookup.location.base for lookup in parse_reference(text).lookups if lookup.name is None)}
+        meant = {text, *(lookup.base for lookup in parse_reference(text).lookups if lookup.name is None)}
         found = [base for base in accepted if base in meant or base.partition("://")[2] in meant]
         if not found:
             message = f"nobody has agreed to install from {ascii(text)[1:-1][:120]}"
@@ -303,7 +302,7 @@ class ClientSession:
 
     def search(
         self, query: str, origins: Sequence[str], capability_type: str | None
-    ) -> Flow[list[tuple[ResolvedSkill, float]]]:
+    ) -> Flow[list[tuple[SkillRef, float]]]:
         """Search the indexes of ``origins``, or of the configured sources; best first.
 
         Both protocols of a place are asked; a capability type narrows it to what Skill Sharing lists as such.
@@ -314,7 +313,7 @@ class ClientSession:
         places = list(origins or self.settings.sources)
         if not places:
             raise UsageError("NO_SOURCES", "no place to search is named, and no sources are configured")
-        skills: list[ResolvedSkill] = []
+        skills: list[SkillRef] = []
         failures: list[SkillwireError] = []
         for place in places:
             try:
@@ -328,28 +327,23 @@ class ClientSession:
         for failure in failures:
             told = failure.diagnostics()
             self.context.report(Finding(told.code, "warning", told.message, told.place or SourceLocation(""), told.fix))
-        return rank(query, skills, lambda skill: (skill.ref.name, skill.ref.description))
+        return rank(query, skills, lambda skill: (skill.name, skill.description))
 
-    def _locate_named(self, text: str, capability_type: str | None) -> Flow[list[ResolvedSkill]]:
+    def _locate_named(self, text: str, capability_type: str | None) -> Flow[list[SkillRef]]:
         """Find the skills of a place that was typed: an origin's by both protocols, or what else a reference means."""
         reference = parse_reference(text)
         location = reference.registry if capability_type is not None else None
         if len(reference.lookups) == 1 and reference.lookups[0].name is None:
-            location = reference.lookups[0].location
+            location = reference.lookups[0]
         if location is not None:
             yield from work(partial(self.access.name, reference))
-            return (yield from self._read_place(location, capability_type))
+            return (yield from find_skills(location, self.context, capability_type))
         found = yield from self.locate(text)
         return found if capability_type is None else [skill for skill in found if _is_of(skill, capability_type)]
 
-    def _locate_source(self, source: str, capability_type: str | None) -> Flow[list[ResolvedSkill]]:
+    def _locate_source(self, source: str, capability_type: str | None) -> Flow[list[SkillRef]]:
         """Find the skills of a source. A project may have set it, which is no leave to connect or to send secrets."""
-        return self._read_place(source_location(source), capability_type)
-
-    def _read_place(self, location: IndexLocation, capability_type: str | None) -> Flow[list[ResolvedSkill]]:
-        from skillwire.resolver.merge import read_origin  # noqa: PLC0415  # installing does without
-
-        return read_origin(location, self.context, capability_type)
+        return find_skills(parse_source(source), self.context, capability_type)
 
     def agents_in_use(self) -> tuple[str, ...]:
         """Return the agents that have a folder of their own here."""
@@ -370,7 +364,7 @@ class ClientSession:
 
     def _name_planned(self, plan: InstallPlan) -> None:
         """Take the consent to a plan, just given or of long ago, as leave to connect to its origins."""
-        for origin in {planned.skill.ref.origin for planned in plan.skills if not planned.skill.is_local}:
+        for origin in {planned.skill.origin for planned in plan.skills if not planned.skill.is_local}:
             self.access.name_url(origin)
 
     def _trust_locked(self, skills: Sequence[LockedSkill]) -> None:
@@ -381,8 +375,8 @@ class ClientSession:
                 self.access.name_url(origin)
 
 
-def _is_of(skill: ResolvedSkill, capability_type: str) -> bool:
-    return skill.ref.shared is not None and skill.ref.shared.capability_type == capability_type
+def _is_of(skill: SkillRef, capability_type: str) -> bool:
+    return skill.shared is not None and skill.shared.capability_type == capability_type
 
 
 _SKILL_MD: Final = "SKILL.md"
@@ -391,13 +385,13 @@ _SKILL_MD: Final = "SKILL.md"
 class IndexedSkill:
     """Level 1: what the index says of a skill. Nothing else was fetched."""
 
-    def __init__(self, located: ResolvedSkill) -> None:
+    def __init__(self, located: SkillRef) -> None:
         self._located = located
 
     @property
     def ref(self) -> SkillRef:
         """Name, origin, description, version and digest as one value."""
-        return self._located.ref
+        return self._located
 
     @property
     def name(self) -> str:
@@ -432,12 +426,12 @@ class IndexedSkill:
     @property
     def artifact_type(self) -> str:
         """``skill-md``, ``archive`` or ``files``; ``none`` where there is a descriptor alone."""
-        return "none" if self.ref.is_only_described else self._located.entry.artifact_type
+        return self._located.artifact_type
 
     @property
     def url(self) -> str:
         """Where its artifact, or its ``SKILL.md``, or else its descriptor, is fetched from."""
-        return self._located.entry.url
+        return self._located.url
 
 
 def read_file(name: str, path: str, files: Files) -> bytes:

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from skillwire.model.execution import RemoteExecution
     from skillwire.model.install import LockedSkill, OriginRecord
     from skillwire.model.lan import LanSkill, SceneResult
+    from skillwire.model.ref import Files, SkillRef
     from skillwire.model.skill import Finding
     from skillwire.protocols.skill_sharing.messages import SkillDescriptor
     from skillwire.protocols.skills_rpc.messages import DescribedSkill
     from skillwire.resolver.apply import InstallReport
     from skillwire.resolver.lockfile import Verification
     from skillwire.resolver.plan import InstallPlan, InstallPolicy, UpdateComparison
-    from skillwire.resolver.resolve import Files, ResolvedSkill
     from skillwire.resolver.settings import Settings
     from skillwire.resolver.which import Resolution
 
@@ -436,7 +436,7 @@ class Client:
 
         return RpcSkills(endpoint_url(endpoint), self._session, self._runner)
 
-    def _remote(self, skills: Sequence[ResolvedSkill]) -> list[RemoteSkill]:
+    def _remote(self, skills: Sequence[SkillRef]) -> list[RemoteSkill]:
         return [RemoteSkill(skill, self._session, self._runner) for skill in skills]
 
 
@@ -446,7 +446,7 @@ class RemoteSkill(IndexedSkill):
     Spec: ASD Progressive Disclosure.
     """
 
-    def __init__(self, located: ResolvedSkill, session: ClientSession, runner: SyncRunner) -> None:
+    def __init__(self, located: SkillRef, session: ClientSession, runner: SyncRunner) -> None:
         super().__init__(located)
         self._session, self._runner = session, runner
         self._files: Files | None = None

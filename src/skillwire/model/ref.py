@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from skillwire.model.skill import FileContent
+
+if TYPE_CHECKING:
+    from skillwire.model.digest import Digest
+
+#: The files of a skill, with their bytes.
+Files = tuple[FileContent, ...]
 
 
 class SharedFacts(NamedTuple):
@@ -39,8 +47,16 @@ class RpcFacts(NamedTuple):
     kind: str
 
 
+class IndexedFile(NamedTuple):
+    """One file that an index names: its path in the skill, where to fetch it, its digest when one is given."""
+
+    path: str
+    url: str
+    digest: Digest | None = None
+
+
 class SkillRef(NamedTuple):
-    """What is known of a skill before anything of it is loaded.
+    """A skill that was found, and how to get it: the same value from every source.
 
     Args:
         origin: the publisher's place: a URL without the well-known part, that of an endpoint, or ``path:`` and a local
@@ -52,19 +68,38 @@ class SkillRef(NamedTuple):
         rpc: what the Skills Protocol says of it, where an endpoint lists it; then nothing else was asked.
         capabilities: what it can do, where its index or its folder says so, in the words of Skill Discovery.
         scenes: that it takes part in, likewise.
+        artifact_type: ``skill-md``, ``archive``, ``files`` where they are fetched one by one, or ``none``.
+        url: of its artifact, or its ``SKILL.md``, or else its descriptor; a path for a local folder.
+        index_url: of the index that lists it; empty for a local folder.
+        indexed_files: the files to fetch, where there is no artifact.
+        files: with their bytes, where they are at hand.
+        requested_by_name: False where it came with the others of its index.
+        described: what an endpoint has said of a skill that was asked for by name.
     """
 
     name: str
     origin: str
     description: str
     version: str | None
-    digest: str | None
+    digest: Digest | None
     found_via: str
     fetched_at: float
     shared: SharedFacts | None = None
     rpc: RpcFacts | None = None
     capabilities: tuple[str, ...] = ()
     scenes: tuple[str, ...] = ()
+    artifact_type: str = "none"
+    url: str = ""
+    index_url: str = ""
+    indexed_files: tuple[IndexedFile, ...] = ()
+    files: Files | None = None
+    requested_by_name: bool = True
+    described: Any = None
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it comes from a folder of this machine: its bytes are at hand."""
+        return self.files is not None
 
     @property
     def is_only_described(self) -> bool:

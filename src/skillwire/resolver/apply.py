@@ -23,10 +23,9 @@ from skillwire.model.install import LockedSkill, OriginRecord, Placement, Staged
 from skillwire.model.skill import FileContent, Finding
 from skillwire.model.url import parse_url
 from skillwire.protocols.agent_skills.client import fetch_artifact, fetch_files
-from skillwire.resolver.documents import as_finding
+from skillwire.resolver.context import as_finding, timestamp
 from skillwire.resolver.plan import compare_with_folder, hash_files
 from skillwire.resolver.references import reference_to
-from skillwire.resolver.resolve import timestamp
 from skillwire.trust.archive import plan_files, read_archive
 from skillwire.trust.hidden_text import find_hidden
 from skillwire.wire.exchange import run_all, work
@@ -34,11 +33,10 @@ from skillwire.wire.exchange import run_all, work
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from skillwire.model.ref import SkillRef
+    from skillwire.model.ref import Files, SkillRef
     from skillwire.ports import Download, SkillsFolder, SkillsFolderChange
-    from skillwire.protocols.agent_skills.messages import IndexEntry
+    from skillwire.resolver.context import ResolveContext
     from skillwire.resolver.plan import InstallPlan, PlannedSkill
-    from skillwire.resolver.resolve import Files, ResolveContext, ResolvedSkill
     from skillwire.trust.archive import ArchiveFormat
     from skillwire.wire.exchange import Flow
 
@@ -50,7 +48,7 @@ _SKILL_MD: Final = "SKILL.md"
 
 
 def fetch_contents(
-    skills: Sequence[ResolvedSkill], context: ResolveContext, on_done: Callable[[], object] = lambda: None
+    skills: Sequence[SkillRef], context: ResolveContext, on_done: Callable[[], object] = lambda: None
 ) -> Flow[list[Fetched]]:
     """Return what was fetched for each skill, or why it cannot be had, in order; nothing is opened yet.
 
@@ -62,16 +60,16 @@ def fetch_contents(
     return [content if content is not None else next(fetched) for content in known]
 
 
-def _look_up(skill: ResolvedSkill, context: ResolveContext, on_done: Callable[[], object]) -> Fetched | None:
+def _look_up(skill: SkillRef, context: ResolveContext, on_done: Callable[[], object]) -> Fetched | None:
     content: Fetched | None = list(skill.files) if skill.files is not None else None
-    if skill.ref.has_no_artifact:
-        content = no_digest(skill.ref, is_logged_in=context.credential_for(skill.ref.origin) is not None)
-    if content is None and skill.entry.digest is not None:
-        content = context.blobs.read(skill.entry.digest)
+    if skill.has_no_artifact:
+        content = no_digest(skill, is_logged_in=context.credential_for(skill.origin) is not None)
+    if content is None and skill.digest is not None:
+        content = context.blobs.read(skill.digest)
         if content is not None and len(content) > limits.DOWNLOAD_PIECE_BYTES:
-            content = skill.entry.digest  # read again when its turn comes, so that several are not in memory at once
+            content = skill.digest  # read again when its turn comes, so that several are not in memory at once
     if content is None and context.offline:
-        content = FetchError("OFFLINE", f"{skill.ref.name} is not in the cache", place=SourceLocation(skill.entry.url))
+        content = FetchError("OFFLINE", f"{skill.name} is not in the cache", place=SourceLocation(skill.url))
     if content is not None:
         on_done()
     return content
@@ -101,7 +99,7 @@ def no_digest(ref: SkillRef, *, is_logged_in: bool) -> TrustError:
 
 
 def _fetch_missing(
-    skills: Sequence[ResolvedSkill], context: ResolveContext, on_done: Callable[[], object]
+    skills: Sequence[SkillRef], context: ResolveContext, on_done: Callable[[], object]
 ) -> Flow[list[Fetched]]:
     downloads: list[Download | None] = yield from work(lambda: [_download(skill, context) for skill in skills])
     try:
@@ -117,36 +115,36 @@ def _fetch_missing(
                 download.close()
 
 
-def _download(skill: ResolvedSkill, context: ResolveContext) -> Download | None:
-    digest = skill.entry.digest
-    return None if digest is None or skill.entry.artifact_type != "archive" else context.blobs.download(digest)
+def _download(skill: SkillRef, context: ResolveContext) -> Download | None:
+    digest = skill.digest
+    return None if digest is None or skill.artifact_type != "archive" else context.blobs.download(digest)
 
 
 def _fetch(
-    skill: ResolvedSkill, download: Download | None, context: ResolveContext
+    skill: SkillRef, download: Download | None, context: ResolveContext
 ) -> Flow[bytes | None] | Flow[list[FileContent]]:
-    authorization = context.credential_for(skill.entry.url)
-    if skill.entry.artifact_type == "files":
-        return fetch_files(skill.entry, authorization=authorization)
-    return fetch_artifact(skill.entry, authorization=authorization, sink=download)
+    authorization = context.credential_for(skill.url)
+    if skill.artifact_type == "files":
+        return fetch_files(skill.indexed_files, authorization=authorization)
+    return fetch_artifact(skill, authorization=authorization, sink=download)
 
 
 def _keep(
-    skill: ResolvedSkill, download: Download | None, fetched: bytes | list[FileContent] | SkillwireError | None
+    skill: SkillRef, download: Download | None, fetched: bytes | list[FileContent] | SkillwireError | None
 ) -> Fetched:
     """Return what was fetched; what went into ``download`` is made a blob."""
     if fetched is not None:
         return fetched
     assert download is not None  # noqa: S101  # an exchange without one ends with bytes
-    assert skill.entry.digest is not None  # noqa: S101  # same
+    assert skill.digest is not None  # noqa: S101  # same
     try:
         download.keep()
     except StorageError as error:
         return error
-    return skill.entry.digest
+    return skill.digest
 
 
-def open_content(skill: ResolvedSkill, fetched: Fetched, context: ResolveContext) -> Files:
+def open_content(skill: SkillRef, fetched: Fetched, context: ResolveContext) -> Files:
     """Return the files that were fetched, and keep an artifact for the next time.
 
     Raises:
@@ -158,13 +156,11 @@ def open_content(skill: ResolvedSkill, fetched: Fetched, context: ResolveContext
     if isinstance(fetched, Digest):
         content = context.blobs.read(fetched)
         if content is None:
-            raise StorageError(
-                "STORAGE", "the artifact is not in the cache any more", place=SourceLocation(skill.entry.url)
-            )
-        return open_artifact(skill.entry, content)
+            raise StorageError("STORAGE", "the artifact is not in the cache any more", place=SourceLocation(skill.url))
+        return open_artifact(skill, content)
     if not isinstance(fetched, bytes):
         return plan_files(fetched).files
-    files = open_artifact(skill.entry, fetched)
+    files = open_artifact(skill, fetched)
     try:
         context.blobs.put(fetched)
     except StorageError as error:
@@ -172,18 +168,18 @@ def open_content(skill: ResolvedSkill, fetched: Fetched, context: ResolveContext
     return files
 
 
-def open_artifact(entry: IndexEntry, content: bytes) -> Files:
+def open_artifact(skill: SkillRef, content: bytes) -> Files:
     """Return the files that verified artifact bytes hold.
 
     Raises:
         TrustError, DecodeError: from the archive reader, with the artifact's URL as place.
     """
-    if entry.artifact_type == "skill-md":
+    if skill.artifact_type == "skill-md":
         return (FileContent(_SKILL_MD, content),)
     try:
-        return read_archive(content, expected_format=_stated_format(entry.url)).files
+        return read_archive(content, expected_format=_stated_format(skill.url)).files
     except SkillwireError as error:
-        error.place = error.place or SourceLocation(entry.url)
+        error.place = error.place or SourceLocation(skill.url)
         raise
 
 
@@ -228,7 +224,7 @@ def apply_install(
     """
     if plan.conflicts and not overwrite:
         raise _conflict(plan.conflicts[0])
-    unchanged = tuple(planned.skill.ref.name for planned in plan.skills if planned.state == "unchanged")
+    unchanged = tuple(planned.skill.name for planned in plan.skills if planned.state == "unchanged")
     if not plan.pending:
         return InstallReport((), (), unchanged, {})
     change = yield from work(folder.change)
@@ -249,7 +245,7 @@ def apply_install(
 
 
 def _conflict(planned: PlannedSkill) -> ConflictError:
-    return ConflictError("SKILL_CONFLICT", f"{planned.skill.ref.name}: {planned.reason}")
+    return ConflictError("SKILL_CONFLICT", f"{planned.skill.name}: {planned.reason}")
 
 
 class _Staged:
@@ -287,15 +283,15 @@ class _Staged:
             except SkillwireError as error:
                 if planned.skill.requested_by_name:
                     raise
-                self._failed[planned.skill.ref.name] = error
+                self._failed[planned.skill.name] = error
 
     def _add(self, planned: PlannedSkill, content: Fetched) -> None:
-        name = planned.skill.ref.name
+        name = planned.skill.name
         files = open_content(planned.skill, content, self._context)
         check_loadable(name, files, self._context.report)
-        _tell_code(planned.skill.ref, files, self._context.report)
+        _tell_code(planned.skill, files, self._context.report)
         if planned.frozen is not None and hash_files(files) != planned.frozen.files:
-            place = SourceLocation(planned.skill.entry.url)
+            place = SourceLocation(planned.skill.url)
             raise TrustError("LOCK_MISMATCH", f"{name}: the files are not those of the lock", place=place)
         self._change.stage(StagedSkill(name, files, planned.target.placement))
         before = self._lock.skills.get(name)
@@ -312,24 +308,24 @@ class _Staged:
     def report(self, unchanged: tuple[str, ...]) -> InstallReport:
         """Return what was done."""
         names = {locked.name for locked in self._installed}
-        updated = [row.skill.ref.name for row in self._plan.skills if row.state == "update"]
+        updated = [row.skill.name for row in self._plan.skills if row.state == "update"]
         return InstallReport(
             tuple(self._installed), tuple(name for name in updated if name in names), unchanged, self._failed
         )
 
 
 def _locked(planned: PlannedSkill, content: Files, before: LockedSkill | None, context: ResolveContext) -> LockedSkill:
-    ref, entry, files = planned.skill.ref, planned.skill.entry, hash_files(content)
+    skill, files = planned.skill, hash_files(content)
     known = planned.frozen or before
-    same = known is not None and known.files == files and known.origin == ref.origin
+    same = known is not None and known.files == files and known.origin == skill.origin
     return LockedSkill(
-        name=ref.name,
-        origin=ref.origin,
-        index=planned.skill.index_url,
-        url=entry.url,
-        digest=entry.digest,
-        artifact_type="folder" if planned.skill.is_local else entry.artifact_type,
-        version=ref.version,
+        name=skill.name,
+        origin=skill.origin,
+        index=skill.index_url,
+        url=skill.url,
+        digest=skill.digest,
+        artifact_type="folder" if skill.is_local else skill.artifact_type,
+        version=skill.version,
         first_seen=known.first_seen if known is not None and same else timestamp(context.clock()),
         agents=planned.target.agents,
         placement=planned.target.placement,

@@ -28,11 +28,9 @@ from urllib.parse import quote
 from skillwire.errors import SkillwireError, SourceLocation, TrustError, UsageError, ValidationError
 from skillwire.model.digest import Digest
 from skillwire.model.install import LockedSkill, Placement
-from skillwire.model.ref import SkillRef
+from skillwire.model.ref import IndexedFile, SkillRef
 from skillwire.model.url import parse_url
-from skillwire.protocols.agent_skills.messages import IndexedFile, IndexEntry
-from skillwire.resolver.references import IndexLocation
-from skillwire.resolver.resolve import ResolvedSkill, read_index
+from skillwire.resolver.sources import AGENT_SKILLS, Lookup, open_source
 from skillwire.resolver.sources.folder import load_local
 from skillwire.wire.exchange import work
 
@@ -41,8 +39,9 @@ if TYPE_CHECKING:
     from typing import Self
 
     from skillwire.model.install import Lock, OriginRecord
+    from skillwire.model.ref import Files
     from skillwire.ports import OriginBook, SkillsFolder
-    from skillwire.resolver.resolve import Files, ResolveContext
+    from skillwire.resolver.context import ResolveContext
     from skillwire.wire.exchange import Flow
 
 
@@ -62,7 +61,7 @@ class PlannedSkill(NamedTuple):
     ``frozen`` is the row of the lock whose files must come out, byte for byte.
     """
 
-    skill: ResolvedSkill
+    skill: SkillRef
     state: State
     target: InstallTarget
     reason: str = ""
@@ -87,7 +86,7 @@ class InstallPlan(NamedTuple):
 
 
 def plan_install(
-    skills: Sequence[tuple[ResolvedSkill, InstallTarget]],
+    skills: Sequence[tuple[SkillRef, InstallTarget]],
     *,
     folder: SkillsFolder,
     policy: InstallPolicy,
@@ -98,7 +97,7 @@ def plan_install(
     Raises:
         TrustError: ``ORIGIN_REFUSED``.
     """
-    bases = {skill.ref.origin for skill, _ in skills if not skill.is_local}
+    bases = {skill.origin for skill, _ in skills if not skill.is_local}
     unknown = yield from work(partial(unknown_origins, bases, policy, origins))
     planned = yield from work(lambda: _compare(skills, folder))
     return InstallPlan(planned, unknown)
@@ -120,18 +119,18 @@ def unknown_origins(bases: Iterable[str], policy: InstallPolicy, origins: Origin
     return tuple(unknown)
 
 
-def _compare(skills: Sequence[tuple[ResolvedSkill, InstallTarget]], folder: SkillsFolder) -> tuple[PlannedSkill, ...]:
+def _compare(skills: Sequence[tuple[SkillRef, InstallTarget]], folder: SkillsFolder) -> tuple[PlannedSkill, ...]:
     lock = folder.read_lock()
     return tuple(compare_with_folder(skill, target, folder, lock) for skill, target in skills)
 
 
-def compare_with_folder(skill: ResolvedSkill, target: InstallTarget, folder: SkillsFolder, lock: Lock) -> PlannedSkill:
+def compare_with_folder(skill: SkillRef, target: InstallTarget, folder: SkillsFolder, lock: Lock) -> PlannedSkill:
     """Decide what installing ``skill`` would do to what stands there now.
 
     Raises:
         TrustError: ``DOWNGRADE``.
     """
-    name = skill.ref.name
+    name = skill.name
     locked = lock.skills.get(name)
     ours = {*locked.placement.folders, *locked.placement.links} if locked else set()
     others = tuple(place for place in (*target.placement.folders, *target.placement.links) if place not in ours)
@@ -142,29 +141,29 @@ def compare_with_folder(skill: ResolvedSkill, target: InstallTarget, folder: Ski
         return PlannedSkill(skill, "new", target)
     if standing != locked.files:
         return PlannedSkill(skill, "conflict", target, "its files were changed since they were installed")
-    if locked.origin != skill.ref.origin:
+    if locked.origin != skill.origin:
         return PlannedSkill(skill, "conflict", target, f"it was installed from {locked.origin}")
     check_no_downgrade(locked, skill)
     whole = locked.placement == target.placement and not folder.missing_places(locked.placement, name)
     return PlannedSkill(skill, "unchanged" if whole and _has_same_bytes(skill, locked) else "update", target)
 
 
-def check_no_downgrade(locked: LockedSkill, skill: ResolvedSkill) -> None:
+def check_no_downgrade(locked: LockedSkill, skill: SkillRef) -> None:
     """Refuse to replace what was verified by what cannot be: the lock remembers on every machine.
 
     Raises:
         TrustError: ``DOWNGRADE``.
     """
-    if locked.digest is not None and skill.ref.digest is None and not skill.is_local:
+    if locked.digest is not None and skill.digest is None and not skill.is_local:
         message = f"{locked.name} was installed with a digest, and {locked.origin} gives none now"
         raise TrustError("DOWNGRADE", message, place=SourceLocation(skill.index_url))
 
 
-def _has_same_bytes(skill: ResolvedSkill, locked: LockedSkill) -> bool:
+def _has_same_bytes(skill: SkillRef, locked: LockedSkill) -> bool:
     """Whether it is known, without fetching, that ``skill`` is what is installed."""
     if skill.files is not None:
         return hash_files(skill.files) == locked.files
-    return locked.digest is not None and locked.digest == skill.ref.digest
+    return locked.digest is not None and locked.digest == skill.digest
 
 
 def hash_files(files: Files) -> dict[str, str]:
@@ -251,7 +250,7 @@ def _frozen(locked: LockedSkill, folder: SkillsFolder) -> PlannedSkill:
     return PlannedSkill(skill, "unchanged" if whole else "update", target, frozen=locked)
 
 
-def _locate_locked(locked: LockedSkill) -> ResolvedSkill:
+def _locate_locked(locked: LockedSkill) -> SkillRef:
     """Return a locked skill as its index entry was."""
     digest = Digest(locked.digest) if locked.digest is not None else None
     files: tuple[IndexedFile, ...] = ()
@@ -261,9 +260,19 @@ def _locate_locked(locked: LockedSkill) -> ResolvedSkill:
             IndexedFile(path, base + quote(path), Digest(f"sha256:{hexadecimal}"))
             for path, hexadecimal in locked.files.items()
         )
-    entry = IndexEntry(locked.name, "", locked.artifact_type, locked.url, digest, files, locked.version)  # type: ignore[arg-type]  # one of the three, says the lock's codec
-    ref = SkillRef(locked.name, locked.origin, "", locked.version, digest, "skills.lock", 0.0)
-    return ResolvedSkill(ref, entry, locked.index)
+    return SkillRef(
+        name=locked.name,
+        origin=locked.origin,
+        description="",
+        version=locked.version,
+        digest=digest,
+        found_via="skills.lock",
+        fetched_at=0.0,
+        artifact_type=locked.artifact_type,
+        url=locked.url,
+        index_url=locked.index,
+        indexed_files=files,
+    )
 
 
 class UpdateComparison(NamedTuple):
@@ -275,12 +284,12 @@ class UpdateComparison(NamedTuple):
 
     locked: LockedSkill
     state: Literal["current", "changed", "unverifiable", "gone", "unreachable"]
-    latest: ResolvedSkill | None = None
+    latest: SkillRef | None = None
     error: SkillwireError | None = None
 
 
 def compare_with_origins(
-    skills: Sequence[LockedSkill], context: ResolveContext, load_local: Callable[[LockedSkill], ResolvedSkill]
+    skills: Sequence[LockedSkill], context: ResolveContext, load_local: Callable[[LockedSkill], SkillRef]
 ) -> Flow[list[UpdateComparison]]:
     """Compare installed skills with their origins; each index is read once.
 
@@ -299,7 +308,7 @@ def compare_with_origins(
     return [comparisons[locked.name] for locked in skills]
 
 
-def _compare_local(locked: LockedSkill, load_local: Callable[[LockedSkill], ResolvedSkill]) -> UpdateComparison:
+def _compare_local(locked: LockedSkill, load_local: Callable[[LockedSkill], SkillRef]) -> UpdateComparison:
     try:
         latest = load_local(locked)
     except SkillwireError as error:
@@ -311,26 +320,21 @@ def _compare_with_index(
     index: str, members: Sequence[LockedSkill], context: ResolveContext
 ) -> Flow[list[UpdateComparison]]:
     try:
-        found = yield from read_index(IndexLocation(index, None), context)
+        found = yield from open_source(AGENT_SKILLS, context).find(Lookup(index), None)
     except SkillwireError as error:
         context.explain(error)
         return [UpdateComparison(locked, "unreachable", error=error) for locked in members]
-    comparisons = []
-    for locked in members:
-        entry = found.index.entries.get(locked.name)
-        if entry is None:
-            comparisons.append(UpdateComparison(locked, "gone"))
-            continue
-        latest = found.locate(entry, was_named=False)
-        try:
-            check_no_downgrade(locked, latest)
-        except SkillwireError as error:
-            comparisons.append(UpdateComparison(locked, "unreachable", error=error))
-            continue
-        if entry.digest is None:
-            comparisons.append(UpdateComparison(locked, "unverifiable", latest))
-        else:
-            comparisons.append(
-                UpdateComparison(locked, "current" if entry.digest == locked.digest else "changed", latest)
-            )
-    return comparisons
+    by_name = {skill.name: skill._replace(requested_by_name=False) for skill in found}
+    return [_compare_locked(locked, by_name.get(locked.name)) for locked in members]
+
+
+def _compare_locked(locked: LockedSkill, latest: SkillRef | None) -> UpdateComparison:
+    if latest is None:
+        return UpdateComparison(locked, "gone")
+    try:
+        check_no_downgrade(locked, latest)
+    except SkillwireError as error:
+        return UpdateComparison(locked, "unreachable", error=error)
+    if latest.digest is None:
+        return UpdateComparison(locked, "unverifiable", latest)
+    return UpdateComparison(locked, "current" if latest.digest == locked.digest else "changed", latest)

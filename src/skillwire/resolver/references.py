@@ -23,7 +23,7 @@ order; the first index that has the skill wins.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire.errors import UsageError, ValidationError
 from skillwire.model.skill import is_dotted_name, is_skill_name
@@ -31,6 +31,7 @@ from skillwire.model.url import Url, is_ipv4, parse_url
 from skillwire.protocols.agent_skills.messages import WELL_KNOWN, WELL_KNOWN_OLD
 from skillwire.protocols.skill_sharing.paths import REGISTRY as SHARING_REGISTRY
 from skillwire.protocols.skill_sharing.paths import WELL_KNOWN as SHARING_WELL_KNOWN
+from skillwire.resolver.sources import BUILT_IN, SKILL_SHARING, SKILLS_RPC, SOURCES, Lookup
 from skillwire.trust.address import AddressScope, classify, is_localhost, read_address
 
 if TYPE_CHECKING:
@@ -39,40 +40,9 @@ if TYPE_CHECKING:
 
 #: What the origin of a skill from a folder of this machine begins with.
 LOCAL: Final = "path:"
-#: The paths of Skill Sharing, as its client has them; said here again, since installing imports nothing of it.
-AGENT_SKILLS: Final = "agent-skills"
-SKILL_SHARING: Final = "skill-sharing"
-SKILLS_RPC: Final = "skills-rpc"
 #: What the path of an endpoint ends with, unless its owner says otherwise. Spec: specs §4.
 _RPC: Final = "rpc"
 _ARCHIVE_EXTENSIONS: Final = (".tar.gz", ".zip", ".skill")
-
-
-class IndexLocation(NamedTuple):
-    """Where an index is: its 0.2.0 URL, and the URL of the generations before, when that is to be tried.
-
-    Where ``protocol`` is Skill Sharing the URL is that of an index, a registry or a descriptor; its answer tells. Where
-    it is the Skills Protocol the URL is that of the endpoint.
-    """
-
-    url: str
-    old_url: str | None
-    protocol: Literal["agent-skills", "skill-sharing", "skills-rpc"] = AGENT_SKILLS
-
-    @property
-    def base(self) -> str:
-        """What identifies the publisher's place: the URL without the well-known part."""
-        return self.url.partition("/.well-known/")[0]
-
-
-class Lookup(NamedTuple):
-    """One thing a reference may mean: a skill of an index, or, with ``name`` None, all of them.
-
-    Of an endpoint a ``name`` that ends in a dot means all skills of that namespace.
-    """
-
-    location: IndexLocation
-    name: str | None
 
 
 class Reference(NamedTuple):
@@ -88,12 +58,10 @@ class Reference(NamedTuple):
     fallback: tuple[Lookup, ...] = ()
 
     @property
-    def registry(self) -> IndexLocation | None:
+    def registry(self) -> Lookup | None:
         """The registry that it may name: where its address ends with ``/skills``. Spec: SSP §4.2."""
-        locations = (lookup.location for lookup in self.fallback if lookup.name is None)
-        return next(
-            (found for found in locations if found.url.partition("?")[0].rstrip("/").endswith(SHARING_REGISTRY)), None
-        )
+        wholes = (lookup for lookup in self.fallback if lookup.name is None)
+        return next((one for one in wholes if one.url.partition("?")[0].rstrip("/").endswith(SHARING_REGISTRY)), None)
 
 
 def parse_reference(text: str) -> Reference:
@@ -104,6 +72,10 @@ def parse_reference(text: str) -> Reference:
     """
     if text.startswith((".", "/", "~")):
         return Reference(text, path=text)
+    source, colon, rest = text.partition(":")
+    if colon and source in SOURCES.keys() - BUILT_IN:
+        place, _, name = rest.partition("#")
+        return Reference(text, lookups=(Lookup(place, name or None, source=source),))
     if "://" in text:
         return _web_reference(text, _url(text))
     if text.startswith("lan:") and not text[4:].partition("/")[0].isdigit():
@@ -119,19 +91,14 @@ def parse_reference(text: str) -> Reference:
     raise UsageError("REFERENCE", f"cannot read the reference {ascii(text)[:120]}", fix=fix)
 
 
-def agent_skills_location(origin: str) -> IndexLocation:
+def agent_skills_at(origin: str) -> Lookup:
     """Return where ``origin`` publishes its index of Agent Skills Discovery."""
-    return _location(parse_url(origin), "")
+    return _index_of(parse_url(origin), "")
 
 
-def sharing_location(url: str) -> IndexLocation:
+def sharing_at(url: str, name: str | None = None) -> Lookup:
     """Return where the origin of ``url`` publishes its index of Skill Sharing. Spec: SSP §4.3.1."""
-    return IndexLocation(parse_url(url).origin + SHARING_WELL_KNOWN, None, SKILL_SHARING)
-
-
-def endpoint_location(url: str) -> IndexLocation:
-    """Return the endpoint of the Skills Protocol at ``url``."""
-    return IndexLocation(url, None, SKILLS_RPC)
+    return Lookup(parse_url(url).origin + SHARING_WELL_KNOWN, name, source=SKILL_SHARING)
 
 
 def endpoint_url(text: str) -> str:
@@ -143,14 +110,13 @@ def endpoint_url(text: str) -> str:
     return str(_url(text) if "://" in text else _with_scheme(text))
 
 
-def source_location(text: str) -> IndexLocation:
+def parse_source(text: str) -> Lookup:
     """Read the address of a source, as ``--from`` and the settings name it: an origin, a scope or an index URL."""
     reference = parse_reference(text)
     if not reference.lookups:
         raise UsageError("REFERENCE", f"not the address of a source: {ascii(text)[:120]}", fix="write example.com")
-    return next(
-        (lookup.location for lookup in reference.lookups if lookup.name is None), reference.lookups[-1].location
-    )
+    last = reference.lookups[-1]._replace(name=None)
+    return next((lookup for lookup in reference.lookups if lookup.name is None), last)
 
 
 def reference_to(ref: SkillRef) -> str:
@@ -159,6 +125,8 @@ def reference_to(ref: SkillRef) -> str:
         return ref.shared.descriptor_url
     if ref.rpc is not None:
         return f"{_shortest(ref.rpc.endpoint)}#{ref.name}"
+    if ref.found_via in SOURCES.keys() - BUILT_IN:
+        return f"{ref.found_via}:{ref.origin}#{ref.name}"
     if ref.origin.startswith(LOCAL):
         folder = ref.origin.removeprefix(LOCAL)
         return f"{folder}/{ref.name}" if folder.startswith((".", "/")) else f"./{folder}/{ref.name}"
@@ -198,21 +166,21 @@ def _web_reference(text: str, url: Url) -> Reference:
     if page is None and (meant := _endpoint_lookup(text, url)) is not None:
         return Reference(text, lookups=(meant,))
     is_document = path.endswith(".json") and not path.endswith("/index.json") and page is None
-    whole = Lookup(IndexLocation(str(url), None, SKILL_SHARING), None)
+    whole = Lookup(str(url), source=SKILL_SHARING)
     if path.endswith(SHARING_WELL_KNOWN) or (is_document and "/.well-known/" not in path):
         return Reference(text, lookups=(whole,))
     lookups = _lookups(url)
     if "/.well-known/" in path or (path.endswith("/index.json") and page is None):
         return Reference(text, lookups=lookups)
-    fallback = [Lookup(sharing_location(str(url)), path.strip("/") or None)]
+    fallback = [sharing_at(str(url), path.strip("/") or None)]
     if _last(path) == _RPC:
-        fallback.append(Lookup(endpoint_location(str(url)), None))
+        fallback.append(Lookup(str(url), source=SKILLS_RPC))
     if path and ("://" in text or path.endswith(SHARING_REGISTRY)):
         fallback.append(whole)
     if page is not None:  # the last, since a place may really have skills below such a path
         before, name = page
-        lookups = (*lookups, Lookup(_location(url, before), name))
-        fallback.append(Lookup(sharing_location(str(url)), name))
+        lookups = (*lookups, _index_of(url, before, name))
+        fallback.append(sharing_at(str(url), name))
     return Reference(text, lookups=lookups, fallback=tuple(fallback))
 
 
@@ -231,7 +199,7 @@ def _endpoint_lookup(text: str, url: Url) -> Lookup | None:
             return None
         fix = f"Write a dotted name, such as {text.partition('#')[0]}#ns.domain.action."
         raise UsageError("REFERENCE", f"{ascii(name)[:120]} is no name of the Skills Protocol", fix=fix)
-    return Lookup(endpoint_location(str(url)), name if name not in {"", "."} else None)
+    return Lookup(str(url), name if name not in {"", "."} else None, source=SKILLS_RPC)
 
 
 def _page(path: str) -> tuple[str, str] | None:
@@ -248,19 +216,19 @@ def _lookups(url: Url) -> tuple[Lookup, ...]:
         before, found, after = path.partition(well_known)
         if found and (not after or after.startswith("/")):
             # Whichever generation was pasted: an origin that gives digests is asked for them first.
-            return (Lookup(_location(url, before), _pasted_name(after.strip("/"))),)
+            return (_index_of(url, before, _pasted_name(after.strip("/"))),)
     if path.endswith("/index.json"):
-        return (Lookup(IndexLocation(url.origin + path, None), None),)
+        return (Lookup(url.origin + path),)
     scope, _, last = path.rpartition("/")
-    whole = Lookup(_location(url, path), None)
+    whole = _index_of(url, path)
     if is_skill_name(last):
-        return (Lookup(_location(url, scope), last), whole)
+        return (_index_of(url, scope, last), whole)
     return (whole,)
 
 
-def _location(url: Url, scope: str) -> IndexLocation:
+def _index_of(url: Url, scope: str, name: str | None = None) -> Lookup:
     base = url.origin + scope
-    return IndexLocation(f"{base}{WELL_KNOWN}/index.json", f"{base}{WELL_KNOWN_OLD}/index.json")
+    return Lookup(f"{base}{WELL_KNOWN}/index.json", name, f"{base}{WELL_KNOWN_OLD}/index.json")
 
 
 def _pasted_name(after: str) -> str | None:

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from skillwire.errors import SkillwireError, TrustError
 from skillwire.model.url import parse_url
-from skillwire.resolver.references import SKILLS_RPC, source_location
-from skillwire.resolver.resolve import read_index, resolve
+from skillwire.resolver.references import parse_source
+from skillwire.resolver.resolve import resolve
+from skillwire.resolver.sources import SKILLS_RPC, open_source
 from skillwire.resolver.sources.folder import locate_folders
 from skillwire.wire.exchange import work
 
@@ -23,10 +24,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from skillwire.model.install import LockedSkill, OriginRecord
+    from skillwire.model.ref import SkillRef
     from skillwire.ports import SkillsFolder
+    from skillwire.resolver.context import Attempt, ResolveContext
     from skillwire.resolver.plan import Decision, InstallPolicy
     from skillwire.resolver.references import Reference
-    from skillwire.resolver.resolve import Attempt, ResolveContext, ResolvedSkill
     from skillwire.trust.address import AddressPolicy
     from skillwire.wire.exchange import Flow
 
@@ -71,10 +73,10 @@ class Resolution:
     """
 
     reference: str
-    found: tuple[ResolvedSkill, ...] = ()
+    found: tuple[SkillRef, ...] = ()
     why: str = ""
     steps: tuple[Step, ...] = ()
-    others: tuple[ResolvedSkill, ...] = ()
+    others: tuple[SkillRef, ...] = ()
     beyond: tuple[Step, ...] = ()
     standing: OriginTrust | None = None
     installed: tuple[InstalledHere, ...] = ()
@@ -105,8 +107,8 @@ def which(
         return Resolution(reference.text, steps=_steps(attempts, addresses), error=error)
     others, beyond = yield from _look_beyond(reference, found[0], context)
     standing = None
-    if path is None and found[0].ref.rpc is None:  # what cannot be installed needs no trust for that
-        standing = yield from work(partial(_standing, found[0].ref.origin, policy, context))
+    if path is None and found[0].rpc is None:  # what cannot be installed needs no trust for that
+        standing = yield from work(partial(_standing, found[0].origin, policy, context))
     return Resolution(
         reference.text,
         tuple(found),
@@ -119,7 +121,7 @@ def which(
     )
 
 
-def _ask_both(found: Sequence[ResolvedSkill], context: ResolveContext) -> Flow[list[ResolvedSkill]]:
+def _ask_both(found: Sequence[SkillRef], context: ResolveContext) -> Flow[list[SkillRef]]:
     from skillwire.resolver.merge import add_facts  # noqa: PLC0415  # only --explain asks
 
     return (yield from add_facts(found, context))
@@ -138,26 +140,25 @@ def _refusal(url: str, addresses: AddressPolicy) -> TrustError | None:
 
 
 def _look_beyond(
-    reference: Reference, won: ResolvedSkill, context: ResolveContext
-) -> Flow[tuple[list[ResolvedSkill], list[Attempt]]]:
+    reference: Reference, won: SkillRef, context: ResolveContext
+) -> Flow[tuple[list[SkillRef], list[Attempt]]]:
     """Look a bare name up in the sources after the one that has it, too."""
     attempts: list[Attempt] = []
-    others: list[ResolvedSkill] = []
+    others: list[SkillRef] = []
     if reference.name is None:
         return others, attempts
-    locations = [source_location(source) for source in context.sources]
-    bases = [location.base for location in locations]
-    if won.ref.origin not in bases:  # a source of Skill Sharing may tell of another origin's skill
+    lookups = [parse_source(source) for source in context.sources]
+    bases = [lookup.base for lookup in lookups]
+    if won.origin not in bases:  # a source of Skill Sharing may tell of another origin's skill
         return others, attempts
-    for location in locations[bases.index(won.ref.origin) + 1 :]:
-        if location.protocol == SKILLS_RPC:  # no bare name is one of a skill there
+    traced = context._replace(trace=attempts.append)
+    for lookup in lookups[bases.index(won.origin) + 1 :]:
+        if lookup.source == SKILLS_RPC:  # no bare name is one of a skill there
             continue
         try:
-            index = yield from read_index(location, context._replace(trace=attempts.append))
+            others += yield from open_source(lookup.source, traced).resolve(lookup._replace(name=reference.name))
         except SkillwireError:
-            continue  # the attempt tells it: that another source fails changes nothing
-        if entry := index.index.entries.get(reference.name):
-            others.append(index.locate(entry))
+            continue  # the attempt shows it: that another source fails changes nothing
     return others, attempts
 
 
@@ -166,15 +167,15 @@ def _standing(origin: str, policy: InstallPolicy, context: ResolveContext) -> Or
     return OriginTrust(origin, policy.decide(origin, record), policy.decide(origin, None) == "allow", record)
 
 
-def _installed(found: Sequence[ResolvedSkill], folder: SkillsFolder) -> Flow[tuple[InstalledHere, ...]]:
+def _installed(found: Sequence[SkillRef], folder: SkillsFolder) -> Flow[tuple[InstalledHere, ...]]:
     lock = yield from work(folder.read_lock)
     here = []
     for skill in found:
-        if (locked := lock.skills.get(skill.ref.name)) is None:
+        if (locked := lock.skills.get(skill.name)) is None:
             continue
         is_intact = yield from work(partial(_is_intact, locked, folder))
-        same_origin = locked.origin == skill.ref.origin
-        current = None if skill.ref.digest is None else skill.ref.digest == locked.digest
+        same_origin = locked.origin == skill.origin
+        current = None if skill.digest is None else skill.digest == locked.digest
         here.append(InstalledHere(locked, same_origin, current, is_intact))
     return tuple(here)
 
@@ -184,11 +185,11 @@ def _is_intact(locked: LockedSkill, folder: SkillsFolder) -> bool:
     return standing == locked.files and not folder.missing_places(locked.placement, locked.name)
 
 
-def _why(reference: Reference, found: Sequence[ResolvedSkill], context: ResolveContext) -> str:
+def _why(reference: Reference, found: Sequence[SkillRef], context: ResolveContext) -> str:
     if reference.path is not None:
         return "the reference is a folder of this machine"
     if reference.name is None:
-        if found[0].ref.rpc is not None:
+        if found[0].rpc is not None:
             return (
                 "its endpoint describes it" if found[0].requested_by_name else "the endpoint lists it with all others"
             )

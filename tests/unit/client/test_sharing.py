@@ -378,7 +378,7 @@ class TestWhich:
             (LISTED, "0.2.0"),
             (SHARED, "skill-sharing"),
         ]
-        assert answer.found[0].ref.shared is not None
+        assert answer.found[0].shared is not None
 
     def test_without_it_one_lookup_suffices(self, place):
         place.list("forecast")
@@ -390,4 +390,4 @@ class TestWhich:
         client = place.open(tmp_path, settings=Settings(sources=(SHARED, "other.example")))
         answer = client.which("forecast")
         assert answer.error is None
-        assert answer.found[0].ref.name == "example-corp/forecast"
+        assert answer.found[0].name == "example-corp/forecast"

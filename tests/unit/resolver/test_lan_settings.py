@@ -127,6 +127,6 @@ def test_what_no_capability_is_called_is_refused(text):
 
 
 def test_a_host_named_lan_is_still_a_host():
-    assert parse_reference("lan:8080/skill").lookups[0].location.url.startswith("https://lan:8080/")
+    assert parse_reference("lan:8080/skill").lookups[0].url.startswith("https://lan:8080/")
     with pytest.raises(UsageError):
         parse_reference("lan:org-data-read")

@@ -4,14 +4,14 @@ import pytest
 
 from skillwire.errors import UsageError
 from skillwire.model.ref import RpcFacts, SkillRef
-from skillwire.resolver.references import parse_reference, reference_to, source_location
+from skillwire.resolver.references import parse_reference, parse_source, reference_to
 
 AGENT_SKILLS = "/.well-known/agent-skills/index.json"
 OLD = "/.well-known/skills/index.json"
 
 
 def lookups(text):
-    return [(lookup.location.url, lookup.location.old_url, lookup.name) for lookup in parse_reference(text).lookups]
+    return [(lookup.url, lookup.old_url, lookup.name) for lookup in parse_reference(text).lookups]
 
 
 @pytest.mark.parametrize("text", ["example.com", "example.com/", "https://example.com", "https://example.com/"])
@@ -121,10 +121,10 @@ def test_what_cannot_be_read_says_what_to_write_instead(text):
 
 
 def test_a_source_is_an_origin_or_a_scope():
-    assert source_location("example.com").url == f"https://example.com{AGENT_SKILLS}"
-    assert source_location("example.com/team").url == f"https://example.com/team{AGENT_SKILLS}"
+    assert parse_source("example.com").url == f"https://example.com{AGENT_SKILLS}"
+    assert parse_source("example.com/team").url == f"https://example.com/team{AGENT_SKILLS}"
     with pytest.raises(UsageError):
-        source_location("./folder")
+        parse_source("./folder")
 
 
 @pytest.mark.parametrize(
@@ -143,9 +143,9 @@ def test_a_source_is_an_origin_or_a_scope():
 )
 def test_what_stands_behind_the_hash_of_an_endpoint_is_a_skill(text, endpoint, name):
     (lookup,) = parse_reference(text).lookups
-    assert (lookup.location.url, lookup.location.protocol, lookup.name) == (endpoint, "skills-rpc", name)
-    assert lookup.location.base == endpoint
-    assert source_location(text).url == endpoint
+    assert (lookup.url, lookup.source, lookup.name) == (endpoint, "skills-rpc", name)
+    assert lookup.base == endpoint
+    assert parse_source(text).url == endpoint
 
 
 @pytest.mark.parametrize(
@@ -174,11 +174,11 @@ def test_what_cannot_name_a_skill_of_an_endpoint_is_refused(name):
 def test_an_address_that_ends_in_rpc_may_be_an_endpoint_when_it_is_nothing_else():
     reference = parse_reference("example.com/rpc")
     assert reference.lookups[0].name == "rpc"
-    assert [lookup.location.protocol for lookup in reference.fallback] == ["skill-sharing", "skills-rpc"]
+    assert [lookup.source for lookup in reference.fallback] == ["skill-sharing", "skills-rpc"]
 
 
 @pytest.mark.parametrize("endpoint", ["https://example.com/rpc", "http://example.com/rpc", "http://127.0.0.1:1/a/rpc"])
 def test_the_reference_to_a_skill_of_an_endpoint_can_be_read(endpoint):
     ref = SkillRef("ns.sync", endpoint, "", None, None, "skills-rpc", 0.0, rpc=RpcFacts(endpoint, "", ""))
     (lookup,) = parse_reference(reference_to(ref)).lookups
-    assert (lookup.location.url, lookup.name) == (endpoint, "ns.sync")
+    assert (lookup.url, lookup.name) == (endpoint, "ns.sync")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from skillwire.errors import SkillwireError, UsageError
 from skillwire.model.install import CachedResponse, Lock, LockedSkill, OriginRecord, Placement
 from skillwire.resolver.agents import AGENTS, UNIVERSAL, choose_agents, plan_placement
-from skillwire.resolver.documents import is_fresh, lifetime, may_be_kept
+from skillwire.resolver.context import is_fresh, lifetime, may_be_kept
 from skillwire.resolver.lockfile import decode_lock, encode_lock
 from skillwire.resolver.plan import InstallPolicy
 from skillwire.resolver.rank import rank

@@ -13,10 +13,10 @@ from skillwire.errors import FetchError
 from skillwire.model.digest import Digest
 from skillwire.model.install import Lock, LockedSkill, OriginRecord, Placement
 from skillwire.protocols.agent_skills.messages import SCHEMA_URI
+from skillwire.resolver.context import ResolveContext
 from skillwire.resolver.lockfile import encode_lock
 from skillwire.resolver.plan import InstallPolicy
 from skillwire.resolver.references import parse_reference
-from skillwire.resolver.resolve import ResolveContext
 from skillwire.resolver.which import which
 from skillwire.testing.publisher import SimulatedPublisher
 from skillwire.trust.address import AddressPolicy
@@ -80,7 +80,7 @@ def test_the_skill_of_an_origin_is_found_by_one_lookup(bench):
     bench.publish(A, "code-review", cache_control="max-age=300")
     answer = bench.which("a.example/code-review")
     (skill,) = answer.found
-    assert (skill.ref.name, skill.ref.origin, skill.entry.url) == ("code-review", A, f"{A}/code-review.md")
+    assert (skill.name, skill.origin, skill.url) == ("code-review", A, f"{A}/code-review.md")
     assert answer.error is None
     assert answer.why == "its index lists it"
     (step,) = answer.steps
@@ -105,9 +105,9 @@ def test_a_bare_name_tells_every_source_in_order_and_who_else_has_it(bench):
     bench.publish(C, "code-review")
     answer = bench.which("code-review", sources=("a.example", "b.example", "c.example"))
     assert [step.attempt.url for step in answer.steps] == [index_url(A), index_url(B)]
-    assert answer.found[0].ref.origin == B
+    assert answer.found[0].origin == B
     assert answer.why == "it is the first of 3 sources, in their order, whose index lists it"
-    assert [skill.ref.origin for skill in answer.others] == [C]
+    assert [skill.origin for skill in answer.others] == [C]
     assert [step.attempt.url for step in answer.beyond] == [index_url(C)]
 
 
@@ -117,7 +117,7 @@ def test_a_source_that_fails_is_part_of_the_answer(bench):
     bench.publisher.fail(index_url(C), FetchError("CONNECT_FAILED", "no"))
     answer = bench.which("code-review", sources=("a.example", "b.example", "c.example"))
     assert answer.steps[0].attempt.error.code == "TIMEOUT"
-    assert answer.found[0].ref.origin == B
+    assert answer.found[0].origin == B
     assert answer.beyond[0].attempt.error.code == "CONNECT_FAILED"
     assert answer.others == ()
 

@@ -32,7 +32,7 @@ from skillwire.model.url import parse_url
 from skillwire.protocols.agent_skills.client import fetch_index
 from skillwire.protocols.agent_skills.codec import decode_index
 from skillwire.resolver.lockfile import LOCK_NAME
-from skillwire.resolver.references import source_location
+from skillwire.resolver.references import parse_source
 from skillwire.resolver.settings import Settings
 from skillwire.trust.address import AddressPolicy
 from skillwire.version import VERSION
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from skillwire.model.url import Url
-    from skillwire.resolver.references import IndexLocation
+    from skillwire.resolver.sources import Lookup
     from skillwire.wire.exchange import HttpResponse
 
 
@@ -69,7 +69,7 @@ class Environment:
         """Return the address policy of a command here: the user's own sources are named, the project's are not."""
         policy = AddressPolicy(allow=self.settings.allow)
         for source in sorted(self.settings.own_sources):
-            policy = policy.naming(parse_url(source_location(source).url))
+            policy = policy.naming(parse_url(parse_source(source).url))
         return policy
 
 
@@ -211,7 +211,7 @@ def check_offline(surroundings: Environment) -> Iterator[Diagnosis]:
 def check_source(source: str, surroundings: Environment) -> Iterator[Diagnosis]:
     """Look one source up in DNS, hold it against the address policy, and ask it for its index."""
     policy = surroundings.policy()
-    location = source_location(source)
+    location = parse_source(source)
     url = parse_url(location.url)
     try:
         policy.check_url(url)
@@ -247,7 +247,7 @@ def _authorization(url: Url, surroundings: Environment) -> str | None:
     return find_password(url, surroundings.environment)
 
 
-def _ask(location: IndexLocation, policy: AddressPolicy, authorization: str | None) -> tuple[HttpResponse, int]:
+def _ask(location: Lookup, policy: AddressPolicy, authorization: str | None) -> tuple[HttpResponse, int]:
     with SyncDriver(policy) as driver:
         for url in filter(None, (location.url, location.old_url)):
             answer = driver.run(fetch_index(url, authorization=authorization))

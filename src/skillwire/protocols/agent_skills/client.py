@@ -18,8 +18,11 @@ from skillwire.wire.exchange import HttpRequest
 from skillwire.wire.fetch import conditional_headers, expect_archive, expect_json, fetch
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from skillwire.model.install import CachedResponse
-    from skillwire.protocols.agent_skills.messages import IndexedFile, IndexEntry
+    from skillwire.model.ref import IndexedFile, SkillRef
+    from skillwire.protocols.agent_skills.messages import IndexEntry
     from skillwire.wire.exchange import Flow, HttpResponse, Sink
 
 _ABSENT: Final = frozenset({404, 410})
@@ -57,7 +60,7 @@ def fetch_index(
 
 
 def fetch_artifact(
-    entry: IndexEntry, *, authorization: str | None = None, sink: Sink | None = None
+    entry: IndexEntry | SkillRef, *, authorization: str | None = None, sink: Sink | None = None
 ) -> Flow[bytes | None]:
     """Ask for the artifact of ``entry`` and verify it; return its bytes, or None when they are in ``sink``.
 
@@ -93,12 +96,12 @@ def fetch_artifact(
     return None if response.in_sink else response.body
 
 
-def fetch_files(entry: IndexEntry, *, authorization: str | None = None) -> Flow[list[FileContent]]:
-    """Ask for the files of an ``entry`` that has no artifact, one after the other, within the same bounds."""
+def fetch_files(files: Sequence[IndexedFile], *, authorization: str | None = None) -> Flow[list[FileContent]]:
+    """Ask for the files of a skill that has no artifact, one after the other, within the same bounds."""
     end = time.monotonic() + limits.DOWNLOAD_SECONDS
     contents: list[FileContent] = []
     left = int(limits.ARCHIVE_TOTAL_BYTES)
-    for file in entry.files:
+    for file in files:
         content = yield from fetch_file(
             file, max_bytes=min(left, limits.ARCHIVE_FILE_BYTES), authorization=authorization, end=end
         )

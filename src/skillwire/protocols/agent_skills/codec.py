@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from skillwire import limits
 from skillwire.errors import SkillwireError, SourceLocation, ValidationError
 from skillwire.model.digest import Digest
+from skillwire.model.ref import IndexedFile
 from skillwire.model.skill import Finding, is_skill_name
 from skillwire.model.url import parse_url, resolve_url
-from skillwire.protocols.agent_skills.messages import SCHEMA_URI, Generation, Index, IndexedFile, IndexEntry
+from skillwire.protocols.agent_skills.messages import SCHEMA_URI, Generation, Index, IndexEntry
 from skillwire.trust.guarded_json import load_json
 from skillwire.trust.hidden_text import neutralise
 from skillwire.trust.paths import check_path

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 if TYPE_CHECKING:
     from skillwire.model.digest import Digest
+    from skillwire.model.ref import IndexedFile
     from skillwire.model.skill import Finding
 
 
@@ -42,14 +43,6 @@ class Generation(StrEnum):
     V0_1_0 = "0.1.0"
     INTERIM = "interim"
     V0_2_0 = "0.2.0"
-
-
-class IndexedFile(NamedTuple):
-    """One file that an index names: its path in the skill, where to fetch it, its digest when one is given."""
-
-    path: str
-    url: str
-    digest: Digest | None = None
 
 
 class IndexEntry(NamedTuple):

@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire.errors import ValidationError
 from skillwire.model.digest import Digest
+from skillwire.model.ref import IndexedFile
 from skillwire.model.url import parse_url
 from skillwire.protocols.agent_skills.codec import UNPLACED, encode_index, encode_old_index, place_urls
 from skillwire.protocols.agent_skills.messages import (
@@ -38,7 +39,6 @@ from skillwire.protocols.agent_skills.messages import (
     MEDIA_TYPES,
     WELL_KNOWN,
     WELL_KNOWN_OLD,
-    IndexedFile,
     IndexEntry,
     media_type,
 )

@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING
 
 from skillwire.errors import NotFoundError, SourceLocation
 from skillwire.model.ref import SkillRef
-from skillwire.protocols.agent_skills.messages import IndexEntry
 from skillwire.resolver.references import LOCAL
-from skillwire.resolver.resolve import ResolvedSkill
 from skillwire.wire.exchange import work
 
 if TYPE_CHECKING:
@@ -20,7 +18,7 @@ if TYPE_CHECKING:
     from skillwire.wire.exchange import Flow
 
 
-def locate_folders(path: Path, root: Path) -> Flow[list[ResolvedSkill]]:
+def locate_folders(path: Path, root: Path) -> Flow[list[SkillRef]]:
     """Return the skill that ``path`` is, or the skills below it. ``root`` is what a lock's paths are relative to.
 
     Raises:
@@ -30,12 +28,12 @@ def locate_folders(path: Path, root: Path) -> Flow[list[ResolvedSkill]]:
     return work(partial(_load_all, path, root))
 
 
-def load_local(locked: LockedSkill, root: Path) -> ResolvedSkill:
+def load_local(locked: LockedSkill, root: Path) -> SkillRef:
     """Read a skill that was installed from a folder of this machine anew, from that folder."""
     return _load(root / locked.url, root)
 
 
-def _load_all(path: Path, root: Path) -> list[ResolvedSkill]:
+def _load_all(path: Path, root: Path) -> list[SkillRef]:
     from skillwire.folder.files import find_folders  # noqa: PLC0415  # most references are not folders
 
     folders = find_folders(path)
@@ -50,14 +48,14 @@ def _load_all(path: Path, root: Path) -> list[ResolvedSkill]:
     return [_load(folder, root) for folder in folders]
 
 
-def _load(folder: Path, root: Path) -> ResolvedSkill:
+def _load(folder: Path, root: Path) -> SkillRef:
     from skillwire.folder.load import load_folder  # noqa: PLC0415  # most references are not folders
 
     loaded = load_folder(folder, level="lenient")
     # Relative, so that a project keeps working where it is moved or cloned to together with its folders.
     relative = os.path.relpath(folder.resolve(), root.resolve()).replace(os.sep, "/")
     parent = os.path.dirname(relative) or "."  # noqa: PTH120  # a POSIX text for the lock, not a path of this system
-    ref = SkillRef(
+    return SkillRef(
         name=loaded.name,
         origin=f"{LOCAL}{parent}",
         description=loaded.description,
@@ -67,6 +65,7 @@ def _load(folder: Path, root: Path) -> ResolvedSkill:
         fetched_at=0.0,
         capabilities=loaded.manifest.capabilities,
         scenes=loaded.manifest.scenes,
+        artifact_type="files",
+        url=relative,
+        files=loaded.files,
     )
-    entry = IndexEntry(loaded.name, loaded.description, "files", relative, None, version=loaded.version)
-    return ResolvedSkill(ref, entry, "", loaded.files)

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from skillwire.model.lan import LanSkill
     from skillwire.protocols.skill_discovery.settings import LanSettings
-    from skillwire.resolver.resolve import ResolvedSkill
 
 
 Stage = Literal["reading", "checking", "calling"]
@@ -93,7 +92,7 @@ def in_call_order(skills: Iterable[LanSkill]) -> list[LanSkill]:
     return sorted(skills, key=lambda one: one.call_order)
 
 
-def matching(skill: LanSkill, found: Sequence[ResolvedSkill]) -> ResolvedSkill:
+def matching(skill: LanSkill, found: Sequence[SkillRef]) -> SkillRef:
     """Return which of the skills that a server publishes is the one that was announced.
 
     Raises:
@@ -101,10 +100,9 @@ def matching(skill: LanSkill, found: Sequence[ResolvedSkill]) -> ResolvedSkill:
     """
     name = skill.skill_id
     for one in found:
-        shared = one.ref.shared.id if one.ref.shared is not None else ""
-        if name in {one.ref.name, shared, shared.rpartition("/")[2]}:
-            ref = one.ref._replace(found_via=f"lan {skill.found_via}, {one.ref.found_via}")
-            return one._replace(ref=ref, requested_by_name=True)
+        shared = one.shared.id if one.shared is not None else ""
+        if name in {one.name, shared, shared.rpartition("/")[2]}:
+            return one._replace(found_via=f"lan {skill.found_via}, {one.found_via}", requested_by_name=True)
     message = f"the server that announces {name} does not publish it"
     raise FetchError("DISC_006", message, place=SourceLocation(http_url(skill)))
 

@@ -11,15 +11,14 @@ Spec: SSP §4, §6.4, §10.1; SSB §5. Trust: whatever comes is hostile, and bou
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from skillwire import limits
 from skillwire.codes import CODES
-from skillwire.errors import NotFoundError, SkillwireError, SourceLocation
+from skillwire.errors import NotFoundError, SkillwireError, SourceLocation, UsageError
 from skillwire.model.ref import SharedFacts, SkillRef
 from skillwire.model.skill import Finding
 from skillwire.model.url import parse_url
-from skillwire.protocols.agent_skills.messages import IndexEntry
 from skillwire.protocols.skill_sharing.client import (
     fetch_descriptor,
     fetch_document,
@@ -29,64 +28,76 @@ from skillwire.protocols.skill_sharing.client import (
     registry_url,
 )
 from skillwire.protocols.skill_sharing.paths import REGISTRY, WELL_KNOWN
-from skillwire.resolver.documents import read_document
-from skillwire.resolver.references import SKILL_SHARING
-from skillwire.resolver.resolve import Attempt, ResolvedSkill
+from skillwire.resolver.context import Attempt, read_document
+from skillwire.resolver.sources import SKILL_SHARING
 from skillwire.trust.hidden_text import neutralise
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable
 
     from skillwire.model.install import CachedResponse
     from skillwire.protocols.skill_sharing.messages import SkillDescriptor, SkillIndexEntry
-    from skillwire.resolver.documents import DocumentRequest
-    from skillwire.resolver.references import IndexLocation
-    from skillwire.resolver.resolve import ResolveContext
+    from skillwire.resolver.context import DocumentRequest, ResolveContext
+    from skillwire.resolver.sources import Lookup
     from skillwire.wire.exchange import Flow
 
 
+#: How a skill that a registry lists was found; it is of another origin.
+FROM_REGISTRY: Final = f"{SKILL_SHARING} registry"
 _QUERY: Final = "type="
 
 
-class SharingListing(NamedTuple):
-    """What one document lists: its URL, its skills, and whether it is a registry's, and so tells of other origins."""
+class SkillSharing:
+    """The source of Skill Sharing."""
 
-    url: str
-    skills: tuple[ResolvedSkill, ...]
-    is_registry: bool = False
+    def __init__(self, context: ResolveContext) -> None:
+        self._context = context
+
+    def find(self, lookup: Lookup, capability_type: str | None = None) -> Flow[list[SkillRef]]:
+        """Return what is published in a place, of one capability type or of all.
+
+        Raises:
+            NotFoundError: ``INDEX_NOT_FOUND``.
+            FetchError, DecodeError, ValidationError: from the network and the codec.
+        """
+        context = self._context
+        url, ask, wanted = _request(lookup.url, capability_type)
+        attempt = Attempt(url, context.credential_for(url) is not None)
+        try:
+            document, answered_by = yield from read_document(url, context, ask)
+            found = _read(document, url, wanted, context) if document is not None else None
+        except SkillwireError as error:
+            context.trace_failure(attempt, error)
+            raise
+        if document is None or found is None:
+            context.trace(attempt)
+            raise _absent(url)
+        answered = attempt.answered(document, answered_by, context)
+        context.trace(answered._replace(generation=SKILL_SHARING, entries=len(found)))
+        return found
+
+    def resolve(self, lookup: Lookup) -> Flow[list[SkillRef]]:
+        """Return the skill of this id, or whose id ends with the name; raise what :meth:`find` does."""
+        found = yield from self.find(lookup)
+        return found if lookup.name is None else select_by_name(lookup.name, found)
 
 
-class _Question(NamedTuple):
-    """What is asked: the URL, the exchange that asks, and the capability type that the answer is narrowed to."""
-
-    url: str
-    ask: DocumentRequest
-    capability_type: str | None
-
-
-def read_sharing_index(
-    location: IndexLocation, context: ResolveContext, capability_type: str | None = None
-) -> Flow[SharingListing]:
-    """Read what is published in a place of Skill Sharing, of one capability type or of all.
+def select_by_name(name: str, skills: Iterable[SkillRef]) -> list[SkillRef]:
+    """Return the one skill whose id is ``name``, or whose id ends with it behind a slash; else an empty list.
 
     Raises:
-        NotFoundError: ``INDEX_NOT_FOUND``.
-        FetchError, DecodeError, ValidationError: as the network and the codec say.
+        UsageError: ``REFERENCE`` when several ids end with it.
     """
-    question = _question(location, capability_type)
-    attempt = Attempt(question.url, context.credential_for(question.url) is not None)
-    try:
-        document, answered_by = yield from read_document(question.url, context, question.ask)
-        found = _read(document, question, context) if document is not None else None
-    except SkillwireError as error:
-        context.trace_failure(attempt, error)
-        raise
-    if document is None or found is None:
-        context.trace(attempt)
-        raise _absent(question.url)
-    answered = attempt.answered(document, answered_by, context)
-    context.trace(answered._replace(generation=SKILL_SHARING, entries=len(found.skills)))
-    return found
+    found = [skill for skill in skills if skill.name.rpartition("/")[2] == name]
+    found = [skill for skill in skills if _id(skill) == name] or found
+    if len(found) > 1:
+        ids = ", ".join(_id(skill) for skill in found)
+        raise UsageError("REFERENCE", f"{name} means {len(found)} skills: {ids}", fix="Give the id whole.")
+    return [skill._replace(requested_by_name=True) for skill in found]
+
+
+def _id(skill: SkillRef) -> str:
+    return skill.shared.id if skill.shared is not None else skill.name
 
 
 def read_descriptor(url: str, identifier: str, context: ResolveContext) -> Flow[tuple[SkillDescriptor, str]]:
@@ -120,82 +131,77 @@ def _absent(url: str) -> NotFoundError:
     return NotFoundError("INDEX_NOT_FOUND", "nothing of Skill Sharing is published there", place=SourceLocation(url))
 
 
-def _question(location: IndexLocation, capability_type: str | None) -> _Question:
-    """Return how a place is asked: an index or a registry by its own exchange, with or without a filter."""
-    url = parse_url(location.url)
-    path = url.path.rstrip("/")
-    query = url.query or ""
+def _request(text: str, capability_type: str | None) -> tuple[str, DocumentRequest, str | None]:
+    """Return the URL that is asked, how, and the capability type that the answer is narrowed to."""
+    url = parse_url(text)
+    path, query = url.path.rstrip("/"), url.query or ""
     wanted = capability_type or (query.removeprefix(_QUERY) if query.startswith(_QUERY) else None)
     base = f"{url.origin}{path}"
     if path.endswith(WELL_KNOWN):
         base = base.removesuffix(WELL_KNOWN)
-        return _Question(index_url(base, wanted), partial(fetch_index, base, wanted), wanted)
+        return index_url(base, wanted), partial(fetch_index, base, wanted), wanted
     if path.endswith(REGISTRY):
         base = base.removesuffix(REGISTRY)
-        return _Question(registry_url(base, wanted), partial(query_registry, base, wanted), wanted)
-    return _Question(str(url), partial(fetch_document, str(url)), capability_type)
+        return registry_url(base, wanted), partial(query_registry, base, wanted), wanted
+    return str(url), partial(fetch_document, str(url)), capability_type
 
 
-def _read(document: CachedResponse, question: _Question, context: ResolveContext) -> SharingListing:
+def _read(document: CachedResponse, url: str, capability_type: str | None, context: ResolveContext) -> list[SkillRef]:
     from skillwire.protocols.skill_sharing.codec import decode_index  # noqa: PLC0415  # see the module's docstring
     from skillwire.trust.guarded_json import load_json  # noqa: PLC0415  # same
 
     source = document.base_url
     value = load_json(document.body, max_bytes=limits.INDEX_BYTES, source=source)
-    origin = parse_url(question.url).origin
     if isinstance(value, dict) and "endpoint" in value and "skills" not in value:
         said = _decode_descriptor(document, context)
-        facts = _facts(said, said.provider.name, question.url)
-        ref = _ref(said, facts, origin, SKILL_SHARING, document.fetched_at)
-        return SharingListing(question.url, (_located(ref, question.url, was_named=True),))
+        return [_skill(said, said.provider.name, url, document, index_url=url)]
     try:
         index = decode_index(document.body, source, addresses=context.addresses())
     except SkillwireError as error:
         raise _telling_versions(error) from None
     for finding in index.findings:
         context.report(finding)
+    provider = index.provider.name if index.provider else None
     is_registry = isinstance(value, list)
-    skills = []
-    for entry in index.entries.values():
-        facts = _facts(entry, index.provider.name if index.provider else None, entry.descriptor_url)
-        base = parse_url(entry.descriptor_url).origin if is_registry else origin
-        via = f"{SKILL_SHARING} registry" if is_registry else SKILL_SHARING
-        skills.append(_located(_ref(entry, facts, base, via, document.fetched_at), question.url))
-    return SharingListing(question.url, _narrowed(skills, question, context), is_registry)
-
-
-def _narrowed(
-    skills: Sequence[ResolvedSkill], question: _Question, context: ResolveContext
-) -> tuple[ResolvedSkill, ...]:
-    """Return the skills of the type that was asked for; whatever else the server sent is told. Spec: SSP §4.5."""
-    wanted = question.capability_type
-    if wanted is None:
-        return tuple(skills)
-    fitting = tuple(skill for skill in skills if skill.ref.shared and skill.ref.shared.capability_type == wanted)
-    if len(fitting) < len(skills):
+    skills = [
+        _skill(entry, provider, entry.descriptor_url, document, index_url=url, is_in_registry=is_registry)._replace(
+            requested_by_name=False
+        )
+        for entry in index.entries.values()
+    ]
+    if capability_type is None:
+        return skills
+    fitting = [skill for skill in skills if skill.shared and skill.shared.capability_type == capability_type]
+    if len(fitting) < len(skills):  # Spec: SSP §4.5
         others = len(skills) - len(fitting)
-        message = f"asked for {wanted}, the server sent {others} of {len(skills)} skills of another type"
-        fix = CODES["FILTER_IGNORED"].fix
-        context.report(Finding("FILTER_IGNORED", "warning", message, SourceLocation(question.url), fix))
+        message = f"asked for {capability_type}, the server sent {others} of {len(skills)} skills of another type"
+        context.report(Finding("FILTER_IGNORED", "warning", message, SourceLocation(url), CODES["FILTER_IGNORED"].fix))
     return fitting
 
 
-def _facts(said: SkillIndexEntry | SkillDescriptor, provider: str | None, descriptor_url: str) -> SharedFacts:
-    name = neutralise(provider) if provider is not None else None
-    return SharedFacts(said.id, said.name, str(said.capability_type), str(said.access), name, descriptor_url)
-
-
-def _ref(
-    said: SkillIndexEntry | SkillDescriptor, facts: SharedFacts, origin: str, found_via: str, fetched_at: float
+def _skill(
+    said: SkillIndexEntry | SkillDescriptor,
+    provider: str | None,
+    descriptor_url: str,
+    document: CachedResponse,
+    *,
+    index_url: str,
+    is_in_registry: bool = False,
 ) -> SkillRef:
-    description = said.description[: limits.DESCRIPTION_LENGTH]
-    return SkillRef(said.id, origin, description, said.version, None, found_via, fetched_at, facts)
-
-
-def _located(ref: SkillRef, url: str, *, was_named: bool = False) -> ResolvedSkill:
-    where = ref.shared.descriptor_url if ref.shared else url
-    entry = IndexEntry(ref.name, ref.description, "files", where, None, version=ref.version)
-    return ResolvedSkill(ref, entry, url, requested_by_name=was_named)
+    name = neutralise(provider) if provider is not None else None
+    facts = SharedFacts(said.id, said.name, str(said.capability_type), str(said.access), name, descriptor_url)
+    return SkillRef(
+        name=said.id,
+        origin=str(parse_url(descriptor_url if is_in_registry else index_url).origin),
+        description=said.description[: limits.DESCRIPTION_LENGTH],
+        version=said.version,
+        digest=None,
+        found_via=FROM_REGISTRY if is_in_registry else SKILL_SHARING,
+        fetched_at=document.fetched_at,
+        shared=facts,
+        url=descriptor_url,
+        index_url=index_url,
+    )
 
 
 def _decode_descriptor(

@@ -27,7 +27,6 @@ from skillwire.errors import FetchError, NotFoundError, SkillwireError, SourceLo
 from skillwire.model.install import CachedResponse
 from skillwire.model.ref import RpcFacts, SkillRef
 from skillwire.model.skill import Finding, is_dotted_name
-from skillwire.protocols.agent_skills.messages import IndexEntry
 from skillwire.protocols.skills_rpc.client import INLINE_BYTES, call, fetch_blob, send_blob
 from skillwire.protocols.skills_rpc.codec import decode_blob, decode_created, decode_described, decode_file, decode_page
 from skillwire.protocols.skills_rpc.errors import INVALID_PARAMS
@@ -40,8 +39,9 @@ from skillwire.protocols.skills_rpc.messages import (
     ReadBlob,
     ReadSkillFile,
 )
-from skillwire.resolver.references import SKILLS_RPC, reference_to
-from skillwire.resolver.resolve import Attempt, ResolvedSkill
+from skillwire.resolver.context import Attempt
+from skillwire.resolver.references import reference_to
+from skillwire.resolver.sources import SKILLS_RPC
 from skillwire.trust.hidden_text import neutralise
 from skillwire.trust.paths import check_path
 from skillwire.wire.exchange import work
@@ -57,7 +57,8 @@ if TYPE_CHECKING:
         Params,
         SkillPage,
     )
-    from skillwire.resolver.resolve import ResolveContext
+    from skillwire.resolver.context import ResolveContext
+    from skillwire.resolver.sources import Lookup
     from skillwire.wire.exchange import Flow
 
 
@@ -148,37 +149,50 @@ def check_online(endpoint: str, context: ResolveContext) -> None:
         raise FetchError("OFFLINE", "an endpoint cannot be asked offline", place=SourceLocation(endpoint))
 
 
-def resolve_at_endpoint(endpoint: str, context: ResolveContext, name: str | None = None) -> Flow[list[ResolvedSkill]]:
-    """Find the skill ``name`` of an endpoint; every skill for None, and those of a namespace for what ends in a dot.
+class SkillsRpc:
+    """The source of the Skills Protocol."""
 
-    Raises:
-        NotFoundError: ``SKILL_NOT_FOUND``, with names that look alike. Otherwise as :func:`ask`.
-    """
-    attempt = Attempt(endpoint, context.credential_for(endpoint) is not None)
-    try:
-        if name is None or name.endswith("."):
-            found = yield from _list(endpoint, context, None if name is None else name.removesuffix("."))
-        else:
-            found = [(yield from _describe(endpoint, context, name))]
-    except SkillwireError as error:
-        context.trace_failure(attempt, error)
-        raise
-    context.trace(attempt._replace(answered_by="origin", generation=SKILLS_RPC, entries=len(found)))
-    return found
+    def __init__(self, context: ResolveContext) -> None:
+        self._context = context
+
+    def find(self, lookup: Lookup, capability_type: str | None = None) -> Flow[list[SkillRef]]:
+        """Return every skill of an endpoint, or of a namespace; it knows no capability types."""
+        if capability_type is not None:
+            return []
+        return (yield from self.resolve(lookup))
+
+    def resolve(self, lookup: Lookup) -> Flow[list[SkillRef]]:
+        """Return the named skill of an endpoint, those of a namespace for what ends in a dot, or every skill.
+
+        Raises:
+            NotFoundError: ``SKILL_NOT_FOUND``, with names that look alike. Otherwise as :func:`ask`.
+        """
+        endpoint, name, context = lookup.url, lookup.name, self._context
+        attempt = Attempt(endpoint, context.credential_for(endpoint) is not None)
+        try:
+            if name is None or name.endswith("."):
+                found = yield from _list(endpoint, context, None if name is None else name.removesuffix("."))
+            else:
+                found = [(yield from _describe(endpoint, context, name))]
+        except SkillwireError as error:
+            context.trace_failure(attempt, error)
+            raise
+        context.trace(attempt._replace(answered_by="origin", generation=SKILLS_RPC, entries=len(found)))
+        return found
 
 
-def describe(skill: ResolvedSkill, context: ResolveContext) -> Flow[DescribedSkill]:
+def describe(skill: SkillRef, context: ResolveContext) -> Flow[DescribedSkill]:
     """Return the manifest and the frontmatter of a skill of an endpoint; what is known already is not asked for."""
-    assert skill.ref.rpc is not None  # noqa: S101  # only such skills come here
+    assert skill.rpc is not None  # noqa: S101  # only such skills come here
     if skill.described is None:
-        skill = yield from _describe(skill.ref.rpc.endpoint, context, skill.ref.name)
-    assert skill.described is not None  # noqa: S101  # what was described is
-    return skill.described
+        skill = yield from _describe(skill.rpc.endpoint, context, skill.name)
+    described: DescribedSkill = skill.described
+    return described
 
 
-def _list(endpoint: str, context: ResolveContext, namespace: str | None) -> Flow[list[ResolvedSkill]]:
+def _list(endpoint: str, context: ResolveContext, namespace: str | None) -> Flow[list[SkillRef]]:
     pages, cursor = Pages(endpoint), None
-    found: dict[str, ResolvedSkill] = {}
+    found: dict[str, SkillRef] = {}
     while True:
         params = ListSkills(namespace=namespace, detail="summary", limit=int(limits.RPC_PAGE), cursor=cursor)
         page = yield from ask(endpoint, params, context, decode_page)
@@ -186,7 +200,9 @@ def _list(endpoint: str, context: ResolveContext, namespace: str | None) -> Flow
             if flaw := _flaw(skill, found):
                 context.report(Finding(*flaw, SourceLocation(endpoint), "Tell the endpoint's owner. It is left out."))
             else:
-                found[skill.name] = _located(_listed_ref(skill, endpoint, context), endpoint)
+                facts = RpcFacts(endpoint, skill.namespace, skill.kind if skill.kind in _KINDS else "")
+                listed = _skill(skill.name, skill.description, _version(skill.version), facts, context)
+                found[skill.name] = listed._replace(requested_by_name=False)
         cursor = pages.after(page)
         if cursor is None:
             if namespace is None:
@@ -205,7 +221,7 @@ def _keep_names(endpoint: str, names: list[str], context: ResolveContext) -> Flo
         context.note(error)
 
 
-def _flaw(skill: ListedSkill, found: Mapping[str, ResolvedSkill]) -> tuple[Any, Any, str] | None:
+def _flaw(skill: ListedSkill, found: Mapping[str, SkillRef]) -> tuple[Any, Any, str] | None:
     if not is_dotted_name(skill.name):
         return "NAME_FORM", "warning", f"{skill.name[:80]} is no name of a skill"
     if skill.name in found:
@@ -213,18 +229,12 @@ def _flaw(skill: ListedSkill, found: Mapping[str, ResolvedSkill]) -> tuple[Any, 
     return None
 
 
-def _listed_ref(skill: ListedSkill, endpoint: str, context: ResolveContext) -> SkillRef:
-    facts = RpcFacts(endpoint, skill.namespace, skill.kind if skill.kind in _KINDS else "")
-    version = _version(skill.version)
-    return SkillRef(skill.name, endpoint, skill.description, version, None, SKILLS_RPC, context.clock(), rpc=facts)
+def _skill(name: str, description: str, version: str | None, facts: RpcFacts, context: ResolveContext) -> SkillRef:
+    ref = SkillRef(name, facts.endpoint, description, version, None, SKILLS_RPC, context.clock(), rpc=facts)
+    return ref._replace(artifact_type="files", url=facts.endpoint, index_url=facts.endpoint)
 
 
-def _located(ref: SkillRef, endpoint: str) -> ResolvedSkill:
-    entry = IndexEntry(ref.name, ref.description, "files", endpoint, None, version=ref.version)
-    return ResolvedSkill(ref, entry, endpoint, requested_by_name=False)
-
-
-def _describe(endpoint: str, context: ResolveContext, name: str) -> Flow[ResolvedSkill]:
+def _describe(endpoint: str, context: ResolveContext, name: str) -> Flow[SkillRef]:
     try:
         described = yield from ask(endpoint, DescribeSkill(name=name), context, decode_described)
     except NotFoundError as error:
@@ -241,8 +251,7 @@ def _describe(endpoint: str, context: ResolveContext, name: str) -> Flow[Resolve
     texts = (manifest.get("description"), about.get("description"), about.get("short_description"))
     description = next((text for text in map(_text, texts) if text), "")[: limits.DESCRIPTION_LENGTH]
     version = _version(manifest.get("version"))
-    ref = SkillRef(name, endpoint, description, version, None, SKILLS_RPC, context.clock(), rpc=facts)
-    return _located(ref, endpoint)._replace(requested_by_name=True, described=described)
+    return _skill(name, description, version, facts, context)._replace(described=described)
 
 
 def _names_alike(endpoint: str, context: ResolveContext, name: str) -> Flow[str | None]:
@@ -272,7 +281,7 @@ def _text(value: object) -> str:
 BLOB: Final = "blob:"
 
 
-def read_file(skill: ResolvedSkill, path: str, context: ResolveContext) -> Flow[bytes]:
+def read_file(skill: SkillRef, path: str, context: ResolveContext) -> Flow[bytes]:
     """Return a file of a skill of an endpoint; or a blob there, for a ``path`` that is the id of one.
 
     A text is asked for as it is, which every endpoint knows; what is none, in base64, which is ours.
@@ -281,16 +290,16 @@ def read_file(skill: ResolvedSkill, path: str, context: ResolveContext) -> Flow[
         TrustError: a ``PATH_...`` code; nothing is asked then. NotFoundError: ``FILE_NOT_FOUND``.
         DecodeError: ``LIMIT_SIZE`` for a blob that is larger than an answer. Otherwise as :func:`ask`.
     """
-    assert skill.ref.rpc is not None  # noqa: S101  # only such skills come here
-    endpoint = skill.ref.rpc.endpoint
+    assert skill.rpc is not None  # noqa: S101  # only such skills come here
+    endpoint = skill.rpc.endpoint
     if path.startswith(BLOB):
         return (yield from _read_whole_blob(endpoint, path, context))
-    params = ReadSkillFile(name=skill.ref.name, path=check_path(path), version=skill.ref.version)
+    params = ReadSkillFile(name=skill.name, path=check_path(path), version=skill.version)
     try:
         file = yield from read_text_or_bytes(endpoint, params, context, decode_file)
     except NotFoundError as error:
         if error.code == "FILE_NOT_FOUND":
-            fix = f"Its SKILL.md names the files that matter: skillwire cat {reference_to(skill.ref)} SKILL.md"
+            fix = f"Its SKILL.md names the files that matter: skillwire cat {reference_to(skill)} SKILL.md"
             error.fix = error.fix or fix
         raise
     return bytes_of(file, endpoint)

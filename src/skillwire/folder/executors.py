@@ -103,11 +103,7 @@ def check_upstream_url(template: str) -> str:
 
 
 def check_header_name(name: str) -> str:
-    """Return the name of a header field when it may be set.
-
-    Raises:
-        ValidationError: ``FIELD``.
-    """
+    """Return the name of a header field when it may be set. Raises ValidationError (``FIELD``)."""
     lower = name.lower()
     if not _FIELD.fullmatch(lower) or _ORDERS.fullmatch(lower):
         raise ValidationError("FIELD", f"the header field {name[:_SHOWN]!a} is not one that may be set")
@@ -115,22 +111,14 @@ def check_header_name(name: str) -> str:
 
 
 def check_header_value(value: str) -> str:
-    """Return the value of a header field when it can be sent as it is.
-
-    Raises:
-        ValidationError: ``FIELD``.
-    """
+    """Return the value of a header field when it can be sent as it is. Raises ValidationError (``FIELD``)."""
     if not _VALUE.fullmatch(value) or "${" in _SECRET.sub("", value):
         raise ValidationError("FIELD", "a header field is printable ASCII, with secrets as ${EXAMPLE_API_KEY}")
     return value
 
 
 def check_result(result: str) -> str:
-    """Return a JSON Pointer.
-
-    Raises:
-        ValidationError: ``FIELD``.
-    """
+    """Return a JSON Pointer. Raises ValidationError (``FIELD``)."""
     if not _POINTER.fullmatch(result):
         raise ValidationError("FIELD", "result is a JSON Pointer such as /data/items")
     return result
@@ -203,11 +191,7 @@ def query_pairs(inputs: Mapping[str, Any]) -> list[str]:
 
 
 def point(document: Any, pointer: str) -> Any:
-    """Return what a JSON Pointer leads to. Spec: RFC 6901 §4.
-
-    Raises:
-        LookupError: it leads nowhere.
-    """
+    """Return what a JSON Pointer leads to. Spec: RFC 6901 §4. Raises LookupError: it leads nowhere."""
     for part in pointer.split("/")[1:]:
         key = part.replace("~1", "/").replace("~0", "~")
         if isinstance(document, list) and key.isascii() and key.isdigit():
@@ -283,11 +267,7 @@ _PATH: Final = "https://example.com"  # stands before a path, to read it by the 
 
 
 def check_health_url(url: str) -> str:
-    """Return ``url`` when it is https, or a path where the API is.
-
-    Raises:
-        ValidationError: ``FIELD``, or ``URL``.
-    """
+    """Return ``url`` when it is https, or a path where the API is. Raises ValidationError: ``FIELD``, or ``URL``."""
     is_path = url.startswith("/")
     if url.startswith("//") or "#" in url or not (is_path or url.lower().startswith("https:")):
         raise ValidationError("FIELD", "url is https, or a path such as /healthz, without a fragment")

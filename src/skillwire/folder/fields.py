@@ -81,22 +81,14 @@ def check_entrypoint(entrypoint: str) -> str:
 
 
 def check_export(export: str) -> str:
-    """Return ``export`` when it is the plain name of a function.
-
-    Raises:
-        ValidationError: ``EXPORT``.
-    """
+    """Return ``export`` when it is the plain name of a function. Raises ValidationError (``EXPORT``)."""
     if not _EXPORT.fullmatch(export) or keyword.iskeyword(export):
         raise ValidationError("EXPORT", f"export {_show(export)} is not the name of a function")
     return export
 
 
 def check_network(pattern: str) -> str:
-    """Return ``pattern`` when it names https origins of one owner.
-
-    Raises:
-        ValidationError: ``PERMISSION_NETWORK``.
-    """
+    """Return ``pattern`` when it names https origins of one owner. Raises ValidationError (``PERMISSION_NETWORK``)."""
     found = _NETWORK.fullmatch(pattern)
     if found is None:
         if _is_local(pattern):

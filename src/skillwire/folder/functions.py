@@ -368,11 +368,7 @@ class FunctionFacts:
 
 
 def function_files(typed: TypedFunction, facts: FunctionFacts) -> tuple[FileContent, ...]:
-    """Return the files of a function's skill.
-
-    Raises:
-        ValueError: something of it has no form in TOML.
-    """
+    """Return the files of a function's skill. Raises ValueError: something of it has no form in TOML."""
     skill_md = "\n".join(_skill_md(typed, facts))
     skill_toml = "\n".join(_skill_toml(typed, facts))
     return FileContent(SKILL_MD, skill_md.encode()), FileContent("skill.toml", skill_toml.encode())

@@ -398,11 +398,7 @@ def is_blob_id(value: object) -> bool:
 
 
 def digest_of(blob_id: str) -> Digest:
-    """Return the digest in the id of a blob.
-
-    Raises:
-        NotFoundError: ``BLOB_NOT_FOUND`` for what can be no id of ours.
-    """
+    """Return the digest in the id of a blob. Raises NotFoundError: ``BLOB_NOT_FOUND`` for what can be no id of ours."""
     found = _ID.fullmatch(blob_id)
     if found is None:
         raise blob_not_found(blob_id)

@@ -173,11 +173,7 @@ def alternatives_of(names: RequestedNames) -> x509.SubjectAlternativeName:
 
 
 def subject_of(name: str) -> x509.Name:
-    """Return a name as it stands in a certificate.
-
-    Raises:
-        ValidationError: ``CERTIFICATE_REQUEST``.
-    """
+    """Return a name as it stands in a certificate. Raises ValidationError (``CERTIFICATE_REQUEST``)."""
     if not _NAME.fullmatch(name):
         fix = "Choose another: 1 to 64 letters of ASCII, with what is added to it."
         raise request_error(f"{ascii(name)[:80]} can be no name in a certificate", fix)

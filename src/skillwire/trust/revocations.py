@@ -201,7 +201,7 @@ class Revocations:
             for one in found
             if (
                 not self._is_out(one.signer)
-                and (not any((_same_signer(held, one) and held.number >= one.number for held in self._held)))
+                and (not any(_same_signer(held, one) and held.number >= one.number for held in self._held))
             )
         ]
         self._known += fresh

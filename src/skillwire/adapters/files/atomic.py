@@ -200,11 +200,7 @@ def release_lock(handle: int, path: Path) -> None:
 
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold the lock of a file meanwhile; wait until nobody else holds it.
-
-    Raises:
-        StorageError: ``STORAGE``.
-    """
+    """Hold the lock of a file meanwhile; wait until nobody else holds it. Raises StorageError (``STORAGE``)."""
     handle = take_lock(path, wait=True)
     try:
         yield

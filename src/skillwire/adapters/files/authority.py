@@ -168,22 +168,14 @@ class IssuedBook(NamedTuple):
 
     @classmethod
     def decode(cls, data: bytes) -> IssuedBook:
-        """Return the book that lies on the disk.
-
-        Raises:
-            ValueError, KeyError, TypeError: it is damaged.
-        """
+        """Return the book that lies on the disk. Raises ValueError, KeyError, TypeError: it is damaged."""
         document = json.loads(data)
         rows = tuple(_row(one) for one in document["rows"])
         return cls(rows, int(document["number"]), int(document["root_number"]), str(document["root_list"]))
 
 
 def read_book(path: Path) -> IssuedBook:
-    """Return the book that a file holds.
-
-    Raises:
-        StorageError: ``STORAGE``.
-    """
+    """Return the book that a file holds. Raises StorageError (``STORAGE``)."""
     with storage_errors(path):
         data = path.read_bytes()
     try:
@@ -517,11 +509,7 @@ class AuthorityFolder:
         return row is not None and row.revoked is None and book.revoked_at(row) is not None
 
     def book(self) -> IssuedBook:
-        """Return what was issued and taken back.
-
-        Raises:
-            StorageError: ``STORAGE``.
-        """
+        """Return what was issued and taken back. Raises StorageError (``STORAGE``)."""
         return read_book(self._book_file)
 
     def _find(self, book: IssuedBook, which: str, now: float) -> list[IssuedRow]:
@@ -562,11 +550,7 @@ class AuthorityFolder:
 
 
 def check_new(folder: Path) -> None:
-    """Refuse a folder that holds an authority, or a part of one, for another.
-
-    Raises:
-        ConflictError: ``CA_EXISTS``.
-    """
+    """Refuse a folder that holds an authority, or a part of one, for another. Raises ConflictError (``CA_EXISTS``)."""
     there = [one for one in ("root.pem", "root.key", "center.pem", "center.key") if (folder / one).exists()]
     if not there:
         return

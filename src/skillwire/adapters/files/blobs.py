@@ -85,11 +85,7 @@ class FileDownload:
             return self._handle is not None and position == self.size
 
     def append(self, data: bytes | bytearray) -> None:
-        """Write the next bytes.
-
-        Raises:
-            StorageError: ``STORAGE``; then nothing is kept, since the room is needed.
-        """
+        """Write the next bytes. Raises StorageError: ``STORAGE``; then nothing is kept, since the room is needed."""
         with self._turn:
             try:
                 self._write(data)
@@ -111,11 +107,7 @@ class FileDownload:
         return f"sha256:{self._hash.hexdigest()}"
 
     def keep(self) -> None:
-        """Rename it to its place.
-
-        Raises:
-            StorageError: ``STORAGE``.
-        """
+        """Rename it to its place. Raises StorageError (``STORAGE``)."""
         try:
             self._place.parent.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
             self._path.rename(self._place)
@@ -242,11 +234,7 @@ class FileBlobWriting:
         return Digest(f"sha256:{self._hash.hexdigest()}")
 
     def write(self, data: bytes) -> None:
-        """Take the next bytes.
-
-        Raises:
-            DecodeError: ``LIMIT_SIZE``. StorageError: ``STORAGE``.
-        """
+        """Take the next bytes. Raises DecodeError: ``LIMIT_SIZE``. StorageError: ``STORAGE``."""
         self._size += len(data)
         if self._size > self._max_bytes:
             fix = "Hand it in as several blobs, each of them smaller."
@@ -258,21 +246,13 @@ class FileBlobWriting:
                 rest = rest[os.write(self._open, rest) :]
 
     def finish(self) -> None:
-        """Have all of it on the disk.
-
-        Raises:
-            StorageError: ``STORAGE``.
-        """
+        """Have all of it on the disk. Raises StorageError (``STORAGE``)."""
         with storage_errors(self._path):
             os.fchmod(self._open, _FILE_MODE)
             os.fsync(self._open)
 
     def move(self, place: Path) -> None:
-        """Give it its place, in place of another one with the same bytes.
-
-        Raises:
-            StorageError: ``STORAGE``.
-        """
+        """Give it its place, in place of another one with the same bytes. Raises StorageError (``STORAGE``)."""
         with storage_errors(place):
             if not place.parent.is_dir():
                 make_folder(place.parent, mode=_FOLDER_MODE)
@@ -310,11 +290,7 @@ class FileBlobs:
         self._lock: int | None = None
 
     def put(self, content: bytes) -> Digest:
-        """Keep ``content``; return its digest.
-
-        Raises:
-            StorageError: ``STORAGE`` when it cannot be written.
-        """
+        """Keep ``content``; return its digest. Raises StorageError: ``STORAGE`` when it cannot be written."""
         digest = Digest.of(content)
         if not self.has(digest, len(content)):
             write_atomically(self._place(digest), content, mode=_BLOB_MODE, durable=self._durable)

@@ -124,11 +124,7 @@ class FileOriginBook:
         return self.records().get(base)
 
     def records(self) -> dict[str, OriginRecord]:
-        """Return what is remembered, by origin in alphabetical order.
-
-        Raises:
-            DecodeError: as :meth:`look_up` does.
-        """
+        """Return what is remembered, by origin in alphabetical order. Raises DecodeError: as :meth:`look_up` does."""
         return {base: self._decode(fields) for base, fields in sorted(self._read().items())}
 
     def withdraw(self, base: str) -> None:

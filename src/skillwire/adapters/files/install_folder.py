@@ -423,11 +423,7 @@ class FileSkillsFolder:
         return FolderChange(self)
 
     def inside(self, folder: str) -> Path:
-        """Return where ``folder`` really is, which must be in the root.
-
-        Raises:
-            TrustError: ``FOLDER_OUTSIDE``.
-        """
+        """Return where ``folder`` really is, which must be in the root. Raises TrustError (``FOLDER_OUTSIDE``)."""
         path = os.path.join(self.root, folder)  # noqa: PTH118  # text, as this is asked several times for each skill
         real = os.path.realpath(path)
         if real != self._real_root and not real.startswith(self._real_root.rstrip("/") + "/"):

@@ -302,11 +302,7 @@ class LanKeys:
         self._write(self._id_file, agent_id.encode("ascii"))
 
     def key(self) -> EllipticCurvePrivateKey:
-        """Return the agent's key, which is made when there is none.
-
-        Raises:
-            StorageError: ``LAN_KEYS``, ``STORAGE``.
-        """
+        """Return the agent's key, which is made when there is none. Raises StorageError (``LAN_KEYS``, ``STORAGE``)."""
         from skillwire.trust.ecdsa import new_key  # noqa: PLC0415 - who only reads the name needs no cryptography
 
         if not self.key_file.exists():
@@ -321,11 +317,7 @@ class LanKeys:
         self._write(self.key_file, private_pem(key))
 
     def certificate(self) -> bytes | None:
-        """Return the agent's certificate, DER; None when there is none.
-
-        Raises:
-            ValidationError: ``LAN_TRUST``.
-        """
+        """Return the agent's certificate, DER; None when there is none. Raises ValidationError (``LAN_TRUST``)."""
         return read_certificates([self.certificate_file])[0] if self.certificate_file.exists() else None
 
     def keep_certificate(self, certificate: bytes) -> None:

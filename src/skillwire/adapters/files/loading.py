@@ -150,11 +150,7 @@ class BuildRecord:
         return {folder: FolderRecord(*row) for folder, row in rows.items()} if stamp == self._stamp else {}
 
     def write(self, records: Mapping[str, FolderRecord]) -> None:
-        """Keep ``records`` in place of the last ones.
-
-        Raises:
-            StorageError: ``STORAGE``.
-        """
+        """Keep ``records`` in place of the last ones. Raises StorageError (``STORAGE``)."""
         try:
             content = msgspec.msgpack.encode((self._stamp, records))
         except UnicodeEncodeError:  # a folder whose path is not UTF-8: nothing is recorded, everything read again
@@ -240,11 +236,7 @@ class SiteWriter:
         self.write(descriptor_path(skill.name), content)
 
     def write(self, path: str, content: bytes | memoryview) -> None:
-        """Write one file; ``path`` is that of a URL.
-
-        Raises:
-            StorageError: ``STORAGE``.
-        """
+        """Write one file; ``path`` is that of a URL. Raises StorageError (``STORAGE``)."""
         target = self._directory + path
         try:
             self._make_folder(target[: target.rindex("/")])
@@ -312,11 +304,7 @@ class LoadResult(NamedTuple):
 
 
 def published_roots(folders: Iterable[str | os.PathLike[str]]) -> list[str]:
-    """Return ``folders`` as absolute paths.
-
-    Raises:
-        UsageError: ``FOLDER_MISSING`` when one is not there.
-    """
+    """Return ``folders`` as absolute paths. Raises UsageError: ``FOLDER_MISSING`` when one is not there."""
     roots = [Path(os.path.abspath(folder)) for folder in folders]  # noqa: PTH100  # without its dots, and links kept
     for root in roots:
         if not root.is_dir():
@@ -351,11 +339,7 @@ def load_folders(job: LoadJob, folders: Sequence[str]) -> Iterator[LoadResult]:
 
 
 def load_folder(folder: str, publisher: str, keep: SkillWriter) -> LoadResult:
-    """Load one skill folder and keep its bytes.
-
-    Raises:
-        StorageError: ``STORAGE`` when they cannot be kept.
-    """
+    """Load one skill folder and keep its bytes. Raises StorageError: ``STORAGE`` when they cannot be kept."""
     for _ in range(_ATTEMPTS):
         before = sign_folder(folder)
         prepared = prepare(Path(folder), publisher, judges=JUDGES)
@@ -446,12 +430,7 @@ def _send(stream: BinaryIO, message: object) -> None:
 
 
 def _receive(stream: BinaryIO) -> Any:
-    """Return the next message.
-
-    Raises:
-        EOFError: the other side has ended.
-        StorageError: the other side failed.
-    """
+    """Return the next message. Raises EOFError: the other side has ended, StorageError: the other side failed."""
     head = stream.read(_LENGTH.size)
     if len(head) < _LENGTH.size:
         raise EOFError

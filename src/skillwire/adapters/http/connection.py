@@ -172,11 +172,7 @@ class Deadline:
         self._request = request
 
     def remaining(self) -> float:
-        """Return the seconds that are left, more than 0.
-
-        Raises:
-            FetchError: ``TIMEOUT`` when none are.
-        """
+        """Return the seconds that are left, more than 0. Raises FetchError: ``TIMEOUT`` when none are."""
         seconds = self._end - time.monotonic()
         if seconds <= 0:
             raise self.passed()

@@ -178,11 +178,7 @@ def not_found(name: str) -> NotFoundError:
 
 
 def check_type(capability_type: str | None) -> str | None:
-    """Return ``capability_type`` if it is one of the four, or None for all.
-
-    Raises:
-        UsageError: ``CAPABILITY_TYPE``.
-    """
+    """Return ``capability_type`` if it is one of the four, or None for all. Raises UsageError (``CAPABILITY_TYPE``)."""
     if capability_type is None or capability_type in set(CapabilityType):
         return capability_type
     message = f"{ascii(capability_type)[:40]} is no capability type"

@@ -141,11 +141,7 @@ def decode(data: bytes, *, max_bytes: int = limits.RPC_REQUEST_BYTES) -> Single 
 
 
 def params_type(method: str) -> type[Params]:
-    """Return what ``method`` takes.
-
-    Raises:
-        NotFoundError: ``RPC_METHOD``. Spec: JSON-RPC §5.1.
-    """
+    """Return what ``method`` takes. Raises NotFoundError: ``RPC_METHOD``. Spec: JSON-RPC §5.1."""
     found = METHODS.get(method)
     if found is None:
         fix = f"The methods are {', '.join(METHODS)}."

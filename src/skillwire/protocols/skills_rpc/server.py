@@ -209,11 +209,7 @@ class SkillIndex:
         return self.skills.get(self.written.catalog[self.numbers[place]])
 
     def page(self, asked: ListSkills) -> bytes:
-        """Return the page that is asked for, as JSON.
-
-        Raises:
-            UsageError: ``CURSOR``.
-        """
+        """Return the page that is asked for, as JSON. Raises UsageError (``CURSOR``)."""
         start, stop = self._range(asked.namespace)
         if asked.cursor is not None:
             start = max(
@@ -344,11 +340,7 @@ class SkillsRpc:
         self._read_blob = read_blob
 
     def list_skills(self, params: ListSkills) -> bytes:
-        """Return a page of skills. Spec: SKP ``list_skills``.
-
-        Raises:
-            UsageError: ``CURSOR``.
-        """
+        """Return a page of skills. Spec: SKP ``list_skills``. Raises UsageError (``CURSOR``)."""
         return self._index.page(params)
 
     def describe_skill(self, params: DescribeSkill) -> bytes:

@@ -42,11 +42,7 @@ _FULL: Final = 0xFFFFFFFF
 
 
 def read_extra(extra: bytes) -> Mapping[int, bytes]:
-    """Return the extra fields by id.
-
-    Raises:
-        DecodeError: ``ARCHIVE_MALFORMED`` when one is cut off or stands twice.
-    """
+    """Return the extra fields by id. Raises DecodeError: ``ARCHIVE_MALFORMED`` when one is cut off or stands twice."""
     fields: dict[int, bytes] = {}
     position = 0
     while position < len(extra):
@@ -82,11 +78,7 @@ def read_zip64(field: bytes | None, values: Sequence[int]) -> Sequence[int]:
 
 
 def check_unicode_path(extra: Mapping[int, bytes], name: bytes) -> None:
-    """Refuse a Unicode path that is another one than the name.
-
-    Raises:
-        DecodeError: ``ARCHIVE_MALFORMED``.
-    """
+    """Refuse a Unicode path that is another one than the name. Raises DecodeError (``ARCHIVE_MALFORMED``)."""
     field = extra.get(_UNICODE_PATH)
     if field is not None and field != _UNICODE_PATH_HEAD.pack(1, zlib.crc32(name)) + name:
         raise malformed("the Unicode path of an entry is another one than its name")

@@ -1,4 +1,4 @@
-"""What time it is, on both clocks of a :class:`~skillwire.model.execution.Moment`."""
+"""The current time on both clocks of a :class:`~skillwire.model.execution.Moment`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def moment() -> Moment:
 
 @cache
 def _boot_id() -> str:
-    """Return what tells this start of the machine from others; empty where the system does not say."""
+    """Return the identifier of this system start; empty where the system has none."""
     try:
         return _BOOT_ID.read_text("ascii").strip()
     except OSError:

@@ -1,9 +1,8 @@
-"""Lines of standard input and output: bytes to lines, of which none is longer than a request may be.
+"""Lines of standard input and output, each bounded in length.
 
-They may be pipes, terminals or files, and only a thread reads and writes all of these. The one that reads waits when
-its lines are not taken, so no more than a few lie in memory. Both are daemons: each may be waiting for what never
-happens when the process ends: a host that ends this process by a signal may keep its end of the pipe open. Trust: what
-comes is bounded and nothing else.
+The streams may be pipes, terminals or files, so a daemon thread reads them and another writes. The reader waits when
+its lines are not consumed, so only a few are in memory. Daemon threads do not keep the process alive when the host
+leaves its end of a pipe open. Trust: lines are hostile; only their length is bounded here.
 """
 
 from __future__ import annotations
@@ -26,11 +25,7 @@ _LINE_END: Final = b"\n"
 
 
 class LineSplitter:
-    """Cuts what comes into lines, without their ends.
-
-    Args:
-        most: how many bytes a line may have. A longer one is given as None, once, and passed over.
-    """
+    """Splits bytes into lines of at most ``most`` bytes, without their ends; a longer line yields None once."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -100,11 +95,7 @@ def take_input() -> int:
 
 
 class LineWriter:
-    """Writes to a file, one after the other.
-
-    Args:
-        descriptor: of the file.
-    """
+    """Writes to a file descriptor, in order."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -112,11 +103,7 @@ class LineWriter:
         threading.Thread(target=self._work, name="standard output", daemon=True).start()
 
     async def write(self, data: bytes) -> None:
-        """Return when all of ``data`` is written.
-
-        Raises:
-            OSError: it cannot be; ``BrokenPipeError`` when nobody reads it any more.
-        """
+        """Return when ``data`` is written. Raises OSError; ``BrokenPipeError`` when the reader is gone."""
         done: Future[None] = Future()
         self._waiting.put((data, done))
         await asyncio.wrap_future(done)

@@ -1,11 +1,8 @@
-"""Where skillwire keeps its own files: settings, cache and state, each in the user's folder for it.
+"""The user's folders for settings, cache and state; atomic file writes; lock files between processes.
 
-The XDG variables decide where they are set, on every system; the defaults are XDG's, and ``LOCALAPPDATA``
-on Windows. ``SKILLWIRE_HOME`` puts all three under one folder, which suits containers and tests.
-
-Writing a file so that a reader sees the old bytes or the new ones, never half of either.
-
-Lock files: what keeps two processes apart while one of them changes something.
+The XDG variables decide where the folders are, on every system; the defaults are XDG's, and ``LOCALAPPDATA`` on
+Windows. ``SKILLWIRE_HOME`` puts all three under one folder, for containers and tests. A reader of a file written here
+sees the old bytes or the new ones, never a part of either.
 """
 
 from __future__ import annotations
@@ -37,12 +34,9 @@ def state_directory() -> Path:
 
 
 def make_folder(folder: str | Path, *, mode: int = 0o777) -> None:
-    """Make ``folder``, unless it is there; the state folder above it is made for its owner alone.
+    """Make ``folder`` unless it exists; raises OSError. A new state folder above it is accessible to its owner only.
 
-    Who may look into the state folder sees the origins that somebody uses, and what a change was about to do.
-
-    Raises:
-        OSError: it cannot be made.
+    The state folder shows which origins the user works with and what a change was about to do.
     """
     state = str(state_directory())
     if f"{folder}/".startswith(f"{state}/"):
@@ -61,12 +55,9 @@ def _directory(part: str, variable: str, default: str) -> Path:
 
 
 def write_atomically(path: Path, content: bytes, *, mode: int = 0o644, durable: bool = False) -> None:
-    """Write ``content`` beside ``path`` and rename it into place; missing parents are made.
+    """Write ``content`` beside ``path`` and rename it into place; missing parents are made. Raises StorageError.
 
-    With ``durable`` it is on the disk when this returns, for what cannot be made again.
-
-    Raises:
-        StorageError: ``STORAGE``, with the path.
+    With ``durable`` the bytes are synced to the disk, for content that cannot be made again.
     """
     folder, name = os.path.split(path)
     temporary = f"{folder or '.'}/.{name}.{os.urandom(6).hex()}.tmp"
@@ -131,16 +122,12 @@ def storage_errors(path: Path) -> Iterator[None]:
 
 
 def take_lock(path: Path, *, wait: bool) -> int:
-    """Lock a file; return the handle for :func:`release_lock`.
+    """Lock the file ``path``, which is made if needed; return the handle for :func:`release_lock`.
 
-    The lock ends with the process, however that ends. It keeps apart those who use the same file.
-
-    Args:
-        path: of the file, which is made, with its folder.
-        wait: until the other holder is done; otherwise fail at once.
+    The lock ends with the process. With ``wait`` the call waits for the current holder.
 
     Raises:
-        ConflictError: ``FOLDER_BUSY`` when another one holds it and ``wait`` is not set.
+        ConflictError: ``FOLDER_BUSY`` when another process holds it and ``wait`` is not set.
         StorageError: ``STORAGE``.
     """
     import fcntl  # noqa: PLC0415  # POSIX; only a change needs it
@@ -165,10 +152,9 @@ def take_lock(path: Path, *, wait: bool) -> int:
 
 
 def lock_folder(folder: Path) -> int | None:
-    """Lock a folder itself, as long as the returned handle is open; None where that cannot be done.
+    """Lock a folder while the returned handle is open; None where the system cannot.
 
-    Raises:
-        ConflictError: ``FOLDER_BUSY`` when another one holds it.
+    Raises ConflictError (``FOLDER_BUSY``).
     """
     import fcntl  # noqa: PLC0415  # POSIX; only a change needs it
 
@@ -200,7 +186,10 @@ def release_lock(handle: int, path: Path) -> None:
 
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold the lock of a file meanwhile; wait until nobody else holds it. Raises StorageError (``STORAGE``)."""
+    """Hold the lock of a file inside the ``with`` block; waits for the current holder.
+
+    Raises StorageError (``STORAGE``).
+    """
     handle = take_lock(path, wait=True)
     try:
         yield

@@ -1,22 +1,15 @@
-"""The book of a certificate authority: what it has issued and taken back, and the lists that were signed of it.
+"""The folder of a certificate authority: its root, its SkillCenter CA, and its book of issued certificates.
 
-It is ``issued.json`` in the authority's folder. What has ended stays in it for a month, what was taken back for a year:
-so long its key and its names are on the list. Every SkillCenter CA has a row, too, which the root has issued.
-Spec: SDP §10.2; docs/decisions/0036.
+``root.pem`` and ``root.key`` are the root, which certifies the SkillCenter CA (``center.pem``, ``center.key``). The
+root's key is needed again only to renew or revoke that CA, so ``root.key`` may be moved off the machine. The
+SkillCenter CA issues to agents and skills. Renewing it makes a new key under the same name: ``center.pem`` holds both
+certificates while both are valid, the old key is deleted, and the new CA's list also covers what the old one issued.
 
-What a certificate authority writes to its folder: a SkillCenter CA that is new, and lists of what was taken back.
-
-The book is written first, so that whatever is out can be taken back, and what was revoked stays so. Spec: SDP §10.2.
-
-The folder of a certificate authority: ``root.pem``, ``root.key``, ``center.pem``, ``center.key``, and its book.
-
-The root certifies the SkillCenter CA, and its key is needed again only to renew that one or to take it back:
-``root.key`` may be put away, off the machine. The SkillCenter CA issues to agents and skills; when it is renewed the
-new one has its name and another key, ``center.pem`` holds both as long as both are good, and the old key is gone. So
-the new one's list stands for what the old one has issued. ``revocations.pem`` is for everybody, as both certificates
-are: the signed lists of what was taken back, and the certificates of the SkillCenter CAs that are good. Keys are for
-their owner alone, and encrypted when ``SKILLWIRE_CA_PASSPHRASE`` is set. Spec: SDP §10.2; specs §3;
-docs/decisions/0036.
+``issued.json`` is the book. It keeps expired certificates for a month and revoked ones for a year, as long as their
+keys and names stay on the list. It is written before a certificate is handed out, so every certificate in circulation
+can be revoked, and revoked ones stay revoked. ``revocations.pem`` is public: the signed lists, and the valid
+SkillCenter CA certificates. Key files are readable by their owner only, and encrypted when
+``SKILLWIRE_CA_PASSPHRASE`` is set. Spec: SDP §10.2; specs §3; docs/decisions/0036.
 """
 
 from __future__ import annotations
@@ -56,20 +49,17 @@ _REVOKED_KEPT: Final = 365 * 86_400.0
 
 
 class IssuedRow(NamedTuple):
-    """One certificate that was issued. Moments are seconds since the epoch.
+    """One issued certificate. Times are seconds since the epoch; ``revoked`` is None unless it was revoked.
 
     Args:
-        serial: its number, in hexadecimal.
-        agents: that it is for.
-        skills: that it is for.
-        hosts: that its holder may announce.
-        issued: when.
-        ends: when.
-        key: SHA-256 of its holder's key, as ``SubjectPublicKeyInfo``, in hexadecimal.
-        issuer: the serial number of the SkillCenter CA that has issued it; empty when the root did.
-        authority: the name of a SkillCenter CA; empty for agents and skills.
-        revoked: when it was taken back; None when it was not.
-        renews: the serial number of the certificate that asked for it; empty when a person did.
+        serial: in hexadecimal.
+        agents: identifiers in the certificate.
+        skills: identifiers in the certificate.
+        hosts: hosts that its holder may announce.
+        key: SHA-256 of the holder's key, as ``SubjectPublicKeyInfo``, in hexadecimal.
+        issuer: serial of the SkillCenter CA; empty when the root issued it.
+        authority: name of a SkillCenter CA; empty for agents and skills.
+        renews: serial of the certificate that requested it; empty when a person did.
     """
 
     serial: str
@@ -86,13 +76,10 @@ class IssuedRow(NamedTuple):
 
 
 class IssuedBook(NamedTuple):
-    """What stands in the book.
+    """The issued certificates, oldest first, and the numbers of the last lists.
 
-    Args:
-        rows: what was issued, oldest first.
-        number: of the last list of the SkillCenter CA.
-        root_number: of the last list of the root; 0 when it has signed none.
-        root_list: that list, PEM.
+    ``number`` is that of the SkillCenter CA's last list. ``root_number`` and ``root_list`` (PEM) are the root's; 0 and
+    empty when the root has signed none.
     """
 
     rows: tuple[IssuedRow, ...] = ()
@@ -115,10 +102,9 @@ class IssuedBook(NamedTuple):
         return row.ends > now and self.revoked_at(row) is None
 
     def find(self, which: str, now: float) -> list[IssuedRow]:
-        """Return the certificate with a number, or those of an agent or a skill that are good; none is no error.
+        """Return the certificate with serial ``which``, or the valid ones of an agent or skill; may be empty.
 
-        With them come those that are good and have the same key, or were renewed from them: whoever held the one has
-        them, too.
+        Valid certificates with the same key, or renewed from these, are included: their holder has both.
         """
         wanted = which.lower().replace(":", "")
         found = [row for row in self.rows if row.serial == wanted]
@@ -149,7 +135,7 @@ class IssuedBook(NamedTuple):
         return self._replace(rows=tuple(rows))
 
     def taken_back(self, now: float, *, authorities: bool) -> list[RevokedCertificate]:
-        """Return what is to stand on a list: of SkillCenter CAs, or of agents and skills, the newest."""
+        """Return the entries for a revocation list: of SkillCenter CAs, or the newest of agents and skills."""
         from skillwire.trust.revocations import CertificateHolder, RevokedCertificate  # noqa: PLC0415 - loads cryptography
 
         found = [
@@ -168,14 +154,14 @@ class IssuedBook(NamedTuple):
 
     @classmethod
     def decode(cls, data: bytes) -> IssuedBook:
-        """Return the book that lies on the disk. Raises ValueError, KeyError, TypeError: it is damaged."""
+        """Return the book in a file's bytes. Raises ValueError, KeyError or TypeError when it is damaged."""
         document = json.loads(data)
         rows = tuple(_row(one) for one in document["rows"])
         return cls(rows, int(document["number"]), int(document["root_number"]), str(document["root_list"]))
 
 
 def read_book(path: Path) -> IssuedBook:
-    """Return the book that a file holds. Raises StorageError (``STORAGE``)."""
+    """Return the book in a file. Raises StorageError (``STORAGE``)."""
     with storage_errors(path):
         data = path.read_bytes()
     try:
@@ -200,11 +186,7 @@ SHORTEST_PASSPHRASE: Final = 8  # characters
 
 
 def passphrase() -> bytes | None:
-    """Return the passphrase of the authority's keys; None when there is none.
-
-    Raises:
-        UsageError: ``USAGE`` when it is too short to be one.
-    """
+    """Return the passphrase of the authority's keys, or None. Raises UsageError (``USAGE``) when it is too short."""
     text = os.environ.get(PASSPHRASE, "")
     if text and len(text) < SHORTEST_PASSPHRASE:
         fix = f"Give at least {SHORTEST_PASSPHRASE} characters, or unset it."
@@ -215,17 +197,17 @@ def passphrase() -> bytes | None:
 def add_center(
     folder: Path, root: CertificateAuthority, name: str, book: IssuedBook, now: float, *, older: Sequence[bytes] = ()
 ) -> IssuedRow:
-    """Have the root make a SkillCenter CA, which issues from now on, and return its row.
+    """Make a new SkillCenter CA, which issues from now on; return its row.
 
-    What is broken off in between is mended by doing it once more: the key of the one before is not needed for it.
+    An interrupted call can simply be repeated: it does not need the previous CA's key.
 
     Args:
         folder: of the authority.
-        root: that signs.
+        root: signs the new CA.
         name: of the SkillCenter CA.
         book: as it was.
         now: seconds since the epoch.
-        older: certificates of those before that are good, DER.
+        older: valid certificates of earlier CAs, DER.
     """
     from skillwire.trust.authority import CertificateAuthority  # noqa: PLC0415 - loads cryptography
     from skillwire.trust.ecdsa import digest_of, new_key  # noqa: PLC0415 - same
@@ -272,15 +254,10 @@ def keep(path: Path, content: bytes, *, mode: int = 0o644) -> None:
 
 
 def root_signer(folder: Path, certificate: bytes, file: Path | None) -> CertificateAuthority:
-    """Return the root, which signs only to renew a SkillCenter CA or to take it back.
-
-    Args:
-        folder: of the authority.
-        certificate: the root's, DER.
-        file: of its key, where that was put away; None for the one in the folder.
+    """Return the root for signing. ``file`` holds its key when that is not in the folder.
 
     Raises:
-        NotFoundError: ``CA_FOLDER`` when the key is not there. StorageError: ``LAN_KEYS`` when it is another.
+        NotFoundError: ``CA_FOLDER`` when the key is missing. StorageError: ``LAN_KEYS`` when it is another root's.
     """
     from skillwire.trust.authority import CertificateAuthority  # noqa: PLC0415 - loads cryptography
 
@@ -299,14 +276,10 @@ _LIST_KEPT: Final = 86_400.0  # that a list is given out before the next one is 
 
 
 class AuthorityFolder:
-    """A certificate authority in a folder.
-
-    Args:
-        folder: that was made by :meth:`create`.
+    """A certificate authority in a folder that :meth:`create` made.
 
     Raises:
-        NotFoundError: ``CA_FOLDER``.
-        ValidationError: ``LAN_TRUST`` when a certificate is damaged.
+        NotFoundError: ``CA_FOLDER``. ValidationError: ``LAN_TRUST`` when a certificate is damaged.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -327,12 +300,11 @@ class AuthorityFolder:
 
     @classmethod
     def create(cls, folder: Path, name: str, now: float) -> AuthorityFolder:
-        """Make a root and a SkillCenter CA below it, in a folder that has none.
+        """Make a root and a SkillCenter CA in a folder that has none.
 
         Raises:
-            ConflictError: ``CA_EXISTS``.
-            StorageError: ``STORAGE``. UsageError: ``USAGE`` for a passphrase that is too short.
-            ValidationError: ``CERTIFICATE_REQUEST`` for a name that it cannot have.
+            ConflictError: ``CA_EXISTS``. StorageError: ``STORAGE``. UsageError: ``USAGE`` for a short passphrase.
+            ValidationError: ``CERTIFICATE_REQUEST`` for an invalid name.
         """
         from skillwire.trust.authority import new_root  # noqa: PLC0415 - loads cryptography
         from skillwire.trust.ecdsa import new_key  # noqa: PLC0415 - same
@@ -357,12 +329,11 @@ class AuthorityFolder:
         days: float | None = None,
         renews: str = "",
     ) -> bytes:
-        """Issue a certificate, DER, and note it in the book first, so that whatever is out can be taken back.
+        """Write a new certificate into the book, then return it, DER.
 
         Raises:
-            NotFoundError: ``CA_FOLDER`` when the key was put away. TrustError: ``CA_PASSPHRASE``.
-            StorageError: ``LAN_KEYS``, ``STORAGE``.
-            TrustError: ``CERTIFICATE_REFUSED`` when the key, or the certificate that asks, was taken back.
+            NotFoundError: ``CA_FOLDER`` when the CA's key is missing. StorageError: ``LAN_KEYS``, ``STORAGE``.
+            TrustError: ``CA_PASSPHRASE``; ``CERTIFICATE_REFUSED`` for a revoked key or requesting certificate.
             ValidationError: ``CERTIFICATE_REQUEST``.
         """
         from skillwire.trust.authority import LEAF_DAYS  # noqa: PLC0415 - only to issue
@@ -385,10 +356,9 @@ class AuthorityFolder:
         return leaf
 
     def certify(self, agent_id: str, names: RequestedNames, key: EllipticCurvePublicKey, now: float) -> bytes:
-        """Issue what an agent asks for by itself, on this machine; see :meth:`issue`.
+        """Issue the certificate that an agent on this machine requests, as :meth:`issue` does.
 
-        Raises:
-            TrustError: ``CERTIFICATE_REFUSED`` when its last one was taken back: then a person has to issue another.
+        Raises TrustError (``CERTIFICATE_REFUSED``) when the agent's last one was revoked: a person must issue the next.
         """
         rows = [row for row in self.book().rows if agent_id in row.agents]
         if rows and rows[-1].revoked:
@@ -396,7 +366,7 @@ class AuthorityFolder:
         return self.issue(names, key, now, renews=rows[-1].serial if rows else "")
 
     def find(self, which: str, now: float) -> list[IssuedRow]:
-        """Return what :meth:`revoke` takes back.
+        """Return what :meth:`revoke` would revoke.
 
         Raises:
             NotFoundError: ``CERTIFICATE_NOT_FOUND``. ConflictError: ``CA_IN_USE``. StorageError: ``STORAGE``.
@@ -404,18 +374,18 @@ class AuthorityFolder:
         return self._find(self.book(), which, now)
 
     def revoke(self, which: str, now: float, *, root_key: Path | None = None) -> list[IssuedRow]:
-        """Take certificates back, and sign the list that says so.
+        """Revoke certificates and sign the new list; return their rows.
 
         Args:
-            which: the serial number of a certificate, or an agent or a skill, of which all that are good are meant;
-                with them go those of the same key, and those that were renewed from them. Of a SkillCenter CA what it
-                has issued counts no more; its row comes first.
+            which: a serial number, or an agent or skill whose valid certificates are all revoked, together with
+                those of the same keys and those renewed from them. Revoking a SkillCenter CA also invalidates what it
+                issued; its row comes first.
             now: seconds since the epoch.
-            root_key: file of the root's key, for a SkillCenter CA; ``root.key`` of the folder unless given.
+            root_key: the root's key file, needed for a SkillCenter CA; ``root.key`` by default.
 
         Raises:
             NotFoundError: ``CERTIFICATE_NOT_FOUND``, ``CA_FOLDER``. TrustError: ``CA_PASSPHRASE``.
-            ConflictError: ``CA_IN_USE`` for the SkillCenter CA that issues: it has to be renewed first.
+            ConflictError: ``CA_IN_USE`` for the SkillCenter CA that issues now: renew it first.
             StorageError: ``LAN_KEYS``, ``STORAGE``.
         """
         first = self.find(which, now)[0]
@@ -436,17 +406,14 @@ class AuthorityFolder:
         return [row for row in book.rows if row.serial in serials]
 
     def renew(self, now: float, *, root_key: Path | None = None) -> IssuedRow:
-        """Make another SkillCenter CA of the same name under the same root; it issues from now on. Return its row.
+        """Make a new SkillCenter CA of the same name, which issues from now on; return its row.
 
-        What the one before has issued stays good until it ends, or that one is taken back.
-
-        Args:
-            now: seconds since the epoch.
-            root_key: file of the root's key; ``root.key`` of the folder unless given.
+        Certificates of the previous one stay valid until they end or it is revoked. ``root_key`` is as in
+        :meth:`revoke`.
 
         Raises:
             NotFoundError: ``CA_FOLDER``. TrustError: ``CA_PASSPHRASE``. StorageError: ``LAN_KEYS``, ``STORAGE``.
-            ValidationError: ``CERTIFICATE_REQUEST`` when the root has ended.
+            ValidationError: ``CERTIFICATE_REQUEST`` when the root has expired.
         """
         root = root_signer(self.folder, self.root, root_key)
         with locked(self._lock):
@@ -456,19 +423,11 @@ class AuthorityFolder:
             return add_center(self.folder, root, name_of(centers[0]), book, now, older=older)
 
     def check_root_key(self, root_key: Path | None = None) -> None:
-        """Make sure that the root's key is at hand, as :meth:`renew` and :meth:`revoke` do.
-
-        Raises:
-            NotFoundError: ``CA_FOLDER``. TrustError: ``CA_PASSPHRASE``. StorageError: ``LAN_KEYS``, ``STORAGE``.
-        """
+        """Check that the root's key can be read; raises as :meth:`renew` does."""
         root_signer(self.folder, self.root, root_key)
 
     def revocations(self, now: float) -> bytes:
-        """Return the signed lists, PEM, of which that of the SkillCenter CA is signed anew each day.
-
-        Raises:
-            NotFoundError: ``CA_FOLDER``. TrustError: ``CA_PASSPHRASE``. StorageError: ``LAN_KEYS``, ``STORAGE``.
-        """
+        """Return the signed lists, PEM; the SkillCenter CA's is signed again each day. Raises as :meth:`renew` does."""
         from skillwire.trust.revocations import signed_at  # noqa: PLC0415 - loads cryptography
 
         with storage_errors(self.revocations_file):
@@ -482,14 +441,10 @@ class AuthorityFolder:
             return self.revocations_file.read_bytes()
 
     def judge(self, certificate: bytes, now: float) -> VerifiedCertificate | None:
-        """Return whom a certificate is for that this authority has issued, that is good and was not taken back.
+        """Return the contents of a valid, unrevoked certificate that this authority issued, else None.
 
-        The book says so, not the chain: of a SkillCenter CA that was taken back somebody else may have the key, and
-        what is in the book counts for a new certificate all the same. None is for all others. Trust: it is a
-        stranger's.
-
-        Raises:
-            StorageError: ``STORAGE``.
+        The book decides, not the chain: the key of a revoked SkillCenter CA may be in other hands, and its certificates
+        in the book still entitle to new ones. Trust: the certificate is hostile. Raises StorageError (``STORAGE``).
         """
         from skillwire.trust.certificates import VerifiedCertificate, read_leaf  # noqa: PLC0415 - loads cryptography
 
@@ -509,7 +464,7 @@ class AuthorityFolder:
         return row is not None and row.revoked is None and book.revoked_at(row) is not None
 
     def book(self) -> IssuedBook:
-        """Return what was issued and taken back. Raises StorageError (``STORAGE``)."""
+        """Return the issued and revoked certificates. Raises StorageError (``STORAGE``)."""
         return read_book(self._book_file)
 
     def _find(self, book: IssuedBook, which: str, now: float) -> list[IssuedRow]:
@@ -550,7 +505,7 @@ class AuthorityFolder:
 
 
 def check_new(folder: Path) -> None:
-    """Refuse a folder that holds an authority, or a part of one, for another. Raises ConflictError (``CA_EXISTS``)."""
+    """Refuse a folder that holds an authority or a part of one. Raises ConflictError (``CA_EXISTS``)."""
     there = [one for one in ("root.pem", "root.key", "center.pem", "center.key") if (folder / one).exists()]
     if not there:
         return

@@ -1,27 +1,16 @@
-"""Downloads on their way into a blob folder, kept when they break off.
+"""Blobs in a folder: immutable bytes, each in a file named by its digest; and downloads on their way there.
 
-``partial/<digest>`` holds the first bytes of an artifact, as they came. One process writes it, which holds a lock on
-the file; another one that wants the same artifact fetches it into memory. Nothing there is trusted: the bytes are
-hashed when they are taken up again, and only a file whose digest is the expected one becomes a blob, by a rename.
-Nothing is synced to the disk, since what a power cut garbles fails its digest and is fetched anew.
+``ab/cdef…`` holds the bytes whose SHA-256 is ``abcdef…``. A blob is written beside its place and renamed, so it is
+complete or absent. Content that can be made again is not synced to the disk: after a power cut a file may be damaged,
+which :meth:`FileBlobs.has` finds by size and :meth:`FileBlobs.read` by digest; a damaged blob counts as absent.
+Several servers may share a folder. Each holds a shared lock while it serves; a server removes unused blobs only when it
+holds the only lock.
 
-Whoever drives the conversation may let go (:meth:`FileDownload.close`) while a thread still receives: from then on it
-takes nothing, so that no byte ever goes to whatever file has got the same descriptor since.
-
-When a download begins, those that nobody has continued for days are removed, and so are the oldest beyond a number
-and a total size.
-
-A blob on its way to the disk: written beside the others under no name of theirs, hashed as it comes.
-
-Blobs in a folder: immutable bytes, each in a file named by its digest.
-
-``ab/cdef…`` holds the bytes whose SHA-256 is ``abcdef…``. A blob is written beside its place and renamed, so it
-is there whole or not at all. What can be made again from the skills is not synced to the disk.
-After a power cut a file may be short or garbled: :meth:`FileBlobs.has` judges by the size and
-:meth:`FileBlobs.read` by the digest, and what fails is as good as absent.
-
-Several servers may share a folder. Each holds a shared lock as long as it serves; blobs that no catalog uses are
-removed only by one that finds itself alone.
+``partial/<digest>`` holds the first bytes of an interrupted download. One process writes it under a lock; another that
+wants the same artifact fetches it into memory. Nothing there is trusted: the bytes are hashed again on resumption, and
+only a file with the expected digest becomes a blob. A caller may close a download (:meth:`FileDownload.close`) while a
+thread still receives: later bytes are dropped and never reach a file that reuses the descriptor. Each new download
+removes old partial ones beyond a number, an age and a total size.
 """
 
 from __future__ import annotations
@@ -52,12 +41,7 @@ _DOWNLOAD_MODE: Final = 0o600
 
 
 class FileDownload:
-    """Fills :class:`skillwire.ports.Download`; what an earlier one left is taken up.
-
-    Args:
-        path: where it lies until it is whole.
-        place: where it lies then.
-    """
+    """Fills :class:`skillwire.ports.Download`; resumes an earlier part. ``path`` becomes ``place`` when complete."""
 
     def __init__(self, path: Path, place: Path) -> None:
         self.size = 0
@@ -85,7 +69,7 @@ class FileDownload:
             return self._handle is not None and position == self.size
 
     def append(self, data: bytes | bytearray) -> None:
-        """Write the next bytes. Raises StorageError: ``STORAGE``; then nothing is kept, since the room is needed."""
+        """Write the next bytes. Raises StorageError (``STORAGE``) and removes the part, to free the space."""
         with self._turn:
             try:
                 self._write(data)
@@ -107,7 +91,7 @@ class FileDownload:
         return f"sha256:{self._hash.hexdigest()}"
 
     def keep(self) -> None:
-        """Rename it to its place. Raises StorageError (``STORAGE``)."""
+        """Move the complete download to its place. Raises StorageError (``STORAGE``)."""
         try:
             self._place.parent.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
             self._path.rename(self._place)
@@ -161,12 +145,9 @@ class FileDownload:
 
 
 def prune(folder: Path) -> None:
-    """Remove downloads that are too old, too many or too large together, except those that a process is writing.
+    """Remove downloads that are too old, too many or too large together, except those being written. Raises OSError.
 
-    What is no regular file is none of ours and stays; one that cannot be removed keeps none of the others.
-
-    Raises:
-        OSError: the folder cannot be read.
+    Other kinds of files stay; a file that cannot be removed does not protect the others.
     """
     newest_first = sorted(_statuses(folder), key=lambda row: -row[0].st_mtime)
     oldest = time.time() - limits.DOWNLOADS_KEPT_SECONDS
@@ -207,12 +188,7 @@ _FILE_MODE: Final = 0o444
 
 
 class FileBlobWriting:
-    """Fills :class:`skillwire.ports.BlobWriting`.
-
-    Args:
-        folder: of the blobs; made when it is not there.
-        max_bytes: of one.
-    """
+    """Fills :class:`skillwire.ports.BlobWriting`; hashes as it writes into a temporary file of the blob folder."""
 
     def __init__(self, folder: Path, max_bytes: int) -> None:
         self._size = 0
@@ -234,7 +210,7 @@ class FileBlobWriting:
         return Digest(f"sha256:{self._hash.hexdigest()}")
 
     def write(self, data: bytes) -> None:
-        """Take the next bytes. Raises DecodeError: ``LIMIT_SIZE``. StorageError: ``STORAGE``."""
+        """Write the next bytes. Raises DecodeError (``LIMIT_SIZE``), StorageError (``STORAGE``)."""
         self._size += len(data)
         if self._size > self._max_bytes:
             fix = "Hand it in as several blobs, each of them smaller."

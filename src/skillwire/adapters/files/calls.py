@@ -1,14 +1,12 @@
-"""The calls that were made here, in ``calls.json`` of the state directory.
+"""The calls made from here, in ``calls.json`` of the state directory.
 
-A call is written down twice: before it is sent, with the key that it is sent under, and when the provider has said
-what the execution is called, before anybody is told. So whatever ends the process, either nothing was sent, or there is
-a trace: an id to ask for, or a key under which the same call may be sent again without being executed twice.
+A call is recorded twice: with its idempotency key before it is sent, and with the provider's execution id before the
+caller learns it. So a process may end at any moment: either nothing was sent, or an id or a key remains with which the
+call can be followed or repeated without a second execution.
 
-Whether two calls are the same is told by a fingerprint, keyed with random bytes of this file and forgotten with the
-answer. The bytes also make the name under which each origin knows us as a caller, another one for each. While a call is
-being sent its process holds a lock of it, which ends with the process; what is locked is nobody else's to take up.
-
-Neither inputs nor outputs nor credentials are kept.
+Equal calls are recognised by a fingerprint, keyed with random bytes of this file and dropped with the answer. The same
+bytes derive a different caller name for each origin. While a call is sent, its process holds a lock, so no other
+process resumes it. Inputs, outputs and credentials are not stored.
 """
 
 from __future__ import annotations
@@ -47,12 +45,7 @@ _OPTIONAL: Final = {
 
 
 class FileCalls:
-    """Fills :class:`skillwire.resolver.calls.CallBook` with one JSON file, read at each use since it is small.
-
-    Args:
-        path: of the file; locks of calls lie in a folder beside it.
-        clock: seconds since the epoch.
-    """
+    """Fills :class:`skillwire.resolver.calls.CallBook` with one small JSON file; locks lie in a folder beside it."""
 
     def __init__(self, path: Path, clock: Callable[[], float] = time.time) -> None:
         self._path = path
@@ -60,17 +53,17 @@ class FileCalls:
         self._held: dict[str, int] = {}
 
     def caller_id(self, origin: str) -> str:
-        """Return the name under which ``origin`` knows who calls from here; every origin knows another one."""
+        """Return the caller name for ``origin``; each origin gets another one."""
         with self._changing() as (key, _):
             return _CALLER + _digest(key, "caller", origin.encode())[:_CALLER_DIGITS]
 
     def begin(self, record: CallRecord, sameness: bytes, *, may_take_up: bool) -> CallRecord:
-        """Keep a call that is about to be sent, and hold it; return it, or the same call of a moment ago.
+        """Record a call before it is sent and lock it; return it, or the equal call of a moment ago.
 
         Args:
             record: the call.
-            sameness: what makes two calls the same; only its fingerprint is kept.
-            may_take_up: whether an earlier one may be taken up that nobody holds, and whose answer nobody has seen.
+            sameness: what makes two calls equal; only its fingerprint is stored.
+            may_take_up: whether to resume an earlier unlocked call whose answer was not received.
         """
         with self._changing() as (key, records):
             fingerprint = _digest(key, "call", sameness)
@@ -101,15 +94,11 @@ class FileCalls:
             release_lock(handle, self._lock_path(record.key))
 
     def find(self, text: str) -> list[CallRecord]:
-        """Return the calls whose execution has this id, or whose status has this URL; newest first."""
+        """Return the calls with this execution id or status URL, newest first."""
         return [known for known in self.recent() if text in {known.execution_id, known.status_url}]
 
     def recent(self) -> list[CallRecord]:
-        """Return the calls that were answered, newest first.
-
-        Raises:
-            DecodeError: ``STATE_FORM`` when the file is damaged.
-        """
+        """Return the answered calls, newest first. Raises DecodeError (``STATE_FORM``) when the file is damaged."""
         return [known for known in self._read()[1][::-1] if known.execution_id is not None]
 
     def _hold(self, key: str) -> bool:

@@ -1,9 +1,7 @@
-"""The cache of answers: one file for each URL and credential, so that indexes need not be fetched again.
+"""What a client keeps of origins: cached responses, and ``origins.json`` in the state directory.
 
-A file holds one line of JSON (URL, headers, time, a hash of the credential) and then the body. What cannot be read
-back is treated as absent: a cache may be lost, never trusted.
-
-What is remembered of origins, in ``origins.json`` of the state directory.
+A cached response is one file per URL and credential: one line of JSON (URL, headers, time, a hash of the credential),
+then the body. A file that cannot be read counts as absent: a cache may be lost and is never trusted.
 """
 
 from __future__ import annotations
@@ -62,11 +60,7 @@ class FileResponseCache:
         write_atomically(self._path(response.url, credential), content, mode=0o600)
 
     def forget(self, credential: str) -> int:
-        """Remove every answer as seen with ``credential``; return how many there were.
-
-        Raises:
-            StorageError: ``STORAGE``.
-        """
+        """Remove every response fetched with ``credential``; return their number. Raises StorageError (``STORAGE``)."""
         count = 0
         for path in self._directory.glob("*/*"):
             with storage_errors(path):
@@ -116,15 +110,14 @@ class FileOriginBook:
         self._path = path
 
     def look_up(self, base: str) -> OriginRecord | None:
-        """Return what is remembered of ``base``.
+        """Return the record of ``base``.
 
-        Raises:
-            DecodeError: the file is damaged. Forgetting it silently would forget every downgrade check.
+        Raises DecodeError when the file is damaged: ignoring it would skip downgrade checks.
         """
         return self.records().get(base)
 
     def records(self) -> dict[str, OriginRecord]:
-        """Return what is remembered, by origin in alphabetical order. Raises DecodeError: as :meth:`look_up` does."""
+        """Return all records by origin, in alphabetical order. Raises as :meth:`look_up` does."""
         return {base: self._decode(fields) for base, fields in sorted(self._read().items())}
 
     def withdraw(self, base: str) -> None:

@@ -1,21 +1,14 @@
-"""Secrets in the system's keyring, with the extra ``keyring``: one entry for each origin, under the service name.
+"""Credentials for private origins; each belongs to one origin.
 
-Credentials that ``skillwire auth login`` has stored: ``credentials.json`` in the state directory, for its owner alone.
+They come, in this order, from ``SKILLWIRE_TOKENS``, from ``skillwire auth login``, and from ``~/.netrc``; a command-line
+option wins over all. :mod:`skillwire.client.credentials` reads and renews stored credentials; this module finds where
+they are.
 
-The file says for each origin what kind of credential there is, how it is renewed, and holds its secrets, unless the
-user wanted those in the system's keyring (:mod:`skillwire.adapters.files.credentials`); then it says so, and
-everything else stays in the file, which is why a list of logins asks for no password. Where a credential lies is
-decided when it is stored; renewing leaves it there.
-
-A file that others can read is refused and not repaired: what it holds may be known to others by then. It is written
-beside itself and renamed, under a lock, so no reader sees half of it and no writer loses what another one wrote.
-A second lock, one for each origin, is held by whoever renews a token: see :mod:`skillwire.client.credentials`.
-
-Credentials for private origins. Each belongs to one origin.
-
-They come, in this order, from the environment, from ``skillwire auth login``, and from ``~/.netrc``; what a command line
-names itself wins over all. A stored credential is handed out by :mod:`skillwire.client.credentials` alone, which renews
-it; here only its place is told.
+``credentials.json`` in the state directory holds the logins, with their secrets unless the user chose the system's
+keyring (the extra ``keyring``, one entry per origin). Everything else stays in the file, so listing logins needs no
+keyring password. The place is chosen at login and kept on renewal. A file that others can read is refused and not
+repaired, because its secrets may be known already. It is written atomically under a lock; a second lock per origin
+belongs to the process that renews a token.
 """
 
 from __future__ import annotations
@@ -52,11 +45,7 @@ _SERVICE: Final = "skillwire"
 
 
 class KeyringSecrets:
-    """The keyring that the package ``keyring`` finds.
-
-    Raises:
-        StorageError: ``KEYRING`` when the extra is not installed; from each method, when the keyring refuses.
-    """
+    """The keyring that the package ``keyring`` finds. Every method raises StorageError (``KEYRING``) when it fails."""
 
     def __init__(self) -> None:
         try:
@@ -136,12 +125,7 @@ class CredentialStore:
         ]
 
     def keep(self, credential: Credential, *, in_keyring: bool | None = None) -> None:
-        """Store ``credential`` in place of the one of its origin.
-
-        Args:
-            credential: what to store.
-            in_keyring: where its secrets go; None leaves them where those of its predecessor are.
-        """
+        """Store ``credential`` as its origin's only one; ``in_keyring`` None keeps secrets where they were."""
         with self._changing() as stored:
             was_in_keyring = bool(stored.get(credential.origin, {}).get("in_keyring"))
             fields, secrets = _encode(credential)
@@ -162,11 +146,7 @@ class CredentialStore:
         return fields is not None
 
     def lock_renewal(self, origin: str) -> int:
-        """Become the one process that renews the token of ``origin``; return the handle.
-
-        Raises:
-            ConflictError: ``FOLDER_BUSY`` while another one is.
-        """
+        """Lock the renewal of ``origin``'s token; return the handle. Raises ConflictError (``FOLDER_BUSY``)."""
         return take_lock(self._renewal_lock(origin), wait=False)
 
     def unlock_renewal(self, origin: str, handle: int) -> None:
@@ -242,18 +222,14 @@ def _encode(credential: Credential) -> tuple[Fields, dict[str, str]]:
 
 
 def find_token(url: Url, environment: Mapping[str, str]) -> str | None:
-    """Return the ``Authorization`` value that ``SKILLWIRE_TOKENS`` has for the origin of ``url``, or None.
-
-    It holds ``origin=token`` pairs, separated by white space.
-    """
+    """Return the ``Authorization`` value that ``SKILLWIRE_TOKENS`` (``origin=token ...``) has for ``url``, or None."""
     return _from_environment(url, environment.get("SKILLWIRE_TOKENS", ""))
 
 
 def find_password(url: Url, environment: Mapping[str, str]) -> str | None:
-    """Return the ``Authorization`` value that ``~/.netrc`` has for the origin of ``url``, or None.
+    """Return the ``Authorization`` value for ``url`` in ``~/.netrc`` or the file ``NETRC``, or None.
 
-    It, or the file that ``NETRC`` names, holds a user name and password for a host, which stand for its https origin on
-    the usual port and, where nobody is on the way, for any port of this machine.
+    An entry applies to the host's https origin on the usual port, and to any port of this machine.
     """
     return _from_netrc(url, environment)
 
@@ -264,7 +240,7 @@ def find_stored(url: Url) -> Credential | None:
 
 
 def credential_place(url: Url, environment: Mapping[str, str]) -> str | None:
-    """Return where the credential for the origin of ``url`` stands, or None; never the credential itself."""
+    """Return where the credential for the origin of ``url`` is stored, or None; never the credential itself."""
     if _from_environment(url, environment.get("SKILLWIRE_TOKENS", "")):
         return "SKILLWIRE_TOKENS"
     for login in _stored_logins():
@@ -274,11 +250,10 @@ def credential_place(url: Url, environment: Mapping[str, str]) -> str | None:
 
 
 def credential_places(environment: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Return each origin, or host of ``~/.netrc``, that has a credential, and where that stands.
+    """Return each origin, or ``~/.netrc`` host, that has a credential, and where it is stored.
 
     Raises:
-        UsageError: ``SETTING_FORM`` for what cannot be read.
-        StorageError, DecodeError: as :class:`~skillwire.adapters.files.credentials.CredentialStore` says.
+        UsageError: ``SETTING_FORM``. StorageError, DecodeError: as :class:`CredentialStore` does.
     """
     pairs = [pair.partition("=") for pair in environment.get("SKILLWIRE_TOKENS", "").split()]
     # Text without a separator may be a token, so it is never shown as an origin.
@@ -296,8 +271,7 @@ def netrc_file(environment: Mapping[str, str]) -> Path:
 def bearer(token: str) -> str:
     """Return the ``Authorization`` value for a token.
 
-    Raises:
-        UsageError: the token holds what no header may hold; it is not shown.
+    Raises UsageError, without the token, when a header cannot hold it.
     """
     if not token.isascii() or not token.isprintable() or not token or " " in token:
         raise UsageError("USAGE", "the token is empty or holds characters that no header may hold")

@@ -1,27 +1,17 @@
-"""What stands in an installed skill: the SHA-256 of each file, and everything else by what it is.
+"""Installed skills on disk, and changes to them that happen as a whole or not at all.
 
-Trust: the folder may be anyone's. No link is followed, and nothing but a regular file is opened, since a FIFO
-would make us wait for ever and a device may do something when it is opened.
+Everything is relative to one root: a project, or the user's home. Skills folders are compared by their real paths:
+where ``.claude/skills`` is a link to ``.agents/skills``, a skill in one needs no link in the other.
 
-A change of installed skills: staged, then renamed into place, undone as a whole on any failure.
+A change works in a staging folder inside each skills folder, so that placing a skill is a rename on one file system.
+Each rename is recorded in the :mod:`~skillwire.adapters.files.journal` before it happens, and the disk shows whether it
+happened; so an interruption at any point can be undone, by this process or by the next one that reads the lock or
+begins a change. Leftover staging folders are removed by the next change; replaced skills found in them are kept, since
+their journal may be in another state directory. Two locks exclude concurrent changes: a file in the state directory
+named after the root, and the root folder itself for processes with different state directories.
 
-A change works in a staging folder inside each skills folder, so that putting a skill in place is a rename on one file
-system. What a crash left there is removed by the next change, which can tell because it holds the lock; what had been
-moved out of the way is kept, since its journal may lie in a state directory that we do not know, or under the name that
-the project had before. That lock is a file of the state directory, named after the root, and the root itself, which
-keeps apart those who have different state directories; it leaves nothing in a project.
-
-Each rename is written down before it happens, and whether it has happened is read from the disk: so an
-interruption at any point leaves nothing that could not be undone. What a killed process could not undo itself, the
-next one that reads the lock or begins a change undoes by its :mod:`~skillwire.adapters.files.journal`.
-
-Installed skills on disk, and their lock.
-
-Everything is relative to one root: a project, or the user's home. Skills folders are compared by where they
-really are: in a project whose ``.claude/skills`` is a link to ``.agents/skills`` the two are one, and what
-stands in the first needs no link in the second.
-
-Trust: the root may be a cloned repository. A skills folder whose parents lead out of the root is refused.
+Trust: the root may be a cloned repository. A skills folder outside the root is refused; links are not followed, and
+only regular files are opened, because a FIFO would block and opening a device may have effects.
 """
 
 from __future__ import annotations
@@ -74,12 +64,9 @@ _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 def hash_folder(folder: Path) -> dict[str, str]:
-    """Return ``path → SHA-256`` in hexadecimal of the files below ``folder``.
+    """Return ``path → SHA-256`` in hexadecimal of the files below ``folder``. Raises StorageError (``STORAGE``).
 
-    What is a link, to a folder too, or no regular file has a text instead, which no lock holds.
-
-    Raises:
-        StorageError: ``STORAGE`` when a file or folder cannot be read.
+    A link or special file gets a text that no lock file contains.
     """
     return dict(_walk(folder))
 
@@ -95,7 +82,7 @@ def _walk(folder: Path) -> Iterator[tuple[str, str]]:
 
 
 def _describe(path: str) -> str | None:
-    """Return what stands at ``path``; None for a folder."""
+    """Return the digest of the file at ``path``, or a text for a link or special file; None for a folder."""
     try:
         mode = os.lstat(path).st_mode
         if stat.S_ISDIR(mode):
@@ -121,7 +108,7 @@ def _refuse(error: OSError) -> NoReturn:
 
 
 class _Move(NamedTuple):
-    """A rename that may have happened. Its source being there again is what tells that it has not."""
+    """A rename that may have happened; it has not when its source exists."""
 
     source: Path
     destination: Path
@@ -180,10 +167,9 @@ class FolderChange:
             self._steps.append((self._folder.inside(folder) / name, None))
 
     def commit(self, lock: Lock) -> None:
-        """Put everything in place and write ``lock``; after a failure everything stands as before.
+        """Put everything in place and write ``lock``; a failure restores the previous state.
 
-        Raises:
-            StorageError: ``STORAGE``; when not everything could be undone it says where the old skills are kept.
+        Raises StorageError (``STORAGE``); when something could not be restored, the message says where it is kept.
         """
         path, content = self._folder.lock_path, encode_lock(lock)
         with storage_errors(path):
@@ -280,7 +266,7 @@ class FolderChange:
             write_atomically(path, content)
 
     def _keep(self, broken: list[Path]) -> StorageError:
-        """Keep the staging folders, under a name that no later change removes; return what to say."""
+        """Keep the staging folders under names that no later change removes; return the error to raise."""
         kept = []
         for staging in self._stagings.values():
             try:
@@ -331,10 +317,7 @@ class FolderChange:
         folder.mkdir(parents=True, exist_ok=True)
 
     def _remove_empty(self, folder: Path) -> None:
-        """Remove ``folder`` when it is empty, and above it what this change made, or our own ``.agents``.
-
-        What an earlier change made above it cannot be told from what the user made, so it stays.
-        """
+        """Remove ``folder`` if it is empty, and the parents that this change made, or our ``.agents``."""
         ours = {folder, *self._made}
         if folder.parent.name == ".agents":
             ours.add(folder.parent)
@@ -361,8 +344,8 @@ class FileSkillsFolder:
 
     Args:
         root: the project or the home folder.
-        lock_path: of ``skills.lock``; in the root unless given.
-        report: is told what an interrupted change has left and could not be put back.
+        lock_path: of ``skills.lock``; in the root by default.
+        report: called with a finding for each leftover that an interrupted change could not restore.
     """
 
     def __init__(
@@ -387,10 +370,10 @@ class FileSkillsFolder:
         return decode_lock(content, str(self.lock_path))
 
     def installed_files(self, placement: Placement, name: str) -> Mapping[str, str] | None:
-        """Return ``path → SHA-256`` of what stands where ``name`` is or would be; None when no copy does.
+        """Return ``path → SHA-256`` of the installed files of ``name``; None when no copy exists.
 
-        Where copies differ, or a link is not the one that we make, the difference shows under a key that no
-        lock holds, so that it counts as changed. That a copy or link is absent shows in :meth:`missing_places`.
+        A copy that differs, or an unexpected link, appears under a key that no lock contains, so it counts as a change.
+        :meth:`missing_places` reports absent copies and links.
         """
         placement = self.distinct(placement)
         found: dict[str, str] | None = None
@@ -413,7 +396,7 @@ class FileSkillsFolder:
         return found
 
     def missing_places(self, placement: Placement, name: str) -> tuple[str, ...]:
-        """Return each ``folder/name`` of ``placement`` where neither a copy nor a link stands, all or some."""
+        """Return each ``folder/name`` of ``placement`` without a copy or link."""
         placement = self.distinct(placement)
         folders = (*placement.folders, *placement.links)
         return tuple(f"{folder}/{name}" for folder in folders if not os.path.lexists(self.inside(folder) / name))
@@ -423,7 +406,7 @@ class FileSkillsFolder:
         return FolderChange(self)
 
     def inside(self, folder: str) -> Path:
-        """Return where ``folder`` really is, which must be in the root. Raises TrustError (``FOLDER_OUTSIDE``)."""
+        """Return the real path of ``folder``, which must be in the root. Raises TrustError (``FOLDER_OUTSIDE``)."""
         path = os.path.join(self.root, folder)  # noqa: PTH118  # text, as this is asked several times for each skill
         real = os.path.realpath(path)
         if real != self._real_root and not real.startswith(self._real_root.rstrip("/") + "/"):

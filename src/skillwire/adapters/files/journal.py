@@ -1,17 +1,15 @@
-"""What a change of installed skills is about to rename, written down so that a later process can undo it.
+"""The journal of a change of installed skills: the planned renames, so that a later process can undo them.
 
-A process may be killed between two renames. Its journal then says what was to go where, and what the lock held and was
-to hold. A change that was complete says so itself, by a mark that it makes right after the lock; or the lock shows it,
-when the process was killed between the two. Then only its staging folders are left to remove. When the lock is as it
-was before, each rename that has happened, which the disk shows, is undone. Doing so twice does no harm, so a recovery
-that is killed is recovered from in the same way.
+A process may be killed between two renames. Its journal names each rename, and the lock file's content before and
+after. A complete change is recognised by a mark, written right after the lock, or by the lock's new content; then only
+staging folders remain to be removed. With the old content in the lock, each rename that the disk shows is undone.
+Recovery can be repeated, so a killed recovery does no harm.
 
-A lock that is neither was written by somebody else since, a ``git pull`` say, and no longer tells what stands there.
-Then nothing is undone and nothing is removed that stood there before: it is kept, and the user is told where.
+A lock with other content was written by a third party, such as ``git pull``. Then nothing is undone; replaced skills
+are kept, and the user learns where.
 
-The journal lies in the user's state folder and never in a project: a cloned repository could bring one along. It is
-written before the first rename and not synced, since a killed process loses nothing that it has written; one that a
-power cut left half written is of a change that had not begun.
+The journal lies in the user's state folder, because a cloned repository could contain one. It is not synced: a killed
+process loses nothing that it wrote, and a journal cut by a power failure belongs to a change that had not begun.
 """
 
 from __future__ import annotations
@@ -33,7 +31,7 @@ KEPT: Final = ".skillwire-kept"
 
 
 class Replacement(NamedTuple):
-    """What stands at ``place`` goes to ``aside``, and ``staged`` to ``place``; None where there is nothing to move."""
+    """A planned replacement: ``place`` moves to ``aside``, then ``staged`` to ``place``; None where nothing moves."""
 
     place: Path
     aside: Path | None
@@ -50,17 +48,14 @@ class Replacement(NamedTuple):
 def write_journal(
     path: Path, rows: Sequence[Replacement], stagings: Iterable[Path], *, before: bytes | None, after: bytes
 ) -> None:
-    """Write down ``rows``, the staging folders, and by which content of the lock to tell what has happened.
+    """Record ``rows`` and the staging folders, before the first rename. Raises StorageError (``STORAGE``).
 
     Args:
         path: of the journal.
-        rows: in the order in which they will happen.
-        stagings: what to remove in the end.
-        before: what the lock holds now; None where there is none.
-        after: what it will hold. When that is the same, only the mark can tell that the change is complete.
-
-    Raises:
-        StorageError: ``STORAGE``.
+        rows: in the order of the renames.
+        stagings: folders to remove at the end.
+        before: the lock's content now; None without a lock.
+        after: the lock's content after the change; if it is the same, only the mark shows completion.
     """
     document = {
         "before": _hash(before),
@@ -73,26 +68,19 @@ def write_journal(
 
 
 def mark_committed(path: Path) -> None:
-    """Write into the journal at ``path`` that its change is complete, whatever becomes of the lock from now on.
-
-    Raises:
-        StorageError: ``STORAGE``.
-    """
+    """Mark the change of the journal at ``path`` as complete, whatever the lock holds later. Raises StorageError."""
     with storage_errors(path):
         document = json.loads(path.read_bytes())
     write_atomically(path, json.dumps({**document, "committed": True}).encode("ascii"))
 
 
 def recover(path: Path, lock_path: Path) -> list[Path]:
-    """Undo, or clean up after, the change whose journal a killed process left at ``path``; nothing when there is none.
+    """Undo, or clean up after, the change whose journal is at ``path``; does nothing without one.
 
-    The caller holds the lock that every change holds.
+    The caller holds the lock that every change holds. Raises StorageError (``STORAGE``); the journal then stays.
 
     Returns:
-        The folders where what stood there before is kept, since nobody can tell any more whether it should.
-
-    Raises:
-        StorageError: ``STORAGE``; the journal then stays.
+        The folders with replaced skills that are kept because it is unclear whether they should be.
     """
     kept: list[Path] = []
     with storage_errors(path):
@@ -122,11 +110,7 @@ def aside_name(name: str, number: int) -> str:
 
 
 def holds_asides(staging: Path) -> bool:
-    """Whether something lies in ``staging`` that a change has moved out of its way.
-
-    Raises:
-        OSError: the folder cannot be read.
-    """
+    """Whether ``staging`` holds something that a change moved aside. Raises OSError."""
     return staging.is_dir() and any(_is_aside(path.name) for path in staging.iterdir())
 
 
@@ -137,20 +121,13 @@ def _is_aside(name: str) -> bool:
 
 
 def keep_staging(staging: Path) -> Path:
-    """Rename a staging folder so that no later change removes it; return where it is then.
-
-    Raises:
-        OSError: it cannot be renamed, and stays.
-    """
+    """Rename a staging folder so that no later change removes it; return its new path. Raises OSError."""
     # A cloned repository may have brought a folder of any name along, but not of one that is made up now.
     return staging.rename(staging.with_name(f"{KEPT}-{os.urandom(6).hex()}"))
 
 
 def remove_staging(folder: Path) -> None:
-    """Remove a staging folder, in which a change that went well leaves nothing.
-
-    What cannot be removed stays; the next change in that skills folder removes it.
-    """
+    """Remove a staging folder; if that fails, the next change in that skills folder removes it."""
     try:
         folder.rmdir()
     except FileNotFoundError:

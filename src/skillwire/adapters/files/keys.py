@@ -1,16 +1,9 @@
-"""Files of keys and certificates: PEM or DER, P-256 alone, and secrets that nobody but their owner may read.
+"""Files of keys and certificates: PEM or DER, P-256 only; secret files must be readable by their owner only.
 
-The key of a server: 32 random bytes in a file that only its owner reads.
-
-What is asked of an agent's certificate, DER: whose it is, by whom, and how long it is good.
-
-Spec: SDP §10.2.
-
-The folder of an agent's key on the local network: what it signs with, its name, and what it has learned.
-
-They lie in the folder ``lan`` of the state directory, for their owner alone: ``agent.key`` (PEM, PKCS 8),
-``agent.pem`` (its certificate), ``agent-id`` and ``revocations.pem`` (the last good lists). A key and a name are made
-when they are needed; what becomes of them is :mod:`~skillwire.adapters.files.lan_trust`'s. Spec: SDP §10; specs §3.
+An agent's files are in the folder ``lan`` of the state directory: ``agent.key`` (PEM, PKCS 8), ``agent.pem`` (its
+certificate), ``agent-id`` and ``revocations.pem`` (the last valid lists). A missing key or name is made;
+:mod:`~skillwire.adapters.files.lan_trust` decides how they are used. A server's key is a file of 32 random bytes.
+Spec: SDP §10; specs §3.
 """
 
 from __future__ import annotations
@@ -44,10 +37,9 @@ _BEGIN: Final = b"-----BEGIN CERTIFICATE-----"
 
 
 def read_certificates(files: Sequence[Path | str]) -> list[bytes]:
-    """Return the certificates in files, PEM or DER, as DER.
+    """Return the certificates in PEM or DER files as DER.
 
-    Raises:
-        ValidationError: ``LAN_TRUST`` with the file; also for keys that are not P-256.
+    Raises ValidationError (``LAN_TRUST``), also for other keys.
     """
     return [one for name in files for one in _certificates_in(Path(name))]
 
@@ -75,11 +67,7 @@ def _certificates_in(path: Path) -> list[bytes]:
 
 
 def read_trust_file(path: Path, most: int) -> bytes:
-    """Return a file with what others are held against, of at most so many bytes.
-
-    Raises:
-        ValidationError: ``LAN_TRUST``.
-    """
+    """Return the bytes of a trust file of at most ``most`` bytes. Raises ValidationError (``LAN_TRUST``)."""
     try:
         with path.open("rb") as file:
             data = file.read(most + 1)
@@ -92,10 +80,9 @@ def read_trust_file(path: Path, most: int) -> bytes:
 
 
 def read_group_key(path: Path) -> bytes:
-    """Return the secret that all agents share, without white space around it.
+    """Return the group key in a file, without surrounding white space.
 
-    Raises:
-        StorageError: ``LAN_KEYS`` when others may read it, or it is too short; ``STORAGE``.
+    Raises StorageError: ``LAN_KEYS`` when others may read it or it is too short, ``STORAGE``.
     """
     secret = _read_secret(path).strip()
     if len(secret) < _SECRET_BYTES:
@@ -106,16 +93,10 @@ def read_group_key(path: Path) -> bytes:
 
 
 def read_private_key(path: Path, passphrase: bytes | None = None, *, fix: str | None = None) -> EllipticCurvePrivateKey:
-    """Return the key in a file that only its owner may read.
-
-    Args:
-        path: of the file, PEM.
-        passphrase: that it is encrypted with, if it is.
-        fix: what to do where it holds another key, or none; what is done about an agent's unless given.
+    """Return the key in a PEM file that only its owner may read; ``fix`` replaces the usual advice.
 
     Raises:
-        StorageError: ``LAN_KEYS``, ``STORAGE``.
-        TrustError: ``CA_PASSPHRASE`` when it is encrypted otherwise.
+        StorageError: ``LAN_KEYS``, ``STORAGE``. TrustError: ``CA_PASSPHRASE`` when the passphrase is wrong.
     """
     from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415 - who is asked for no key needs none
     from cryptography.hazmat.primitives.serialization import load_pem_private_key  # noqa: PLC0415 - same
@@ -164,10 +145,9 @@ _BYTES: Final = 32
 
 
 def read_server_key(path: Path) -> bytes:
-    """Return the key in the file ``path``, which is made when it is not there.
+    """Return the key in ``path``, which is made if it does not exist.
 
-    Raises:
-        StorageError: ``STORAGE``; ``SERVER_KEY`` when others may read the file, or it holds no key.
+    Raises StorageError: ``SERVER_KEY`` when others may read the file or it holds no key, ``STORAGE``.
     """
     with storage_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -211,10 +191,7 @@ def is_own(certificate: bytes) -> bool:
 
 
 def is_due(certificate: bytes, now: float, revocations: Revocations | None = None) -> bool:
-    """Whether it is time for a new certificate, at seconds since the epoch.
-
-    So it is when much of its life is over, and at once when the SkillCenter CA that has issued it was taken back.
-    """
+    """Whether an agent should renew: two thirds of the certificate's life are over, or its CA was revoked."""
     begins, ends = life_of(certificate)
     is_old = now >= begins + (ends - begins) * RENEWED_AFTER
     return is_old or (revocations is not None and revocations.is_orphan(certificate))
@@ -268,11 +245,7 @@ _NOT_IN_NAMES: Final = re.compile(r"[^a-z0-9-]+")
 
 
 class LanKeys:
-    """The folder of an agent's key and certificate.
-
-    Args:
-        folder: that they lie in; the one of the state directory unless given.
-    """
+    """The folder of an agent's key and certificate; in the state directory by default."""
 
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = state_directory() / "lan" if folder is None else folder
@@ -302,7 +275,7 @@ class LanKeys:
         self._write(self._id_file, agent_id.encode("ascii"))
 
     def key(self) -> EllipticCurvePrivateKey:
-        """Return the agent's key, which is made when there is none. Raises StorageError (``LAN_KEYS``, ``STORAGE``)."""
+        """Return the agent's key, making one if there is none. Raises StorageError (``LAN_KEYS``, ``STORAGE``)."""
         from skillwire.trust.ecdsa import new_key  # noqa: PLC0415 - who only reads the name needs no cryptography
 
         if not self.key_file.exists():
@@ -317,7 +290,7 @@ class LanKeys:
         self._write(self.key_file, private_pem(key))
 
     def certificate(self) -> bytes | None:
-        """Return the agent's certificate, DER; None when there is none. Raises ValidationError (``LAN_TRUST``)."""
+        """Return the agent's certificate, DER, or None. Raises ValidationError (``LAN_TRUST``)."""
         return read_certificates([self.certificate_file])[0] if self.certificate_file.exists() else None
 
     def keep_certificate(self, certificate: bytes) -> None:
@@ -338,7 +311,7 @@ class LanKeys:
             self.revocations_file.unlink(missing_ok=True)
 
     def installed_at(self) -> tuple[int, int] | None:
-        """Return what tells the file of the certificate from one that is written later; None when there is none."""
+        """Return a value that changes when the certificate file is replaced; None when there is none."""
         try:
             found = self.certificate_file.stat()
         except OSError:

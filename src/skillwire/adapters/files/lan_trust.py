@@ -1,9 +1,8 @@
-"""Who an agent of the local network is, and what it holds others against: its key, and the files of its settings.
+"""An agent's identity on the local network and its trust: its key, and the files that its settings name.
 
-What is missing of its own is made: a P-256 key, a name, and a certificate by the agent's own key for seven days, which
-is made anew in time and with which others list it as unverified. A certificate of an authority takes its place:
-:mod:`skillwire.cli.key`. With a group key, which is local policy and nothing that a message could ask for, there are no
-certificates at all. Spec: SDP §10; specs §3.
+Missing parts of the identity are made: a P-256 key, a name, and a self-signed certificate for seven days, which is
+renewed in time and which others list as unverified. An authority's certificate replaces it: :mod:`skillwire.cli.key`.
+With a group key, which only local policy can choose, no certificates are used. Spec: SDP §10; specs §3.
 """
 
 from __future__ import annotations
@@ -45,17 +44,15 @@ if TYPE_CHECKING:
 
 
 class LanTrust(NamedTuple):
-    """Who an agent is, and what it trusts.
+    """An agent's identity and trust.
 
     Args:
-        identity: what it signs with. Its certificate is set anew when it is renewed.
-        authority: judges the certificates of others.
-        agent_id: its name.
-        keys: where its key lies; None with a group key.
-        revocations: what was taken back; new lists count from the next message on.
-        notes: what is not as it should be, for people.
-        authorities: the certificates that are trusted, and those between them and leaves, DER; those that are learned
-            are added to it.
+        identity: signs; its certificate is replaced on renewal.
+        authority: judges other agents' certificates.
+        keys: the key folder; None with a group key.
+        revocations: new lists apply from the next message on.
+        notes: problems to show to people.
+        authorities: trusted and intermediate certificates, DER; learned ones are added.
     """
 
     identity: Identity
@@ -68,18 +65,16 @@ class LanTrust(NamedTuple):
 
 
 def load_trust(settings: LanSettings, *, folder: Path | None = None, now: float | None = None) -> LanTrust:
-    """Return who we are and what we trust; what is missing of our own is made.
+    """Return the agent's identity and trust; missing parts of the identity are made.
 
     Args:
-        settings: names the files that others are held against.
-        folder: of our key; the one of the state directory unless given.
+        settings: names the trust files.
+        folder: of the agent's key; in the state directory by default.
         now: seconds since the epoch.
 
     Raises:
-        StorageError: ``LAN_KEYS``, ``STORAGE``.
-        ValidationError: ``LAN_TRUST``.
-        TrustError: ``LAN_REVOCATIONS`` for a list in a file that is no good; ``PLAIN_HTTP_REFUSED`` and the like for a
-            URL that is never asked.
+        StorageError: ``LAN_KEYS``, ``STORAGE``. ValidationError: ``LAN_TRUST``.
+        TrustError: ``LAN_REVOCATIONS`` for an invalid list; ``PLAIN_HTTP_REFUSED`` and others for a refused URL.
     """
     keys = LanKeys(folder)
     if settings.group_key_file:
@@ -120,19 +115,12 @@ def load_trust(settings: LanSettings, *, folder: Path | None = None, now: float 
 def revoked_part(
     settings: LanSettings, certificate: bytes, *, keys: LanKeys | None = None, now: float | None = None
 ) -> Literal["certificate", "authority"] | None:
-    """Return what of a certificate of ours, DER, was taken back, as the lists say that were kept and those in files.
+    """Return which part of our certificate is revoked by the stored and configured lists; None if none. Writes nothing.
 
-    It is the certificate or its key, or else the SkillCenter CA that has issued it. Nothing is written.
-
-    Args:
-        settings: name the authorities and their lists.
-        certificate: DER.
-        keys: the folder with the lists that were kept; the one of the state directory unless given.
-        now: seconds since the epoch.
+    ``certificate`` stands for the certificate or its key, ``authority`` for the SkillCenter CA that issued it.
 
     Raises:
-        NotFoundError: ``CA_FOLDER``. ValidationError: ``LAN_TRUST``.
-        TrustError: ``LAN_REVOCATIONS`` for a list in a file that is no good.
+        NotFoundError: ``CA_FOLDER``. ValidationError: ``LAN_TRUST``. TrustError: ``LAN_REVOCATIONS``.
     """
     from cryptography import x509  # noqa: PLC0415 - loaded when there is a certificate
 
@@ -158,11 +146,7 @@ def revoked_part(
 
 
 def local_authority(settings: LanSettings) -> AuthorityFolder | None:
-    """Return the authority whose folder is here; None when there is none, or it is another machine's.
-
-    Raises:
-        NotFoundError: ``CA_FOLDER``.
-    """
+    """Return the authority in a folder of this machine, or None. Raises NotFoundError (``CA_FOLDER``)."""
     folder = _local_folder(settings)
     if folder is None:
         return None
@@ -176,10 +160,7 @@ def _local_folder(settings: LanSettings) -> Path | None:
 
 
 def trust_digest(settings: LanSettings, *, folder: Path | None = None) -> str:
-    """Return what tells whom these settings trust, by the files as they are now, from whom others do, in hexadecimal.
-
-    What cannot be read counts as empty: whoever needs it says so.
-    """
+    """Return a hexadecimal digest of everything that these settings trust; an unreadable file counts as empty."""
     digest = hashlib.sha256()
     names = [*settings.roots, *settings.intermediates, *settings.revocations]
     if authority := _local_folder(settings):
@@ -201,7 +182,7 @@ def trust_digest(settings: LanSettings, *, folder: Path | None = None) -> str:
 
 @contextmanager
 def _naming_setting(settings: LanSettings, name: str) -> Iterator[None]:
-    """Say of a file that cannot be used also where the settings name it, which is what somebody has to change."""
+    """Add the place in the settings to an error about a file that cannot be used."""
     try:
         yield
     except SkillwireError as error:
@@ -231,7 +212,7 @@ def _files_of_revocations(settings: LanSettings, local: AuthorityFolder | None) 
 
 
 def _check_urls(settings: LanSettings) -> None:
-    """Refuse URLs that are never asked, such as plain http to a host elsewhere, before somebody relies on them."""
+    """Refuse URLs that would never be fetched, such as plain http to a distant host."""
     for name, urls in (("revocations", settings.revocations), ("renew_from", [settings.renew_from])):
         with _naming_setting(settings, name):
             for url in [parse_url(one) for one in urls if "://" in one]:
@@ -253,7 +234,7 @@ def _own(keys: LanKeys, key: EllipticCurvePrivateKey, known: bytes | None, agent
 def _certified(
     key: EllipticCurvePrivateKey, certificate: bytes, wanted: str, agent_id: str, now: float, *, place: SourceLocation
 ) -> tuple[str, bytes, str]:
-    """Return the name and the certificate that are used, and what is to be said of them."""
+    """Return the agent's name, its certificate, and a note about them."""
     if not belongs(certificate, key):
         fix = "Install that of ours: skillwire key install FILE."
         raise ValidationError("LAN_TRUST", "our certificate is for another key than ours", place=place, fix=fix)

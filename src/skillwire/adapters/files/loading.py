@@ -1,29 +1,19 @@
-"""The signature of a folder: whether anything in it changed, without reading a file.
+"""Loading skill folders: reading, checking, hashing and packing them, many at once and only those that changed.
 
-It covers what the system says of each entry that can belong to a skill: path, kind, size, mode, inode, and both
-times. An editor that keeps size and modification time still changes the inode or the time of change, which no
-program can set.
+A large number of folders is spread over worker processes: ``python -m skillwire.adapters.files.loading`` reads folders
+from standard input and writes results to standard output. :mod:`multiprocessing` is not used because it would run the
+main module of the program that mounts our server again. A folder that changes while it is read is read again, so no
+skill is published half old and half new.
 
-Two changes within one tick of the file system's clock look alike. So a signature whose newest change is hardly
-in the past is not *settled*: it says what was seen, but the same signature later does not prove that nothing changed.
+A folder's signature covers path, kind, size, mode, inode and both times of each entry that can belong to a skill. An
+editor that keeps size and modification time still changes the inode or the change time, which no program can set. Two
+changes within one clock tick of the file system look alike, so a signature whose newest change is very recent is not
+*settled*: seeing it again does not prove that nothing changed.
 
-What the last run found in each skill folder, so that the next one reads only what changed.
-
-A record says: the folder that looked like *this signature* held *this skill*. It lies in the cache folder, one
-file for each place that is published to, and is worth nothing elsewhere. It is ignored when it cannot be read,
-comes from another version of skillwire or another zlib (either may write other bytes), or was made in another
-context, such as for another publisher. Losing it costs time only.
-
-Where the bytes of a loaded skill go: into a blob store, to be served, or into the stage of a static site.
-
-Loading skill folders, many of them on all cores.
-
-Reading, checking, hashing and packing a skill is work for a processor, so a large number is spread over worker
-processes: ``python -m skillwire.adapters.files.loading`` takes folders from its standard input and gives what it
-found on its standard output. Processes of our own, and not :mod:`multiprocessing`, because that would run the
-main module of whoever mounts our server once more.
-
-A folder that changes while it is read is read again, so that no skill is published half old and half new.
+A build record keeps, for each folder, its signature and the skill that it held, so that the next run reads only what
+changed. It is a cache file per destination, ignored when it is unreadable or comes from another version of skillwire,
+another zlib or another context such as another publisher. The skill's bytes go to a blob store, to be served, or into
+the staging folder of a static site.
 """
 
 from __future__ import annotations
@@ -118,21 +108,18 @@ _FORMAT: Final = 8
 
 
 class FolderRecord(NamedTuple):
-    """A folder's signature (:func:`~skillwire.adapters.files.loading.sign_folder`) and what it held then.
-
-    ``packed`` is a skill as :func:`~skillwire.adapters.files.skill_store.pack_skill` writes it.
-    """
+    """A folder's signature (:func:`sign_folder`) and its skill then, in packed form."""
 
     signature: str
     packed: bytes
 
 
 class BuildRecord:
-    """The record of one place.
+    """The record of one destination.
 
     Args:
-        place: what is published to: a site's folder, or a server's blob folder. Absolute.
-        context: what else the outcome depends on; a record of another context is ignored.
+        place: a site's folder or a server's blob folder, absolute.
+        context: further values that the outcome depends on; a record of another context is ignored.
     """
 
     def __init__(self, place: Path, *context: str) -> None:
@@ -150,7 +137,7 @@ class BuildRecord:
         return {folder: FolderRecord(*row) for folder, row in rows.items()} if stamp == self._stamp else {}
 
     def write(self, records: Mapping[str, FolderRecord]) -> None:
-        """Keep ``records`` in place of the last ones. Raises StorageError (``STORAGE``)."""
+        """Replace the stored records. Raises StorageError (``STORAGE``)."""
         try:
             content = msgspec.msgpack.encode((self._stamp, records))
         except UnicodeEncodeError:  # a folder whose path is not UTF-8: nothing is recorded, everything read again
@@ -170,7 +157,7 @@ class SkillWriter(Protocol):
 
 
 class DiscardWriter:
-    """Lets them go: for who only wants to know."""
+    """Drops the bytes, for callers that only check."""
 
     def __call__(self, prepared: PreparedSkill) -> None:
         """Do nothing with ``prepared``."""
@@ -189,13 +176,10 @@ class BlobWriter:
 
 
 class SiteWriter:
-    """Writes them below ``directory``, at every path of a static site that depends on this skill alone.
+    """Writes a skill below ``directory``, at every path of a static site that depends on this skill alone.
 
-    Paths of equal content are hard links to one file: a third of the time and of the space. Nothing writes into
-    a file of a site; a later build puts new ones in place.
-
-    ``base_url`` is that of :class:`~skillwire.protocols.agent_skills.server.Site`; where there is one, a skill has a
-    descriptor too, which needs it.
+    Paths with equal content are hard links to one file: a third of the time and space. Later builds replace files and
+    never write into them. With a ``base_url``, which descriptors need, the skill's descriptor is written too.
     """
 
     def __init__(self, directory: str, base_url: str) -> None:
@@ -204,11 +188,7 @@ class SiteWriter:
         self._folders = {directory}
 
     def __call__(self, prepared: PreparedSkill) -> None:
-        """Write what a static site holds of ``prepared``: nothing, unless everyone may see it.
-
-        Raises:
-            StorageError: ``STORAGE``.
-        """
+        """Write a public skill's files; nothing for other skills. Raises StorageError (``STORAGE``)."""
         skill = prepared.skill
         if skill.access is not Access.PUBLIC:
             return
@@ -236,7 +216,7 @@ class SiteWriter:
         self.write(descriptor_path(skill.name), content)
 
     def write(self, path: str, content: bytes | memoryview) -> None:
-        """Write one file; ``path`` is that of a URL. Raises StorageError (``STORAGE``)."""
+        """Write one file; ``path`` is the path of its URL. Raises StorageError (``STORAGE``)."""
         target = self._directory + path
         try:
             self._make_folder(target[: target.rindex("/")])
@@ -289,11 +269,10 @@ class LoadJob(NamedTuple):
 
 
 class LoadResult(NamedTuple):
-    """What loading ``folder`` gave.
+    """The result of loading ``folder``.
 
-    ``packed`` is the skill (:mod:`skillwire.adapters.files.skill_store`), None when it cannot be published;
-    ``findings`` then say why. ``access`` is who may see it, as far as the folder tells
-    (:mod:`skillwire.folder.publish`). ``signature`` is empty when the folder changed too lately to rely on it.
+    ``packed`` is None when the skill cannot be published; ``findings`` then give the reasons. ``access`` is as narrow
+    as the folder says, private in doubt. ``signature`` is empty when the folder changed too recently to rely on it.
     """
 
     folder: str
@@ -304,7 +283,7 @@ class LoadResult(NamedTuple):
 
 
 def published_roots(folders: Iterable[str | os.PathLike[str]]) -> list[str]:
-    """Return ``folders`` as absolute paths. Raises UsageError: ``FOLDER_MISSING`` when one is not there."""
+    """Return ``folders`` as absolute paths. Raises UsageError (``FOLDER_MISSING``) when one does not exist."""
     roots = [Path(os.path.abspath(folder)) for folder in folders]  # noqa: PTH100  # without its dots, and links kept
     for root in roots:
         if not root.is_dir():
@@ -313,21 +292,16 @@ def published_roots(folders: Iterable[str | os.PathLike[str]]) -> list[str]:
 
 
 def check_publisher(publisher: str) -> str:
-    """Return ``publisher``.
-
-    Raises:
-        UsageError: ``PUBLISHER_FORM`` when it cannot stand in identifiers and URLs as it is.
-    """
+    """Return ``publisher``. Raises UsageError (``PUBLISHER_FORM``) when identifiers and URLs cannot contain it."""
     if not _PUBLISHER.fullmatch(publisher):
         raise UsageError("PUBLISHER_FORM", f"not a publisher's name: {ascii(publisher)[:80]}")
     return publisher
 
 
 def load_folders(job: LoadJob, folders: Sequence[str]) -> Iterator[LoadResult]:
-    """Load each of ``folders``, absolute paths; the results come in any order.
+    """Load each of ``folders``, absolute paths; yields the results in any order.
 
-    Raises:
-        StorageError: ``STORAGE`` when bytes cannot be kept, ``WORKER_LOST``.
+    Raises StorageError: ``STORAGE`` when bytes cannot be written, ``WORKER_LOST``.
     """
     workers = min(os.cpu_count() or 1, len(folders) // _WORTH_A_WORKER)
     if workers > 1:
@@ -339,7 +313,7 @@ def load_folders(job: LoadJob, folders: Sequence[str]) -> Iterator[LoadResult]:
 
 
 def load_folder(folder: str, publisher: str, keep: SkillWriter) -> LoadResult:
-    """Load one skill folder and keep its bytes. Raises StorageError: ``STORAGE`` when they cannot be kept."""
+    """Load one skill folder and store its bytes. Raises StorageError (``STORAGE``)."""
     for _ in range(_ATTEMPTS):
         before = sign_folder(folder)
         prepared = prepare(Path(folder), publisher, judges=JUDGES)
@@ -430,7 +404,7 @@ def _send(stream: BinaryIO, message: object) -> None:
 
 
 def _receive(stream: BinaryIO) -> Any:
-    """Return the next message. Raises EOFError: the other side has ended, StorageError: the other side failed."""
+    """Return the next message. Raises EOFError when the other side has ended, StorageError when it failed."""
     head = stream.read(_LENGTH.size)
     if len(head) < _LENGTH.size:
         raise EOFError

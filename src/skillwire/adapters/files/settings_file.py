@@ -1,4 +1,4 @@
-"""The settings files: the project's ``skillwire.toml`` (here or in a parent) and the user's."""
+"""The settings files: the project's ``skillwire.toml``, here or in a parent folder, and the user's."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def load_settings(project: Path, environment: Mapping[str, str]) -> Settings:
-    """Return the settings in force for ``project``, flags not yet applied.
+    """Return the settings in force for ``project``, without command-line options.
 
     Raises:
         UsageError: ``SETTING_FORM``. DecodeError: not TOML, or too large. StorageError: a file cannot be read.
@@ -26,7 +26,7 @@ def load_settings(project: Path, environment: Mapping[str, str]) -> Settings:
 
 
 def settings_layers(project: Path, environment: Mapping[str, str]) -> list[SettingsLayer]:
-    """Return what each place says that says something: the environment, the project's file, the user's file.
+    """Return the settings of the environment, the project's file and the user's file, where present.
 
     Raises:
         DecodeError: not TOML, or too large. StorageError: a file cannot be read.
@@ -42,8 +42,7 @@ def settings_layers(project: Path, environment: Mapping[str, str]) -> list[Setti
 def read_discovery_file(path: str) -> bytes:
     """Return the bytes of the file that ``SKILLWIRE_DISCOVERY`` names.
 
-    Raises:
-        StorageError: it cannot be read. DecodeError: it is too large.
+    Raises StorageError, or DecodeError if too large.
     """
     content = _content(Path(path).expanduser())
     if content is None:

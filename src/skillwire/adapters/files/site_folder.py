@@ -1,21 +1,14 @@
-"""The manifest of a static site: what builds have made there.
+"""A static site in a folder that may also hold other files, replaced as a whole by each build.
 
-One line a skill, and one for each file that belongs to no skill; the paths of a skill follow from its line. So the
-manifest of 10,000 skills has 10,000 lines where the site has 100,000 files, and comparing two manifests costs
-nothing but for the skills that differ. The first line names the layout from which the paths follow.
+A build writes into a staging folder inside the site, from several processes at once, and renames everything into place
+at the end: artifacts first, then files, then the indexes that name them, the site's own index last. An interrupted
+build leaves the old site as it was.
 
-Trust: a manifest may come from elsewhere together with the site; its paths may lead anywhere.
-
-A static site in a folder that may hold other things too.
-
-What a build makes is written to a staging folder inside the site first, by several processes at once, and put in
-place by renames at the end, which takes a moment: artifacts first, then files, then the indexes that name them,
-the one of the whole site last. A build that is broken off before leaves the old site as it was.
-
-The manifest (:mod:`skillwire.adapters.files.site_folder`) says what builds have made there. Only that is ever
-replaced or removed; a file that someone else made stops the build before anything is changed. The manifest is
-widened before the renames and narrowed after the removals, so at every moment it covers what is there, and the
-next build can finish what a crash left.
+The manifest lists what builds made: one line per skill, from which the skill's paths follow, and one per other file. So
+10,000 lines stand for 100,000 files, and two manifests compare quickly. Its first line names the layout. Only listed
+files are replaced or removed; any other file in the way stops the build before it changes anything. The manifest is
+extended before the renames and reduced after the removals, so it always covers what builds made, and the next build
+can finish after a crash. Trust: a manifest may come from elsewhere with its site, so its paths are checked.
 """
 
 from __future__ import annotations
@@ -56,7 +49,7 @@ def file_line(path: str) -> str:
 
 
 def line_paths(lines: Iterable[str]) -> Iterator[str]:
-    """Yield the paths below the site that ``lines`` stand for."""
+    """Yield the paths below the site for the manifest's ``lines``."""
     for line in lines:
         kind, *rest = line.split("\t")
         if kind == "file":
@@ -70,11 +63,7 @@ def line_paths(lines: Iterable[str]) -> Iterator[str]:
 
 
 def read_manifest(site: Path) -> frozenset[str] | None:
-    """Return the lines of the manifest of ``site``, or None when there is none.
-
-    Raises:
-        TrustError: ``SITE_MANIFEST`` when it is not one that this version understands.
-    """
+    """Return the lines of the site's manifest, or None. Raises TrustError (``SITE_MANIFEST``) for an unknown form."""
     path = site / MANIFEST
     try:
         first, *lines = path.read_text("utf-8", "replace").split("\n")
@@ -109,11 +98,11 @@ class SiteChanges(NamedTuple):
 
 
 class SiteFolder:
-    """One build of a site, from staging to :meth:`commit`; a context manager, as it holds the staging folder.
+    """One build of a site, from staging to :meth:`commit`; a context manager that holds the staging folder.
 
     Args:
-        path: of the site, absolute; made when it does not exist.
-        force: also begin in a folder with other things in it, and replace files that others made.
+        path: of the site, absolute; made if it does not exist.
+        force: also build in a folder with other files, and replace them where they are in the way.
 
     ``made`` are the lines of its manifest.
     """
@@ -127,13 +116,12 @@ class SiteFolder:
         self._lock: int | None = None
 
     def __enter__(self) -> Self:
-        """Begin: read what earlier builds made, and make the staging folder.
+        """Read the manifest and make the staging folder.
 
         Raises:
-            ConflictError: ``SITE_FOREIGN`` when the folder holds things and no build made it, ``FOLDER_BUSY``
-                when another build is at work.
-            TrustError: ``SITE_MANIFEST``.
-            StorageError: ``STORAGE``.
+            ConflictError: ``SITE_FOREIGN`` when the folder holds files and no build made it, ``FOLDER_BUSY`` during
+                another build.
+            TrustError: ``SITE_MANIFEST``. StorageError: ``STORAGE``.
         """
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -156,15 +144,10 @@ class SiteFolder:
             self._lock = None
 
     def commit(self, lines: frozenset[str]) -> SiteChanges:
-        """Put what is staged in place, and remove what earlier builds made and this one does not.
+        """Put the staged files in place and remove files of earlier builds that are not in ``lines``.
 
-        Args:
-            lines: of the manifest of the site as it will be, whether staged now or there already.
-
-        Raises:
-            ConflictError: ``SITE_FOREIGN`` when files that no build made are in the way; nothing is changed then.
-            TrustError: ``SITE_MANIFEST``.
-            StorageError: ``STORAGE``.
+        ``lines`` is the manifest of the new site. Raises as :meth:`__enter__`; after ``SITE_FOREIGN`` nothing has
+        changed.
         """
         old, new = frozenset(line_paths(self.made - lines)), frozenset(line_paths(lines - self.made))
         try:
@@ -186,9 +169,9 @@ class SiteFolder:
         return SiteChanges(len(new - old) + changed, removed)
 
     def _plan(self, old: frozenset[str]) -> list[str]:
-        """Return what is staged and differs from what is in place, in the order to put it there.
+        """Return the staged files that differ from those in place, in the order to move them.
 
-        ``old`` are the paths of skills that have changed: most often they, and indexes, are all that is in the way.
+        ``old`` are the paths of changed skills; with the indexes they usually are all that is in the way.
         """
         moves = []
         in_the_way: list[str] = []

@@ -1,4 +1,4 @@
-"""Writing skills as folders for a publisher, each whole or not at all."""
+"""Writing skill folders for a publisher, each as a whole or not at all."""
 
 from __future__ import annotations
 
@@ -24,11 +24,10 @@ FolderOutcome = Literal["new", "replaced", "unchanged"]
 def write_skill_folder(
     folder: Path, files: Sequence[FileContent], *, overwrite: bool = False, dry_run: bool = False
 ) -> FolderOutcome:
-    """Write ``files``, whose paths were checked, as the skill folder ``folder``; return what became of it.
+    """Write checked ``files`` as the skill folder ``folder``; return the outcome.
 
     Raises:
-        ConflictError: ``DESTINATION_EXISTS`` when something else is there, and is not to be replaced.
-        StorageError: ``STORAGE``.
+        ConflictError: ``DESTINATION_EXISTS`` for other content without ``overwrite``. StorageError: ``STORAGE``.
     """
     there = os.path.lexists(folder)
     if there and _holds(folder, files):

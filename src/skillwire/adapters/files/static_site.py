@@ -1,20 +1,14 @@
-"""Files that tell static hosts to answer as our own server does: types, who may read, how long to keep.
+"""Building a static site from folders of skills, and again when little has changed.
 
-Two things matter, and hosts get them wrong without help: an artifact must arrive byte by byte (a host that takes
-``.tar.gz`` for a compressed ``.tar`` breaks its digest), and a page out of a skill must not run under our origin.
-What every host does by itself, such as asking again for what may change, is left to it. The rules concern the
-paths of the skills alone, as a site may hold other things; and a field is set by one rule only, because some hosts
-join what several rules say.
+A folder whose signature matches the last build is neither read nor written: its skill comes from the record and its
+files are in the site. Everything else is loaded into the site's staging folder
+(:mod:`skillwire.adapters.files.site_folder`) and put in place at the end. The bytes depend on skills and options only.
+A static host cannot authenticate, so the site contains public skills only, and does not list restricted ones.
 
-Building a static site from folders of skills, and building it again when little has changed.
-
-A folder whose signature is that of the last build is neither read nor written: its skill is taken from the
-record, and its files are in the site already. Everything else is loaded into the stage of the site
-(:mod:`skillwire.adapters.files.site_folder`), by several processes when there is much of it, and put in place
-at the end. The bytes depend on the skills and the options alone.
-
-A host of files asks nobody who they are, so only public skills are in the site. Restricted ones are not listed either,
-although Skill Sharing lists them: nothing that the list would lead to could be there.
+:data:`HOSTS` are configuration files that make static hosts answer like our server. Two rules matter: an artifact must
+arrive unchanged (a host that treats ``.tar.gz`` as a compressed ``.tar`` breaks its digest), and a page from a skill
+must not run under our origin. The rules cover the skills' paths only, and one rule sets each header field, because some
+hosts join the values of several rules.
 """
 
 from __future__ import annotations
@@ -143,18 +137,18 @@ HOSTS: Final[dict[str, tuple[str, Callable[[], str]]]] = {
 
 @dataclass(frozen=True, slots=True)
 class SiteOptions:
-    """What a build is asked for.
+    """The options of a build.
 
     Args:
         roots: folders of skills, or skills; absolute.
-        site: where the site goes; absolute.
+        site: the site's folder; absolute.
         base_url: see :class:`~skillwire.protocols.agent_skills.server.Site`.
         publisher: the provider's part of identifiers.
-        hosts: keys of :data:`~skillwire.adapters.files.static_site.HOSTS`.
+        hosts: keys of :data:`HOSTS`.
         force: see :class:`~skillwire.adapters.files.site_folder.SiteFolder`.
-        skip_broken: publish the others when some skills cannot be published.
-        allow_empty: also write a site in which nobody would see a skill.
-        use_record: whether folders that have not changed since the last build are taken as they are.
+        skip_broken: publish the other skills when some cannot be published.
+        allow_empty: write the site even without a public skill.
+        use_record: skip folders that have not changed since the last build.
         dry_run: load everything, write nothing.
         more: returns further files that list the skills, by their paths in the site.
     """
@@ -173,11 +167,10 @@ class SiteOptions:
 
 
 class BuildReport(NamedTuple):
-    """What a build found and did.
+    """The outcome of a build: ``loaded`` folders were read, ``unchanged`` ones taken from the record.
 
-    Of the folders, ``loaded`` were read and ``unchanged`` taken from the record. ``changes`` is None when nothing
-    was written: in a dry run, when ``findings`` have errors that are not to be skipped, and when none of the
-    ``skills`` is ``public`` and an empty site was not allowed.
+    ``changes`` is None when nothing was written: in a dry run, after errors that are not skipped, and without a public
+    skill unless an empty site is allowed.
     """
 
     skills: int
@@ -194,13 +187,7 @@ class BuildReport(NamedTuple):
 
 
 class SiteBuild:
-    """One build, as ``options`` say.
-
-    ``folders`` are the skill folders that were found.
-
-    Raises:
-        UsageError: ``SITE_OVERLAP``.
-    """
+    """One build with ``options``; ``folders`` are the skill folders found. Raises UsageError (``SITE_OVERLAP``)."""
 
     def __init__(self, options: SiteOptions) -> None:
         self.folders = sorted({folder for root in options.roots for folder in find_folder_names(root)})
@@ -210,11 +197,10 @@ class SiteBuild:
         self._records: dict[str, FolderRecord] = {}
 
     def run(self, advance: Callable[[int], None]) -> BuildReport:
-        """Build; ``advance`` is told of each folder that is done.
+        """Build; calls ``advance`` with the number of finished folders.
 
         Raises:
-            ConflictError: ``SITE_FOREIGN``, ``FOLDER_BUSY``.
-            TrustError: ``SITE_MANIFEST``.
+            ConflictError: ``SITE_FOREIGN``, ``FOLDER_BUSY``. TrustError: ``SITE_MANIFEST``.
             StorageError: ``STORAGE``, ``WORKER_LOST``.
         """
         if self._options.dry_run:
@@ -258,7 +244,7 @@ class SiteBuild:
         return not report.public and not self._options.allow_empty
 
     def _unchanged(self) -> dict[str, Skill]:
-        """Return the skills of the folders that are as they were, and whose files are in the site."""
+        """Return the skills of unchanged folders whose files are in the site."""
         known = self._record.read() if self._options.use_record else {}
         in_site = _Listed(self._options.site, described=bool(self._options.base_url))
         unchanged = {}
@@ -323,10 +309,7 @@ class _Listed:
 
 
 def _check_apart(site: Path, roots: Iterable[str], folders: Iterable[str]) -> None:
-    """Refuse a site inside a skill, and sources inside the site.
-
-    A site beside skills, such as ``build . -o site``, is right: hosts publish folders of a repository.
-    """
+    """Refuse a site inside a skill, and sources inside the site. ``build . -o site`` is allowed."""
     real, real_folders = os.path.realpath(site), _real_paths(folders)
     for source, real_source in (*_real_paths(roots).items(), *real_folders.items()):
         if _is_within(real_source, real):
@@ -380,7 +363,7 @@ def _doubled(folders: Iterable[str]) -> dict[str, Finding]:
 
 
 def _collisions(skills: Mapping[str, Skill]) -> dict[str, Finding]:
-    """Return the folders whose skills share an identifier with one before, and what to say of each."""
+    """Return a finding for each folder whose skill shares an identifier with an earlier one."""
     names = [cast("Identifiers", skill.identifiers) for skill in skills.values()]
     if all(len({getattr(one, field) for one in names}) == len(names) for field in Identifiers._fields):
         return {}

@@ -1,15 +1,11 @@
-"""One connection of the asynchronous driver: a request out, the bytes of one answer in.
+"""The asynchronous driver: flows over asyncio, for servers, crawlers and :class:`skillwire.AsyncClient`.
 
-The asynchronous driver: flows over asyncio, for servers, crawlers and :class:`skillwire.AsyncClient`.
+It behaves as :mod:`skillwire.adapters.http.sync` does, with the same reader, address policy and bounds; that module
+describes the life of a request. It uses asyncio's transports only and runs on any loop. Compared with a general HTTP
+library it is faster where each host is a new connection, and adds no second HTTP parser (docs/decisions/0009).
 
-It does what :mod:`skillwire.adapters.http.sync` does, with the same reader, the same policy and the same bounds, so
-that what one refuses the other refuses: read that module for the way of a request. It stands on asyncio's
-transports alone and runs on any loop. Beside a general HTTP library it is faster where each host is a new
-connection, and has no second reading of HTTP (docs/decisions/0009).
-
-Names are looked up in the loop's executor, large bodies are decompressed in a thread, and one timeout spans the
-whole request, so neither a slow name server nor a slow peer holds up anything else. A large body goes into the sink
-of its request as it arrives, in the loop: each piece is one write to the system's cache.
+Names are resolved in the loop's executor, large bodies are decompressed in a thread, and one timeout covers the whole
+request, so a slow name server or peer delays nothing else. A large body is written into its sink as it arrives.
 """
 
 from __future__ import annotations
@@ -49,11 +45,7 @@ if TYPE_CHECKING:
 
 
 class Stream(asyncio.Protocol):
-    """A connected transport that has passed the address policy.
-
-    Args:
-        address: what it is connected to.
-    """
+    """A connected transport to an ``address`` that passed the address policy."""
 
     def __init__(self, address: str) -> None:
         self.address = address
@@ -77,12 +69,10 @@ class Stream(asyncio.Protocol):
     async def converse(
         self, message: bytes, reader: ResponseReader, on_bytes: Callable[[int], object] = lambda _: None
     ) -> HttpResponse:
-        """Send a request and return its answer, its body not yet content-decoded.
+        """Send a request and return its response, its body still content-encoded.
 
-        ``on_bytes`` is told the size of each piece that comes.
-
-        Raises:
-            FetchError: as ``reader`` does; ``CONNECTION_LOST``.
+        ``on_bytes`` is called with the size of each received piece. Raises FetchError (``CONNECTION_LOST``, or the
+        reader's).
         """
         if self._transport is None or self._transport.is_closing():
             raise reader.lost("it was closed")
@@ -111,7 +101,7 @@ class Stream(asyncio.Protocol):
             self._settle(self._reader.end)
 
     def _was_cut(self) -> bool:
-        """Whether a TLS stream ended without saying so, which asyncio does not tell from an orderly end."""
+        """Whether a TLS stream ended without a close message, which asyncio does not report."""
         secure = None if self._transport is None else self._transport.get_extra_info("ssl_object")
         try:
             return secure is not None and secure.read(1) != b""
@@ -138,16 +128,9 @@ class Stream(asyncio.Protocol):
 
 
 async def open_stream(url: Url, address: str, seconds: float, context: ssl.SSLContext | None) -> Stream:
-    """Connect to ``address``, and speak TLS there as the host of ``url``.
+    """Connect to ``address``, which the policy allowed, with TLS for https.
 
-    Args:
-        url: whose scheme, host and port are meant.
-        address: one that the policy has allowed; nothing is looked up here.
-        seconds: for connecting and the handshake.
-        context: for https.
-
-    Raises:
-        FetchError: ``CONNECT_FAILED``, ``TLS_FAILED``.
+    ``seconds`` covers connection and handshake. Raises FetchError (``CONNECT_FAILED``, ``TLS_FAILED``).
     """
     try:
         async with asyncio.timeout(seconds):
@@ -187,14 +170,14 @@ _DECODE_APART_BYTES: Final = 64 * 1024  # more than this keeps the loop waiting 
 
 
 class AsyncDriver:
-    """Runs flows, one or several at a time, all in one event loop.
+    """Runs flows, one or several at a time, in one event loop.
 
     Args:
-        policy: where connections may lead. It may be replaced at any time; each request asks the current one.
-        user_agent: of the requests that name none.
-        resolve: asked for the addresses of names, in a thread.
+        policy: where connections may lead; may be replaced at any time.
+        user_agent: for requests without one.
+        resolve: looks up addresses of names, in a thread.
 
-    ``on_traffic`` may be set: it is told a host and 0 when a request is made, and the bytes of each piece that comes.
+    ``on_traffic``, if set, is called with a host and 0 for each request, and with the size of each received piece.
     """
 
     def __init__(
@@ -232,13 +215,9 @@ class AsyncDriver:
         concurrency: int = limits.HTTP_CONCURRENCY,
         on_done: Callable[[], object] = lambda: None,
     ) -> list[T | SkillwireError]:
-        """Run ``flows``, several at once; return their results or errors in order.
+        """Run independent ``flows`` concurrently; return their results or errors in order.
 
-        Args:
-            flows: independent of each other.
-            run: runs one of them; :meth:`run` by default.
-            concurrency: how many at once, at least 1.
-            on_done: called after each.
+        ``run`` runs one flow (:meth:`run` by default); ``on_done`` is called after each.
         """
         waiting = list(flows)
         results: list[T | SkillwireError | None] = [None] * len(waiting)

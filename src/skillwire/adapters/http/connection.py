@@ -1,18 +1,11 @@
-"""What both drivers hold to, in one place.
+"""What both drivers share: connections with deadlines, idle connections, name resolution, and the rules of repetition.
 
-From a host to the addresses it may be connected as.
+A socket's timeout starts again with each byte. So every operation here gets the remaining time of the whole request,
+and a server that sends one byte a second is cut off when that time is over.
 
-The system's resolver is asked, so ``/etc/hosts``, search domains and multicast DNS mean what they mean to every
-other program. What needs no asking is not asked: literal addresses, and ``localhost`` with all names under it,
-which are loopback whatever a DNS server says (RFC 6761 §6.3). A test, or a user with a resolver of their own,
-hands another :data:`Resolver` to the driver; either way each address still has to pass the policy.
-
-Connections that wait for their next request, for both drivers.
-
-One connection to one address, with a deadline on everything it does.
-
-A timeout on a socket starts anew with each byte that drips in. So every operation here gets what is left of the
-whole request's time, and a server that sends a byte a second is cut off when the request's time is over.
+Names are resolved by the system, so ``/etc/hosts``, search domains and multicast DNS work as in other programs. Literal
+addresses, ``localhost`` and names under it (RFC 6761 §6.3) need no lookup. A test or user may pass another
+:data:`Resolver`; every address must pass the policy either way.
 """
 
 from __future__ import annotations
@@ -46,14 +39,14 @@ _REPEATABLE: Final = frozenset({"GET", "HEAD"})
 
 
 def timeout_error(request: HttpRequest) -> FetchError:
-    """Return the error that says that a request took longer than it may."""
+    """Return the error for a request that exceeded its time."""
     return FetchError("TIMEOUT", f"no whole answer within {request.timeout:g} s", place=SourceLocation(request.url))
 
 
 def may_repeat(request: HttpRequest, reader: ResponseReader, error: FetchError) -> bool:
-    """Whether a request may be sent again because its kept connection ended before it was seen.
+    """Whether a request may be sent again because its idle connection closed before it arrived.
 
-    A server may close an idle connection at any moment, also while a request is on its way (RFC 9112 §9.3.1).
+    A server may close an idle connection at any moment, even while a request is on its way (RFC 9112 §9.3.1).
     """
     return error.code == "CONNECTION_LOST" and not reader.started and request.method in _REPEATABLE
 
@@ -73,7 +66,7 @@ def more_serious(first: SkillwireError | None, second: SkillwireError) -> Skillw
 
 
 def no_address_error(url: Url) -> FetchError:
-    """Return the error that says that a name has no address at all."""
+    """Return the error for a name without addresses."""
     return FetchError("HOST_NOT_FOUND", f"no address for {url.host}", place=SourceLocation(str(url)))
 
 
@@ -89,11 +82,7 @@ def known_addresses(host: str) -> tuple[str, ...] | None:
 
 
 def socket_address(address: str, port: int) -> tuple[str, int] | tuple[str, int, int, int]:
-    """Return what a socket is connected to: with the number of the interface where the address names one.
-
-    Raises:
-        OSError: this machine has no such interface.
-    """
+    """Return the address tuple for a socket, with the interface's number. Raises OSError for an unknown interface."""
     host, mark, zone = address.partition("%")
     if not mark:
         return address, port
@@ -108,11 +97,7 @@ def _interface(name: str) -> int:
 
 
 def resolve_host(host: str) -> Sequence[str]:
-    """Ask the system for the addresses of a name; blocks for as long as the system takes.
-
-    Raises:
-        FetchError: ``HOST_NOT_FOUND``.
-    """
+    """Ask the system for the addresses of a name; blocks. Raises FetchError (``HOST_NOT_FOUND``)."""
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
@@ -172,31 +157,26 @@ class Deadline:
         self._request = request
 
     def remaining(self) -> float:
-        """Return the seconds that are left, more than 0. Raises FetchError: ``TIMEOUT`` when none are."""
+        """Return the remaining seconds, more than 0. Raises FetchError (``TIMEOUT``)."""
         seconds = self._end - time.monotonic()
         if seconds <= 0:
             raise self.passed()
         return seconds
 
     def passed(self) -> FetchError:
-        """Return the error that says that the time is over."""
+        """Return the error for an exceeded deadline."""
         return timeout_error(self._request)
 
 
 def is_quiet(descriptor: int) -> bool:
-    """Whether nothing waits to be read from a socket: neither its end, nor bytes that nobody asked for."""
+    """Whether a socket has nothing to read: neither its end nor unexpected bytes."""
     poll = select.poll()
     poll.register(descriptor, select.POLLIN)
     return not poll.poll(0)
 
 
 class Connection:
-    """A connected socket that has passed the address policy.
-
-    Args:
-        address: what it is connected to.
-        sock: connected, and past the TLS handshake where there is one.
-    """
+    """A connected socket, after its TLS handshake if any, to an ``address`` that passed the policy."""
 
     def __init__(self, address: str, sock: socket.socket) -> None:
         self.address = address
@@ -226,16 +206,9 @@ class Connection:
 
 
 def open_connection(url: Url, address: str, seconds: float, context: ssl.SSLContext | None) -> Connection:
-    """Connect to ``address``, and speak TLS there as the host of ``url``.
+    """Connect to ``address``, which the policy allowed, with TLS for https.
 
-    Args:
-        url: whose scheme, host and port are meant.
-        address: one that the policy has allowed; nothing is looked up here.
-        seconds: for connecting and the handshake.
-        context: for https.
-
-    Raises:
-        FetchError: ``CONNECT_FAILED``, ``TLS_FAILED``.
+    ``seconds`` covers connection and handshake. Raises FetchError (``CONNECT_FAILED``, ``TLS_FAILED``).
     """
     sock = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
     end = time.monotonic() + seconds

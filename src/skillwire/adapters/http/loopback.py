@@ -1,12 +1,10 @@
-"""Waits on loopback for the browser to come back from a login: one path, one answer, a few minutes.
+"""A listener on loopback for the browser's redirect after a login: one path, one answer, a few minutes.
 
-It listens on 127.0.0.1 alone, on a port that the system has free. Any program of this machine and any page in the
-browser can send it a request, so what it gets is judged by :mod:`skillwire.protocols.oauth.client`; here a
-request is bounded in size and time, must be a ``GET`` of the one path, must have been meant for this very address,
-which a page under a name that leads here cannot pretend, and must repeat the ``state`` of this login. Everything else
-is answered and the waiting goes on. Browsers open connections ahead of what they ask, and may ask on any of them, so
-all that are open are listened to at once; when there are too many, the oldest goes.
-Spec: RFC 8252 §7.3, §8.3.
+It listens on 127.0.0.1 only, on a free port. Any program on this machine and any web page can send it a request, so
+:mod:`skillwire.protocols.oauth.client` judges what arrives. Here a request is bounded in size and time; it must be a
+``GET`` of the one path, with this very address as its ``Host``, which a page under another name cannot send, and must
+repeat the ``state`` of this login. Other requests are answered, and the wait continues. Browsers open connections in
+advance, so all open connections are read; beyond a limit the oldest is closed. Spec: RFC 8252 §7.3, §8.3.
 """
 
 from __future__ import annotations
@@ -58,10 +56,9 @@ class RedirectListener:
         self._listener.close()
 
     def wait(self, state: str, seconds: float = limits.LOGIN_BROWSER_SECONDS) -> str:
-        """Return path and query of the one request that counts: the first with the ``state`` of this login.
+        """Return path and query of the first request with this login's ``state``.
 
-        Raises:
-            FetchError: ``LOGIN_TIMEOUT`` when none comes within ``seconds``.
+        Raises FetchError (``LOGIN_TIMEOUT``).
         """
         end = time.monotonic() + seconds
         callers: dict[socket.socket, _BrowserConnection] = {}
@@ -157,7 +154,7 @@ def _drop(
 
 
 def _has_state(target: str, state: str) -> bool:
-    """Whether one ``state`` in the query of ``target`` is that of this login. Trust: anybody may have sent it."""
+    """Whether exactly one ``state`` in the query of ``target`` is this login's. Trust: ``target`` is hostile."""
     try:
         values = parse_qs(target.partition("?")[2], max_num_fields=_MOST_FIELDS).get("state", [])
     except ValueError:  # too many fields

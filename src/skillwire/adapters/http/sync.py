@@ -1,27 +1,19 @@
-"""Several calls at once, on a handful of threads that live no longer than the calls.
+"""The synchronous driver: flows over plain sockets, for the command line's install path.
 
-A thread is started only when no call has ended for some milliseconds. So calls that wait for a distant server soon
-have company, and calls that a near one answers at once run one after the other, which is quickest for them: Python
-runs one thread at a time, and passing the turn around costs as much as the request.
+Start-up time matters most there, so this module needs only ``socket``: ``http.client`` imports the ``email`` package,
+which costs as much as a hundred small downloads (docs/decisions/0008). :mod:`skillwire.wire.http1` encodes and reads
+HTTP; this module resolves, connects, keeps connections and watches the clock.
 
-``concurrent.futures`` would start them all, and importing it costs as much as forty requests.
+The life of a request: the policy checks the URL. A kept connection of its origin is used after the current policy
+allowed it again and if nothing has arrived on it; otherwise the name is resolved and the policy checks each address
+right before the connection. The request is sent in one piece; the response is read within its bounds. If a server
+closes a kept connection while a ``GET`` is on its way, it is sent once more on a new one. Other retries are the
+business of :mod:`skillwire.wire.download`. No proxy is used: a proxy resolves names itself, outside the address policy.
+No cookie, credential or ``~/.netrc`` is added.
 
-The synchronous driver: flows over plain sockets, for the command line's install path.
-
-What the user of a command line feels first is start-up time, so nothing here needs more than ``socket``: the
-standard library's ``http.client`` imports the ``email`` package, which costs as much as a hundred small downloads
-(docs/decisions/0008). The bytes of HTTP are :mod:`skillwire.wire.http1`'s; this module looks up, connects, keeps
-connections and watches the clock.
-
-The way of a request: the policy checks the URL; a kept connection of its origin is taken, or the name is looked up
-and the policy checks each address right before it is connected to; the request goes out in one piece; the answer
-is read within its bounds. A kept connection is checked against the policy again, which may have changed, and is
-used only when nothing has arrived on it. When a server closes a kept connection just as the request is sent, a
-``GET`` is sent once more on a new one. Nothing else is tried twice here; :mod:`skillwire.wire.download` decides
-on that.
-
-No proxy is used, also none that the environment names: a proxy looks names up itself, so the address policy
-could not hold through it. No cookie is kept, no credential added, no ``~/.netrc`` read.
+Several flows run on a few short-lived threads. A new thread starts only when no call has ended for some milliseconds:
+calls to a distant server overlap, and calls to a near one run one after another, which is faster under one interpreter
+lock. ``concurrent.futures`` would start all threads, and importing it costs as much as forty requests.
 """
 
 from __future__ import annotations
@@ -66,10 +58,9 @@ _PATIENCE_SECONDS: Final = 0.005  # a server that answers sooner gains nothing f
 
 
 def run_parallel(calls: Sequence[Callable[[], T]], threads: int) -> Iterator[tuple[int, T | BaseException]]:
-    """Make ``calls`` on at most ``threads`` threads; yield each one's index with its result or exception, as it ends.
+    """Run ``calls`` on at most ``threads`` threads; yield each index with its result or exception, as it ends.
 
-    When the caller stops early (an error, Ctrl-C), no further call is begun, and calls under way end by themselves
-    without being waited for.
+    When the caller stops early, no further call begins; running ones end by themselves.
     """
     waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
     ended: queue.SimpleQueue[tuple[int, T | BaseException]] = queue.SimpleQueue()
@@ -102,9 +93,9 @@ def _patience(started: int, most: int) -> float | None:
 
 
 def call_within(call: Callable[[], T], seconds: float) -> T | None:
-    """Make a call that cannot be interrupted; return its result, or None when it takes longer than ``seconds``.
+    """Run a call that cannot be interrupted; return its result, or None when it takes longer than ``seconds``.
 
-    The thread of a call that takes longer goes on until the call ends, and its result is dropped.
+    The thread of a longer call continues, and its result is dropped.
     """
     ended: queue.SimpleQueue[tuple[T | None, BaseException | None]] = queue.SimpleQueue()
 
@@ -132,14 +123,14 @@ def _next(waiting: queue.SimpleQueue[T], seconds: float | None) -> T | None:
 
 
 class SyncDriver:
-    """Runs flows, one or several at a time. Its methods may be called from any thread.
+    """Runs flows, one or several at a time; its methods may be called from any thread.
 
     Args:
-        policy: where connections may lead. It may be replaced at any time; each request asks the current one.
-        user_agent: of the requests that name none.
-        resolve: asked for the addresses of names.
+        policy: where connections may lead; may be replaced at any time.
+        user_agent: for requests without one.
+        resolve: looks up addresses of names.
 
-    ``on_traffic`` may be set: it is told a host and 0 when a request is made, and the bytes of each piece that comes.
+    ``on_traffic``, if set, is called with a host and 0 for each request, and with the size of each received piece.
     """
 
     def __init__(
@@ -177,13 +168,10 @@ class SyncDriver:
         concurrency: int = limits.HTTP_CONCURRENCY,
         on_done: Callable[[], object] = lambda: None,
     ) -> list[T | SkillwireError]:
-        """Run ``flows``, several at once; return their results or errors in order.
+        """Run independent ``flows`` concurrently; return their results or errors in order.
 
-        Args:
-            flows: independent of each other.
-            run: runs one of them, in a thread; :meth:`run` by default.
-            concurrency: how many at once, at least 1.
-            on_done: called after each, in the caller's thread.
+        ``run`` runs one flow in a thread (:meth:`run` by default); ``on_done`` is called in the caller's thread after
+        each.
         """
         calls = [functools.partial(run or self.run, flow) for flow in flows]
         results: list[T | SkillwireError | None] = [None] * len(calls)

@@ -1,8 +1,8 @@
 """TLS for both drivers: at least 1.2, always verified, against the system's certificate authorities.
 
-``SSL_CERT_FILE`` and ``SSL_CERT_DIR`` name other authorities, as they do for every program on OpenSSL. There is no
-switch that turns verification off. ``ssl`` takes milliseconds to import and its context more, so a run that meets
-no https pays neither: this module is imported when the first https connection is opened.
+``SSL_CERT_FILE`` and ``SSL_CERT_DIR`` name other authorities, as for every program on OpenSSL. Verification cannot be
+turned off. Importing ``ssl`` and making its context take milliseconds, so this module is imported for the first https
+connection only.
 """
 
 from __future__ import annotations

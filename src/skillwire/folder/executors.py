@@ -61,11 +61,11 @@ class Upstream(NamedTuple):
     """Where a call goes, and how.
 
     Args:
-        url: https, with ``{input}`` where an input stands.
+        url: https, with ``{input}`` placeholders.
         method: one of :data:`METHODS`.
-        headers: name → value, with ``${NAME}`` where a secret stands.
-        body: how the inputs that stand nowhere in the URL are written.
-        result: a JSON Pointer to the output in the answer; the whole answer without it.
+        headers: name → value, with ``${NAME}`` for secrets.
+        body: the form of the inputs that are not in the URL.
+        result: JSON Pointer to the output in the answer; the whole answer if empty.
     """
 
     url: str
@@ -83,10 +83,9 @@ class CallUrl(NamedTuple):
 
 
 def check_upstream_url(template: str) -> str:
-    """Return ``template`` when it is an https URL whose placeholders stand in its path or query.
+    """Return ``template`` if it is an https URL with placeholders in its path or query only.
 
-    Raises:
-        ValidationError: ``FIELD``, or ``URL``.
+    Raises ValidationError (``FIELD``, ``URL``).
     """
     plain = _PLACEHOLDER.sub("0", template)
     if "{" in plain or "}" in plain:
@@ -103,7 +102,7 @@ def check_upstream_url(template: str) -> str:
 
 
 def check_header_name(name: str) -> str:
-    """Return the name of a header field when it may be set. Raises ValidationError (``FIELD``)."""
+    """Return ``name`` if a skill may set this header field. Raises ValidationError (``FIELD``)."""
     lower = name.lower()
     if not _FIELD.fullmatch(lower) or _ORDERS.fullmatch(lower):
         raise ValidationError("FIELD", f"the header field {name[:_SHOWN]!a} is not one that may be set")
@@ -111,21 +110,21 @@ def check_header_name(name: str) -> str:
 
 
 def check_header_value(value: str) -> str:
-    """Return the value of a header field when it can be sent as it is. Raises ValidationError (``FIELD``)."""
+    """Return ``value`` if a header field can carry it unchanged. Raises ValidationError (``FIELD``)."""
     if not _VALUE.fullmatch(value) or "${" in _SECRET.sub("", value):
         raise ValidationError("FIELD", "a header field is printable ASCII, with secrets as ${EXAMPLE_API_KEY}")
     return value
 
 
 def check_result(result: str) -> str:
-    """Return a JSON Pointer. Raises ValidationError (``FIELD``)."""
+    """Return ``result`` if it is a JSON Pointer. Raises ValidationError (``FIELD``)."""
     if not _POINTER.fullmatch(result):
         raise ValidationError("FIELD", "result is a JSON Pointer such as /data/items")
     return result
 
 
 def read_upstream(settings: Mapping[str, Any]) -> Upstream:
-    """Return what the table ``[executor]`` says, which was checked when the skill was loaded."""
+    """Return the ``[executor]`` table as a value; it was checked when the skill was loaded."""
     return Upstream(
         url=settings["url"],
         method=settings.get("method", "POST"),
@@ -141,12 +140,12 @@ def upstream_origin(template: str) -> str:
 
 
 def placeholders(text: str) -> Iterator[str]:
-    """Yield the names of the inputs that stand in a URL."""
+    """Yield the names of the inputs in a URL template."""
     yield from _PLACEHOLDER.findall(text)
 
 
 def secret_names(value: str) -> Iterator[str]:
-    """Yield the names of the secrets that stand in the value of a header field."""
+    """Yield the names of the secrets in a header field's value."""
     yield from _SECRET.findall(value)
 
 
@@ -158,13 +157,9 @@ def fill_secrets(value: str, secrets: Mapping[str, str]) -> str:
 def fill(upstream: Upstream, inputs: Mapping[str, Any]) -> CallUrl:
     """Return the URL of a call.
 
-    Inputs that are null count as not given. Where there is no body, the inputs that the template does not name stand
-    in the query. The result has the origin of the template and as many path segments.
-
-    Raises:
-        ValidationError: ``VALIDATION_ERROR`` for an input that cannot stand where the template has it.
-
-    Trust: ``inputs`` are a stranger's.
+    Null inputs count as absent. Without a request body, inputs that the template does not name go into the query. The
+    result has the template's origin and number of path segments. Raises ValidationError (``VALIDATION_ERROR``) for an
+    input that does not fit its place. Trust: ``inputs`` are hostile.
     """
     given = {name: value for name, value in inputs.items() if value is not None}
     path, _, query = upstream.url.partition("?")
@@ -191,7 +186,7 @@ def query_pairs(inputs: Mapping[str, Any]) -> list[str]:
 
 
 def point(document: Any, pointer: str) -> Any:
-    """Return what a JSON Pointer leads to. Spec: RFC 6901 §4. Raises LookupError: it leads nowhere."""
+    """Return the value at a JSON Pointer. Raises LookupError when there is none. Spec: RFC 6901 §4."""
     for part in pointer.split("/")[1:]:
         key = part.replace("~1", "/").replace("~0", "~")
         if isinstance(document, list) and key.isascii() and key.isdigit():
@@ -267,7 +262,7 @@ _PATH: Final = "https://example.com"  # stands before a path, to read it by the 
 
 
 def check_health_url(url: str) -> str:
-    """Return ``url`` when it is https, or a path where the API is. Raises ValidationError: ``FIELD``, or ``URL``."""
+    """Return ``url`` if it is https, or a path of the API. Raises ValidationError (``FIELD``, ``URL``)."""
     is_path = url.startswith("/")
     if url.startswith("//") or "#" in url or not (is_path or url.lower().startswith("https:")):
         raise ValidationError("FIELD", "url is https, or a path such as /healthz, without a fragment")
@@ -278,7 +273,7 @@ def check_health_url(url: str) -> str:
 
 
 def read_health(fields: Fields) -> HealthCheck | None:
-    """Return what the table says, as it says it: what it leaves out is for :func:`health_of` to fill in."""
+    """Return the table ``[health]`` as written; :func:`~skillwire.folder.manifest.load_action` adds the defaults."""
     table = fields.table("health")
     if "health" not in fields.values:
         return None

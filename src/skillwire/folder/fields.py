@@ -1,16 +1,12 @@
-"""What a skill may ask for in ``[runtime]`` and ``[permissions]``: which file runs, which hosts, which secrets.
+"""Reading a table of ``skill.toml`` field by field, and the rules for ``[runtime]`` and ``[permissions]``.
 
-A grant is read by a person who says yes to it, so each pattern must mean what it seems to mean. A network
-pattern names https origins of one owner: ``https://*.example.com`` is one owner, ``https://*.com`` and
-``https://*.github.io`` are everybody. A secret is the name of one environment variable that no interpreter,
-loader or tool takes orders from.
+A :class:`Fields` records which keys were read, so the others can be reported as unknown, and collects one error for
+each broken rule; nothing is raised before everything is read.
 
-Spec: SKP ``[permissions]``; the rules are ours (specs §4 has the fields only).
-
-Reading a table field by field: each field has a form, and what has not is said and left out.
-
-A :class:`Fields` remembers which keys were asked for, so that the others can be named as unknown, and
-collects one error for each rule that a value breaks; nothing is raised before everything was read.
+A person grants permissions after reading them, so each pattern must mean what it seems to mean. A network pattern names
+https origins of one owner: ``https://*.example.com`` has one owner, ``https://*.com`` and ``https://*.github.io`` have
+many. A secret is an environment variable that no interpreter, loader or tool is configured by. Spec: SKP
+``[permissions]``; the rules are ours (specs §4 has the fields only).
 """
 
 from __future__ import annotations
@@ -66,11 +62,7 @@ _SHOWN: Final = 80
 
 
 def check_entrypoint(entrypoint: str) -> str:
-    """Return ``entrypoint`` when it names one Python file inside the folder.
-
-    Raises:
-        ValidationError: ``ENTRYPOINT``.
-    """
+    """Return ``entrypoint`` if it names a Python file inside the folder. Raises ValidationError (``ENTRYPOINT``)."""
     try:
         check_path(entrypoint)
     except TrustError as error:
@@ -81,14 +73,14 @@ def check_entrypoint(entrypoint: str) -> str:
 
 
 def check_export(export: str) -> str:
-    """Return ``export`` when it is the plain name of a function. Raises ValidationError (``EXPORT``)."""
+    """Return ``export`` if it is a plain function name. Raises ValidationError (``EXPORT``)."""
     if not _EXPORT.fullmatch(export) or keyword.iskeyword(export):
         raise ValidationError("EXPORT", f"export {_show(export)} is not the name of a function")
     return export
 
 
 def check_network(pattern: str) -> str:
-    """Return ``pattern`` when it names https origins of one owner. Raises ValidationError (``PERMISSION_NETWORK``)."""
+    """Return ``pattern`` if it names https origins of one owner. Raises ValidationError (``PERMISSION_NETWORK``)."""
     found = _NETWORK.fullmatch(pattern)
     if found is None:
         if _is_local(pattern):
@@ -108,10 +100,9 @@ def check_network(pattern: str) -> str:
 
 
 def check_secret(name: str) -> str:
-    """Return ``name`` when it is the name of an environment variable that only carries a secret.
+    """Return ``name`` if it is an environment variable that only carries a secret.
 
-    Raises:
-        ValidationError: ``PERMISSION_SECRET``.
+    Raises ValidationError (``PERMISSION_SECRET``).
     """
     if not _SECRET.fullmatch(name):
         raise ValidationError("PERMISSION_SECRET", f"secret {_show(name)} is not a name like EXAMPLE_API_KEY")
@@ -121,13 +112,13 @@ def check_secret(name: str) -> str:
 
 
 def _is_local(pattern: str) -> bool:
-    """Whether ``pattern`` is a URL of one of our own hosts: a name without a dot, or below a local one."""
+    """Whether the URL ``pattern`` has a host without a dot or below a local domain."""
     found = _HOST.match(pattern)
     return found is not None and ("." not in found[1] or found[1].lower().rsplit(".", 1)[-1] in _LOCAL)
 
 
 def _is_shared(host: str) -> bool:
-    """Whether a wildcard below ``host`` covers more than one owner, as far as a short list can tell."""
+    """Whether a wildcard below ``host`` covers several owners, as far as a short list shows."""
     labels = host.split(".")
     if len(labels) == 1 or any(host == shared or host.endswith("." + shared) for shared in _SHARED):
         return True
@@ -147,7 +138,7 @@ _MATCHED_LENGTH: Final = 128
 
 
 class Fields:
-    """One table of a document, and what was found wrong in it and in the tables below."""
+    """One table of a document, and the errors found in it and in its subtables."""
 
     def __init__(self, values: Mapping[str, Any], text: str, source: str) -> None:
         self.values = values
@@ -162,7 +153,7 @@ class Fields:
         return bool(self.values)
 
     def table(self, key: str) -> Fields:
-        """Return the table at ``key``; an empty one when it is absent or no table."""
+        """Return the table at ``key``; an empty one when it is absent or not a table."""
         value = self._take(key, dict, "a table")
         table = Fields(value or {}, self._text, self._source)
         table.path = (*self.path, key)
@@ -171,7 +162,7 @@ class Fields:
         return table
 
     def tables(self) -> Iterator[tuple[str, Fields]]:
-        """Yield every key with its table: a table of tables whose keys are free to choose."""
+        """Yield every key with its table, for a table with free keys."""
         for key in self.values:
             yield key, self.table(key)
 
@@ -192,11 +183,11 @@ class Fields:
         return value
 
     def flag(self, key: str) -> bool:
-        """Return whether ``key`` says true."""
+        """Return whether the value at ``key`` is true."""
         return bool(self._take(key, bool, "true or false"))
 
     def value(self, key: str) -> object:
-        """Return whatever stands at ``key``; None when nothing does."""
+        """Return the value at ``key``, or None."""
         return self._take(key, object, "a value")
 
     def number(self, key: str, *, least: int = 1, most: int) -> int | None:
@@ -247,15 +238,15 @@ class Fields:
         return self.values or None
 
     def refuse(self, code: str, message: str, key: str, *, fix: str | None = None) -> None:
-        """Note that the value at ``key`` breaks a rule; ``fix`` where more is known than the code's general advice."""
+        """Add an error about the value at ``key``; ``fix`` replaces the code's general advice."""
         self.flaws.append(ValidationError(code, message, place=self.place(key), fix=fix))
 
     def place(self, key: str) -> SourceLocation:
-        """Return where ``key`` stands in the document."""
+        """Return the location of ``key`` in the document."""
         return toml_place(self._text, (*self.path, key), self._source)
 
     def unknown(self) -> Iterator[tuple[str, ...]]:
-        """Yield the path of every key that nobody asked for, here and in the tables below."""
+        """Yield the path of every key that was not read, here and in the subtables."""
         for key in self.values:
             if key not in self._asked:
                 yield (*self.path, key)

@@ -1,13 +1,9 @@
-"""The files of a skill's folder, with their bytes: what is published, what is left out, what is refused.
+"""The files of a skill's folder with their bytes, and the skill folders below a root.
 
-Each file is opened once, without following a link, and what was opened is asked what it is; so nothing that
-changes between looking and reading is taken for something else. A symbolic link is resolved: what it leads
-to within the folder is published as a copy in its place, everything else is an error. Files of editors,
-tools and version control are left out with a note; files that usually hold secrets with a warning.
-
-A folder of three files costs about 60 us here, since a build reads ten thousand of them.
-
-The folders of skills below a root: which there are, and which only look as if they were. Spec: specs §0.
+Each file is opened once without following a link, and the open file is examined, so a change between the two steps has
+no effect. A symbolic link to a target within the folder is published as a copy; any other link is an error. Files of
+editors, tools and version control are excluded with a note, files that usually hold secrets with a warning. Reading
+three files takes about 60 µs; a build reads ten thousand folders. Spec: specs §0.
 """
 
 from __future__ import annotations
@@ -46,9 +42,9 @@ _OPEN: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 def read_files(root: str, findings: Findings) -> tuple[FileContent, ...]:
-    """Return the files below ``root`` that belong to the skill, sorted by path, ``SKILL.md`` first.
+    """Return the skill's files below ``root``, sorted by path, ``SKILL.md`` first.
 
-    What is wrong goes to ``findings``, under paths that begin with ``root``.
+    ``findings`` gets the problems, under paths that begin with ``root``.
     """
     walk = _Walk(root, findings)
     walk.folder(root, "")
@@ -189,7 +185,7 @@ def _read_all(descriptor: int, size: int) -> bytes:
 
 
 def _check_collisions(files: list[FileContent], root: str, findings: Findings) -> None:
-    """Note paths that are one file on some file system."""
+    """Report paths that are the same file on some file systems."""
     taken: dict[str, str] = {}
     for file in files:
         first = taken.setdefault(collision_key(file.path), file.path)
@@ -204,16 +200,16 @@ _SKILL_MD_LOWER: Final = SKILL_MD.lower()
 
 
 def find_folders(root: Path) -> list[Path]:
-    """Return ``root`` when it is a skill, else the skills below it, sorted; none inside another.
+    """Return ``root`` if it is a skill, else the skills below it, sorted; none inside another.
 
-    Looks at most :data:`SEARCH_DEPTH` folders deep, follows links to folders once, and passes over folders
-    whose name begins with a dot or belongs to a tool.
+    Looks at most :data:`SEARCH_DEPTH` folders deep, follows links to folders once, and skips folders that begin with a
+    dot or belong to a tool.
     """
     return [Path(folder) for folder in find_folder_names(str(root))]
 
 
 def find_folder_names(root: str) -> list[str]:
-    """Return the same as :func:`find_folders`, as text: a path object for each of 10,000 folders is felt."""
+    """Return :func:`find_folders` as text: 10,000 path objects take noticeable time."""
     return sorted(_find(root, SEARCH_DEPTH, set()), key=lambda folder: folder.split("/"))
 
 
@@ -242,10 +238,10 @@ def _entries(folder: str) -> list[os.DirEntry[str]]:
 
 
 def find_bare_folders(root: Path, skills: Collection[Path], *, level: CheckLevel = "strict") -> Iterator[Finding]:
-    """Yield a finding for each folder beside skills that is none: ``SKILL.md`` may have been forgotten, or misspelt.
+    """Yield a finding for each folder beside skills that contains none: its ``SKILL.md`` may be missing or misspelt.
 
     Args:
-        root: a folder of skills. Where no skill is directly in it, it holds other things, and nothing is said.
+        root: a folder of skills. Without a skill directly in it, it holds other things, and nothing is reported.
         skills: what :func:`find_folders` found there.
         level: of the check.
     """

@@ -1,22 +1,15 @@
-"""A tiny reader for the frontmatter that most skills have, so that reading it needs no YAML parser.
+"""SKILL.md: a YAML frontmatter between two lines ``---``, then the body in Markdown.
 
-It knows lines of the form ``key: value`` where the value is plain text or one quoted string, and one level
-of such lines below ``metadata:``. It answers only when every line is printable and of that form, and no
-character in it has a meaning in YAML; in every other case it returns None, and
-:mod:`skillwire.trust.guarded_yaml` decides. A property test holds it to that: whatever it answers, guarded
-YAML answers the same, places included.
+:func:`parse_skill_md` raises only for files that no reader can use: bytes that are no SKILL.md, a missing name or
+description, a name that leads out of a folder. Faults that an importer can accept (an unknown field, a list in place of
+text, a name that differs from the folder's) are kept as read; :attr:`SkillMd.flaws` and the lint rules
+(:mod:`skillwire.folder.rules`) report them at the level of the check. The frontmatter ends at the first line that is
+exactly ``---``; lines may end in CR LF.
 
-The installing command therefore starts without PyYAML, and a build of 10,000 skills reads each in some 10 us.
-
-SKILL.md: a frontmatter in YAML between two lines ``---``, then the body in Markdown.
-
-:func:`parse_skill_md` reads what a skill says, and judges only what no reader could live with: bytes that
-are not a SKILL.md at all, a missing name or description, a name that leads out of a folder. Everything a
-publisher should mend and an importer can live with (an unknown field, a list where text belongs, a name
-that is not the folder's) is kept as read: :attr:`SkillMd.flaws` and the lint rules
-(:mod:`skillwire.folder.rules`) say it, with the level that fits who asks.
-
-The frontmatter ends at the first line that is exactly ``---``. A line may end in CR LF.
+:func:`read_flat` reads the simple frontmatter that most skills have: ``key: value`` lines with plain text or one quoted
+string, and one level of such lines below ``metadata:``. For anything else, including any character with a meaning in
+YAML, it returns None, and :mod:`skillwire.trust.guarded_yaml` reads the text. A property test checks that both agree,
+locations included. So installation starts without PyYAML, and a build reads each skill in about 10 µs.
 Spec: specs §1 "SKILL.md fields".
 """
 
@@ -46,9 +39,9 @@ _NESTED: Final = "metadata"
 
 
 def read_flat(text: str, *, source: str = "SKILL.md", first_line: int = 1) -> YamlMapping | None:
-    """Return what ``text`` spells when it is of the simple form, else None.
+    """Return the mapping in ``text`` if it has the simple form, else None.
 
-    Trust: ``text`` is hostile; the time grows with its length only.
+    Trust: ``text`` is hostile; time is linear.
     """
     lines = text.split("\n")
     if lines.pop() or len(lines) > _MOST_LINES or len(text) > _MOST_CHARACTERS:
@@ -115,12 +108,12 @@ _UNSAFE_NAME: Final = re.compile(r"[/\\\x00-\x1f\x7f]|^\.|^~|^[A-Za-z]:")
 
 
 class SkillMd(NamedTuple):
-    """What one SKILL.md says.
+    """The contents of a SKILL.md.
 
-    ``fields`` is the whole frontmatter as read: text, lists and mappings of text. ``places`` has the place of
-    each key by its path. ``head`` is the text of the frontmatter, ``flows`` the places of lists and mappings in
-    brackets. ``body`` begins on line ``body_line`` of ``source``. ``flaws`` are errors about
-    optional fields, which are None or empty here because their value has the wrong shape.
+    ``fields`` is the whole frontmatter: text, lists and mappings of text. ``places`` has each key's location by its
+    path. ``head`` is the frontmatter's text; ``flows`` are the locations of bracketed lists and mappings. ``body``
+    begins on line ``body_line`` of ``source``. ``flaws`` are errors about optional fields, which are None or empty
+    here.
     """
 
     source: str
@@ -144,12 +137,12 @@ class SkillMd(NamedTuple):
         return {key: value for key, value in self.fields.items() if key not in FIELDS}
 
     def place(self, *path: str) -> SourceLocation:
-        """Return where the key at ``path`` stands, or the file when it is absent."""
+        """Return the location of the key at ``path``, or of the file when the key is absent."""
         return self.places.get(path) or SourceLocation(self.source, 1)
 
 
 def parse_skill_md(data: bytes, *, source: str = "SKILL.md") -> SkillMd:
-    """Return what ``data`` says as a SKILL.md.
+    """Return the contents of a SKILL.md.
 
     Args:
         data: the file, UTF-8, at most ``limits.SKILL_MD_BYTES``; a leading byte order mark is skipped.
@@ -159,8 +152,8 @@ def parse_skill_md(data: bytes, *, source: str = "SKILL.md") -> SkillMd:
         DecodeError: ``LIMIT_SIZE``, ``LIMIT_ENTRIES``, ``ENCODING``, ``FRONTMATTER`` or a ``YAML_...`` code.
         ValidationError: ``NAME_FORM``, ``DESCRIPTION_FORM``.
 
-    Spec: specs §1. Trust: time is bounded by the size; the text may hold hidden characters, so pass what is
-    shown through :func:`skillwire.trust.hidden_text.neutralise`.
+    Spec: specs §1. Trust: time is linear in the size; the text may hold hidden characters, so show it through
+    :func:`skillwire.trust.hidden_text.neutralise`.
     """
     text = _decode(data, source)
     head, body = _split(text, source)
@@ -171,10 +164,9 @@ def parse_skill_md(data: bytes, *, source: str = "SKILL.md") -> SkillMd:
 
 
 def split_body(data: bytes, *, source: str = "SKILL.md") -> str:
-    """Return what stands below the frontmatter of a SKILL.md, whatever that says.
+    """Return the text below the frontmatter of a SKILL.md.
 
-    Raises:
-        DecodeError: ``LIMIT_SIZE``, ``ENCODING``; ``FRONTMATTER`` where there is none.
+    Raises DecodeError (``LIMIT_SIZE``, ``ENCODING``; ``FRONTMATTER`` without one).
     """
     return _split(_decode(data, source), source)[1]
 

@@ -1,19 +1,13 @@
-"""What a docstring says of a function: what it does, what each argument means, what comes back.
+"""A typed Python function as a skill: its inputs and output from type hints, their meaning from the docstring.
 
-The first paragraph is the summary. Sections are those of Google's style: ``Args:`` with an entry for each argument,
-``Returns:``. Other sections (``Raises:``, ``Example:``) are for readers of the code and are passed over.
+msgspec turns each hint into JSON Schema and also decodes a call's inputs by it, so the descriptor and the function's
+arguments cannot differ. The schema is made self-contained: definitions are inlined, and null is removed, because a
+caller leaves an optional input out. A type that does not allow this is refused at registration. The docstring's first
+paragraph is the summary; of its sections (Google style), ``Args:`` and ``Returns:`` are read.
 
-A typed function as a skill: its inputs and output from its hints, their meaning from its docstring.
-
-A hint is turned into JSON Schema by msgspec, which also reads the inputs of a call by it, so that what a descriptor
-promises and what a function is handed cannot differ. The schema is then made to stand alone: definitions are put where
-they are referred to, and null goes, since an input that may be None is left out of a call instead. A type that this
-cannot do right is refused when the function is registered, not when it is called.
-
-The folder that a function would have: a SKILL.md to be read, and a skill.toml, written from its description.
-
-So a skill that is a function is a skill like any other: it goes through the same strict rules, stands in every index,
-is found by search and shown on a page. There is no file of its code in it; it runs where it was registered.
+A SKILL.md and a skill.toml are written from the description, so the skill passes the strict rules and appears in
+indexes, search and pages like any other. Its folder contains no code: the function runs in the process that registered
+it.
 """
 
 from __future__ import annotations
@@ -47,7 +41,7 @@ _ARGUMENTS: Final = frozenset({"Args", "Arguments", "Parameters"})
 
 
 class Docstring(NamedTuple):
-    """A docstring, taken apart. ``details`` is what stands between the summary and the first section."""
+    """The parts of a docstring; ``details`` is the text between the summary and the first section."""
 
     summary: str = ""
     details: str = ""
@@ -56,7 +50,7 @@ class Docstring(NamedTuple):
 
 
 def read_docstring(text: str | None) -> Docstring:
-    """Return what a docstring says."""
+    """Return the parts of a docstring."""
     prose: list[str] = []
     sections: dict[str, list[str]] = {}
     into = prose
@@ -105,9 +99,9 @@ _EXACT: Final = 2.0**53
 
 
 class FunctionInput(NamedTuple):
-    """One input: its type in JSON Schema, and its schema where that says more than the type.
+    """One input: its JSON Schema type, and its schema where the type is not enough.
 
-    ``default`` is a JSON value, None for none; one that JSON cannot say is left to the function.
+    ``default`` is a JSON value or None; a default that JSON cannot express is left to the function.
     """
 
     name: str
@@ -123,10 +117,10 @@ class TypedFunction:
     """A function that can be called with JSON.
 
     Args:
-        function: what is called, with keyword arguments.
-        arguments: reads them; a field for each input.
-        context: the parameter that gets a :class:`~skillwire.model.execution.CallContext`, None for none.
-        output: schema of what it returns, None where its hints do not say.
+        function: called with keyword arguments.
+        arguments: a struct with a field for each input; decodes them.
+        context: the parameter for a :class:`~skillwire.model.execution.CallContext`, or None.
+        output: schema of the result; None when the hints do not state it.
     """
 
     function: Callable[..., Any]
@@ -139,21 +133,13 @@ class TypedFunction:
     returns: str = ""
 
     def read(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        """Return JSON inputs as the keyword arguments that the hints ask for.
-
-        Raises:
-            msgspec.ValidationError: they do not fit.
-        """
+        """Return JSON inputs as keyword arguments. Raises msgspec.ValidationError when they do not fit the hints."""
         read = msgspec.convert(_integral(dict(inputs)), self.arguments, str_keys=True)
         return {name: getattr(read, name) for name in self.arguments.__struct_fields__}
 
 
 def read_function(function: Callable[..., Any]) -> TypedFunction:
-    """Return ``function`` with its inputs and output described.
-
-    Raises:
-        UsageError: ``FUNCTION_FORM`` when something of it cannot be described.
-    """
+    """Return ``function`` with described inputs and output. Raises UsageError (``FUNCTION_FORM``)."""
     if not callable(function) or inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise refusal(function, "it is no function that returns a value")
     signature, hints = _signature(function), _hints(function)
@@ -181,7 +167,7 @@ def read_function(function: Callable[..., Any]) -> TypedFunction:
 
 
 def refusal(function: object, why: str) -> UsageError:
-    """Return the error that says why a function cannot be a skill."""
+    """Return the error for a function that cannot be a skill."""
     name = getattr(function, "__qualname__", None) or repr(function)[:_SHOWN]
     return UsageError("FUNCTION_FORM", f"{name} cannot be a skill: {why}")
 
@@ -281,7 +267,7 @@ def _place(schema: Any, definitions: Mapping[str, Any], within: tuple[str, ...])
 
 
 def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return a schema that does not let null pass: who has nothing to give leaves the input out."""
+    """Return a schema that rejects null: callers leave an absent input out."""
     schema = dict(schema)
     if isinstance(schema.get("anyOf"), list):
         kept = [_without_null(one) for one in schema.pop("anyOf") if one != _NULL]
@@ -346,11 +332,9 @@ _EXAMPLES: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FunctionFacts:
-    """What is said of a function's skill beyond its hints and docstring.
+    """The facts of a function's skill beyond hints and docstring.
 
-    Args:
-        timeout: seconds that a call may take; None for what the server allows.
-        retry: how many attempts may be made. backoff: seconds before the second.
+    ``timeout`` and ``backoff`` (before the second attempt) are in seconds; ``retry`` is the number of attempts.
     """
 
     name: str
@@ -368,7 +352,7 @@ class FunctionFacts:
 
 
 def function_files(typed: TypedFunction, facts: FunctionFacts) -> tuple[FileContent, ...]:
-    """Return the files of a function's skill. Raises ValueError: something of it has no form in TOML."""
+    """Return the files of a function's skill. Raises ValueError for a value without a TOML form."""
     skill_md = "\n".join(_skill_md(typed, facts))
     skill_toml = "\n".join(_skill_toml(typed, facts))
     return FileContent(SKILL_MD, skill_md.encode()), FileContent("skill.toml", skill_toml.encode())

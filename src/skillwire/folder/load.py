@@ -1,16 +1,11 @@
-"""A skill's folder on disk: read it, judge it.
+"""Loading a skill's folder: reading it, checking it, and giving the skill its identifiers.
 
-:func:`examine` reads one folder and says everything that is wrong with it; it raises for nothing that a folder can
-hold. :func:`load_folder` is the same for who
-wants the skill or one error. A folder is loaded when no finding is an error, at the level asked for:
+:func:`check_folder` reads one folder and reports everything wrong with it; no content makes it raise.
+:func:`load_folder` returns the skill or raises one error. A folder loads when no finding is an error at the level:
 *strict* before publishing, *lenient* before importing.
 
-Spec: specs §0, §1.
-
-One skill, many names: the identifier of a skill in each protocol, and two skills that would share one.
-
-Each identifier is what the folder says, or has a documented default (specs §0). They are held side by side and
-never derived back from each other.
+A skill has one identifier per protocol: what the folder states, or a documented default (specs §0). They are stored
+side by side and never derived from each other. Spec: specs §0, §1.
 """
 
 from __future__ import annotations
@@ -61,10 +56,10 @@ _FAMILIES: Final[tuple[Judge, ...]] = (
 
 @dataclass(frozen=True, slots=True)
 class LoadedFolder:
-    """A skill as its folder says it, with every file's bytes, ``SKILL.md`` first.
+    """A skill as its folder states it, with every file's bytes, ``SKILL.md`` first.
 
-    ``name`` is the folder's, or the frontmatter's where the folder cannot carry a skill's name. ``findings``
-    are the warnings and notes. ``descriptor`` is ``descriptor.json``, decoded.
+    ``name`` is the folder's, or the frontmatter's where the folder's is not a skill name. ``findings`` are warnings and
+    notes. ``descriptor`` is the decoded ``descriptor.json``.
     """
 
     path: Path
@@ -94,8 +89,8 @@ def load_folder(path: Path, *, level: CheckLevel = "strict") -> LoadedFolder:
     """Return the skill in the folder ``path``.
 
     Raises:
-        NotFoundError: ``SKILL_NOT_FOUND`` when the folder, or its ``SKILL.md``, is not there.
-        ValidationError: ``SKILL_INVALID`` with the first error and, in ``details``, all of them.
+        NotFoundError: ``SKILL_NOT_FOUND`` when the folder or its ``SKILL.md`` does not exist.
+        ValidationError: ``SKILL_INVALID`` with the first error; ``details`` has all.
     """
     examination = check_folder(path, level=level)
     if examination.folder is not None:
@@ -114,9 +109,9 @@ def load_folder(path: Path, *, level: CheckLevel = "strict") -> LoadedFolder:
 
 
 def check_folder(path: Path, *, level: CheckLevel = "strict", judges: Sequence[Judge] = ()) -> CheckedFolder:
-    """Read the folder ``path`` and judge it by every rule, and by ``judges``: what a protocol adds to the rules.
+    """Read the folder ``path`` and apply every rule, and ``judges``, the rules that a protocol adds.
 
-    Trust: the folder may be a stranger's; reading is bounded, links are resolved within it.
+    Trust: the folder is hostile; reading is bounded, links are resolved within it.
     """
     findings = Findings(level)
     return _judge(path, read_files(str(path), findings), findings, judges)
@@ -260,7 +255,7 @@ _PROTOCOLS: Final = {
 
 
 class IdentifiedSkill(NamedTuple):
-    """A skill with its names, for comparing: the folder it comes from, its name and the other identifiers."""
+    """A skill's folder, name and other identifiers, for comparison."""
 
     path: Path
     name: str
@@ -284,7 +279,7 @@ def identify(folder: LoadedFolder, publisher: str) -> Identifiers:
 def find_collisions(skills: Iterable[IdentifiedSkill]) -> list[Finding]:
     """Return a finding for each identifier that two skills share; each names both files.
 
-    Two skills of one name collide in every protocol, which is said once.
+    Two skills with the same name collide in every protocol, which is reported once.
     """
     findings = Findings("strict")
     taken: dict[tuple[str, str], IdentifiedSkill] = {}

@@ -1,14 +1,13 @@
-"""``skill.toml``: what a skill says about itself beyond SKILL.md. Every field is optional.
+"""``skill.toml``: what a skill states beyond SKILL.md. Every field is optional.
 
-The Skills Protocol's manifest (name, version, kind, runtime, permissions, inputs) plus our tables for the
-other protocols (specs §0). :func:`read_manifest` returns the manifest together with every rule that the
-document breaks, so that ``check`` can say all of them at once; :func:`parse_manifest` raises the first.
-A broken manifest has no lenient reading: what it grants must be clear or it is not granted.
-Unknown fields are named, and judged by the lint rules.
+It is the Skills Protocol's manifest (name, version, kind, runtime, permissions, inputs) plus our tables for the other
+protocols (specs §0). :func:`read_manifest` returns the manifest and every broken rule, so ``check`` can report all at
+once; :func:`parse_manifest` raises the first. A broken manifest has no lenient reading: permissions must be clear to be
+granted. The lint rules judge unknown fields.
 
-``[executor]``, ``[auth]``, ``[output]`` and ``[endpoint]`` are kept as read. An executor of kind ``http`` is checked
-in full here, and so is ``[health]`` (both in :mod:`skillwire.folder.executors`); of the others
-the kinds are, their inside belongs to Skill Sharing's schema.
+``[executor]``, ``[auth]``, ``[output]`` and ``[endpoint]`` are kept as read. An executor of kind ``http`` and
+``[health]`` are checked in full (:mod:`skillwire.folder.executors`); of the others only the kind is checked, the rest
+by Skill Sharing's schema.
 """
 
 from __future__ import annotations
@@ -77,10 +76,10 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What a ``skill.toml`` says; None or empty where it says nothing.
+    """The contents of a ``skill.toml``; None or empty for absent fields.
 
     ``name`` and ``namespace`` are SKP's dotted ones, ``sharing_id`` is SSP's id, ``discovery_id`` SDP's skillId.
-    ``document`` is the whole file as read, ``unknown`` the paths of fields that the format does not know.
+    ``document`` is the whole file as read, ``unknown`` the paths of unknown fields.
     """
 
     name: str | None = None
@@ -111,14 +110,14 @@ class Manifest:
 
 
 def parse_manifest(data: bytes, *, source: str = "skill.toml") -> Manifest:
-    """Return what ``data`` says as a skill.toml.
+    """Return the contents of a skill.toml. Trust: hostile; the size is bounded.
 
     Raises:
         DecodeError: ``LIMIT_SIZE``, ``ENCODING`` or a ``TOML_...`` code.
-        ValidationError: ``FIELD``, ``ENTRYPOINT``, ``EXPORT``, ``PERMISSION_NETWORK``, ``PERMISSION_SECRET``;
-            the first of all.
+        ValidationError: the first of ``FIELD``, ``ENTRYPOINT``, ``EXPORT``, ``PERMISSION_NETWORK`` and
+            ``PERMISSION_SECRET``.
 
-    Spec: SKP manifest; specs §0. Trust: the document is bounded; nothing else escapes.
+    Spec: SKP manifest; specs §0.
     """
     manifest, flaws = read_manifest(data, source=source)
     if flaws:
@@ -127,11 +126,7 @@ def parse_manifest(data: bytes, *, source: str = "skill.toml") -> Manifest:
 
 
 def read_manifest(data: bytes, *, source: str = "skill.toml") -> tuple[Manifest, list[ValidationError]]:
-    """Return the manifest and every rule that it breaks; a field that breaks one is left out.
-
-    Raises:
-        DecodeError: as :func:`parse_manifest`.
-    """
+    """Return the manifest, without fields that break a rule, and every broken rule. Raises DecodeError."""
     document = load_toml(data, source=source)
     fields = Fields(document, data.decode("utf-8"), source)
     permissions = fields.table("permissions")
@@ -204,7 +199,7 @@ def _executor(table: Fields) -> Mapping[str, Any] | None:
 
 
 def _check_upstream(manifest: Manifest, fields: Fields) -> None:
-    """Check what an executor of kind ``http`` demands of the inputs and the permissions."""
+    """Check the inputs and permissions that an executor of kind ``http`` needs."""
     table = fields.table("executor")
     url, headers = table.values.get("url"), table.table("headers")
     path = url.partition("?")[0] if isinstance(url, str) else ""
@@ -236,7 +231,7 @@ def _endpoint(table: Fields) -> Mapping[str, Any] | None:
 
 
 def _check_relations(manifest: Manifest, fields: Fields) -> None:
-    """Check what one field demands of another."""
+    """Check fields that depend on each other."""
     name, namespace = manifest.name, manifest.namespace
     if name and namespace and not name.startswith(f"{namespace}."):
         fields.refuse("FIELD", f"name {name} does not begin with the namespace {namespace}.", "name")
@@ -251,7 +246,7 @@ def _check_relations(manifest: Manifest, fields: Fields) -> None:
 
 
 def _check_health(manifest: Manifest, fields: Fields) -> None:
-    """Check what ``[health]`` demands of the action."""
+    """Check that ``[health]`` fits the action."""
     if manifest.health is None or not isinstance(manifest.document["health"], dict):
         return
     table = fields.table("health")
@@ -283,7 +278,7 @@ class EntryPoint(NamedTuple):
 
 
 def _health_of(manifest: Manifest) -> HealthCheck | None:
-    """Return how it is found out how the skill of a sound manifest is; None where it does not say."""
+    """Return the health check of a valid manifest with its defaults, or None."""
     said = manifest.health
     if said is None:
         return None
@@ -295,7 +290,7 @@ def _health_of(manifest: Manifest) -> HealthCheck | None:
 
 
 def entry_points(manifest: Manifest) -> Iterator[EntryPoint]:
-    """Yield the functions of the folder that are run: the action's, and the one that says how it is."""
+    """Yield the functions of the folder that are run: the action's and the health check's."""
     runtime = manifest.runtime
     if runtime is not None:
         yield EntryPoint("runtime", runtime.entrypoint, runtime.export)
@@ -305,7 +300,7 @@ def entry_points(manifest: Manifest) -> Iterator[EntryPoint]:
 
 
 def load_action(manifest: Manifest) -> Action:
-    """Return how a manifest's action is executed; ``python`` unless ``[executor]`` says otherwise. Spec: specs §0."""
+    """Return the manifest's action; its executor is ``python`` unless ``[executor]`` names another. Spec: specs §0."""
     settings = dict(manifest.executor or {})
     executor: ExecutorKind = settings.pop("kind", "python")
     runtime, network, health = manifest.runtime, manifest.network, _health_of(manifest)

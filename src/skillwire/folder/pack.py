@@ -1,17 +1,13 @@
-"""Writing a skill's archive: the same files give the same bytes, so that a digest names a content.
+"""Writing a skill's archive: equal files give equal bytes, so a digest identifies the content.
 
-An archive is a ustar in gzip, or a zip when a path is longer than the 100 bytes that a ustar header has for
-it. It holds the files and nothing else: no ``./``, no folders, no links, no owner; the times are zero (in
-a zip 1980, where its calendar begins); the modes are 0644 and 0755; ``SKILL.md`` comes first, the rest in
-the order of their paths' bytes. The headers are written here, byte by byte, because no library promises
-that its next version writes the same ones.
+An archive is a ustar in gzip, or a zip when a path exceeds the 100 bytes of a ustar header. It holds files only: no
+``./``, folders, links or owners. Times are zero (in a zip 1980, where its calendar begins), modes 0644 and 0755;
+``SKILL.md`` comes first, the rest sorted by the bytes of their paths. The headers are written here byte by byte because
+no library promises the same ones in its next version.
 
-The compressed bytes are zlib's, and another zlib (or zlib-ng, which some systems put in its place) may
-compress differently. So the same archive comes out on every machine with the same zlib; with another one
-the content is still the same, the archive's digest is not. A publisher who wants equal digests builds with
-equal zlibs; ``python -c "import zlib; print(zlib.ZLIB_RUNTIME_VERSION)"`` tells which it is.
-
-Spec: ASD Archive Structure; specs §1 "Archives we write".
+Another zlib, such as zlib-ng, may compress differently: the content is then the same and the archive's digest is not. A
+publisher who needs equal digests uses equal zlibs; ``python -c "import zlib; print(zlib.ZLIB_RUNTIME_VERSION)"`` prints
+the version. Spec: ASD Archive Structure; specs §1 "Archives we write".
 """
 
 from __future__ import annotations
@@ -62,12 +58,11 @@ class Packed(NamedTuple):
 
 
 def pack(files: Iterable[FileContent]) -> Packed:
-    """Return the archive of ``files``, in whatever order they come.
+    """Return the archive of ``files``, given in any order.
 
     Raises:
         ValidationError: ``NO_SKILL_MD``.
-        TrustError: a code that begins with ``ARCHIVE_`` or ``PATH_`` when our own reader would refuse
-            the archive.
+        TrustError: an ``ARCHIVE_...`` or ``PATH_...`` code when our own reader would refuse the archive.
     """
     ordered = sorted(plan_files(files).files, key=lambda file: (file.path != _SKILL_MD, file.path.encode()))
     if any(len(file.path.encode()) > limits.PUBLISH_PATH_BYTES for file in ordered):

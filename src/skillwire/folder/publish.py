@@ -1,18 +1,13 @@
-"""Who may see a skill, as its folder says it, also where the rest of the folder cannot be read.
+"""From a folder to what is published: the skill as a value, its files, and the artifact that clients download.
 
-A skill that is being closed must be closed even if the same edit breaks it. So of a folder that is not published, its
-access is read apart from everything else, and doubt closes: what is mistyped or cannot be decoded is *private*, and
-where the files differ the narrowest counts. A folder that says nothing of it is for everybody.
+:func:`prepare` applies the strict rules and returns a :class:`PreparedSkill`, or a :class:`RefusedFolder` with every
+finding, so the other skills can be published. A skill that is ``SKILL.md`` alone is its own artifact; others are
+packed. For Skill Sharing a folder provides its ``descriptor.json``, else fields of ``skill.toml``, else defaults: an
+instruction is ``knowledge``, an action an ``api`` (specs §0).
 
-What a folder says for Skill Sharing: a ``descriptor.json`` as it is, else ``skill.toml``, else defaults.
-
-Spec: specs §0: an instruction alone is ``knowledge``, an action is an ``api``, unless the folder says otherwise.
-
-From a folder to what is published: the skill as a value, its files, and the artifact that clients download.
-
-:func:`prepare` applies the strict rules. It gives :class:`Prepared`, or :class:`Refused` with every finding, so
-that one broken skill is said and the others are published. A skill that is ``SKILL.md`` alone is its own
-artifact; every other is packed. Spec: ASD Distribution Guidance; specs §1.
+A skill that becomes private must be closed even if the same edit breaks it. So the access of a folder that cannot be
+published is read separately, and doubt closes: an unknown or unreadable value is *private*, and where the files differ
+the narrowest applies. A folder that states nothing is public. Spec: ASD Distribution Guidance; specs §1.
 """
 
 from __future__ import annotations
@@ -66,9 +61,9 @@ def decode_access(value: object) -> Access:
 
 
 def read_access(path: Path) -> Access:
-    """Return who may see the skill in the folder ``path``, as far as ``skill.toml`` and ``descriptor.json`` tell.
+    """Return the access that ``skill.toml`` and ``descriptor.json`` in the folder ``path`` state.
 
-    Trust: both may hold anything; reading is bounded, and nothing that they hold raises.
+    Trust: both may hold anything; reading is bounded and never raises.
     """
     return narrowest_access(*_in_manifest(path / "skill.toml"), *_in_descriptor(path / "descriptor.json"))
 
@@ -113,11 +108,7 @@ def _is_misplaced(key: str, value: object) -> bool:
 
 
 def _content(file: Path, most: int) -> bytes | None:
-    """Return what ``file`` holds, at most one byte more than ``most``; None when there is none.
-
-    Raises:
-        OSError: it cannot be read, or is no file.
-    """
+    """Return at most ``most`` + 1 bytes of ``file``; None when it does not exist. Raises OSError."""
     if not os.path.lexists(file):
         return None
     with closing(open(file, "rb", buffering=0, opener=_open)) as stream:
@@ -136,7 +127,7 @@ _BLOB: Final = "blob"
 
 
 def sharing_of(folder: LoadedFolder, kind: str) -> Sharing:
-    """Return what ``folder`` says; ``kind`` is ``instruction`` or ``action``."""
+    """Return the Skill Sharing facts of ``folder``; ``kind`` is ``instruction`` or ``action``."""
     manifest, written = folder.manifest, folder.descriptor or {}
     return Sharing(
         name=_text(written, "name") or (folder.skill_md.metadata.get("title") or folder.name.replace("-", " ").title()),
@@ -153,7 +144,7 @@ def sharing_of(folder: LoadedFolder, kind: str) -> Sharing:
 
 
 def access_of(folder: LoadedFolder) -> Access:
-    """Return who may see the skill: what ``skill.toml`` says, else ``descriptor.json``, else everybody."""
+    """Return the access in ``skill.toml``, else in ``descriptor.json``, else public."""
     if "access" in folder.manifest.document:
         return folder.manifest.access
     written = folder.descriptor or {}
@@ -187,8 +178,8 @@ _MARKDOWN: Final = "text/markdown"
 class PreparedSkill:
     """A skill ready to be published.
 
-    ``skill.files`` and ``files`` are in the same order, ``SKILL.md`` first. ``artifact`` is the bytes that
-    ``skill.artifact`` describes.
+    ``skill.files`` and ``files`` have the same order, ``SKILL.md`` first. ``artifact`` holds the bytes of
+    ``skill.artifact``.
     """
 
     path: Path
@@ -205,10 +196,9 @@ class PreparedSkill:
 
 @dataclass(frozen=True, slots=True)
 class RefusedFolder:
-    """A folder that is not published, and everything that was found; at least one finding is an error.
+    """A folder that is not published, with all findings, at least one of them an error.
 
-    ``access`` is who may see the skill, as far as the folder tells: whoever goes on publishing an earlier version of
-    it opens that no further. Private when it cannot be told.
+    ``access`` limits an earlier version that is still published; private when the folder does not state it clearly.
     """
 
     path: Path
@@ -217,14 +207,14 @@ class RefusedFolder:
 
 
 def prepare(path: Path, publisher: str, *, judges: Sequence[Judge] = ()) -> PreparedSkill | RefusedFolder:
-    """Return the skill in the folder ``path``, ready to be published by ``publisher``, or why it is not.
+    """Return the skill in the folder ``path`` ready to be published, or the reasons why it is not.
 
     Args:
         path: a folder with a ``SKILL.md``; see :func:`skillwire.folder.files.find_folders`.
         publisher: the provider's part of identifiers, such as ``example-corp``.
         judges: see :func:`skillwire.folder.load.check_folder`.
 
-    Trust: the folder may hold anything; nothing that it holds raises.
+    Trust: the folder may hold anything; its content never raises.
     """
     prepared = _prepare(check_folder(path, level="strict", judges=judges), publisher)
     return replace(prepared, access=read_access(path)) if isinstance(prepared, RefusedFolder) else prepared
@@ -233,7 +223,7 @@ def prepare(path: Path, publisher: str, *, judges: Sequence[Judge] = ()) -> Prep
 def prepare_files(
     name: str, files: tuple[FileContent, ...], publisher: str, *, judges: Sequence[Judge] = ()
 ) -> PreparedSkill | RefusedFolder:
-    """Return the skill ``name`` that ``files`` are, which stand in no folder; as :func:`prepare` does."""
+    """Return the skill ``name`` made of ``files`` without a folder, as :func:`prepare` does."""
     return _prepare(check_files(Path(name), files, judges=judges), publisher)
 
 

@@ -1,9 +1,8 @@
-"""Findings, told: as text for people, as JSON for scripts, as SARIF for code-scanning tools.
+"""Findings as text for people, JSON for scripts, and SARIF for code-scanning tools.
 
-The text is laid out as compilers do: what is wrong, where, the line with the place marked, the cause and the
-fix. It is given as lines of parts, each with the role that it plays, so that the command line can colour it.
-Nothing in a report is hidden: what a file holds is passed through
-:func:`~skillwire.trust.hidden_text.neutralise` first, and the marks are set by what is then shown.
+The text follows compilers: the problem, its place, the line with the place marked, the cause and the fix. Each line is
+a sequence of parts with roles, so the command line can colour it. File content passes through
+:func:`~skillwire.trust.hidden_text.neutralise` first, and the marks fit the text as shown.
 """
 
 from __future__ import annotations
@@ -65,7 +64,7 @@ def cause(code: str) -> str:
 
 
 def text_lines(finding: Finding, columns: int | None = None) -> Iterator[Sequence[StyledText]]:
-    """Yield the lines that tell one finding, the line of the file cut to ``columns``; the last one is empty."""
+    """Yield the lines of one finding, the file's line cut to ``columns``; the last line is empty."""
     place = finding.place
     number = str(place.line or "")
     margin = " " * len(number)
@@ -123,7 +122,7 @@ def _cut(place: SourceLocation) -> tuple[str, str, str]:
 
 
 def _fitted(pieces: tuple[str, str, str], room: int | None) -> tuple[str, str, str]:
-    """Return the pieces of a line, cut to ``room`` columns so that the mark is seen; ``…`` stands for what is left."""
+    """Return the pieces of a line cut to ``room`` columns so that the mark stays visible; ``…`` replaces the rest."""
     before, marked, after = pieces
     if room is None or display_width(before + marked + after) <= room:
         return pieces

@@ -1,14 +1,10 @@
-"""Every lint rule as one row: what it finds, how grave it is, why it matters, what to do.
+"""Every lint rule as one row: what it finds, its level, why it matters, how to fix it.
 
-A rule has two levels. *Strict* is for what we publish: what another reader would refuse is an error. *Lenient*
-is for what we import: there a publisher's slip is a warning, since the user cannot mend it, and advice about
-style is not said at all (None). Documents that cannot be read at all (no frontmatter, broken TOML, a path
-that leads out of the folder) are no matter of rules: those are errors of :data:`skillwire.codes.CODES`, at
-both levels.
-
-``docs/reference/lint-rules.md`` describes each row with an example; a test fails when one is missing there.
-
-Collecting findings: everything that is wrong is said, not only the first.
+A rule has two levels. *Strict* is for publishing: what another reader would refuse is an error. *Lenient* is for
+importing: a publisher's mistake is a warning, since the user cannot fix it, and advice about style is omitted (None).
+Documents that cannot be read (no frontmatter, broken TOML, a path out of the folder) are errors of
+:data:`skillwire.codes.CODES` at both levels. A test checks that ``docs/reference/lint-rules.md`` has an example of each
+rule. :class:`Findings` collects everything found, not only the first.
 """
 
 from __future__ import annotations
@@ -476,19 +472,19 @@ class Findings(list[Finding]):
         self.secrets: set[str] = set()
 
     def add(self, code: str, message: str, place: SourceLocation, *, fix: str | None = None) -> None:
-        """Note that the rule ``code`` is broken, unless it is not applied at this level."""
+        """Add a finding of the rule ``code``, unless the rule does not apply at this level."""
         rule = RULES[code]
         level = rule.level_strict if self.level == "strict" else rule.level_lenient
         if level is not None:
             self.append(Finding(code, level, message, place, fix or rule.fix))
 
     def add_error(self, error: SkillwireError, place: SourceLocation | None = None) -> None:
-        """Note an error that no level lets pass; ``place`` stands in where the error has none."""
+        """Add an error that applies at every level; ``place`` is used when the error has none."""
         where = error.place or place or SourceLocation("")
         self.append(Finding(error.code, "error", error.message, where, error.fix or CODES[error.code].fix))
 
     def redact(self) -> None:
-        """Take :attr:`secrets` out of every message, and the lines that hold one out of what is shown."""
+        """Remove :attr:`secrets` from every message, and excerpts of lines with a secret."""
         lines = {finding.place[:2] for finding in self if finding.code == "SECRET"}
         for index, finding in enumerate(self if self.secrets else ()):
             message = finding.message

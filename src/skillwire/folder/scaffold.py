@@ -1,4 +1,4 @@
-"""A new skill to begin from: files in which the strict check finds nothing but the texts that are to be filled in."""
+"""The files of a new skill, in which the strict check finds only the placeholders."""
 
 from __future__ import annotations
 
@@ -96,11 +96,7 @@ description = "Whom to greet"
 
 
 def scaffold(name: str, *, script: bool = False, manifest: bool = False) -> list[FileContent]:
-    """Return the files of a new skill ``name``, with a script and a ``skill.toml`` when asked for.
-
-    Raises:
-        ValidationError: ``NAME_FORM``.
-    """
+    """Return the files of a new skill ``name``. Raises ValidationError (``NAME_FORM``)."""
     if not is_skill_name(name):
         raise ValidationError("NAME_FORM", f"{name!r} cannot name a skill", fix="Write a name such as pdf-forms.")
     words = name.replace("-", " ")

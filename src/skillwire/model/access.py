@@ -1,6 +1,6 @@
-"""Who may see what. One rule for every protocol, in :class:`skillwire.model.catalog.Catalog`.
+"""Access to skills: levels, callers and tokens.
 
-A token: what a publisher gives to someone who may use more than everybody may.
+:class:`skillwire.model.catalog.Catalog` applies them for every protocol.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ SCOPES: Final = (OPERATOR, TASKS)
 
 
 class Principal(NamedTuple):
-    """Someone who asks.
+    """A caller.
 
-    ``grants`` are the names of the skills that were opened to it, ``*`` for all. ``scopes`` are what else it may do.
-    ``identity`` tells it from others where its name need not, as with two tokens of one name.
+    ``grants`` are the names of the skills opened to it, ``*`` for all; ``scopes`` its other rights. ``identity``
+    distinguishes callers with equal names, such as two tokens of one name.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Principal(NamedTuple):
     identity: str = ""
 
     def has(self, skill: str) -> bool:
-        """Whether the skill of this name was opened to it."""
+        """Whether the skill of this name is granted."""
         return skill in self.grants or EVERY_SKILL in self.grants
 
 
@@ -55,10 +55,10 @@ TokenState = Literal["good", "ended", "revoked"]
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """What is kept of a token; its secret is not.
+    """A stored token, without its secret.
 
-    ``skills`` are the names that it opens, ``*`` for all; ``scopes`` what else it allows. Times are seconds since the
-    epoch. ``digest`` is the keyed hash of an API key's secret; that of a signing key is derived and has none.
+    ``skills`` are the names that it opens, ``*`` for all; ``scopes`` its other rights. Times are seconds since the
+    epoch. ``digest`` is the keyed hash of an API key's secret; a signing key is derived and has none.
     """
 
     token_id: str

@@ -1,8 +1,7 @@
-"""The catalog: an immutable snapshot of what is published, with a rising revision.
+"""The catalog: an immutable snapshot of published skills with a rising revision.
 
-A change makes the next snapshot; whoever holds the old one goes on reading it. Access is decided here,
-once: every protocol starts from :meth:`Catalog.visible_to`, where it lists, or :meth:`Catalog.usable_by`, where it
-hands over what a skill holds.
+A change makes the next snapshot; readers of the old one are unaffected. Access is decided here, once: every protocol
+lists :meth:`Catalog.visible_to` and delivers :meth:`Catalog.usable_by`.
 """
 
 from __future__ import annotations
@@ -33,11 +32,11 @@ class Catalog:
         return cls(revision, {skill.name: skill for skill in sorted(skills, key=lambda skill: skill.name)})
 
     def visible_to(self, principal: Principal) -> Catalog:
-        """Return what ``principal`` may know of: all that is not private, and what was granted. Spec: SSP §4.4."""
+        """Return what ``principal`` may see: public and restricted skills, and granted ones. Spec: SSP §4.4."""
         return self._part(lambda skill: skill.access is not Access.PRIVATE or principal.has(skill.name))
 
     def usable_by(self, principal: Principal) -> Catalog:
-        """Return what ``principal`` may read, install and invoke: public, or granted. Spec: SSP §7.3."""
+        """Return what ``principal`` may read, install and invoke: public or granted skills. Spec: SSP §7.3."""
         return self._part(lambda skill: skill.access is Access.PUBLIC or principal.has(skill.name))
 
     def only(self, names: Iterable[str]) -> Catalog:
@@ -45,7 +44,7 @@ class Catalog:
         return Catalog(self.revision, SkillSubset(self.skills, sorted(names)))
 
     def without(self, other: Catalog) -> Catalog:
-        """Return the skills whose names ``other`` does not have."""
+        """Return the skills whose names are not in ``other``."""
         return Catalog(
             self.revision, SkillSubset(self.skills, [name for name in self.skills if name not in other.skills])
         )
@@ -56,7 +55,7 @@ class Catalog:
 
 
 class SkillSubset(Mapping[str, Skill]):
-    """Some skills of a mapping, by name; each is looked up there when it is asked for."""
+    """Some skills of a mapping, by name, each looked up on access."""
 
     __slots__ = ("_names", "_skills")
 

@@ -1,4 +1,4 @@
-"""What somebody logged in with: a credential of one origin, and how it is renewed. Secrets stay out of ``repr``."""
+"""A stored credential of one origin, and how it is renewed. Secrets stay out of ``repr``."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ class TokenRenewal:
 
     Args:
         token_url: of the token endpoint.
-        client_id: as the authorization server knows us.
-        client_secret: of a confidential client; None for a public one.
-        sends_secret_in_body: whether the secret goes into the body, and not into a header field.
-        refresh_token: None when none was given. The client credentials then stand for it, when there is a secret.
+        client_id: our id at the authorization server.
+        client_secret: of a confidential client.
+        sends_secret_in_body: the secret goes into the body, not into a header field.
+        refresh_token: None if none was issued; client credentials replace it when there is a secret.
         revocation_url: None where revocation is not offered.
-        scope: what was granted, words with spaces between them.
+        scope: granted scopes, separated by spaces.
     """
 
     token_url: str
@@ -36,14 +36,14 @@ class Credential:
     """A stored credential.
 
     Args:
-        origin: the only one that it is sent to, ``https://host[:port]``.
-        kind: ``custom`` is for signed requests: its secret is a key and is sent nowhere.
+        origin: the only origin that receives it, ``https://host[:port]``.
+        kind: ``custom`` signs requests: its secret is a key and is never sent.
         secret: an API key, an access token, or a signing key.
-        login: a random name of the login that it comes from, which renewals keep.
+        login: random name of the login, kept on renewal.
         header: the field that carries it.
-        expires_at: seconds since the epoch; None when that is not known.
-        key_id: which key of ours a ``custom`` one is.
-        grant: of an ``oauth2`` one.
+        expires_at: seconds since the epoch; None when unknown.
+        key_id: of a ``custom`` credential.
+        grant: of an ``oauth2`` credential.
     """
 
     origin: str
@@ -57,15 +57,15 @@ class Credential:
 
     @property
     def field_value(self) -> str:
-        """What the header field holds."""
+        """The value of the header field."""
         return f"Bearer {self.secret}" if self.header.lower() == "authorization" else self.secret
 
     @property
     def mark(self) -> str:
-        """What stands for it where secrets have no business: the same until the next login, whatever is renewed."""
+        """A name without secrets that stays the same until the next login."""
         return f"Stored {self.login}"
 
     @property
     def renewable(self) -> bool:
-        """Whether a new access token can be had without the user."""
+        """Whether a new access token can be obtained without the user."""
         return self.grant is not None and bool(self.grant.refresh_token or self.grant.client_secret)

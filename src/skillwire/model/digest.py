@@ -23,11 +23,7 @@ class Digest(str):
 
     @classmethod
     def parse(cls, text: object) -> Digest:
-        """Return ``text`` as a digest.
-
-        Raises:
-            ValidationError: ``DIGEST_FORM`` when it is anything but the one written form.
-        """
+        """Return ``text`` as a digest. Raises ValidationError (``DIGEST_FORM``) for any other form."""
         if isinstance(text, str) and _DIGEST.fullmatch(text):
             return cls(text)
         message = "there is no digest" if text is None else f"not a sha256 digest: {str(text)[:80]!r}"

@@ -1,21 +1,9 @@
-"""An execution: one call of a skill, from the moment it was accepted to the moment it is forgotten.
+"""Executions: one call of a skill from acceptance to deletion, queries of the ledger, and the client's view.
 
-The ledger holds these; every protocol shows them in its own words. Times are seconds since the epoch.
-
-What a function is told of the call that it answers, when it asks for it.
-
-A grant: somebody agreed that a skill's code runs here, with what it asks for.
-
-What is said to the ledger of executions, and what it says.
-
-Blobs: bytes that somebody hands in for a run, or that a run hands out. Spec: specs §4.
-
-A blob is known by what is in it: ``blob:`` and the SHA-256 in hexadecimal. It belongs to whoever made it; to everybody
-else it is not there, whatever they know of its content.
-
-An execution as who called the skill sees it: how far it is, what it gave, how it is asked for again.
-
-What is remembered of a call, so that it can be asked for by its id, and is not executed twice.
+The ledger stores :class:`Execution`; every protocol has its own wire form. :class:`RemoteExecution` and
+:class:`CallRecord` are the client's side. A :class:`Grant` allows a skill's code to run on this machine. A
+:class:`RunBlob` holds bytes for a run or from one; its id is ``blob:`` and the SHA-256 in hexadecimal, and it exists
+for its owner only. Times are seconds since the epoch. Spec: SSP §5; specs §4.
 """
 
 from __future__ import annotations
@@ -37,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class ExecutionStatus(StrEnum):
-    """How far an execution is. Spec: SSP §3.4.4."""
+    """The state of an execution. Spec: SSP §3.4.4."""
 
     ACCEPTED = "accepted"
     RUNNING = "running"
@@ -47,7 +35,7 @@ class ExecutionStatus(StrEnum):
 
     @property
     def is_final(self) -> bool:
-        """Whether nothing follows."""
+        """Whether the execution has ended."""
         return self in FINAL
 
 
@@ -56,7 +44,7 @@ FINAL: Final = frozenset({ExecutionStatus.COMPLETED, ExecutionStatus.FAILED, Exe
 
 
 class Priority(StrEnum):
-    """How urgent an invocation is. Spec: SSP §5.3."""
+    """The urgency of an invocation. Spec: SSP §5.3."""
 
     LOW = "low"
     NORMAL = "normal"
@@ -80,10 +68,10 @@ Reason = Literal[
 
 
 class Failure(NamedTuple):
-    """Why an attempt, or an execution, failed.
+    """Why an attempt or an execution failed.
 
-    ``code`` is one of Skill Sharing's, or ``EXECUTION_FAILED``. ``is_passing`` when another attempt may succeed.
-    ``details`` are JSON values for the caller; never a secret.
+    ``code`` is one of Skill Sharing's, or ``EXECUTION_FAILED``. ``is_passing`` if another attempt may succeed.
+    ``details`` are JSON values for the caller, never secrets.
     """
 
     reason: Reason
@@ -94,10 +82,10 @@ class Failure(NamedTuple):
 
 
 class OutputBlob(NamedTuple):
-    """A file that a run handed out: a blob of whoever called, and the name that the run gave it.
+    """A file that a run returned: a blob of the caller, and its name.
 
     ``digest`` is ``sha256:...``, ``kind`` a media type, ``size`` in bytes, ``name`` a path that
-    :func:`skillwire.trust.paths.check_path` lets pass.
+    :func:`skillwire.trust.paths.check_path` accepts.
     """
 
     digest: str
@@ -107,12 +95,12 @@ class OutputBlob(NamedTuple):
 
 
 class Attachments(NamedTuple):
-    """What a run is given beside its inputs. Spec: specs §4.
+    """What a run gets beside its inputs. Spec: specs §4.
 
     Args:
-        blobs: the digests of blobs of its caller, which are kept until its deadline at least.
-        mounts: dotted names of skills, each with the digest of the artifact that is meant.
-        code: what is run, where that is no published skill.
+        blobs: digests of blobs of the caller, kept at least until the deadline.
+        mounts: dotted names of skills, each with the digest of its artifact.
+        code: code to run that is not a published skill.
     """
 
     blobs: tuple[str, ...] = ()
@@ -121,9 +109,9 @@ class Attachments(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What came of an attempt: a ``failure``, or else an ``output``, which is any JSON value.
+    """The result of an attempt: a ``failure``, or an ``output``, which is any JSON value.
 
-    ``log`` is the end of what was printed, without secrets. ``blobs`` were handed out beside the output.
+    ``log`` is the end of the printed text, without secrets. ``blobs`` were returned beside the output.
     """
 
     output: Any = None
@@ -133,7 +121,7 @@ class Outcome(NamedTuple):
 
 
 class Event(NamedTuple):
-    """One line of an execution's timeline. ``what`` is an event of the state table, ``by`` who caused it."""
+    """One line of an execution's timeline: an event of the state table and its cause."""
 
     at: float
     what: str
@@ -142,7 +130,7 @@ class Event(NamedTuple):
 
 
 class Webhook(NamedTuple):
-    """Whom to tell of the end: the URL that the caller gave."""
+    """Where the caller wants to be notified of the end."""
 
     url: str
 
@@ -152,27 +140,25 @@ class Execution:
     """One row of the ledger.
 
     Args:
-        execution_id: ``exec-``, 12 hexadecimal digits of time, which a task for people does not have, and 32 of 128
-            random bits.
-        skill: its name in the catalog; ``skill_id`` is its id in Skill Sharing, ``digest`` that of its artifact
-            (``sha256:...``): an execution runs what was published when it was accepted, or not at all.
-        caller: whom it belongs to: who may ask for it. See :func:`skillwire.server.auth.rate_limit.caller_of`.
-        caller_id, caller_type: what the caller said of itself.
-        inputs: a JSON object, checked, with defaults.
+        execution_id: ``exec-``, 12 hexadecimal digits of time (not for human tasks), and 32 of 128 random bits.
+        skill: name in the catalog; ``skill_id`` is its id in Skill Sharing, ``digest`` that of its artifact
+            (``sha256:...``): exactly the accepted version runs, or none.
+        caller: the owner, who may query it. See :func:`skillwire.server.auth.rate_limit.caller_of`.
+        caller_id, caller_type: as stated by the caller.
+        inputs: a checked JSON object with defaults.
         deadline: when it ends as ``timeout``.
-        turn: its place in the queue; the least is next.
-        attempt: how often it was begun. ``worker`` who has it now, None for nobody.
-        not_before: when the next attempt may begin.
-        max_attempts, backoff: of attempts that failed for a reason that may pass; ``backoff`` in seconds.
-        is_repeatable: whether it may be begun again when its worker was lost.
-        output: JSON as bytes, None until it completed and after it was forgotten; ``output_blob`` is the digest of
-            one that is too large for the row.
-        callbacks: how often its caller was told, or tried to be told, of the end.
+        turn: position in the queue; the lowest is next.
+        attempt: how often it was started. ``worker`` runs it now, None if none does.
+        not_before: earliest start of the next attempt.
+        max_attempts, backoff: for failures that may pass; ``backoff`` in seconds.
+        is_repeatable: may be started again when its worker is lost.
+        output: JSON as bytes; None before completion and after deletion. ``output_blob`` is the digest of an output
+            too large for the row.
+        callbacks: number of notifications of the end that were tried.
         queue: whose workers run it; see :class:`skillwire.executions.accept.ExecutionSettings`.
-        task: for a ``human`` skill, what a person is shown: a JSON object with ``title``, ``description`` and
-            ``output``, the schema of what is to be handed in.
-        attachments: what it was given beside its inputs; None for one whose caller has no use for blobs.
-        log, blobs: as of the :class:`Outcome` of its last attempt.
+        task: for a ``human`` skill: a JSON object with ``title``, ``description`` and ``output``, the result's schema.
+        attachments: what it gets beside its inputs, or None.
+        log, blobs: of the :class:`Outcome` of its last attempt.
     """
 
     execution_id: str
@@ -223,14 +209,14 @@ class Claim(NamedTuple):
 
 
 class Attempt(NamedTuple):
-    """What an executor is handed.
+    """What an executor gets.
 
     Args:
-        execution: as it was claimed.
-        skill: what is run; its files are in the blob store.
-        inputs: the decoded inputs.
-        seconds: how much time is left.
-        mounts: the skills whose files its code is to find, by their dotted names.
+        execution: as claimed.
+        skill: its files are in the blob store.
+        inputs: decoded.
+        seconds: remaining time.
+        mounts: skills whose files the code can read, by dotted name.
     """
 
     execution: Execution
@@ -247,15 +233,15 @@ class Attempt(NamedTuple):
 
 @dataclass(slots=True)
 class CallContext:
-    """The call that a function answers. A parameter of this type gets it; it is no input.
+    """The call that a function answers. A parameter of this type gets it; it is not an input.
 
     Args:
-        execution_id: the execution's; who knows that of a stranger's call may ask for its result.
-        trace_id: the caller's name for what this is part of, None when it gave none.
-        attempt: 1 at first.
-        deadline: when the result counts no more, in UTC.
-        is_cancelled: becomes true when nobody waits any more. A function in a thread cannot be stopped from outside:
-            one that takes long looks at this now and then, and returns.
+        execution_id: of the execution; with an anonymous caller, knowing it permits fetching the result.
+        trace_id: the caller's trace id, or None.
+        attempt: 1 for the first.
+        deadline: when the result is no longer accepted, UTC.
+        is_cancelled: becomes true when the result is no longer needed. A thread cannot be stopped from outside, so a
+            long-running function checks this and returns.
     """
 
     execution_id: str
@@ -266,10 +252,10 @@ class CallContext:
 
 
 class Grant(NamedTuple):
-    """What was agreed to: this artifact (``sha256:...``), with these permissions and no others.
+    """Permission to run one artifact (``sha256:...``) with exactly these permissions.
 
-    ``skill`` and ``version`` say to people what it was; ``by`` who agreed, ``at`` when, in seconds since the epoch.
-    ``files`` are its files with their digests, so that the next grant can say what has changed.
+    ``skill`` and ``version`` are for people; ``by`` granted it ``at`` seconds since the epoch. ``files`` are the
+    artifact's files with digests, so that the next grant can show the differences.
     """
 
     digest: str
@@ -286,11 +272,11 @@ EXPIRED_PER_BATCH: Final = 256
 
 
 class Moment(NamedTuple):
-    """When something happens, on two clocks.
+    """A time on two clocks.
 
-    ``wall`` is seconds since the epoch, by which deadlines are kept. ``steady`` is seconds since the machine started,
-    the same in all of its processes and deaf to whoever sets the clock, by which leases are kept; ``boot`` tells one
-    start of the machine from another: the leases of an earlier one are over.
+    ``wall`` is seconds since the epoch, for deadlines. ``steady`` is seconds since the machine started, equal in all
+    processes and unaffected by changes of the clock, for leases. ``boot`` identifies the start: earlier leases are
+    over.
     """
 
     wall: float
@@ -299,7 +285,7 @@ class Moment(NamedTuple):
 
 
 class IdempotencyKey(NamedTuple):
-    """A caller's name for a request; ``body`` is the digest of what was asked with it."""
+    """A caller's name for a request; ``body`` is the digest of the request."""
 
     caller: str
     key: str
@@ -307,7 +293,7 @@ class IdempotencyKey(NamedTuple):
 
 
 class Accepted(NamedTuple):
-    """An execution, and how it came about: ``new``, ``repeated``, or refused: the key has ``another`` body."""
+    """An execution that is ``new`` or ``repeated``, or a conflict: the key was used with ``another`` body."""
 
     execution: Execution
     how: Literal["new", "repeated", "another"]
@@ -315,11 +301,11 @@ class Accepted(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """How many executions may run at once, of one caller and of one skill, on all workers of a ledger.
+    """Limits of concurrent executions per caller and per skill, over all workers of a ledger.
 
-    ``executors`` are those that the worker has; ``lease`` is how many seconds it may be silent. ``skills`` are skills
-    with a limit of their own. ``functions`` are the digests of the skills whose functions the worker's own process
-    registered, since no other process has them; None stands for all. ``queue`` is the one that the worker works for.
+    ``executors`` are the worker's; ``lease`` is how many seconds it may be silent. ``skills`` are skills with their own
+    limit. ``functions`` are digests of the skills whose functions this process registered, None for all. ``queue`` is
+    the one that the worker serves.
     """
 
     per_caller: int = 8
@@ -331,12 +317,12 @@ class Quota:
     queue: str = ""
 
     def per_skill_of(self, skill: str) -> int:
-        """Return how many executions of the skill of this name may run at once."""
+        """Return the limit of the skill of this name."""
         return self.skills.get(skill, self.per_skill)
 
 
 class ExecutionQuery(NamedTuple):
-    """Which executions are asked for. None stands for all; ``after`` is the cursor of an earlier page."""
+    """A filter of executions; None matches all. ``after`` is the cursor of an earlier page."""
 
     statuses: Collection[ExecutionStatus] | None = None
     skill: str | None = None
@@ -376,10 +362,7 @@ _SHOWN: Final = 80
 
 
 class RunBlob(NamedTuple):
-    """A blob of somebody: its digest, its media type, its size in bytes, and when it is forgotten.
-
-    ``expires`` is in seconds since the epoch.
-    """
+    """A caller's blob; ``expires`` is in seconds since the epoch."""
 
     digest: Digest
     kind: str
@@ -393,12 +376,12 @@ class RunBlob(NamedTuple):
 
 
 def is_blob_id(value: object) -> bool:
-    """Whether ``value`` is written as the ids of blobs are."""
+    """Whether ``value`` has the form of a blob id."""
     return isinstance(value, str) and _ID.fullmatch(value) is not None
 
 
 def digest_of(blob_id: str) -> Digest:
-    """Return the digest in the id of a blob. Raises NotFoundError: ``BLOB_NOT_FOUND`` for what can be no id of ours."""
+    """Return the digest in a blob id. Raises NotFoundError (``BLOB_NOT_FOUND``) for another form."""
     found = _ID.fullmatch(blob_id)
     if found is None:
         raise blob_not_found(blob_id)
@@ -406,16 +389,12 @@ def digest_of(blob_id: str) -> Digest:
 
 
 def blob_not_found(blob_id: str) -> NotFoundError:
-    """Return the error that says that somebody has no such blob."""
+    """Return the error for a blob that the caller does not have."""
     return NotFoundError("BLOB_NOT_FOUND", f"you have no blob {blob_id[:_SHOWN]!a}")
 
 
 def check_kind(kind: str) -> str:
-    """Return the media type of a blob, if it is one; it becomes a header field.
-
-    Raises:
-        ValidationError: ``BLOB_KIND``.
-    """
+    """Return ``kind`` if it is a media type; it becomes a header field. Raises ValidationError (``BLOB_KIND``)."""
     if len(kind) > _KIND_LENGTH or not _KIND.fullmatch(kind):
         raise ValidationError("BLOB_KIND", f"{kind[:_SHOWN]!a} is no media type")
     return kind
@@ -433,9 +412,9 @@ _CANCELLED = "cancelled"
 
 
 class RemoteFailure(NamedTuple):
-    """Why an execution did not complete, in the provider's words, made harmless.
+    """Why an execution did not complete, in the provider's words without hidden characters.
 
-    ``details`` are any JSON value. Calling again may help after ``retry_after`` seconds, where that is given.
+    ``details`` are any JSON value. A new call may succeed after ``retry_after`` seconds, if given.
     """
 
     code: str
@@ -445,13 +424,13 @@ class RemoteFailure(NamedTuple):
 
     @property
     def reason(self) -> str | None:
-        """The word for it in ``details``, as our own servers give it: ``cancelled``, ``worker_lost``."""
+        """The reason in ``details``, as our servers give it: ``cancelled``, ``worker_lost``."""
         reason = self.details.get("reason") if isinstance(self.details, dict) else None
         return reason if isinstance(reason, str) else None
 
 
 class RemoteBlob(NamedTuple):
-    """A file that a run left where it ran: its id there, its media type, its size in bytes, and its name."""
+    """A file that a run left at its server: id, media type, size in bytes, name."""
 
     blob_id: str
     kind: str
@@ -461,21 +440,21 @@ class RemoteBlob(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteExecution:
-    """One call of a skill.
+    """One call of a skill, as its caller sees it.
 
     Args:
-        execution_id: what the provider calls it; None where the output came at once, without one.
-        skill_id: of the skill that was called.
-        reference: what was typed to mean the skill; empty where only the URL of the status was given.
-        status: how far it is.
-        output: what the skill gave, once it has completed: a JSON value, or a text or bytes that came at once.
-        content_type: of an output that came at once; that of others is JSON.
+        execution_id: the provider's id; None for an immediate output.
+        skill_id: of the called skill.
+        reference: as typed; empty when only the status URL was given.
+        status: of the execution.
+        output: after completion: a JSON value, or an immediate text or bytes.
+        content_type: of an immediate output; otherwise JSON.
         error: why it failed or timed out.
-        created_at, updated_at, completed_at: ISO 8601, as the provider says; empty where it does not.
-        status_url: where it is asked for again; None where nothing tells.
-        result_url: where its output is, when the status does not have it.
-        summary: the provider's word on it in a sentence; this and what follows only the Skills Protocol says.
-        log: the end of what it printed.
+        created_at, updated_at, completed_at: ISO 8601 from the provider, or empty.
+        status_url: None if unknown.
+        result_url: where the output is, when the status does not contain it.
+        summary: the provider's sentence; this and the next two come from the Skills Protocol only.
+        log: the end of the printed text.
         blobs: files that it left at the endpoint.
     """
 
@@ -497,17 +476,17 @@ class RemoteExecution:
 
     @property
     def is_final(self) -> bool:
-        """Whether nothing follows: it has completed, failed or timed out."""
+        """Whether it has completed, failed or timed out."""
         return self.status.is_final
 
     @property
     def is_completed(self) -> bool:
-        """Whether ``output`` is what the skill gave."""
+        """Whether ``output`` is the skill's result."""
         return self.status is ExecutionStatus.COMPLETED
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether it was taken back. Ours: in the text it has failed."""
+        """Whether it was cancelled [ours]; in the protocol it has failed."""
         return self.status is ExecutionStatus.FAILED and self.error is not None and self.error.reason == _CANCELLED
 
     def check(self) -> Self:
@@ -540,23 +519,23 @@ class RemoteExecution:
 
 
 class CallRecord(NamedTuple):
-    """One call; nothing in it is a secret or an input.
+    """One call, as stored by its client; contains no secret and no input.
 
     Args:
-        key: the idempotency key that it is sent under.
-        reference: what was typed to mean the skill.
+        key: the idempotency key.
+        reference: as typed.
         skill_id: of the skill.
         url: of its endpoint.
-        created: when it was made, in seconds since the epoch.
-        origins: those of the index and of the endpoint, where they had been named.
-        header: the field that the endpoint wants an API key in; None for ``Authorization``.
-        is_lent: whether the credential of an origin that nobody has named goes along: somebody agreed, or the origin
-            lies below the one that was named.
-        fingerprint: tells whether another call is the same; None once it was answered.
-        context: the circumstances that it was sent with, which are a part of it until it is answered.
-        execution_id: what the provider calls it; None before it has answered.
-        status_url: of its execution; None where nothing tells.
-        result_url: of what the execution gave.
+        created: seconds since the epoch.
+        origins: of the index and the endpoint, where the user named them.
+        header: field for an API key; None for ``Authorization``.
+        is_lent: whether the credential of an origin that the user did not name is sent: the user consented, or the
+            origin lies below a named one.
+        fingerprint: equal for equal calls; None once answered.
+        context: the options of the call, part of its identity until it is answered.
+        execution_id: the provider's id; None before the answer.
+        status_url: of its execution, if known.
+        result_url: of its result, if known.
     """
 
     key: str

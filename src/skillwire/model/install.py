@@ -1,9 +1,4 @@
-"""What is remembered of a publisher's place between two runs.
-
-An answer that is kept for a later request, which may ask whether it still holds.
-
-Values of installing: where skills go and what the lock says of them.
-"""
+"""Values of installing: where skills go, what the lock holds, and what is stored about origins."""
 
 from __future__ import annotations
 
@@ -16,12 +11,12 @@ if TYPE_CHECKING:
 
 
 class OriginRecord(NamedTuple):
-    """What is remembered of a publisher's place.
+    """What is stored about an origin.
 
     Args:
         first_seen: RFC 3339 in UTC.
-        accepted: whether the user has agreed to install from there.
-        generation: the highest index generation that it has given, such as ``0.2.0``.
+        accepted: whether the user agreed to install from there.
+        generation: the highest index generation that it has served, such as ``0.2.0``.
     """
 
     first_seen: str
@@ -30,12 +25,12 @@ class OriginRecord(NamedTuple):
 
 
 class CachedResponse(NamedTuple):
-    """An answer kept from an earlier request.
+    """A stored response.
 
     Args:
-        url: that was asked.
+        url: of the request.
         fetched_at: seconds since the epoch.
-        answered_by: the URL that answered, where redirects led elsewhere.
+        answered_by: the URL after redirects.
     """
 
     url: str
@@ -46,14 +41,14 @@ class CachedResponse(NamedTuple):
 
     @property
     def base_url(self) -> str:
-        """What relative URLs in the body are resolved against. Spec: RFC 3986 §5.1.3."""
+        """The base of relative URLs in the body. Spec: RFC 3986 §5.1.3."""
         return self.answered_by or self.url
 
 
 class Placement(NamedTuple):
-    """Where a skill's folder stands: relative POSIX paths of skills folders.
+    """Where a skill's folder goes: ``folders`` hold its files, ``links`` a symbolic link to the first of them.
 
-    ``folders`` hold the skill's files; ``links`` hold a symbolic link to the first of ``folders``.
+    All are relative POSIX paths of skills folders.
     """
 
     folders: tuple[str, ...]
@@ -64,13 +59,13 @@ class LockedSkill(NamedTuple):
     """One skill of ``skills.lock``.
 
     Args:
-        origin: the publisher's place (a URL without the well-known part), or ``path:`` and a local folder.
-        index: URL of the index that named it; empty for a local folder.
-        url: what was downloaded.
-        digest: of the artifact, as the index promised; None where an index has no digests.
+        origin: a URL without the well-known part, or ``path:`` and a local folder.
+        index: URL of the index; empty for a local folder.
+        url: of the download.
+        digest: of the artifact, from the index; None without digests.
         artifact_type: ``skill-md``, ``archive``, ``files`` or ``folder``.
         first_seen: when this digest was first installed here, RFC 3339 in UTC.
-        files: ``path → SHA-256`` in hexadecimal of what was installed.
+        files: ``path → SHA-256`` in hexadecimal of the installed files.
     """
 
     name: str

@@ -1,8 +1,7 @@
-"""What is searched for in a list of published skills, and what a search gives.
+"""Searches over published skills, their results, and the cursors of lists.
 
-Cursors of lists: opaque to clients, and nothing that their holder does not know, so they are not signed.
-
-A cursor is bytes in base64url without padding, in the one form in which we write it. Trust: it is a stranger's.
+A cursor is bytes in base64url without padding, in one canonical form. It holds nothing that its holder does not know,
+so it is not signed. Trust: cursors are hostile.
 """
 
 from __future__ import annotations
@@ -25,11 +24,10 @@ class FacetValue(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SearchQuery:
-    """A search: words in any order, chosen values of facets, and which part of the hits.
+    """A search: words in any order, chosen facet values, and the part of the hits to return.
 
-    ``facets`` is facet → values; a skill has to have one of the values of each facet that is named. ``after`` is
-    the ``next`` of the page before, and opaque. Empty ``text`` means all, sorted by name. Values of facets are counted
-    when ``counted``.
+    ``facets`` is facet → values; a skill must have one of the values of each named facet. ``after`` is ``next`` of the
+    previous page. Empty ``text`` matches all, sorted by name. Facet values are counted when ``counted``.
     """
 
     text: str = ""
@@ -41,10 +39,10 @@ class SearchQuery:
 
 @dataclass(frozen=True, slots=True)
 class SearchPage:
-    """Names of the skills that were found, best first; ``total`` counts the hits of all pages.
+    """Names of the found skills, best first; ``total`` counts the hits of all pages.
 
-    ``facets`` is facet → its values, most frequent first, over the hits of all pages. ``next`` leads to the next
-    page and is None on the last one.
+    ``facets`` is facet → its values, most frequent first, over the hits of all pages. ``next`` is None on the last
+    page.
     """
 
     names: tuple[str, ...]
@@ -62,7 +60,7 @@ def seal(data: bytes) -> str:
 
 
 def unseal(cursor: str, max_length: int) -> bytes:
-    """Return what is in a cursor of at most so many characters; nothing for what is none of ours."""
+    """Return the bytes in a cursor of at most ``max_length`` characters; empty for any other text."""
     if len(cursor) > max_length or not _FORM.fullmatch(cursor):
         return b""
     try:

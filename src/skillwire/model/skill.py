@@ -1,19 +1,7 @@
-"""A finding: one thing that is wrong, or doubtful, at one place.
+"""A published skill as a value, without its files' bytes, and the parts that it is made of.
 
-The names of a skill.
-
-That of Agent Skills is 1-64 of ``a-z 0-9 -``, no hyphen first, last or doubled. Spec: ASD URI Structure.
-
-The form of a version: Semantic Versioning 2.0.0. Spec: SSP §6.1.
-
-What a skill says about itself for Skill Sharing: the part of a descriptor that is the publisher's.
-
-What runs when a skill is called: which executor, with which permissions.
-
-A published skill as a value: what a folder holds, without its bytes.
-
-The bytes of a file are found by their digest in a blob store, so a catalog of 10,000 skills fits in a few
-megabytes and a snapshot costs nothing to keep.
+A blob store holds the bytes by digest, so a catalog of 10,000 skills takes a few megabytes. Also here: the forms of
+names and versions, and findings about skills.
 """
 
 from __future__ import annotations
@@ -38,7 +26,7 @@ Level = Literal["error", "warning", "note"]
 
 
 class Finding(NamedTuple):
-    """What ``check`` reports and what a publisher or installer says about what it skipped.
+    """A problem at one place, from ``check``, a publisher or an installer.
 
     ``code`` is a row of :data:`skillwire.codes.CODES` or a lint rule of :data:`skillwire.folder.rules.RULES`.
     """
@@ -65,7 +53,7 @@ DEVICE_NAMES: Final = frozenset(
 
 
 def is_skill_name(text: object) -> bool:
-    """Whether ``text`` may name a skill, and so a folder, on every system."""
+    """Whether ``text`` is a valid Agent Skills name, and so a folder name on every system. Spec: ASD URI Structure."""
     return (
         isinstance(text, str)
         and len(text) <= limits.NAME_LENGTH
@@ -75,7 +63,7 @@ def is_skill_name(text: object) -> bool:
 
 
 def is_sharing_id(text: object) -> bool:
-    """Whether ``text`` may identify a skill in Skill Sharing: ``provider/skill`` or ``com.example.skill-v1``.
+    """Whether ``text`` is a Skill Sharing id: ``provider/skill`` or ``com.example.skill-v1``.
 
     Spec: SSB §5.7; specs §2.
     """
@@ -83,9 +71,9 @@ def is_sharing_id(text: object) -> bool:
 
 
 def is_dotted_name(text: object) -> bool:
-    """Whether ``text`` may identify a skill in the Skills Protocol, as other servers write it: ``ns.domain.action``.
+    """Whether ``text`` is a Skills Protocol name as other servers write it, such as ``ns.domain.action``.
 
-    What we publish has letters, digits and dots alone. Spec: specs §0, §4.
+    Names that we publish have letters, digits and dots only. Spec: specs §0, §4.
     """
     return isinstance(text, str) and len(text) <= _DOTTED_LENGTH and _DOTTED.fullmatch(text) is not None
 
@@ -101,7 +89,7 @@ _LENGTH: Final = 64
 
 
 def is_version(text: str) -> bool:
-    """Whether ``text`` is a version of Semantic Versioning."""
+    """Whether ``text`` is a version of Semantic Versioning. Spec: SSP §6.1."""
     return len(text) <= _LENGTH and _SEMVER.match(text) is not None
 
 
@@ -111,9 +99,9 @@ def major(version: str) -> int:
 
 
 class SharedInput(NamedTuple):
-    """One input of an action: its name, its type in JSON Schema, what it means, and its default, None for none.
+    """One input of an action: name, JSON Schema type, meaning and default.
 
-    ``schema`` says more than the type does, where that is not enough.
+    ``schema`` is given where the type is not enough.
     """
 
     name: str
@@ -127,9 +115,8 @@ class SharedInput(NamedTuple):
 class Sharing(NamedTuple):
     """The publisher's part of a Skill Descriptor.
 
-    ``descriptor`` is the digest of a ``descriptor.json`` in the folder, which is then served as it is; the other
-    fields say the same as it does. ``auth``, ``output`` and ``endpoint`` are the tables of ``skill.toml``, None where
-    it has none. Spec: SSP §3; specs §0.
+    ``descriptor`` is the digest of the folder's ``descriptor.json``, which is served unchanged. ``auth``, ``output``
+    and ``endpoint`` are the tables of ``skill.toml``, or None. Spec: SSP §3; specs §0.
     """
 
     name: str
@@ -152,7 +139,7 @@ GRANTED: Final[frozenset[ExecutorKind]] = frozenset({"python", "http"})
 
 
 class Permissions(NamedTuple):
-    """What an action may reach: https origins, and variables that hold secrets. Spec: SKP ``[permissions]``."""
+    """What an action may access: https origins, and variables that hold secrets. Spec: SKP ``[permissions]``."""
 
     network: tuple[str, ...] = ()
     secrets: tuple[str, ...] = ()
@@ -165,13 +152,13 @@ class Permissions(NamedTuple):
 
 
 class HealthCheck(NamedTuple):
-    """How it is found out how a skill is: a URL is asked, or a function of its folder is called. Ours.
+    """How a skill's health is checked: by a URL, or by a function of its folder [ours].
 
     Args:
-        url: empty where a function is called.
-        entrypoint, export: name the function, as they name that of an action.
-        interval: seconds from the begin of one check to that of the next.
-        timeout: seconds that one may take.
+        url: empty for a function.
+        entrypoint, export: the function, as for an action.
+        interval: seconds between the starts of two checks.
+        timeout: seconds for one check.
     """
 
     url: str = ""
@@ -184,9 +171,8 @@ class HealthCheck(NamedTuple):
 class Action(NamedTuple):
     """How a skill is executed.
 
-    ``entrypoint`` and ``export`` name the function of a ``python`` action. ``settings`` is the table ``[executor]``
-    as the folder has it. ``idempotent`` actions may be run again after a worker was lost. ``health`` is how it is found
-    out whether it would succeed; None where the folder does not say.
+    ``entrypoint`` and ``export`` name the function of a ``python`` action. ``settings`` is the folder's ``[executor]``
+    table. ``idempotent`` actions may run again after a worker was lost.
     """
 
     executor: ExecutorKind
@@ -212,7 +198,7 @@ class SkillFile(NamedTuple):
 
 
 class FileContent(NamedTuple):
-    """One file of a skill with its bytes: on its way into an archive, out of one, or to the disk."""
+    """One file of a skill with its bytes."""
 
     path: str
     content: bytes | memoryview
@@ -232,9 +218,8 @@ class Artifact(NamedTuple):
 class Skill(NamedTuple):
     """A skill that passed the strict rules and may be published.
 
-    ``files`` are sorted by path, ``SKILL.md`` first. ``identifiers`` are the skill's names in the other
-    protocols, held and never derived back (specs §0). ``action`` is how it is executed, None for instructions.
-    ``skill_type`` is what Skill Discovery calls it; None where the folder says nothing.
+    ``files`` are sorted by path, ``SKILL.md`` first. ``identifiers`` are its names in the other protocols (specs §0).
+    ``action`` is None for instructions. ``skill_type`` is Skill Discovery's; None if the folder does not state one.
     """
 
     publisher: str

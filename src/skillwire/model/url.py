@@ -1,18 +1,17 @@
-"""URLs, read strictly: one text means one host, to us as to every other reader.
+"""URLs, read strictly: one text means one host, for us and for every other reader.
 
-Most attacks through a URL live between two readers that disagree: one sees ``example.com``, the other connects
-to ``127.0.0.1``. So whatever could be read in two ways is refused, never repaired: user names, backslashes,
-control characters, spaces, characters outside of RFC 3986, hosts that change under Unicode normalisation, and
-each spelling of an IPv4 address but the usual one (``127.1``, ``0x7f.1`` and ``2130706433`` are all loopback to
-a resolver). What is left has one written form: scheme and host in lower case, the host in ASCII, the port a
-number, dot segments removed. A fragment means something to a browser only and is dropped.
+Most attacks through URLs use two readers that disagree: one sees ``example.com``, the other connects to ``127.0.0.1``.
+So every ambiguous form is refused and never repaired: user names, backslashes, control characters, spaces, characters
+outside of RFC 3986, hosts that change under Unicode normalisation, and unusual spellings of IPv4 addresses (``127.1``,
+``0x7f.1`` and ``2130706433`` are all loopback to a resolver). The result has one written form: scheme and host in lower
+case, the host in ASCII, the port a number, dot segments removed. Fragments are dropped.
 
-An interface of this machine (``[fe80::1%eth0]``, or ``%25eth0`` as RFC 6874 writes it) stands behind link-local
-addresses alone, which mean nothing without it. It is nobody else's business, so it is in no ``Host`` header.
+A network interface (``[fe80::1%eth0]``, or ``%25eth0`` as in RFC 6874) may follow link-local addresses only, which need
+it. It is local information, so no ``Host`` header contains it.
 
-The module stands on the command line's install path, so it imports nothing but ``re``: ``urllib.parse`` costs
-more to import than a whole request, ``ipaddress`` is needed by IPv6 literals alone, and the IDNA codec loads its
-tables when the first international host comes. Spec: RFC 3986 §3 and §5; ASD URL Structure.
+The module is on the command line's install path, so it imports only ``re``: ``urllib.parse`` costs more to import than
+a whole request, ``ipaddress`` is needed for IPv6 literals only, and the IDNA codec loads its tables with the first
+international host. Spec: RFC 3986 §3 and §5; ASD URL Structure.
 """
 
 from __future__ import annotations
@@ -54,12 +53,10 @@ class Url(NamedTuple):
     """An absolute ``http`` or ``https`` URL in its one written form.
 
     Args:
-        scheme: ``http`` or ``https``.
-        host: ASCII, lower case; an IPv6 address without its brackets, and with ``%`` and the interface behind it where
-            one was written.
-        port: always a number, the scheme's default included.
-        path: begins with ``/``; percent-encoding is left as written.
-        query: what follows ``?``; None when there is no ``?``.
+        host: ASCII, lower case; an IPv6 address without brackets, with ``%`` and its interface if one was given.
+        port: the scheme's default included.
+        path: begins with ``/``; percent-encoding is unchanged.
+        query: the text after ``?``, or None.
     """
 
     scheme: str
@@ -75,23 +72,23 @@ class Url(NamedTuple):
 
     @property
     def authority(self) -> str:
-        """Host and port as they stand in a URL."""
+        """Host and port as in a URL."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == DEFAULT_PORTS[self.scheme] else f"{host}:{self.port}"
 
     @property
     def host_header(self) -> str:
-        """Host and port as they stand in a ``Host`` header: without the interface. Spec: RFC 6874 §4."""
+        """Host and port for a ``Host`` header, without the interface. Spec: RFC 6874 §4."""
         return self._replace(host=self.name).authority
 
     @property
     def name(self) -> str:
-        """The host as others know it: without the interface of this machine by which it is reached."""
+        """The host without the interface of this machine."""
         return without_zone(self.host)
 
     @property
     def target(self) -> str:
-        """Path and query as they stand in a request line."""
+        """Path and query, as in a request line."""
         return self.path if self.query is None else f"{self.path}?{self.query}"
 
     def __str__(self) -> str:
@@ -99,14 +96,9 @@ class Url(NamedTuple):
 
 
 def parse_url(text: str) -> Url:
-    """Return ``text`` as a URL.
+    """Return ``text`` as a URL. Raises ValidationError (``URL``) unless it is absolute, http or https, and unambiguous.
 
-    Raises:
-        ValidationError: ``URL`` when it is not an absolute ``http`` or ``https`` URL in a form that every
-            reader reads alike.
-
-    Trust: ``text`` may come from a stranger's index or redirect. That it parses says nothing about where the
-    host leads: see :mod:`skillwire.trust.address`.
+    Trust: ``text`` is hostile. A valid URL may lead anywhere: see :mod:`skillwire.trust.address`.
     """
     _check_text(text)
     match = _URL.fullmatch(text)
@@ -119,17 +111,11 @@ def parse_url(text: str) -> Url:
 
 
 def resolve_url(base: Url, reference: str) -> Url:
-    """Return what ``reference`` means in a document found at ``base``. Spec: RFC 3986 §5.2.
+    """Return the URL of ``reference`` in a document found at ``base``. Spec: RFC 3986 §5.2.
 
-    Args:
-        base: where the document was found.
-        reference: absolute (``https://…``), protocol-relative (``//host/…``), path-absolute (``/…``) or
-            relative (``a/b``, ``../a``, ``?q``).
-
-    Raises:
-        ValidationError: ``URL``, as :func:`parse_url` does.
-
-    Trust: ``reference`` may come from a stranger; the result may lie on another origin.
+    ``reference`` is absolute (``https://…``), protocol-relative (``//host/…``), path-absolute (``/…``) or relative
+    (``a/b``, ``../a``, ``?q``). Raises as :func:`parse_url`. Trust: ``reference`` is hostile; the result may have
+    another origin.
     """
     if _SCHEME.match(reference):
         return parse_url(reached_from(base, reference))
@@ -148,9 +134,9 @@ def resolve_url(base: Url, reference: str) -> Url:
 
 
 def reached_from(base: Url, text: str) -> str:
-    """Return an absolute URL that a document of ``base`` names, with the interface that the same host is reached by.
+    """Return an absolute URL in a document of ``base``, with the interface through which the same host is reached.
 
-    A host cannot know by which interface of ours we reach it, so its documents say its address alone.
+    A host cannot know our interface, so its documents contain its address only.
     """
     scheme, mark, rest = text.partition("://")
     bare = f"[{base.name}]"
@@ -165,7 +151,7 @@ def is_ipv4(text: str) -> bool:
 
 
 def without_zone(host: str) -> str:
-    """Return an address as others know it: without the interface of this machine by which it is reached."""
+    """Return a host without the interface of this machine."""
     return host.partition("%")[0]
 
 
@@ -209,10 +195,10 @@ def _read_host(text: str, host: str) -> str:
 
 
 def _to_ascii(text: str, host: str) -> str:
-    """Return an international host in ASCII, or refuse it when its letters turn into others on the way.
+    """Return an international host in ASCII, or refuse it when conversion changes its letters.
 
-    Reading the result back must give what was written: this alone refuses full-width and circled letters and
-    digits, ideographic full stops, invisible characters, and those that two versions of IDNA read differently.
+    Converting the result back must give the input: this refuses full-width and circled letters and digits, ideographic
+    full stops, invisible characters, and characters that two versions of IDNA read differently.
     """
     import unicodedata  # noqa: PLC0415 - needed by international hosts only
 

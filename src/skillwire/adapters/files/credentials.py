@@ -1,8 +1,8 @@
 """Credentials for private origins; each belongs to one origin.
 
-They come, in this order, from ``SKILLWIRE_TOKENS``, from ``skillwire auth login``, and from ``~/.netrc``; a command-line
-option wins over all. :mod:`skillwire.client.credentials` reads and renews stored credentials; this module finds where
-they are.
+They come, in this order, from ``SKILLWIRE_TOKENS``, from ``skillwire auth login``, and from ``~/.netrc``; a
+command-line option wins over all. :mod:`skillwire.client.credentials` reads and renews stored credentials; this module
+finds where they are.
 
 ``credentials.json`` in the state directory holds the logins, with their secrets unless the user chose the system's
 keyring (the extra ``keyring``, one entry per origin). Everything else stays in the file, so listing logins needs no

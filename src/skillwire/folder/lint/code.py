@@ -1,19 +1,15 @@
-"""Rules about what scripts do, and what documents tell agents to run.
+"""Rules about code: scripts that do dangerous things, secrets in files, and entry points that cannot run.
 
-Patterns, not a parser: they see what is written plainly. That is enough to remind an honest publisher and to
-make a reviewer look; nothing here proves that a script is harmless.
+The rules about scripts and commands match patterns in plain text. They remind an honest publisher and point a reviewer
+to the place; they do not prove that a script is harmless.
 
-Rules about secrets: keys and tokens that have a form of their own, and assignments that look like one.
+The rules about secrets find keys and tokens of a known form, and assignments that look like one: quoted, or in files
+whose names show that values need no quotes. Each row names a literal that must occur before its pattern is tried, so
+most files cost a few lookups. The other rules get the text with every secret masked, and
+:meth:`Findings.redact` removes secrets from earlier findings, so no message or excerpt contains one.
 
-Such assignments have quotes, or stand in a file whose name says that they need none. Each row names what must occur
-literally before its pattern is tried, so that a usual file costs a few look-ups. A finding says what sort of secret
-and where. The other rules get the text with every secret masked, and what documents said about themselves before is
-redacted (:meth:`Findings.redact`), so that the secret itself is in no message and no excerpt.
-
-Whether the code that a skill runs can begin at all: it is Python, and has the function that is asked for.
-
-The file is parsed and never run. What it binds in ways that only running shows (``from x import *``, ``globals()``,
-``exec``, ``__getattr__``) counts as bound: the rule finds what can never run, and judges nothing else.
+The entry point's file is parsed and never run. Names that only execution can bind (``from x import *``,
+``globals()``, ``exec``, ``__getattr__``) count as bound, so the rule reports only code that can never run.
 """
 
 from __future__ import annotations
@@ -229,7 +225,7 @@ def _secrets(text: str) -> Iterator[_Secret]:
 
 
 def _bare_secrets(file: TextFile) -> Iterator[_Secret]:
-    """Yield what is assigned without quotes, where the name of the file says that this is how it is done."""
+    """Yield unquoted assignments in files whose names show that values need no quotes."""
     if _SETTINGS.fullmatch(file.path.rpartition("/")[2]):
         for found in _BARE.finditer(file.text):
             if _looks_random(found[1]):

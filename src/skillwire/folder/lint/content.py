@@ -1,4 +1,4 @@
-"""What the rules look at: one folder's files, its documents, and its text."""
+"""What the lint rules read: one folder's files, its parsed documents, and its text files."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class TextFile:
 
 @dataclass(frozen=True, slots=True)
 class FolderContent:
-    """A folder on its way through the rules; None where a document is absent or could not be read."""
+    """A folder during the check; a document is None when it is absent or unreadable."""
 
     root: str
     name: str

@@ -1,14 +1,10 @@
-"""Rules about the YAML of a frontmatter: whether other readers find in it what we find.
+"""Rules about SKILL.md, skill.toml and descriptor.json.
 
-There are as many YAMLs as there are readers. We read every value as text, by libyaml's rules. The most used
-installer and most agents read with ``yaml`` or ``js-yaml`` of npm or with PyYAML, which give some plain values
-another type, and the first of them refuses what libyaml lets pass: a comment right behind a quote, and a quoted
-text that goes on without indentation. An installer that gets a number for a name says nothing and skips the skill.
-``tests/interop/test_frontmatter_readers.py`` holds these rules against those readers.
-
-Rules about SKILL.md: its fields, its form, its body. Spec: specs §1, strict and lenient.
-
-Rules about skill.toml and descriptor.json, beside each other and beside SKILL.md.
+The rules about YAML ask whether other readers find in a frontmatter what ours finds: all values as text, by libyaml's
+rules. The most used installer and most agents read with npm's ``yaml`` or ``js-yaml`` or with PyYAML, which give some
+plain values another type; npm's ``yaml`` also refuses a comment right after a quote, and quoted text that continues
+without indentation. An installer that gets a number for a name skips the skill silently.
+``tests/interop/test_frontmatter_readers.py`` compares these rules with those readers. Spec: specs §1.
 """
 
 from __future__ import annotations
@@ -104,7 +100,7 @@ def _values(skill_md: SkillMd) -> Iterator[tuple[tuple[str, ...], Any]]:
 
 
 def _is_plain(value: str, place: SourceLocation, lines: list[str]) -> bool:
-    """Whether ``value`` stands behind its key, or on the next line that says something, without quotes."""
+    """Whether ``value`` stands unquoted after its key or on the next line with content."""
     offset = (place.line or 0) - 2
     if not 0 <= offset < len(lines):
         return False
@@ -259,7 +255,7 @@ def lint_executor(content: FolderContent, findings: Findings) -> None:
 
 
 def _said_twice(content: FolderContent) -> Iterator[tuple[str, str | None]]:
-    """Yield the fields that both files have, with what skill.toml says."""
+    """Yield the fields that both files have, with skill.toml's value."""
     manifest = content.manifest
     yield "id", manifest.sharing_id
     yield "version", manifest.version

@@ -1,9 +1,8 @@
-"""Rules about what is already published: an index, and the built site around it.
+"""Rules about a published index and the built site around it.
 
-The index is judged entry by entry, all faults at once, by a publisher's measure; what a client makes of each
-fault is :mod:`skillwire.protocols.agent_skills.codec`'s. Where the index lies in a site, the files that it names
-are looked up there and hashed. Nothing is fetched.
-
+The index is judged entry by entry with all faults at once, as a publisher needs them;
+:mod:`skillwire.protocols.agent_skills.codec` decides what a client accepts. Where the index lies in a site, the files
+that it names are read there and hashed. Nothing is fetched.
 Spec: ASD Discovery Index; specs §1, "Publisher errors seen in the wild".
 """
 
@@ -60,9 +59,9 @@ def find_indexes(path: Path) -> list[Path]:
 
 
 def examine_index(path: Path, *, level: CheckLevel = "strict") -> tuple[Finding, ...]:
-    """Return everything that is wrong with the index in the file ``path``, and with the site around it.
+    """Return everything wrong with the index file ``path`` and the site around it.
 
-    Trust: the files may be a stranger's; they are read within bounds.
+    Trust: hostile; reading is bounded.
     """
     findings = Findings(level)
     try:
@@ -134,7 +133,7 @@ class _Index:
             self._add("HIDDEN_CHARACTERS", message, "skills", number, "description")
 
     def _lint_files(self, number: int, entry: dict[str, Any]) -> None:
-        """Judge an entry of 0.1.0, whose files lie beside the index."""
+        """Judge a 0.1.0 entry, whose files are beside the index."""
         files = entry.get("files")
         if not isinstance(files, list) or files[:1] != ["SKILL.md"] or not all(isinstance(file, str) for file in files):
             self._add("INDEX_ENTRY", "files is no list of paths that begins with SKILL.md", "skills", number, "files")

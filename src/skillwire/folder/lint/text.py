@@ -1,10 +1,8 @@
-"""Rules about hidden text: in SKILL.md and its references an error, in other files a warning.
+"""Rules about hidden text and about links in Markdown.
 
-A byte order mark at the beginning of a file is no hidden text; for SKILL.md it has a rule of its own.
-
-Rules about relative links in Markdown: they lead to files of the folder, and one level deep.
-
-Links inside code are examples, not links; targets with placeholders are left alone.
+Hidden text is an error in SKILL.md and its references, a warning in other files. A byte order mark at the beginning of
+a file is not hidden text; SKILL.md has a separate rule for it. Relative links must lead to files of the folder, one
+level deep. Links inside code are examples and are ignored, as are targets with placeholders.
 Spec: ASD Progressive Disclosure (level 3).
 """
 
@@ -135,7 +133,7 @@ def linked_paths(path: str, text: str) -> Iterator[str]:
 
 
 class _Page:
-    """One Markdown file; where its code is, is found out when the first link is in doubt."""
+    """One Markdown file; its code sections are located when the first doubtful link is met."""
 
     def __init__(self, file: TextFile, findings: Findings) -> None:
         self.file = file
@@ -144,11 +142,11 @@ class _Page:
         self._told = 0
 
     def links(self) -> Iterator[_Link]:
-        """Yield the relative links, and those that name a path of one machine, in code and outside."""
+        """Yield the relative links and those to a path of one machine, in code and outside."""
         return _links(self.file.text)
 
     def lint(self, link: _Link, places: AbstractSet[str]) -> str | None:
-        """Judge one link; return the path in the folder that it leads to, if it leads to something of the folder."""
+        """Judge one link; return the path in the folder that it leads to, if any."""
         shown = neutralise(link.target[:_SHOWN])
         if _OF_ONE_MACHINE.match(link.target):
             self.report("LINK_ABSOLUTE", f"{shown} is a path of one machine", link)
@@ -161,7 +159,7 @@ class _Page:
         return None
 
     def report(self, code: str, message: str, link: _Link) -> None:
-        """Add a finding about a link, unless it stands in code."""
+        """Add a finding about a link outside of code."""
         if self._code is None:
             self._code = [span.span() for span in _CODE.finditer(self.file.text)]
         if self._told < _MOST_BROKEN_LINKS and not any(start <= link.start < end for start, end in self._code):

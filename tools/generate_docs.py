@@ -309,7 +309,7 @@ def list_of_commands() -> str:
     for section, commands in command_line.GROUPS.items():
         rows = (f"- [`{name}`]({page_of[name]}.md#skillwire-{name}): {line}" for name, line in commands.items())
         parts += [f"## {section}", "\n".join(rows)]
-    return "\n\n".join([*parts, "## Options before the command", _options(command_line.cli, common=())])
+    return "\n\n".join([*parts, "## Options before the command", _options(command_line.cli, ("--help",))])
 
 
 def usage(name: str) -> str:
@@ -317,19 +317,29 @@ def usage(name: str) -> str:
     command = command_line.cli.get_command(click.Context(command_line.cli), name)
     if command is None:
         raise SystemExit(f"COMMAND_PAGES names a command that does not exist: {name}")
-    parts = _usage(f"skillwire {name}", command)
-    for below in command.commands.values() if isinstance(command, click.Group) else ():
-        parts += _usage(f"skillwire {name} {below.name}", below)
+    below = command.commands if isinstance(command, click.Group) else {}
+    parts = [
+        f"```text\n{_synopsis(f'skillwire {name}', command)}\n```",
+        *_described(command, () if below else COMMON_OPTIONS),
+    ]
+    for part, inner in below.items():
+        line, *rest = _described(inner, COMMON_OPTIONS)
+        parts += [f"**`{_synopsis(f'skillwire {name} {part}', inner)}`**: {line}", *rest]
     return "\n\n".join(part for part in parts if part)
 
 
-def _usage(name: str, command: click.Command) -> list[str]:
-    pieces = " ".join(command.collect_usage_pieces(_context(command)))
+def _synopsis(name: str, command: click.Command) -> str:
+    return f"{name} {' '.join(command.collect_usage_pieces(_context(command)))}"
+
+
+def _described(command: click.Command, common: tuple[str, ...]) -> list[str]:
+    """Return help, arguments and options of a command; a group is described without its ``--help``."""
     arguments = [item for item in command.get_params(_context(command)) if isinstance(item, click.Argument)]
     rows = (
         f"- `{item.make_metavar(_context(command))}`: {_flowing(item.help or '')}" for item in arguments if item.help
     )
-    return [f"```text\n{name} {pieces}\n```", _flowing(command.help or ""), "\n".join(rows), _options(command)]
+    options = _options(command, common) if common else ""
+    return [_flowing(command.help or ""), "\n".join(rows), options]
 
 
 def _context(command: click.Command) -> click.Context:
@@ -344,7 +354,7 @@ def _options(command: click.Command, common: tuple[str, ...] = COMMON_OPTIONS) -
     lines = [_option(item, context) for item in options if not set(item.opts) & set(common)]
     named = [f"`{name}`" for item in options for name in item.opts if name in common]
     if named:
-        lines.append(f"- [common options](index.md#options-of-many-commands): {', '.join(named)}")
+        lines.append(f"- [common](index.md#options-of-many-commands): {', '.join(named)}")
     return "\n".join(lines)
 
 

@@ -366,7 +366,7 @@ def _option(option: click.Option, context: click.Context) -> str:
         notes.append("One of " + ", ".join(f"`{choice}`" for choice in option.type.choices) + ".")
     if option.show_default and option.default is not None:
         notes.append(f"Default: `{option.default}`.")
-    if option.multiple:
+    if option.multiple and "repeat" not in (option.help or ""):
         notes.append("Repeatable.")
     if option.envvar:
         notes.append(f"Environment: `{option.envvar}`.")

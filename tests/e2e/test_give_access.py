@@ -48,7 +48,7 @@ def session(tmp_path_factory):
             check=False,
         )
     told = done.stdout.replace(f"http://{origin}", f"https://{WRITTEN}").replace(origin, WRITTEN)
-    told = re.sub(r"^(look at one|read more): .*\n", "", told, flags=re.MULTILINE)
+    told = re.sub(r"^(show details|read more): .*\n", "", told, flags=re.MULTILINE)
     happened = told.split(f"{END}\n")
     assert len(happened) == len(typed) + 1
     return [(*example, text) for example, text in zip(typed, happened, strict=False)]

@@ -5,7 +5,7 @@ who holds a leaf certifies nobody. A leaf lives for seven days, names whom it is
 announce, and is small, so that the answer to a challenge fits into a datagram: one that would not is refused here,
 where somebody can still choose fewer names.
 
-Nothing here reads a file or a clock. Spec: SDP §10.2; specs §3; docs/decisions/0032, 0036.
+Nothing here reads a file or a clock. Spec: SDP §10.2; specs §3; docs/decisions/0013.
 """
 
 from __future__ import annotations

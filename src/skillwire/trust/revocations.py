@@ -8,7 +8,7 @@ certificate of its own making. So an entry of ours carries an extension **[ours]
       agents SEQUENCE OF UTF8String }     -- identifiers that the certificate named
 
 Its identifier is made of a UUID (ITU-T X.667), which nobody has to register. Entries without it count by their number.
-Spec: SDP §10.2; docs/decisions/0036.
+Spec: SDP §10.2; docs/decisions/0013.
 
 What was taken back: signed lists of certificates, read and held against those that come.
 
@@ -22,7 +22,7 @@ is known while agents run. Where the root takes one back, its lists count no mor
 
 With a certificate its key is taken back, and who was named in it is believed on its own word no more. The entries of
 our lists say both (:mod:`~skillwire.trust.revocations`); of others it is known where the certificate was seen.
-Spec: SDP §10.2; docs/decisions/0032, 0036.
+Spec: SDP §10.2; docs/decisions/0013.
 """
 
 from __future__ import annotations

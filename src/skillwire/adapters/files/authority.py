@@ -9,7 +9,7 @@ certificates while both are valid, the old key is deleted, and the new CA's list
 keys and names stay on the list. It is written before a certificate is handed out, so every certificate in circulation
 can be revoked, and revoked ones stay revoked. ``revocations.pem`` is public: the signed lists, and the valid
 SkillCenter CA certificates. Key files are readable by their owner only, and encrypted when
-``SKILLWIRE_CA_PASSPHRASE`` is set. Spec: SDP §10.2; specs §3; docs/decisions/0036.
+``SKILLWIRE_CA_PASSPHRASE`` is set. Spec: SDP §10.2; specs §3; docs/decisions/0013.
 """
 
 from __future__ import annotations

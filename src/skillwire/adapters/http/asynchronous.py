@@ -2,7 +2,7 @@
 
 It behaves as :mod:`skillwire.adapters.http.sync` does, with the same reader, address policy and bounds; that module
 describes the life of a request. It uses asyncio's transports only and runs on any loop. Compared with a general HTTP
-library it is faster where each host is a new connection, and adds no second HTTP parser (docs/decisions/0009).
+library it is faster where each host is a new connection, and adds no second HTTP parser (docs/decisions/0002).
 
 Names are resolved in the loop's executor, large bodies are decompressed in a thread, and one timeout covers the whole
 request, so a slow name server or peer delays nothing else. A large body is written into its sink as it arrives.

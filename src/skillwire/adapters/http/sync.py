@@ -1,7 +1,7 @@
 """The synchronous driver: flows over plain sockets, for the command line's install path.
 
 Start-up time matters most there, so this module needs only ``socket``: ``http.client`` imports the ``email`` package,
-which costs as much as a hundred small downloads (docs/decisions/0008). :mod:`skillwire.wire.http1` encodes and reads
+which costs as much as a hundred small downloads (docs/decisions/0002). :mod:`skillwire.wire.http1` encodes and reads
 HTTP; this module resolves, connects, keeps connections and watches the clock.
 
 The life of a request: the policy checks the URL. A kept connection of its origin is used after the current policy

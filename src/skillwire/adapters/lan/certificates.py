@@ -14,7 +14,7 @@ With them come SkillCenter CAs that are new, and are known as soon.
 A file is looked at every few seconds and a URL every few minutes. What is taken is kept over a restart. When a list
 cannot be had, or is no good, the last good one stays in force, and it is said; so it is when one has ended, since who
 keeps the newer one from us is seen by nothing else. Lists are signed, so it does not matter which way they come.
-Spec: SDP §10.2; docs/decisions/0032.
+Spec: SDP §10.2; docs/decisions/0013.
 
 What goes on beside an agent as long as it runs: its certificate is renewed, and what was taken back is learned.
 

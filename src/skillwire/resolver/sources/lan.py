@@ -5,7 +5,7 @@ healthy before those that nobody has heard long enough, the certified before the
 who asks decides alike. One that fails before it has accepted a call is passed over, and the next is tried; one that may
 have accepted it is not, since another one would run it a second time. Why each was passed over is kept, to be told.
 
-Spec: SDP §3, §8, §12; decision 34. Trust: what is known was said by strangers; unverified skills are used only when the
+Spec: SDP §3, §8, §12; docs/decisions/0013. Trust: what is known was said by strangers; unverified skills are used only when the
 user says so.
 """
 

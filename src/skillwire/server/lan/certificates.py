@@ -7,7 +7,7 @@ Where members of a scene get keys for the skills that are announced here: a port
 
 It is opened when the first skill that takes part in a scene is announced, and told at ``/.well-known/skill-discovery``.
 A key is a token of this server's store, for one skill and one hour. Where all agents share a group key nobody has a
-certificate to show, and there is no such port. Spec: SDP §4.3; docs/decisions/0033.
+certificate to show, and there is no such port. Spec: SDP §4.3; docs/decisions/0009.
 """
 
 from __future__ import annotations

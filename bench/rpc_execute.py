@@ -27,7 +27,7 @@ from skillwire.adapters.sandbox.sandbox import Job, Sandbox
 from skillwire.executions.accept import ExecutionSettings, RunSettings
 from skillwire.protocols.skills_rpc.messages import ExecuteSkill, RunCode
 from skillwire.protocols.skills_rpc.server import SkillIndex, SkillsRpc
-from skillwire.server import app
+from skillwire.server import create_app
 from skillwire.server.configuration import ServerConfiguration
 
 if TYPE_CHECKING:
@@ -77,15 +77,15 @@ async def measure(skill: Path, rounds: int) -> None:
     configuration = ServerConfiguration(
         executions=ExecutionSettings(grant_all=True), runs=RunSettings(execute_skill=True, run_code=True)
     )
-    application = app([skill.parent], configuration=configuration, access_log=False)
+    application = create_app([skill.parent], configuration=configuration, access_log=False)
     await application.startup()
-    revision = await application.publication.first(20)
+    revision = await application.catalog.first(20)
     assert revision is not None
-    runs = application._executions.runs  # noqa: SLF001  # what /rpc answers with
+    runs = application.services.executions.runs  # noqa: SLF001  # what /rpc answers with
     skills = SkillsRpc(
-        SkillIndex(revision.everybody.visible.skills),
-        revision.everybody.usable.skills,
-        application.publication.blobs.read,
+        SkillIndex(revision.public_view.visible.skills),
+        revision.public_view.usable.skills,
+        application.catalog.blobs.read,
     )
     sandbox, job = Sandbox(), Job(skill, "main.py", "main", ARGS, {}, ResourceLimits(30))
     expected = {"rows": len(ARGS["rows"]), "sum": sum(ARGS["rows"])}

@@ -16,7 +16,7 @@ import pytest
 import uvicorn
 from tests.support.publishing import PATIENCE, ServeProcess, write_skill
 
-from skillwire.server import app
+from skillwire.server import create_app
 from skillwire.server.fastpath import Connection
 from skillwire.server.run import listen
 
@@ -251,9 +251,9 @@ def test_the_log_says_for_whom_a_proxy_asks(skills, tmp_path):
 
 
 async def test_the_library_counts_what_is_answered_at_once(skills, tmp_path):
-    application = app([skills], blobs=tmp_path / "blobs", access_log=False)
+    application = create_app([skills], blobs=tmp_path / "blobs", access_log=False)
     await application.startup()
-    await application.publication.first(PATIENCE)
+    await application.catalog.first(PATIENCE)
     config = uvicorn.Config(application, http=Connection, lifespan="off", limit_max_requests=2, log_config=None)
     listener = listen("127.0.0.1", 0)
     server = uvicorn.Server(config)

@@ -79,7 +79,7 @@ async def caller(tmp_path, monkeypatch):
     write_skill(tmp_path / "skills", "notes")
     application = service().app([tmp_path / "skills"], blobs=tmp_path / "blobs", access_log=False)
     await application.startup()
-    await application.publication.first(20)
+    await application.catalog.first(20)
     yield Caller(application)
     await application.shutdown()
 
@@ -141,7 +141,7 @@ async def test_a_caller_is_told_of_the_end(tmp_path, monkeypatch):
         configuration = ServerConfiguration(executions=settings)
         application = service().app(blobs=tmp_path / "blobs", access_log=False, configuration=configuration)
         await application.startup()
-        await application.publication.first(20)
+        await application.catalog.first(20)
         fields = {"Callback-Url": receiver.url("/hook")}
         accepted = await Caller(application).invoke("who-calls", fields=fields, context={"trace_id": "t"})
         await eventually_async(lambda: receiver.taken)
@@ -158,7 +158,7 @@ async def test_a_folder_does_not_take_a_functions_name(tmp_path, monkeypatch):
     write_skill(tmp_path / "skills", "forecast", description="Another.")
     application = service().app([tmp_path / "skills"], blobs=tmp_path / "blobs", access_log=False)
     await application.startup()
-    revision = await application.publication.first(20)
+    revision = await application.catalog.first(20)
     assert revision is not None
     text = await Caller(application).request("/.well-known/agent-skills/forecast/SKILL.md")
     await application.shutdown()
@@ -170,7 +170,7 @@ async def test_bytes_that_are_lost_are_written_again(tmp_path, monkeypatch):
     for _ in range(2):  # the second finds the record of the first
         application = service().app(blobs=tmp_path / "blobs", access_log=False, poll=0.1)
         await application.startup()
-        revision = await application.publication.first(20)
+        revision = await application.catalog.first(20)
         assert sorted(revision.everything.skills) == ["forecast", "secret-plan", "who-calls"]
         text = await Caller(application).request("/.well-known/agent-skills/forecast/SKILL.md")
         assert text.status == 200

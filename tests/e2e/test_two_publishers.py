@@ -44,7 +44,7 @@ async def serve(tmp_path, monkeypatch):
         application = publisher_of(name, function).app(blobs=tmp_path / f"blobs-{name}", access_log=False)
         applications.append(application)
         await application.startup()
-        await application.publication.first(20)
+        await application.catalog.first(20)
         return Caller(application)
 
     yield start

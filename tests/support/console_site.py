@@ -18,7 +18,9 @@ from skillwire.adapters.clock import moment
 from skillwire.adapters.sqlite.open import open_tokens
 from skillwire.executions.tasks import person_worker
 from skillwire.model.execution import FINAL, ExecutionQuery, ExecutionStatus, Quota
-from skillwire.server import app, compose
+from skillwire.server import app as app_module
+from skillwire.server import create_app
+from skillwire.server.app import make_routes
 from skillwire.server.fastpath import Connection
 from skillwire.server.routes.console import ExecutionsConsole
 
@@ -30,21 +32,28 @@ class ConsoleSite:
     """The application that publishes ``folders``, with a console over a fake desk before it."""
 
     def __init__(self, folders, blobs, desk=None, **options):
-        self.application = app(folders, blobs=blobs, access_log=False, **options)
+        self.application = create_app(folders, blobs=blobs, access_log=False, **options)
         self.desk = desk or FakeDesk()
+        services = self.application.services
         self.console = ExecutionsConsole(
             self.desk,
-            self.application._authentication,
+            services.authentication,
             base_url=options.get("base_url") or "",
-            has_skill=self.application._is_public,
+            has_skill=lambda skill: skill in services.catalog.current.catalog.skills,
         )
 
+    @property
+    def console(self):
+        return self._console
+
+    @console.setter
+    def console(self, console):
+        self._console = console
+        self.application.services.console = console
+        self.application.router.routes = make_routes(self.application.services)
+
     async def __call__(self, scope, receive, send):
-        path = scope["path"].removeprefix(scope.get("root_path", ""))
-        if self.console.owns(path) or self.console.prefers(path, scope):
-            await self.console.answer(path, scope, receive, send)
-        else:
-            await self.application(scope, receive, send)
+        await self.application(scope, receive, send)
 
 
 class ConsoleServer:
@@ -55,12 +64,12 @@ class ConsoleServer:
     """
 
     def __init__(self, folders, blobs, **options):
-        makers, compose.make_executors = compose.make_executors, lambda *_: {}
+        makers, app_module.make_executors = app_module.make_executors, lambda *_: {}
         try:
-            self.application = app(folders, blobs=blobs, access_log=False, **options)
+            self.application = create_app(folders, blobs=blobs, access_log=False, **options)
         finally:
-            compose.make_executors = makers
-        self.desk = self.application._executions.desk
+            app_module.make_executors = makers
+        self.desk = self.application.services.executions.desk
         self._socket = socket.socket()
         self._socket.bind(("127.0.0.1", 0))
         self.address = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
@@ -78,7 +87,7 @@ class ConsoleServer:
 
     def __enter__(self):
         self._thread.start()
-        eventually(lambda: self._server.started and self.application.publication.current is not None)
+        eventually(lambda: self._server.started and self.application.catalog.current is not None)
         return self
 
     def __exit__(self, *_):

@@ -19,17 +19,17 @@ from mcp_types import PaginatedRequestParams, PaginatedResult, Request
 
 from skillwire.bridges.mcp.server import make_server
 from skillwire.model.access import ANONYMOUS
-from skillwire.server.access import AccessViews
+from skillwire.server.app import make_components
 from skillwire.server.auth.rate_limit import caller_of
-from skillwire.server.compose import make_components
 from skillwire.server.configuration import read_configuration
 from skillwire.server.mcp_backend import McpCaller, make_mcp_backend
+from skillwire.server.revision import AccessViews
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from skillwire.model.access import Principal
-    from skillwire.server.compose import Components
+    from skillwire.server.app import Components
 
 EXECUTES = "[rpc]\nexecute_skill = true\n[executions]\ngrant_all = true\n"
 #: Protocol: with the handshake of earlier versions, and without.
@@ -48,7 +48,7 @@ class Host:
         """Return a client to enter."""
 
         async def alone() -> McpCaller:
-            revision = await self.parts.publication.first(30)
+            revision = await self.parts.catalog.first(30)
             assert revision is not None
             audience = await self._audiences.of(principal, revision)
             owner = caller_of(principal or ANONYMOUS, "192.0.2.7")
@@ -66,13 +66,13 @@ async def hosting(folder: Path, place: Path, configuration: str = ""):
         access_log=False,
         configuration=read_configuration(configuration.encode(), "server.toml"),
     )
-    parts.publication.start()
+    parts.catalog.start()
     try:
         yield Host(parts)
     finally:
         parts.executions.hang_up()
         await parts.executions.stop()
-        parts.publication.stop()
+        parts.catalog.stop()
 
 
 async def list_skills(client: Client, cursor: str | None = None) -> ListSkillsResult:

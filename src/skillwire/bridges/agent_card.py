@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from skillwire.protocols.skill_sharing.paths import WELL_KNOWN as SHARING_INDEX
 from skillwire.registry.search import profile_of
 from skillwire.version import VERSION
 
@@ -39,25 +38,27 @@ def executed(skills: Iterable[Skill]) -> list[Skill]:
     return sorted((skill for skill in skills if skill.action is not None), key=lambda skill: skill.name)
 
 
-def encode_card(skills: Iterable[Skill], publisher: str, site: str, *, rpc: str | None = None) -> bytes:
+def encode_card(
+    skills: Iterable[Skill], publisher: str, site: str, interfaces: Iterable[tuple[str, str]] = ()
+) -> bytes:
     """Return the card of what runs on ``site``.
 
     Args:
         skills: that are executed.
         publisher: whose they are.
         site: the address of the site, without a final slash.
-        rpc: the path of the Skills Protocol, where it executes skills.
+        interfaces: at which they are called: the path and the binding of each.
     """
-    interfaces = [_interface(f"{site}{SHARING_INDEX}", SHARING_BINDING)]
-    if rpc is not None:
-        interfaces.append(_interface(f"{site}{rpc}", RPC_BINDING))
     listed = list(skills)
     number = "1 skill" if len(listed) == 1 else f"{len(listed)} skills"
     return _encode(
         {
             "name": publisher,
             "description": f"Runs {number} of {publisher}; each is called by itself, with arguments as JSON.",
-            "supportedInterfaces": interfaces,
+            "supportedInterfaces": [
+                {"url": f"{site}{path}", "protocolBinding": binding, "protocolVersion": SPEC_VERSION}
+                for path, binding in interfaces
+            ],
             "provider": {"organization": publisher, "url": f"{site}/"},
             "version": VERSION,
             "capabilities": {"streaming": False, "pushNotifications": False},
@@ -66,10 +67,6 @@ def encode_card(skills: Iterable[Skill], publisher: str, site: str, *, rpc: str 
             "skills": [_skill(skill) for skill in listed],
         }
     )
-
-
-def _interface(url: str, binding: str) -> dict[str, str]:
-    return {"url": url, "protocolBinding": binding, "protocolVersion": SPEC_VERSION}
 
 
 def _skill(skill: Skill) -> dict[str, Any]:

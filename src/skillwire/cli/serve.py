@@ -147,7 +147,7 @@ def command(
     With --lan the public skills are announced on the local network with their health, and the server discovers skills
     of other agents. It then listens on all addresses of this machine, unless --host is given.
     """
-    from skillwire.server.compose import app  # noqa: PLC0415  # same
+    from skillwire.server.app import create_app  # noqa: PLC0415  # same
     from skillwire.server.log import configure_logging  # noqa: PLC0415  # same
     from skillwire.server.run import address_of, run  # noqa: PLC0415  # same
 
@@ -155,7 +155,7 @@ def command(
     configure_logging(log_format, events.hear)
     configuration = read_server_configuration(config, grant_all=grant_all, workers=workers)
     network = read_lan(configuration.discovery, lan=lan, interfaces=interfaces, discovery=discovery, scenes=scenes)
-    application = app(
+    application = create_app(
         folders,
         base_url=base_url,
         publisher=publisher,

@@ -60,7 +60,7 @@ def mcp_command(
 
     require_sdk()
     from skillwire.cli.serve import read_server_configuration  # noqa: PLC0415  # same
-    from skillwire.server.compose import make_components  # noqa: PLC0415  # same
+    from skillwire.server.app import make_components  # noqa: PLC0415  # same
     from skillwire.server.log import configure_logging  # noqa: PLC0415  # same
     from skillwire.server.mcp_backend import check_pins  # noqa: PLC0415  # same
     from skillwire.server.mcp_stdio import run_stdio  # noqa: PLC0415  # same
@@ -115,7 +115,7 @@ def rpc_command(
     standard error. It ends with its input. The same is answered over HTTP at /rpc of skillwire serve.
     """
     from skillwire.cli.serve import read_server_configuration  # noqa: PLC0415  # takes a while to import
-    from skillwire.server.compose import make_components  # noqa: PLC0415  # same
+    from skillwire.server.app import make_components  # noqa: PLC0415  # same
     from skillwire.server.log import configure_logging  # noqa: PLC0415  # same
     from skillwire.server.stdio import run_local, serve_stdio  # noqa: PLC0415  # not needed at start-up
 

@@ -1,4 +1,4 @@
-"""The ASGI application that publishes folders of skills: ``skillwire.server.app(["./skills"])``.
+"""The ASGI application that publishes folders of skills: ``skillwire.server.create_app(["./skills"])``.
 
 The application is put together when it is asked for, so importing this package costs nothing.
 """
@@ -9,15 +9,12 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from skillwire.server.application import Application
-    from skillwire.server.compose import app
+    from skillwire.server.app import Application, create_app
 
-_HOMES = {"Application": "skillwire.server.application", "app": "skillwire.server.compose"}
-
-__all__ = ["Application", "app"]
+__all__ = ["Application", "create_app"]
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(importlib.import_module(_HOMES[name]), name)
+    if name in __all__:
+        return getattr(importlib.import_module("skillwire.server.app"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

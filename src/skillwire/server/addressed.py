@@ -8,22 +8,19 @@ a second to make. So lists for addresses that were not seen yet are made only so
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from skillwire.protocols.agent_skills.messages import JSON
 from skillwire.server.auth.rate_limit import RateLimit, RateLimiter
-from skillwire.server.http import site_of
-from skillwire.server.problems import too_many
+from skillwire.server.problems import ProblemError, too_many
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from starlette.types import Scope, Send
-
     from skillwire.protocols.agent_skills.server import CachePolicy
-    from skillwire.server.access import AccessView
+    from skillwire.server.context import RequestContext
+    from skillwire.server.responses import CachedResponse
 
 #: So many skills make a list that takes a while.
 _MANY: Final = 200
@@ -41,24 +38,22 @@ class SiteUrlBody:
 
 
 class SiteUrlCache:
-    """Sends documents that carry the address of the site.
-
-    Args:
-        base_url: of the site; as requests say it when empty.
-    """
+    """Makes documents that carry the address of the site; ``base_url`` is empty when each request says the address."""
 
     def __init__(self, base_url: str) -> None:
         self._base_url = base_url
         self._new_addresses = RateLimiter(_NEW_ADDRESSES)
 
-    async def send(self, path: str, made: SiteUrlBody, audience: AccessView, scope: Scope, send: Send) -> None:
-        """Answer a GET or HEAD; ``path`` tells this document from others of the same address."""
-        key = f"{path} {site_of(scope, self._base_url)}"
-        if not self._base_url and len(made.skills) >= _MANY and not audience.listings.has(key):
-            allowance = self._new_addresses.take("", time.monotonic())
+    async def respond(self, context: RequestContext, path: str, made: SiteUrlBody) -> CachedResponse:
+        """Return the response with a document; ``path`` tells it from others of the same address.
+
+        Raises:
+            ProblemError: too many addresses are asked for (429).
+        """
+        key, view = f"{path} {context.site}", context.view
+        if not self._base_url and len(made.skills) >= _MANY and not view.indexes.has(key):
+            allowance = self._new_addresses.take("", context.clock())
             if not allowance.allowed:
-                problem = too_many("too many addresses are asked for; --base-url names the right one", allowance)
-                await problem.send(send, head=scope["method"] == "HEAD")
-                return
-        prepared = await audience.listings.prepare(key, made)
-        await prepared.send(scope, send)
+                message = "too many addresses are asked for; --base-url names the right one"
+                raise ProblemError(too_many(message, allowance))
+        return await view.indexes.prepare(key, made)

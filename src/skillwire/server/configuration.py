@@ -18,8 +18,8 @@ The configuration and the secret that it points to, read from the disk and the e
 from __future__ import annotations
 
 import base64
-import os as os_files
-import os.path
+import os
+import secrets
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -482,7 +482,7 @@ def load_configuration(path: Path) -> ServerConfiguration:
         DecodeError, UsageError: as :func:`~skillwire.server.configuration.read_configuration`.
     """
     configuration = read_configuration(_read(path, limits.TOML_BYTES), str(path))
-    executions = replace(configuration.executions, queue=os_files.path.abspath(path))  # noqa: PTH100  # a link keeps its name
+    executions = replace(configuration.executions, queue=os.path.abspath(path))  # noqa: PTH100  # a link keeps its name
     if executions.secrets_file is not None:
         executions = replace(executions, secrets_file=str(path.parent / executions.secrets_file))
     return replace(configuration, executions=executions)
@@ -521,9 +521,9 @@ def _read_secret(path: Path) -> str:
 
 def _read(path: Path, max_bytes: int, *, is_secret: bool = False) -> bytes:
     with storage_errors(path), path.open("rb") as file:
-        mode = os_files.fstat(file.fileno()).st_mode
+        mode = os.fstat(file.fileno()).st_mode
         data = file.read(max_bytes + 1)
-    if is_secret and os_files.name == "posix" and mode & 0o077:
+    if is_secret and os.name == "posix" and mode & 0o077:
         fix = f"Take that away: chmod 600 {path}"
         raise StorageError(
             "SERVER_CONFIGURATION", "others may read the secret", place=SourceLocation(str(path)), fix=fix
@@ -532,3 +532,16 @@ def _read(path: Path, max_bytes: int, *, is_secret: bool = False) -> bytes:
         message = f"more than {max_bytes} bytes"
         raise DecodeError("LIMIT_SIZE", message, place=SourceLocation(str(path)))
     return data
+
+
+def use_local_defaults(configuration: ServerConfiguration) -> ServerConfiguration:
+    """Return what holds for this process alone: its executions are a queue of its own.
+
+    So what a host leaves that has vanished is run by nobody else, and ends at its deadline. Where the configuration
+    leaves all running to ``skillwire worker``, they stay in the queue that this works for.
+    """
+    runs = replace(configuration.runs, is_local=True)
+    executions = configuration.executions
+    if executions.concurrency:
+        executions = replace(executions, queue=f"process {os.getpid()} {secrets.token_hex(8)}")
+    return replace(configuration, runs=runs, executions=executions)

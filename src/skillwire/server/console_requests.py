@@ -28,7 +28,7 @@ from skillwire.executions.tasks import person_worker
 from skillwire.model.access import OPERATOR, TASKS
 from skillwire.server.auth.rate_limit import caller_of, network_of
 from skillwire.server.http import read_fields
-from skillwire.server.responses import Page, redirect, send_private_page
+from skillwire.server.responses import Page, Redirect
 from skillwire.server.routes.executions import may_follow
 from skillwire.server.sessions import is_form_token
 
@@ -243,12 +243,12 @@ class ConsoleRequest:
 
     async def show(self, html: str, status: int = HTTPStatus.OK, fields: Mapping[str, str] = {}) -> None:
         """Answer with a page."""
-        await send_private_page(Page(status, html, fields), self.scope, self.send)
+        await Page(status, html, fields, is_private=True)(self.scope, self.receive, self.send)
 
     async def lead(self, path: str, fields: Mapping[str, str] = {}) -> None:
         """Answer with another page to look at: a path from the root of the site, with its query encoded."""
         own = {"Cache-Control": "no-store", "Vary": "Accept, Cookie", **fields}
-        await redirect(path, HTTPStatus.SEE_OTHER, self.scope, self.send, own)
+        await Redirect(path, HTTPStatus.SEE_OTHER, own)(self.scope, self.receive, self.send)
 
 
 def is_from_here(asked: Mapping[bytes, str], address: str) -> bool:

@@ -1,7 +1,8 @@
-"""A request on its way through the doors: what ASGI hands over, who asks, and what that one may know of.
+"""What a request handler gets: the caller, what it may see and use, and the revision that answers the request.
 
-Who asks is recognised when a door wants to know, and not before: a call says it in its body. What is asked of one
-revision is answered from it to the end.
+A route (:mod:`skillwire.server.routing`) authenticates the caller and loads the view before its handler runs, unless
+the row says otherwise. Where credentials may stand in the body, the handler does both itself. A request is answered
+from one revision to its end, however many follow meanwhile.
 """
 
 from __future__ import annotations
@@ -9,45 +10,50 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from skillwire import limits
+from skillwire.model.access import ANONYMOUS
 from skillwire.protocols.agent_skills.server import CachePolicy
-from skillwire.server.auth.authentication import AuthResult, ProblemError
-from skillwire.server.http import VARY, encode_fields
-from skillwire.server.problems import NOT_READY, URL_TOO_LONG
+from skillwire.server.auth.authentication import AuthResult
+from skillwire.server.auth.rate_limit import caller_of
+from skillwire.server.http import VARY, encode_fields, read_fields, site_of
+from skillwire.server.problems import NOT_READY, ProblemError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from starlette.types import Message, Receive, Scope, Send
 
-    from skillwire.server.access import AccessView, AccessViews
-    from skillwire.server.auth.authentication import Authentication
-    from skillwire.server.catalog_service import CatalogService
+    from skillwire.model.access import Principal
+    from skillwire.server.access import AccessView
+    from skillwire.server.components import Services
     from skillwire.server.http import Fields
+    from skillwire.server.metrics import RouteLabel
     from skillwire.server.problems import Problem
     from skillwire.server.revision import Revision
 
-
-#: On every answer to who says who asks: it is for no shared cache, and some for none at all.
+#: Where the scope of a request holds its context.
+CONTEXT: Final = "skillwire.context"
 _DEPENDS: Final = {"Vary": VARY}
 _PRIVATE: Final = encode_fields({"Cache-Control": CachePolicy.PRIVATE.value}, _DEPENDS)
 _UNSTORED: Final = encode_fields({"Cache-Control": "no-store"}, _DEPENDS)
 
 
 class ResponseRecorder:
-    """Passes messages on and sees what was sent.
+    """Sends a response and records its status and size.
 
-    ``asker`` is who asks, when that is known: what it is answered says how often it may still ask, and is for nobody
-    else's cache.
+    Once ``caller`` is known, the response says how many requests are left, and shared caches may not keep what is for
+    a principal.
     """
 
-    __slots__ = ("_send", "asker", "sent", "status")
+    __slots__ = ("_send", "caller", "sent", "status")
 
     def __init__(self, send: Send) -> None:
         self._send = send
-        self.asker = AuthResult(None, {})
+        self.caller = AuthResult(None, {})
         self.status = 0
         self.sent = 0
 
     async def __call__(self, message: Message) -> None:
-        """Pass a message on."""
+        """Send a message of ASGI."""
         if message["type"] == "http.response.start":
             self.status = int(message["status"])
             message["headers"] = self._fields(message["headers"])
@@ -56,74 +62,87 @@ class ResponseRecorder:
         await self._send(message)
 
     def _fields(self, fields: Fields) -> Fields:
-        own = encode_fields(self.asker.fields)
-        if self.asker.principal is None:
+        own = encode_fields(self.caller.fields)
+        if self.caller.principal is None:
             return [*fields, *own]
         kept = [field for field in fields if field[0] not in {b"cache-control", b"vary"}]
         is_stored = (b"cache-control", b"no-store") not in fields
         return [*kept, *(_PRIVATE if is_stored else _UNSTORED), *own]
 
 
-class Reception:
-    """Knows who asks, and what there is for them.
-
-    Args:
-        publication: where revisions come from.
-        authentication: recognises who asks.
-        audiences: what they may know of and may use.
-    """
-
-    def __init__(self, publication: CatalogService, authentication: Authentication, audiences: AccessViews) -> None:
-        self.publication = publication
-        self.authentication = authentication
-        self.audiences = audiences
-
-    async def first_revision(self, seconds: float) -> Revision | None:
-        """Return the first revision; None when it takes longer than that."""
-        self.publication.start()
-        return await self.publication.first(seconds)
-
-
 class RequestContext:
-    """A request: its path from the root of the site, and what ASGI says of it.
+    """A request, its caller, what that caller may see and use, and the revision that answers it.
+
+    ``view`` and ``revision`` are there once :meth:`load` has returned; ``parameters`` are those of the path.
 
     Args:
-        path: decoded, from the root of the application, wherever that is mounted.
         scope: of ASGI, as is ``receive``.
         receive: gives the body.
-        send: sends the answer, and adds what depends on who asks.
-        reception: knows who asks.
+        send: sends the response.
+        services: authenticate the caller and hold the catalog.
     """
 
-    __slots__ = ("_reception", "_revision", "path", "receive", "scope", "send")
+    __slots__ = ("_services", "label", "parameters", "path", "receive", "revision", "scope", "send", "view")
+    view: AccessView
+    revision: Revision
 
-    def __init__(self, path: str, scope: Scope, receive: Receive, send: ResponseRecorder, reception: Reception) -> None:
-        self.path = path
+    def __init__(self, scope: Scope, receive: Receive, send: ResponseRecorder, services: Services) -> None:
+        self.path = path_of(scope)
         self.scope = scope
         self.receive = receive
         self.send = send
-        self._reception = reception
-        self._revision: Revision | None = None
+        self.label: RouteLabel = "none"
+        self.parameters: Mapping[str, str] = {}
+        self._services = services
+
+    @property
+    def clock(self) -> Callable[[], float]:
+        """Seconds that never run backwards."""
+        return self._services.clock
+
+    @property
+    def caller(self) -> AuthResult:
+        """The caller, anonymous until it is authenticated."""
+        return self.send.caller
+
+    @property
+    def principal(self) -> Principal | None:
+        """Who the caller is; None for an anonymous client."""
+        return self.send.caller.principal
+
+    @property
+    def owner(self) -> str:
+        """The name under which the caller's executions, runs and blobs are kept."""
+        return caller_of(self.principal or ANONYMOUS, self.address)
+
+    @property
+    def address(self) -> str:
+        """The IP address that the request came from; empty when the server does not say."""
+        return self.scope["client"][0] if self.scope.get("client") else ""
 
     @property
     def method(self) -> str:
         """Of HTTP."""
         return str(self.scope["method"])
 
-    def check_length(self) -> None:
-        """Look at the length of the URL.
+    @property
+    def site(self) -> str:
+        """The absolute URL of the site's root as the client reaches it, without a final slash."""
+        return site_of(self.scope, self._services.base_url)
 
-        Raises:
-            Refusal: nothing has so long a one (414).
-        """
-        if len(self.scope.get("raw_path") or self.path) + len(self.scope["query_string"]) > limits.URL_LENGTH:
-            raise ProblemError(URL_TOO_LONG)
+    def fields(self, *names: bytes) -> dict[bytes, str]:
+        """Return those of the header fields that the request has."""
+        return read_fields(self.scope["headers"], *names)
+
+    def prefers_html(self) -> bool:
+        """Whether a browser asks."""
+        return "text/html" in self.fields(b"accept").get(b"accept", "")
 
     async def body(self, max_bytes: int, too_large: Problem) -> bytes:
-        """Return what was sent.
+        """Return the body.
 
         Raises:
-            Refusal: ``too_large``, it has more than ``max_bytes``.
+            ProblemError: ``too_large``, it has more than ``max_bytes``.
         """
         body = bytearray()
         while True:
@@ -134,40 +153,46 @@ class RequestContext:
             if not message.get("more_body", False):
                 return bytes(body)
 
-    async def identify(self, body: bytes = b"", *, scope: Scope | None = None) -> AuthResult:
-        """Return who asks; call it once. ``scope`` when what they show stands elsewhere than in the request's own.
+    async def authenticate(self, body: bytes = b"", *, scope: Scope | None = None) -> AuthResult:
+        """Recognise the caller and count the request; call it once.
+
+        Args:
+            body: that a signature may cover.
+            scope: the request's own, unless credentials in the body were added to its header fields.
 
         Raises:
-            Refusal: the credentials are not good, or requests come too often (401, 429, 503).
+            ProblemError: the credentials are not good, or requests come too often (401, 429, 503).
         """
-        self.send.asker = await self._reception.authentication.identify(scope or self.scope, body)
-        return self.send.asker
+        self.send.caller = await self._services.authentication.authenticate(scope or self.scope, body)
+        return self.send.caller
 
-    async def find_revision(self) -> Revision | None:
-        """Return the revision that this request is answered from; None while the first one is being loaded."""
-        if self._revision is None:
-            current = self._reception.publication.current
-            self._revision = current or await self._reception.first_revision(limits.SERVER_LOADING_SECONDS)
-        return self._revision
-
-    async def revision(self) -> Revision:
-        """Return the revision that this request is answered from.
+    async def load(self) -> AccessView:
+        """Wait for the first revision, and find what the caller may see and use in the current one.
 
         Raises:
-            Refusal: the skills are still being loaded (503).
+            ProblemError: the skills are still being loaded (503).
         """
-        revision = await self.find_revision()
+        revision = await self.find_revision(limits.SERVER_LOADING_SECONDS)
         if revision is None:
             raise ProblemError(NOT_READY)
-        return revision
+        self.view = await self._services.views.of(self.principal, revision)
+        return self.view
 
-    async def audience(self) -> AccessView:
-        """Return what the one who asks may know of and may use: everybody's before :meth:`identify`.
+    async def find_revision(self, seconds: float) -> Revision | None:
+        """Return the revision that answers this request; None when the first one takes longer than ``seconds``."""
+        if not hasattr(self, "revision"):
+            revision = self._services.catalog.current
+            if revision is None:
+                self._services.catalog.start()
+                revision = await self._services.catalog.first(seconds)
+            if revision is None:
+                return None
+            self.revision = revision
+        return self.revision
 
-        Raises:
-            Refusal: as :meth:`revision`.
-        """
-        return await self._reception.audiences.of(self.send.asker.principal, await self.revision())
+    def forbidden(self, skill: str | None, *, wish: str = "use") -> ProblemError:
+        """Return the answer to a caller that may see ``skill`` and not use it (401, 403)."""
+        return self._services.authentication.forbidden(self.principal, skill, self.scope, wish=wish)
 
 
 def path_of(scope: Scope) -> str:

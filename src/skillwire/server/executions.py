@@ -15,6 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import structlog
+from starlette.exceptions import HTTPException
 
 from skillwire import limits
 from skillwire.adapters.clock import moment
@@ -33,15 +34,16 @@ from skillwire.adapters.sqlite.stores import SqliteSkillVersions
 from skillwire.errors import SkillwireError, TrustError
 from skillwire.executions.accept import RunSettings
 from skillwire.executions.callable_skill import is_code
+from skillwire.protocols.skill_sharing.paths import EXECUTIONS, REGISTRY
 from skillwire.protocols.skill_sharing.server import not_found
 from skillwire.protocols.skills_rpc.errors import FIXES
 from skillwire.server.auth.authentication import has_credentials
 from skillwire.server.callable_skills import CallableSkills, GrantCache
 from skillwire.server.execution_responses import problem_for
 from skillwire.server.execution_service import ExecutionService, Notifier
-from skillwire.server.fastpath import KnownCalls
 from skillwire.server.http import read_fields, site_of
 from skillwire.server.origins import PAGE_REFUSED, Origins
+from skillwire.server.problems import NOT_FOUND
 from skillwire.server.request_bodies import Bodies
 from skillwire.server.routes.executions import (
     Endpoints,
@@ -53,6 +55,7 @@ from skillwire.server.routes.executions import (
     read_request,
     requested_name,
 )
+from skillwire.server.routing import Route
 from skillwire.server.rpc_methods import RPC_BOUNDS
 from skillwire.server.runs import Runs
 from skillwire.server.webhooks import WebhookSender
@@ -62,7 +65,7 @@ from skillwire.trust.address import AddressPolicy
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 
-    from starlette.types import Receive, Scope, Send
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
     from skillwire.executions.accept import ExecutionSettings
     from skillwire.model.access import Principal
@@ -70,12 +73,14 @@ if TYPE_CHECKING:
     from skillwire.model.skill import ExecutorKind, Skill
     from skillwire.ports import BlobStore, Executor
     from skillwire.server.access import AccessView
-    from skillwire.server.auth.authentication import Authentication, AuthResult, ProblemError
+    from skillwire.server.auth.authentication import Authentication, AuthResult
+    from skillwire.server.components import Services
     from skillwire.server.context import RequestContext
-    from skillwire.server.metrics import Route
+    from skillwire.server.problems import ProblemError
     from skillwire.server.request_bodies import Body
     from skillwire.server.revision import Revision
     from skillwire.server.routes.executions import EndpointMatch
+    from skillwire.server.routing import Handler
 
 
 _SKILLS_KEPT: Final = 1_000
@@ -111,7 +116,6 @@ class Executions:
     Args:
         desk: where they are.
         route: answers requests.
-        known: accepts calls by their heads.
         origins: of pages that may call and cancel without a credential.
         background: what works on them beside requests: runs them, and tells callers of their end.
         offers: of what is published.
@@ -125,7 +129,6 @@ class Executions:
         self,
         desk: ExecutionService,
         route: InvocationRoute,
-        known: KnownCalls,
         *,
         origins: Origins,
         background: Sequence[BackgroundTask],
@@ -138,7 +141,6 @@ class Executions:
         self.desk = desk
         self.runs = runs
         self._route = route
-        self.known = known
         self._origins = origins
         self._background = background
         self._offers = offers
@@ -267,9 +269,7 @@ class Executions:
             if skill is None:
                 raise not_found(requested_name(meant, call.body.data))
             self.start()
-            offer = await self._route.invoke(meant, skill, request, send)
-            if offer is not None:
-                self.known.learn(request, offer, call.revision)
+            await self._route.invoke(meant, skill, request, send)
         except SkillwireError as error:
             if error.code == "AUTH_REQUIRED":
                 raise self._locked(call.asker.principal, meant.skill, scope) from error
@@ -277,34 +277,59 @@ class Executions:
 
 
 class ExecutionRoutes:
-    """Answers calls of skills, and questions about executions.
+    """The rows of calls and executions, and the last row: paths that publishers' own descriptors name."""
 
-    Args:
-        executions: answers them.
-    """
+    def __init__(self, services: Services) -> None:
+        self._executions = services.executions
+        self._console = services.console
+        self._pages = services.pages
 
-    def __init__(self, executions: Executions) -> None:
-        self._executions = executions
+    def routes(self) -> Sequence[Route]:
+        """Return the rows at paths of ours. Methods are looked at behind them: a descriptor may name others."""
+        rows = (
+            (f"{REGISTRY}/{{skill}}{EXECUTIONS}", self._answer),
+            (f"{EXECUTIONS}/{{execution}}", self._follow),
+            (f"{EXECUTIONS}/{{execution}}/result", self._answer),
+        )
+        return [self._row(path, handler) for path, handler in rows]
 
-    async def usual(self, visit: RequestContext) -> Route | None:
-        """Answer at the paths that are ours."""
-        meant = self._executions.meaning(visit.path)
-        return None if meant is None else await self._answer(meant, visit)
+    def last_route(self) -> Route:
+        """Return the row for every other path."""
+        return self._row("/{rest:path}", self._described)
 
-    async def described(self, visit: RequestContext) -> Route | None:
-        """Answer at the paths that descriptors name."""
-        revision = await visit.find_revision()
-        meant = await self._executions.described(visit.path, visit.scope, revision) if revision else None
-        return None if meant is None else await self._answer(meant, visit)
+    def _row(self, path: str, handler: Handler) -> Route:
+        return Route(path, handler, "execution", methods=(), authenticates=False, loads=False)
 
-    async def _answer(self, meant: EndpointMatch, visit: RequestContext) -> Route:
-        async with self._executions.bodies.reading(visit.scope, visit.receive) as body:
-            shown = self._executions.identified(visit.scope, body.data)
-            asker = await visit.identify(body.data, scope=shown)
-            audience, revision = await visit.audience(), await visit.revision()
-            call = Call(asker, audience, revision.number, body)
-            await self._executions.answer(meant, call, visit.scope, visit.receive, visit.send)
-        return "execution"
+    async def _follow(self, context: RequestContext) -> None:
+        """Answer at the path of an execution: with its page to a browser, with its status to a program."""
+        if self._console.prefers(context.path, context.scope):
+            await self._console.show(context)
+        else:
+            await self._answer(context)
+
+    async def _answer(self, context: RequestContext) -> None:
+        meant = self._executions.meaning(context.path)
+        if meant is None:
+            raise HTTPException(404)
+        await self._answer_meant(meant, context)
+
+    async def _described(self, context: RequestContext) -> ASGIApp | None:
+        revision = await context.find_revision(limits.SERVER_LOADING_SECONDS)
+        meant = await self._executions.described(context.path, context.scope, revision) if revision else None
+        if meant is not None:
+            await self._answer_meant(meant, context)
+            return None
+        await context.authenticate()
+        context.label = "none"
+        return await self._pages.absent(context) if context.prefers_html() else NOT_FOUND
+
+    async def _answer_meant(self, meant: EndpointMatch, context: RequestContext) -> None:
+        async with self._executions.bodies.reading(context.scope, context.receive) as body:
+            shown = self._executions.identified(context.scope, body.data)
+            caller = await context.authenticate(body.data, scope=shown)
+            view = await context.load()
+            call = Call(caller, view, context.revision.number, body)
+            await self._executions.answer(meant, call, context.scope, context.receive, context.send)
 
 
 def make_executions(
@@ -360,11 +385,10 @@ def make_executions(
     executions = Executions(
         desk,
         route,
-        KnownCalls(desk, granted, base_url),
         origins=Origins(runs.origins, base_url),
         background=(worker, webhooks),
         offers=offers,
-        locked=partial(authentication.locked, wish="invoke"),
+        locked=partial(authentication.forbidden, wish="invoke"),
         has_ledger=has_database,
         base_url=base_url,
         runs=Runs(desk, offers, granted, run_blobs, settings=runs),

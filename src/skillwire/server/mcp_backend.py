@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from skillwire.protocols.skill_sharing.messages import SkillDescriptor
     from skillwire.protocols.skills_rpc.messages import CreateBlob, CreatedBlob, RunResult
     from skillwire.server.access import AccessView
-    from skillwire.server.compose import Components
+    from skillwire.server.components import Components
     from skillwire.server.revision import Revision
     from skillwire.server.rpc_methods import SkillListCache
     from skillwire.server.runs import Runs
@@ -145,7 +145,7 @@ class McpBackend(NamedTuple):
 
 def make_mcp_backend(parts: Components) -> McpBackend:
     """Return the shelves of a server with these parts."""
-    blobs, runs = parts.publication.blobs, parts.executions.runs
+    blobs, runs = parts.catalog.blobs, parts.executions.runs
     return McpBackend(blobs, CallableSkills(blobs), McpCalls(runs), runs, parts.skills)
 
 
@@ -180,9 +180,9 @@ class McpCaller:
         return self._audience.usable
 
     @property
-    def is_everybody(self) -> bool:
+    def is_public(self) -> bool:
         """Whether it is told nothing that anybody may not hear."""
-        return self._audience.is_everybody
+        return self._audience.is_public
 
     @property
     def large(self) -> Large | None:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from skillwire.bridges.mcp.server import make_server, serve_stdio
 from skillwire.errors import StorageError
-from skillwire.server.access import AccessViews
 from skillwire.server.auth.rate_limit import caller_of
 from skillwire.server.mcp_backend import McpCaller, MissingPins, log_left_out, make_mcp_backend
 from skillwire.server.stdio import LOCAL, run_local, started
@@ -18,7 +17,7 @@ from skillwire.server.stdio import LOCAL, run_local, started
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from skillwire.server.compose import Components
+    from skillwire.server.components import Components
 
 
 def run_stdio(parts: Components, pins: Sequence[str]) -> None:
@@ -32,20 +31,20 @@ def run_stdio(parts: Components, pins: Sequence[str]) -> None:
 
 
 async def _serve(parts: Components, pins: Sequence[str]) -> None:
-    publication = parts.publication
-    audiences, shelves = AccessViews(parts.base_url), make_mcp_backend(parts)
+    catalog = parts.catalog
+    audiences, shelves = parts.views, make_mcp_backend(parts)
 
     async def alone() -> McpCaller:
-        revision = publication.current or await publication.first()
+        revision = catalog.current or await catalog.first()
         if revision is None:
             raise StorageError("STORAGE", "the skills could not be loaded")
         return McpCaller(await audiences.of(LOCAL, revision), revision, caller_of(LOCAL, ""), shelves)
 
     async def tell() -> None:
-        if (revision := await publication.first()) is not None:
+        if (revision := await catalog.first()) is not None:
             await asyncio.to_thread(log_left_out, revision)
 
-    publication.prepares.append(MissingPins(pins).tell)
+    catalog.prepares.append(MissingPins(pins).tell)
     async with started(parts):
         telling = asyncio.create_task(tell())
         try:

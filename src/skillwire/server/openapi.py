@@ -6,20 +6,9 @@ is made and compressed with the first request, off the event loop.
 
 from __future__ import annotations
 
-import asyncio
-from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-import msgspec
-
-from skillwire.protocols.agent_skills.messages import JSON
-from skillwire.protocols.agent_skills.server import CachePolicy
-from skillwire.server.problems import READ, answer_other_method
-from skillwire.server.responses import CachedResponse
 from skillwire.version import VERSION
-
-if TYPE_CHECKING:
-    from starlette.types import Receive, Scope, Send
 
 OPENAPI_PATH: Final = "/openapi.json"
 _ABOUT: Final = (
@@ -29,23 +18,6 @@ _ABOUT: Final = (
     "session. Whoever shows no credentials is everybody; whoever shows some must show good "
     "ones, whatever is asked for."
 )
-
-
-class OpenApiRoute:
-    """Answers ``/openapi.json``."""
-
-    async def __call__(self, scope: Scope, _: Receive, send: Send) -> None:
-        """Answer one request."""
-        if scope["method"] not in READ:
-            await answer_other_method(scope["method"], send)
-            return
-        prepared = await asyncio.to_thread(_prepared)
-        await prepared.send(scope, send)
-
-
-@cache
-def _prepared() -> CachedResponse:
-    return CachedResponse(msgspec.json.encode(document()), JSON, CachePolicy.BRIEF)
 
 
 def document() -> dict[str, Any]:

@@ -1,11 +1,8 @@
-"""Errors as answers: one JSON form for every status, ``{"error": {"code", "message", "details"}}``.
+"""Errors as responses: one JSON form for every status, ``{"error": {"code", "message", "details"}}``.
 
-Where waiting helps, ``retry`` says how long, as in the unified form of Skill Sharing. Spec: SSP §8.2.
-
-``code`` is a row of :data:`skillwire.codes.CODES`, so what a client is told can be looked up with
-``skillwire explain`` and in the documentation. Nothing of a failure inside is told to the client; the log has it.
-
-What may be done with what is published: read it, from any page; and call it.
+``code`` is a row of :data:`skillwire.codes.CODES`, so ``skillwire explain`` and the documentation describe it. Where
+waiting helps, ``retry`` says how long, as in the unified form of Skill Sharing. Details of an internal failure stay in
+the log. Spec: SSP §8.2.
 """
 
 from __future__ import annotations
@@ -14,13 +11,16 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from starlette.exceptions import HTTPException
+
+from skillwire.errors import DecodeError, SkillwireError, UsageError, ValidationError
 from skillwire.protocols.agent_skills.messages import IDENTITY_FIELDS, OPEN_FIELDS
 from skillwire.server.http import encode_fields
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
-    from starlette.types import Send
+    from starlette.types import Receive, Scope, Send
 
     from skillwire.server.auth.rate_limit import Allowance
 
@@ -49,6 +49,10 @@ class Problem:
             error["retry"] = {"suggested_delay_ms": delay, "max_attempts": _ATTEMPTS}
         return json.dumps({"error": error}, ensure_ascii=False).encode()
 
+    async def __call__(self, scope: Scope, _: Receive, send: Send) -> None:
+        """Answer a request, as an ASGI application."""
+        await self.send(send, head=scope["method"] == "HEAD")
+
     async def send(self, send: Send, *, head: bool = False) -> None:
         """Answer with this problem; without the body for ``head``."""
         body = self.body()
@@ -56,6 +60,14 @@ class Problem:
         fields = encode_fields(own, OPEN_FIELDS, self.fields)
         await send({"type": "http.response.start", "status": self.status, "headers": fields})
         await send({"type": "http.response.body", "body": b"" if head else body})
+
+
+class ProblemError(Exception):
+    """Ends a request with ``problem`` as its answer."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem.code)
+        self.problem = problem
 
 
 NOT_FOUND = Problem(404, "NOT_FOUND", "nothing is published at this path")
@@ -84,18 +96,9 @@ def unsatisfiable(size: int) -> Problem:
 
 
 READ: Final = ("GET", "HEAD")
-_ALLOWED: Final = "GET, HEAD, OPTIONS"
 #: What a page of another site may send. The star stands for everything but Authorization (Fetch standard), and for
 #: nothing in browsers that do not know it.
 _FIELDS: Final = f"*, {IDENTITY_FIELDS}, Content-Type, Range, If-Range, If-None-Match"
-
-
-async def answer_other_method(method: str, send: Send) -> None:
-    """Answer a request that does not read: what may be done, or that this may not."""
-    if method == "OPTIONS":
-        await answer_preflight(_ALLOWED, send)
-    else:
-        await method_not_allowed(method, _ALLOWED).send(send)
 
 
 async def answer_preflight(allowed: str, send: Send, *fields: str) -> None:
@@ -111,3 +114,33 @@ async def answer_preflight(allowed: str, send: Send, *fields: str) -> None:
     }
     await send({"type": "http.response.start", "status": 204, "headers": encode_fields(own, OPEN_FIELDS)})
     await send({"type": "http.response.body", "body": b""})
+
+
+@dataclass(frozen=True, slots=True)
+class Preflight:
+    """The response to OPTIONS: the methods of a resource, and what pages of other sites may send."""
+
+    allowed: Sequence[str]
+
+    async def __call__(self, _scope: Scope, _receive: Receive, send: Send) -> None:
+        """Answer a request, as an ASGI application."""
+        await answer_preflight(", ".join(self.allowed), send)
+
+
+def other_method(method: str, allowed: Sequence[str]) -> Preflight:
+    """Return the response to OPTIONS.
+
+    Raises:
+        HTTPException: it is another method, which the resource does not have (405).
+    """
+    allowed = (*allowed, "OPTIONS")
+    if method == "OPTIONS":
+        return Preflight(allowed)
+    raise HTTPException(405, headers={"Allow": ", ".join(allowed)})
+
+
+def problem_for(error: SkillwireError) -> Problem:
+    """Return the response that reports ``error``: 400 for what the client can correct."""
+    if isinstance(error, UsageError | DecodeError | ValidationError):
+        return Problem(400, error.code, error.message, {"fix": error.diagnostics().fix})
+    raise error

@@ -7,7 +7,7 @@ ordinary function afterwards. See docs/how-to/publish-a-function.md.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
 from skillwire import limits
 from skillwire.adapters.files.loading import PROTOCOL_JUDGES, check_publisher
@@ -17,6 +17,7 @@ from skillwire.folder.publish import RefusedFolder, prepare_files
 from skillwire.model.access import Access
 from skillwire.model.skill import is_skill_name
 from skillwire.protocols.skill_discovery.settings import LanSettings
+from skillwire.server.components import PublishedFunction
 from skillwire.trust.hidden_text import neutralise
 
 if TYPE_CHECKING:
@@ -24,31 +25,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from skillwire.folder.functions import TypedFunction
-    from skillwire.folder.publish import PreparedSkill
-    from skillwire.server.application import Application
+    from skillwire.server.app import Application
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
 _LONGEST: Final = 24 * 3600.0
 _MOST_ATTEMPTS: Final = 20
-
-
-class PublishedFunction(NamedTuple):
-    """A function as it is published, and as it is called; and what says how it is, where something does."""
-
-    prepared: PreparedSkill
-    typed: TypedFunction
-    health: Callable[[], object] | None = None
-
-    @property
-    def name(self) -> str:
-        """The name of its skill."""
-        return self.prepared.skill.name
-
-    @property
-    def digest(self) -> str:
-        """The digest of its skill, as executions name it."""
-        return str(self.prepared.skill.artifact.digest)
 
 
 class Publisher:
@@ -142,11 +124,11 @@ class Publisher:
 
         Args:
             folders: folders of skills, or skills.
-            **options: as for :func:`skillwire.server.app`, without ``publisher``.
+            **options: as for :func:`skillwire.server.create_app`, without ``publisher``.
         """
-        from skillwire.server.compose import app  # noqa: PLC0415  # registering does without
+        from skillwire.server.app import create_app  # noqa: PLC0415  # registering does without
 
-        return app(folders, publisher=self.name, functions=self.functions, **options)
+        return create_app(folders, publisher=self.name, functions=self.functions, **options)
 
     def serve(
         self,

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire import limits
 from skillwire.errors import DecodeError
-from skillwire.server.auth.authentication import ProblemError
 from skillwire.server.auth.rate_limit import network_of
 from skillwire.server.execution_responses import problem_for
-from skillwire.server.problems import Problem
+from skillwire.server.problems import Problem, ProblemError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

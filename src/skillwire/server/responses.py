@@ -22,6 +22,7 @@ import asyncio
 import gzip
 import zlib
 from collections import OrderedDict
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 from urllib.parse import quote
@@ -45,7 +46,7 @@ from skillwire.server.http import (
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Mapping
 
-    from starlette.types import Scope, Send
+    from starlette.types import Receive, Scope, Send
 
     from skillwire.protocols.agent_skills.server import CachePolicy
 
@@ -155,18 +156,17 @@ class CachedResponse:
             self.size += len(held or b"")
         self._tags = tuple(tags)
 
-    async def send(self, scope: Scope, send: Send) -> tuple[int, int]:
-        """Answer a GET or HEAD; return status and length of the body."""
+    async def __call__(self, scope: Scope, _: Receive, send: Send) -> None:
+        """Answer a GET or HEAD, as an ASGI application."""
         status, variant = self.choose(scope["headers"])
         await send({"type": "http.response.start", "status": status, "headers": variant.fields[status].copy()})
         if status == HTTPStatus.NOT_MODIFIED or scope["method"] == "HEAD":
             await send({"type": "http.response.body", "body": b""})
-            return status, 0
+            return
         if variant.body is None:
             await self._send_inflated(send)
         else:
             await send({"type": "http.response.body", "body": variant.body})
-        return status, variant.size
 
     def ready(self, method: bytes, fields: Fields) -> WireResponse | None:
         """Return the answer to a request with this method and these header fields, if it is there as a whole."""
@@ -230,6 +230,34 @@ def _codings_of(content: bytes) -> dict[Coding, bytes]:
     return {coding: body for coding, body in bodies.items() if coding == "identity" or len(body) < len(content)}
 
 
+@dataclass(frozen=True, slots=True)
+class BytesResponse:
+    """A response whose body is in memory, as an ASGI application; HEAD gets its header fields alone."""
+
+    status: int
+    body: bytes
+    fields: Fields
+
+    async def __call__(self, scope: Scope, _: Receive, send: Send) -> None:
+        """Answer a request."""
+        headers = [*self.fields, (b"content-length", b"%d" % len(self.body))]
+        await send({"type": "http.response.start", "status": self.status, "headers": headers})
+        await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else self.body})
+
+
+def json_response(body: bytes, status: int = 200, media_type: str = "application/json", **fields: str) -> BytesResponse:
+    """Return a response that every page may read and no cache may keep."""
+    own = {"Content-Type": media_type, "Cache-Control": "no-store", **fields}
+    return BytesResponse(status, body, encode_fields(own, OPEN_FIELDS))
+
+
+async def no_content(_scope: Scope, _receive: Receive, send: Send) -> None:
+    """Answer a request that has no answer."""
+    fields = encode_fields({"Cache-Control": "no-store"}, OPEN_FIELDS)
+    await send({"type": "http.response.start", "status": 204, "headers": fields})
+    await send({"type": "http.response.body", "body": b""})
+
+
 async def in_pieces(parts: Iterable[bytes]) -> AsyncIterator[bytes]:
     """Yield bytes in pieces of which none is large."""
     for part in parts:
@@ -274,67 +302,58 @@ _FIELDS: Final = {
 }
 
 
-class Page(NamedTuple):
-    """A page: its status, its HTML, and fields that only it has."""
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page as an ASGI application: its status, its HTML, and fields that only it has.
+
+    One that is not ``is_private`` may be kept by caches, and a client that has it already gets a 304.
+    """
 
     status: int
     html: str
-    fields: Mapping[str, str] = {}
+    fields: Mapping[str, str] = field(default_factory=dict)
+    is_private: bool = False
+
+    async def __call__(self, scope: Scope, _: Receive, send: Send) -> None:
+        """Answer a request."""
+        from skillwire.web.assets import CONSOLE_FIELDS, PAGE_FIELDS  # noqa: PLC0415  # with the first page
+
+        asked = read_fields(scope["headers"], b"accept-encoding", b"if-none-match")
+        body = self.html.encode("utf-8", "replace")
+        coding = choose_coding(asked.get(b"accept-encoding", "")) if len(body) >= _WORTH_CODING else "identity"
+        if self.is_private:
+            vary = {"Content-Type": _FIELDS["Content-Type"], "Vary": "Accept, Accept-Encoding, Cookie"}
+            fields = {**CONSOLE_FIELDS, **vary, **self.fields}
+        else:
+            tag = f'"{Digest.of(body).hex[:32]}-{coding}"'
+            own = {**_FIELDS, **self.fields, "ETag": tag}
+            if self.status == HTTPStatus.OK and matching_tag(asked.get(b"if-none-match", ""), (tag,)):
+                del own["Content-Type"]
+                await send({"type": "http.response.start", "status": 304, "headers": encode_fields(own, PAGE_FIELDS)})
+                await send({"type": "http.response.body", "body": b""})
+                return
+            fields = {**PAGE_FIELDS, **own}
+        if coding == "br":
+            quality = _PAGE_BROTLI_QUALITY
+            body = await asyncio.to_thread(brotli.compress, body, mode=brotli.MODE_TEXT, quality=quality)
+        elif coding == "gzip":
+            body = await asyncio.to_thread(gzip.compress, body, _PAGE_GZIP_LEVEL, mtime=0)
+        if coding != "identity":
+            fields["Content-Encoding"] = coding
+        await BytesResponse(self.status, body, encode_fields(fields))(scope, _, send)
 
 
-class _Body(NamedTuple):
-    """What is sent: the status, the bytes, and the coding that they get."""
+@dataclass(frozen=True, slots=True)
+class Redirect:
+    """Leads to ``path`` from the root of the site, wherever that is mounted; an encoded query may follow the path."""
 
-    status: int
-    content: bytes
-    coding: str
+    path: str
+    status: HTTPStatus
+    fields: Mapping[str, str] = field(default_factory=dict)
 
-
-async def send_page(page: Page, scope: Scope, send: Send) -> None:
-    """Answer with a page of everybody's, or that the browser has it already."""
-    from skillwire.web.assets import PAGE_FIELDS  # noqa: PLC0415  # with the first page, see the console
-
-    asked = read_fields(scope["headers"], b"accept-encoding", b"if-none-match")
-    body = page.html.encode("utf-8", "replace")
-    coding = choose_coding(asked.get(b"accept-encoding", "")) if len(body) >= _WORTH_CODING else "identity"
-    tag = f'"{Digest.of(body).hex[:32]}-{coding}"'
-    own = {**_FIELDS, **page.fields, "ETag": tag}
-    if page.status == HTTPStatus.OK and matching_tag(asked.get(b"if-none-match", ""), (tag,)):
-        del own["Content-Type"]
-        await send({"type": "http.response.start", "status": 304, "headers": encode_fields(own, PAGE_FIELDS)})
-        await send({"type": "http.response.body", "body": b""})
-        return
-    await _send_body(_Body(page.status, body, coding), {**PAGE_FIELDS, **own}, scope, send)
-
-
-async def send_private_page(page: Page, scope: Scope, send: Send) -> None:
-    """Answer with a page of one person's, which no cache may hold."""
-    from skillwire.web.assets import CONSOLE_FIELDS  # noqa: PLC0415  # same
-
-    body = page.html.encode("utf-8", "replace")
-    asked = read_fields(scope["headers"], b"accept-encoding")
-    coding = choose_coding(asked.get(b"accept-encoding", "")) if len(body) >= _WORTH_CODING else "identity"
-    own = {**CONSOLE_FIELDS, "Content-Type": _FIELDS["Content-Type"], "Vary": "Accept, Accept-Encoding, Cookie"}
-    await _send_body(_Body(page.status, body, coding), {**own, **page.fields}, scope, send)
-
-
-async def redirect(path: str, status: HTTPStatus, scope: Scope, send: Send, fields: Mapping[str, str] = {}) -> None:
-    """Lead to ``path``, from the root of the site wherever it is mounted; a query may follow it, encoded."""
-    plain, mark, query = path.partition("?")
-    location = quote(scope.get("root_path", "") + plain) + mark + query
-    own = {"Location": location, "Content-Length": "0", "Cache-Control": "no-cache", "Vary": "Accept", **fields}
-    await send({"type": "http.response.start", "status": status, "headers": encode_fields(own)})
-    await send({"type": "http.response.body", "body": b""})
-
-
-async def _send_body(body: _Body, fields: dict[str, str], scope: Scope, send: Send) -> None:
-    status, content, coding = body
-    if coding == "br":
-        content = await asyncio.to_thread(brotli.compress, content, mode=brotli.MODE_TEXT, quality=_PAGE_BROTLI_QUALITY)
-    elif coding == "gzip":
-        content = await asyncio.to_thread(gzip.compress, content, _PAGE_GZIP_LEVEL, mtime=0)
-    if coding != "identity":
-        fields["Content-Encoding"] = coding
-    fields["Content-Length"] = str(len(content))
-    await send({"type": "http.response.start", "status": status, "headers": encode_fields(fields)})
-    await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else content})
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        plain, mark, query = self.path.partition("?")
+        location = quote(scope.get("root_path", "") + plain) + mark + query
+        own = {"Location": location, "Cache-Control": "no-cache", "Vary": "Accept", **self.fields}
+        await BytesResponse(self.status, b"", encode_fields(own))(scope, receive, send)

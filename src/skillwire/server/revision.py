@@ -6,15 +6,18 @@ Artifacts of the revisions before stay reachable by digest for a while, for clie
 
 from __future__ import annotations
 
+import asyncio
+from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire.protocols.agent_skills.server import INDEX_PATH, OLD_INDEX_PATH, IndexResponse, Site
-from skillwire.server.access import AccessView, prepare
+from skillwire.server.access import AccessView, has_failed, prepare
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from skillwire.model.access import Principal
     from skillwire.model.catalog import Catalog
     from skillwire.model.skill import Artifact
     from skillwire.ports import SkillSearch
@@ -41,18 +44,18 @@ class Revision:
     answers: SearchAnswers
     everything: Catalog
     guarded: Catalog
-    everybody: AccessView
+    public_view: AccessView
     broken: tuple[InvalidFolder, ...] = ()
 
     @property
     def site(self) -> Site:
         """Everybody's site."""
-        return self.everybody.site
+        return self.public_view.site
 
     @property
     def catalog(self) -> Catalog:
         """What everybody may use."""
-        return self.everybody.usable
+        return self.public_view.usable
 
     @property
     def search(self) -> SkillSearch:
@@ -86,8 +89,8 @@ def make_revision(
     """
     catalog = catalogs.public
     site = Site(catalog, base_url, superseded)
-    locked = Site(catalogs.known.without(catalog))
-    everybody = AccessView(catalogs.known, catalog, site, locked, is_everybody=True)
+    forbidden = Site(catalogs.known.without(catalog))
+    public = AccessView(catalogs.known, catalog, site, forbidden, is_public=True)
     prepared = {}
     for path in _PREPARED:
         listing = site.lookup(path)
@@ -100,6 +103,61 @@ def make_revision(
         answers,
         catalogs.everything,
         catalogs.everything.without(catalog),
-        everybody,
+        public,
         tuple(broken),
+    )
+
+
+#: Views of principals that are kept.
+_KEPT_VIEWS: Final = 32
+
+
+class AccessViews:
+    """The audiences of principals; used by one event loop.
+
+    Args:
+        base_url: see :class:`skillwire.protocols.agent_skills.server.Site`.
+    """
+
+    def __init__(self, base_url: str) -> None:
+        self._base_url = base_url
+        self._number = 0
+        self._kept: OrderedDict[frozenset[str], asyncio.Task[AccessView]] = OrderedDict()
+
+    async def of(self, principal: Principal | None, revision: Revision) -> AccessView:
+        """Return the audience of ``principal`` in ``revision``; everybody's for None."""
+        if principal is None or not principal.grants:
+            return revision.public_view
+        if revision.number != self._number:
+            self._number = revision.number
+            self._kept.clear()
+        task = self._kept.get(principal.grants)
+        if task is None:
+            making = asyncio.to_thread(make_access_view, revision, principal, self._base_url)
+            task = self._kept[principal.grants] = asyncio.create_task(making)
+            if len(self._kept) > _KEPT_VIEWS:
+                self._kept.popitem(last=False)
+            task.add_done_callback(lambda done: self._drop_failed(principal.grants, done))
+        self._kept.move_to_end(principal.grants)
+        return await asyncio.shield(task)  # who goes away leaves the work to the others who wait for it
+
+    def _drop_failed(self, grants: frozenset[str], task: asyncio.Task[AccessView]) -> None:
+        """Forget an audience that could not be made: the next request tries again."""
+        if has_failed(task) and self._kept.get(grants) is task:
+            del self._kept[grants]
+
+
+def make_access_view(revision: Revision, principal: Principal, base_url: str) -> AccessView:
+    """Return what ``principal`` may know of and may use in ``revision``.
+
+    What everybody may is known; only the guarded skills are judged, so ten thousand public ones cost no time.
+    """
+    public, guarded = revision.public_view, revision.guarded
+    visible = revision.everything.only({*public.visible.skills, *guarded.visible_to(principal).skills})
+    usable = revision.everything.only({*public.usable.skills, *guarded.usable_by(principal).skills})
+    return AccessView(
+        visible,
+        usable,
+        Site(usable, base_url, below=public.site),
+        Site(guarded.visible_to(principal).without(usable)),
     )

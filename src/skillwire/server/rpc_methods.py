@@ -36,7 +36,6 @@ import structlog
 
 from skillwire import limits
 from skillwire.errors import DecodeError, FetchError, SkillwireError, StorageError, TrustError
-from skillwire.model.access import ANONYMOUS
 from skillwire.protocols.skills_rpc.codec import (
     Batch,
     Call,
@@ -54,10 +53,9 @@ from skillwire.protocols.skills_rpc.codec import (
 )
 from skillwire.protocols.skills_rpc.server import SkillIndex, SkillsRpc
 from skillwire.server.access import has_failed
-from skillwire.server.auth.authentication import ProblemError
-from skillwire.server.auth.rate_limit import caller_of, network_of
+from skillwire.server.auth.rate_limit import network_of
 from skillwire.server.origins import PAGE_REFUSED
-from skillwire.server.problems import Problem
+from skillwire.server.problems import Problem, ProblemError
 from skillwire.server.request_bodies import Body, Bounds
 
 if TYPE_CHECKING:
@@ -67,18 +65,12 @@ if TYPE_CHECKING:
 
     from skillwire.ports import BlobStore
     from skillwire.server.access import AccessView
-    from skillwire.server.auth.authentication import AuthResult
     from skillwire.server.request_bodies import Bodies
     from skillwire.server.revision import Revision
     from skillwire.server.runs import Runs
 
 #: What is logged when nobody was there any more to be answered, as other servers do.
 GONE: Final = 499
-
-
-def owner_of(asker: AuthResult, scope: Scope) -> str:
-    """Return whom the runs and blobs of a request belong to."""
-    return caller_of(asker.principal or ANONYMOUS, scope["client"][0] if scope.get("client") else "")
 
 
 #: Of requests and their answers.

@@ -19,7 +19,7 @@ from skillwire.server.fastpath import Connection
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from skillwire.server.application import Application
+    from skillwire.server.app import Application
     from skillwire.server.revision import Revision
 
 _BACKLOG: Final = 2048
@@ -131,7 +131,7 @@ async def _serve(
     try:
         await server.serve(sockets=listeners)
     except (Exception, SystemExit):  # the library's own end is not reached
-        await application.leave(has_failed=True)
+        await application.unregister(has_failed=True)
         raise
     finally:
         ready.cancel()
@@ -140,7 +140,7 @@ async def _serve(
 
 
 async def _wait_ready(application: Application, on_ready: Callable[[Revision], None]) -> None:
-    revision = await application.publication.first()
+    revision = await application.catalog.first()
     if revision is not None:
         on_ready(revision)
 
@@ -151,8 +151,8 @@ class _Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Say goodbye to the local network, end the pages that stay live, wait for the other answers under way."""
         application = cast("Application", self.config.app)
-        await application.leave()
-        application.hang_up()
+        await application.unregister()
+        application.close_streams()
         await super().shutdown(sockets)
 
     @contextmanager

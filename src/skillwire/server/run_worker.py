@@ -10,7 +10,7 @@ import uvloop
 
 from skillwire.adapters.files.atomic import state_directory
 from skillwire.adapters.files.blobs import FileBlobs
-from skillwire.server.compose import check_secrets, make_authentication, make_executors
+from skillwire.server.app import check_secrets, make_authentication, make_executors
 from skillwire.server.executions import make_executions
 
 if TYPE_CHECKING:

@@ -127,7 +127,7 @@ class SearchAnswers:
     def ready_at_once(self, url: bytes, method: bytes, fields: Fields) -> WireResponse | None:
         """Return the answer to a request, if a brief search gives it.
 
-        As :meth:`skillwire.server.application.Application.answer_at_once` does.
+        As :meth:`skillwire.server.fastpath.FastPath.respond` does.
 
         Args:
             url: as the request line says it, over plain HTTP and without a proxy.

@@ -16,10 +16,9 @@ import structlog
 
 from skillwire import limits
 from skillwire.model.access import OPERATOR, TASKS
-from skillwire.server.auth.authentication import ProblemError
 from skillwire.server.console_requests import ConsoleRequest
 from skillwire.server.http import read_fields, site_of
-from skillwire.server.problems import READ
+from skillwire.server.problems import READ, ProblemError
 from skillwire.web.address import way_up
 
 if TYPE_CHECKING:

@@ -17,11 +17,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-import secrets
 import signal
 import sys
 from contextlib import asynccontextmanager, suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from skillwire import limits
@@ -29,7 +27,6 @@ from skillwire.adapters.lines import LineWriter, lines_of
 from skillwire.errors import SourceLocation, StorageError, ValidationError
 from skillwire.model.access import EVERY_SKILL, Principal
 from skillwire.protocols.skills_rpc.codec import encode_error
-from skillwire.server.access import AccessViews
 from skillwire.server.auth.rate_limit import caller_of
 from skillwire.server.request_bodies import Bodies, Body
 from skillwire.server.rpc_methods import RPC_BOUNDS, ByteQuota, Methods, RpcCaller, RpcDispatcher
@@ -37,25 +34,11 @@ from skillwire.server.rpc_methods import RPC_BOUNDS, ByteQuota, Methods, RpcCall
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 
-    from skillwire.server.compose import Components
-    from skillwire.server.configuration import ServerConfiguration
+    from skillwire.server.components import Components
 
 
 #: Who starts the process.
 LOCAL: Final = Principal("local", frozenset({EVERY_SKILL}))
-
-
-def use_local_defaults(configuration: ServerConfiguration) -> ServerConfiguration:
-    """Return what holds for this process alone: its executions are a queue of its own.
-
-    So what a host leaves that has vanished is run by nobody else, and ends at its deadline. Where the configuration
-    leaves all running to ``skillwire worker``, they stay in the queue that this works for.
-    """
-    runs = replace(configuration.runs, is_local=True)
-    executions = configuration.executions
-    if executions.concurrency:
-        executions = replace(executions, queue=f"process {os.getpid()} {secrets.token_hex(8)}")
-    return replace(configuration, runs=runs, executions=executions)
 
 
 def take_output() -> int:
@@ -83,13 +66,13 @@ async def _until_signalled(serving: Coroutine[None, None, None]) -> None:
 @asynccontextmanager
 async def started(parts: Components) -> AsyncIterator[None]:
     """Load and watch the folders meanwhile; at the end, end what runs, after a while."""
-    parts.publication.start()
+    parts.catalog.start()
     try:
         yield
     finally:
         parts.executions.hang_up()
         await parts.executions.stop()
-        await asyncio.to_thread(parts.publication.stop)
+        await asyncio.to_thread(parts.catalog.stop)
         await parts.authentication.close()
 
 
@@ -160,13 +143,13 @@ class _LocalCaller:
     """Who started the process."""
 
     def __init__(self, parts: Components) -> None:
-        self._publication = parts.publication
-        self._audiences = AccessViews(parts.base_url)
+        self._catalog = parts.catalog
+        self._audiences = parts.views
         self._skills = parts.skills
 
     async def now(self) -> RpcCaller:
         """Return what it may use of what is published now; waits until something is."""
-        revision = self._publication.current or await self._publication.first()
+        revision = self._catalog.current or await self._catalog.first()
         if revision is None:
             raise StorageError("STORAGE", "the skills could not be loaded")
         audience = await self._audiences.of(LOCAL, revision)

@@ -9,7 +9,7 @@ import structlog
 from tests.support.publishing import Asgi, write_skill
 
 from skillwire.adapters.files import loading
-from skillwire.server import app
+from skillwire.server import create_app
 
 INDEX = "/.well-known/agent-skills/index.json"
 
@@ -37,7 +37,7 @@ def folder(tmp_path):
 
 @pytest.fixture
 def application(folder, tmp_path):
-    return app([folder], blobs=tmp_path / "blobs", publisher="acme")
+    return create_app([folder], blobs=tmp_path / "blobs", publisher="acme")
 
 
 @pytest.fixture
@@ -77,8 +77,8 @@ class Site:
     def __init__(self, tmp_path, files):
         self.folder = write_skill(tmp_path / "skills", "plan", files)
         write_skill(tmp_path / "skills", "other")
-        self.application = app([tmp_path / "skills"], blobs=tmp_path / "blobs", publisher="acme")
-        self.publication = self.application.publication
+        self.application = create_app([tmp_path / "skills"], blobs=tmp_path / "blobs", publisher="acme")
+        self.publication = self.application.catalog
         self.client = Asgi(self.application)
         self.look()
 

@@ -32,17 +32,17 @@ class Site:
 
     def __init__(self, caller):
         self.application = caller.application
-        self.runs: Runs = self.application._executions.runs
-        self.desk = self.application._executions.desk
+        self.runs: Runs = self.application.services.executions.runs
+        self.desk = self.application.services.executions.desk
 
     @property
     def audience(self):
-        return self.application.publication.current.everybody
+        return self.application.catalog.current.everybody
 
     @property
     def skills(self):
         index = SkillIndex(self.audience.visible.skills)
-        return SkillsRpc(index, self.audience.usable.skills, self.application.publication.blobs.read)
+        return SkillsRpc(index, self.audience.usable.skills, self.application.catalog.blobs.read)
 
     async def execute(self, name, args=None, owner=ANNA, **more):
         return await self.runs.execute_skill(owner, self.skills, ExecuteSkill(name=name, args=args or {}, **more))

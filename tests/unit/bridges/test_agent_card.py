@@ -6,11 +6,12 @@ import json
 
 from tests.support.catalogs import make_skill
 
-from skillwire.bridges.agent_card import encode_card, executed
+from skillwire.bridges.agent_card import RPC_BINDING, SHARING_BINDING, encode_card, executed
 from skillwire.model.skill import Action
 
 SITE = "https://skills.example.com"
 ACTION = Action("python", "main.py")
+INTERFACES = [("/.well-known/skill-sharing", SHARING_BINDING), ("/rpc", RPC_BINDING)]
 
 
 def card(*skills, **more):
@@ -41,11 +42,11 @@ def test_the_required_fields_are_there():
 
 
 def test_no_interface_claims_a_binding_of_a2a():
-    document = card(make_skill("a", action=ACTION), rpc="/rpc")
+    document = card(make_skill("a", action=ACTION), interfaces=INTERFACES)
     bindings = {row["url"]: row["protocolBinding"] for row in document["supportedInterfaces"]}
     assert bindings.keys() == {f"{SITE}/.well-known/skill-sharing", f"{SITE}/rpc"}
     assert all(binding.startswith("urn:") for binding in bindings.values())
-    assert len(card(make_skill("a", action=ACTION))["supportedInterfaces"]) == 1
+    assert len(card(make_skill("a", action=ACTION), interfaces=INTERFACES[:1])["supportedInterfaces"]) == 1
 
 
 def test_tags_are_those_of_the_author():

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from skillwire.cli.main import run
 from skillwire.cli.lan_options import read_goodbye_reason, read_lan
+from skillwire.cli.main import run
 from skillwire.errors import SkillwireError, UsageError, ValidationError
 from skillwire.protocols.skill_discovery.settings import LanSettings
 

@@ -8,7 +8,8 @@ from tests.support.invoking import Caller, Scripted
 
 from skillwire import limits
 from skillwire.executions.accept import ExecutionSettings
-from skillwire.server import app, compose
+from skillwire.server import app as app_module
+from skillwire.server import create_app
 from skillwire.server.configuration import ServerConfiguration
 
 
@@ -38,18 +39,18 @@ def executor():
 @pytest.fixture
 async def serving(tmp_path, home, executor, monkeypatch):  # noqa: ARG001  # the state folder is the test's
     """Return what serves ``tmp_path/skills`` to a :class:`Caller`; ended with the test."""
-    monkeypatch.setattr(compose, "make_executors", lambda *_: {"python": lambda: executor, "http": lambda: executor})
+    monkeypatch.setattr(app_module, "make_executors", lambda *_: {"python": lambda: executor, "http": lambda: executor})
     applications = []
 
     async def serve(settings=None, configuration=None, **options):
         settings = settings or ExecutionSettings(grant_all=True)
         configuration = replace(configuration or ServerConfiguration(), executions=settings)
-        application = app(
+        application = create_app(
             [tmp_path / "skills"], blobs=tmp_path / "blobs", publisher="acme", configuration=configuration, **options
         )
         applications.append(application)
         await application.startup()
-        await application.publication.first(20)
+        await application.catalog.first(20)
         return Caller(application)
 
     yield serve

@@ -16,7 +16,7 @@ from skillwire import limits
 from skillwire.adapters.sqlite.open import open_tokens
 from skillwire.protocols.skill_sharing.signing import sign
 from skillwire.protocols.skill_sharing.validation import validate
-from skillwire.server import access, addressed, app
+from skillwire.server import addressed, create_app, revision
 
 INDEX = "/.well-known/agent-skills/index.json"
 OLD_INDEX = "/.well-known/skills/index.json"
@@ -39,9 +39,9 @@ async def client(tmp_path, tokens):  # noqa: ARG001  # made first, so that the s
     write_skill(folder, "open-notes", {"run.sh": "echo"})
     write_skill(folder, "staff-guide", {"skill.toml": 'access = "restricted"\n'})
     write_skill(folder, SECRET_NAME, {"skill.toml": 'access = "private"\n', "notes.txt": "x"})
-    application = app([folder], blobs=tmp_path / "blobs", publisher="example-corp")
+    application = create_app([folder], blobs=tmp_path / "blobs", publisher="example-corp")
     await application.startup()
-    await application.publication.first(20)
+    await application.catalog.first(20)
     yield Asgi(application)
     await application.shutdown()
 
@@ -170,7 +170,7 @@ class TestWithAGrant:
     async def test_audience_that_could_not_be_made_is_tried_again(self, client, key, monkeypatch):
         fields = key(SECRET_NAME)
         with monkeypatch.context() as broken:
-            broken.setattr(access, "make_access_view", lambda *_: 1 / 0)
+            broken.setattr(revision, "make_access_view", lambda *_: 1 / 0)
             assert (await client.get(INDEX, fields)).status == 500
         assert SECRET_NAME in names_in(await client.get(INDEX, fields))
 
@@ -235,7 +235,7 @@ class TestRefusals:
         pause = 1000 * int(last.fields["retry-after"])
         assert last.json()["error"]["retry"] == {"suggested_delay_ms": pause, "max_attempts": 3}
         assert (await client.get(INDEX)).status == 200
-        authentication = client.application._authentication
+        authentication = client.application.services.authentication
         with monkeypatch.context() as patch:
             patch.setattr(authentication, "_recognise", None)  # nothing is recognised
             assert (await client.get(INDEX, key("*"))).status == 429
@@ -315,13 +315,13 @@ class TestPrivateSkill:
         write_skill(folder.parent, "another-one", {"skill.toml": 'access = "private"\n'})
         for change in ("changed", "no frontmatter"):
             (folder / ("notes.txt" if change == "changed" else "SKILL.md")).write_text(change)
-            client.application.publication.folders.refresh(None)
-            client.application.publication._publish()
+            client.application.catalog.folders.refresh(None)
+            client.application.catalog._publish()
             assert await told() == before
         for file, content in (("open-notes", "no frontmatter"), ("staff-guide", "---\nname: staff-guide\n---\n")):
             (tmp_path / "skills" / file / "SKILL.md").write_text(content)
-        client.application.publication.folders.refresh(None)
-        client.application.publication._publish()
+        client.application.catalog.folders.refresh(None)
+        client.application.catalog._publish()
         ready, metrics = await told()
         assert ready["revision"] == before[0]["revision"] + 1
         assert [one["folder"] for one in ready["broken"]] == ["open-notes"]
@@ -331,8 +331,8 @@ class TestPrivateSkill:
         before = {path: (await client.get(path, HOST)).fields.get("etag") for path in LISTS}
         folder = tmp_path / "skills" / SECRET_NAME
         (folder / "notes.txt").write_text("changed")
-        client.application.publication.folders.refresh(None)
-        client.application.publication._publish()
+        client.application.catalog.folders.refresh(None)
+        client.application.catalog._publish()
         after = {path: (await client.get(path, HOST)).fields.get("etag") for path in LISTS}
         assert before == after
 

@@ -37,7 +37,7 @@ async def test_what_nobody_granted_is_named_when_it_is_published(tmp_path, servi
     [told] = warnings(log, "so that calls are refused")
     assert told["skills"] == "act-0, act-1, act-2, act-3, act-4 and 2 more"
     for number in range(6):
-        skill = first.application.publication.current.everything.skills[f"act-{number}"]
+        skill = first.application.catalog.current.everything.skills[f"act-{number}"]
         open_grants().agree(skill, "tester")
     with structlog.testing.capture_logs() as log:
         second = await serving(ExecutionSettings())

@@ -19,7 +19,7 @@ from skillwire.adapters.sqlite.search import SearchIndex
 from skillwire.errors import StorageError
 from skillwire.folder.publish import prepare
 from skillwire.model.search import SearchQuery
-from skillwire.server import app
+from skillwire.server import create_app
 from skillwire.server.catalog_service import CatalogService, keep_what_is_loaded
 from skillwire.server.folders import PublishedFolders
 
@@ -412,9 +412,9 @@ def test_where_no_notifications_can_be_had_the_folders_are_polled(tmp_path, monk
 async def test_a_failure_of_the_thread_is_told_and_closes_nothing_for_good(tmp_path, monkeypatch, where, error):
     monkeypatch.setattr("skillwire.server.catalog_service._FIRST_PAUSE", 0.01)
     monkeypatch.setattr("skillwire.server.catalog_service._LONGEST_PAUSE", 0.01)
-    application = app([tmp_path], blobs=tmp_path.parent / "blobs")
+    application = create_app([tmp_path], blobs=tmp_path.parent / "blobs")
     folder = write_skill(tmp_path, "one")
-    publication, client = application.publication, Asgi(application)
+    publication, client = application.catalog, Asgi(application)
     works = getattr(publication.folders, where)
     broken = threading.Event()
 

@@ -8,7 +8,7 @@ from tests.support.connections import Connections
 from tests.support.publishing import write_skill
 
 from skillwire import limits
-from skillwire.server import app
+from skillwire.server import create_app
 
 INDEX = b"GET /.well-known/agent-skills/index.json HTTP/1.1\r\nHost: x\r\nAccept-Encoding: gzip\r\n\r\n"
 HEAD = INDEX.replace(b"GET", b"HEAD")
@@ -21,9 +21,9 @@ POSTED = b"POST /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s" % 
 async def application(tmp_path, monkeypatch):
     monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
     write_skill(tmp_path / "skills", "notes")
-    application = app([tmp_path / "skills"], blobs=tmp_path / "blobs", access_log=False)
+    application = create_app([tmp_path / "skills"], blobs=tmp_path / "blobs", access_log=False)
     await application.startup()
-    await application.publication.first(20)
+    await application.catalog.first(20)
     yield application
     await application.shutdown()
 

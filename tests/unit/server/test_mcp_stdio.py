@@ -7,7 +7,7 @@ from tests.support.publishing import write_skill
 
 from skillwire.adapters.sqlite.open import open_ledger
 from skillwire.server import mcp_stdio
-from skillwire.server.compose import make_components
+from skillwire.server.app import make_components
 from skillwire.server.stdio import started
 
 
@@ -20,7 +20,7 @@ async def test_process_of_a_host_runs_what_it_accepts_and_looks_for_nothing_else
     seen = []
 
     async def look(*_):
-        assert await parts.publication.first(20) is not None
+        assert await parts.catalog.first(20) is not None
         seen.append(bool(parts.executions._tasks) or parts.executions._awaiting is not None)
         parts.executions.runs.on_accept()
         seen.append(bool(parts.executions._tasks))

@@ -13,8 +13,8 @@ from tests.support.invoking import write_action
 from skillwire import limits
 from skillwire.executions.view import tag_of
 from skillwire.model.execution import Outcome
-from skillwire.server.auth.authentication import ProblemError
 from skillwire.server.callable_skills import GrantCache
+from skillwire.server.problems import ProblemError
 from skillwire.server.request_bodies import INVOCATIONS, Bodies
 
 
@@ -81,8 +81,8 @@ async def test_who_waits_for_an_execution_holds_nothing_of_its_body(tmp_path, se
     waiting = asyncio.create_task(caller.invoke("slow", {"text": "x" * 100_000}, {"Prefer": "wait=50"}))
     await executor.began()
     await asyncio.sleep(0.1)
-    assert caller.application._executions.bodies._held == 0
-    caller.application.hang_up()
+    assert caller.application.services.executions.bodies._held == 0
+    caller.application.close_streams()
     async with asyncio.timeout(5):
         answer = await waiting
     assert (answer.status, answer.fields["preference-applied"]) == (202, "wait=50")
@@ -191,7 +191,7 @@ async def test_a_server_that_stops_answers_who_waits_at_once(tmp_path, serving, 
     waiting = asyncio.create_task(caller.get(path, {"Prefer": "wait=50", "If-None-Match": tag}))
     streaming = asyncio.create_task(caller.get(path, {"Accept": "text/event-stream"}))
     await asyncio.sleep(0.1)
-    caller.application.hang_up()
+    caller.application.close_streams()
     async with asyncio.timeout(5):
         answers = await asyncio.gather(polling, waiting, streaming)
     assert [answer.status for answer in answers] == [200, 304, 200]
@@ -203,9 +203,9 @@ async def test_a_server_takes_up_the_work_of_a_ledger_that_another_one_makes(tmp
     monkeypatch.setattr("skillwire.server.executions.has_database", (home / "made").exists)
     write_action(tmp_path / "skills", "sum-up")
     idle = await serving()
-    assert not idle.application._executions._tasks
+    assert not idle.application.services.executions._tasks
     home.mkdir(exist_ok=True)
     (home / "made").touch()
     async with asyncio.timeout(5):
-        while not idle.application._executions._tasks:  # noqa: ASYNC110  # nobody is told
+        while not idle.application.services.executions._tasks:  # noqa: ASYNC110  # nobody is told
             await asyncio.sleep(0.02)

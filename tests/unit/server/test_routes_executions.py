@@ -175,7 +175,7 @@ async def test_cancelling_ends_what_runs_and_is_told_as_ours(serving, executor):
 @pytest.mark.usefixtures("skills")
 async def test_the_least_of_all_time_limits_ends_an_execution(serving, executor):
     caller = await serving()
-    desk, now = caller.application._executions.desk, moment()
+    desk, now = caller.application.services.executions.desk, moment()
     desk.clock = lambda: moment()._replace(wall=now.wall)  # however late the worker begins, its time is not over
     executor.script = lambda _: asyncio.sleep(60)
     ended = await caller.ended(await caller.invoke("sum-up", {"text": "a"}, context={"timeout_ms": 200}))
@@ -217,7 +217,7 @@ async def test_what_nobody_granted_is_refused_before_anything_is_stored(serving)
     assert answer.status == 503
     assert answer.json()["error"]["code"] == "ENDPOINT_UNREACHABLE"
     assert answer.json()["error"]["details"]["reason"] == "not_granted"
-    revision = caller.application.publication.current
+    revision = caller.application.catalog.current
     open_grants().agree(revision.everything.skills["sum-up"], "tester")
     accepted = await caller.invoke("sum-up", {"text": "a"})
     assert accepted.status == 202

@@ -12,7 +12,7 @@ from tests.support.publishing import write_skill
 
 from skillwire.errors import StorageError, TrustError
 from skillwire.executions.accept import ExecutionSettings, RunSettings
-from skillwire.server.compose import make_components
+from skillwire.server.app import make_components
 from skillwire.server.configuration import ServerConfiguration
 from skillwire.server.run_blobs import check_allowed
 from skillwire.server.run_worker import make_worker
@@ -60,9 +60,9 @@ def local_log(tmp_path, home, runs=None, executions=None, *, is_local=True):
             configuration=configuration,
             is_local=is_local,
         )
-        parts.publication.start()
-        asyncio.run(parts.publication.first(20))
-        parts.publication.stop()
+        parts.catalog.start()
+        asyncio.run(parts.catalog.first(20))
+        parts.catalog.stop()
     return log
 
 

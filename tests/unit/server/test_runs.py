@@ -48,17 +48,17 @@ class Site:
 
     def __init__(self, caller):
         self.application = caller.application
-        self.runs: Runs = self.application._executions.runs
-        self.desk = self.application._executions.desk
+        self.runs: Runs = self.application.services.executions.runs
+        self.desk = self.application.services.executions.desk
 
     @property
     def audience(self):
-        return self.application.publication.current.everybody
+        return self.application.catalog.current.public_view
 
     @property
     def skills(self):
         index = SkillIndex(self.audience.visible.skills)
-        return SkillsRpc(index, self.audience.usable.skills, self.application.publication.blobs.read)
+        return SkillsRpc(index, self.audience.usable.skills, self.application.catalog.blobs.read)
 
     async def execute(self, name, args=None, owner=ANNA, **more):
         return await self.runs.execute_skill(owner, self.skills, ExecuteSkill(name=name, args=args or {}, **more))
@@ -360,7 +360,7 @@ async def test_a_function_of_the_program_is_executed_as_any_other_skill(home):  
     application = publisher.app(configuration=ServerConfiguration(runs=ON))
     await application.startup()
     try:
-        await application.publication.first(20)
+        await application.catalog.first(20)
         site = Site(Caller(application))
         blob = await site.blob()
         assert (await site.execute("acme.forecast", {"city": "Bern"})).output == "sunny in Bern"
@@ -410,7 +410,7 @@ async def test_a_run_outlives_its_server_and_whoever_waited(tmp_path, serving, e
     given = attempt.execution.attachments
     assert (given.code, given.blobs) == ("code = 1", (f"sha256:{blob.removeprefix('blob:')}",))
     for file in attempt.mounts["acme.leads.sync"].files:
-        assert await asyncio.to_thread(second.application.publication.blobs.read, file.digest) is not None, file.path
+        assert await asyncio.to_thread(second.application.catalog.blobs.read, file.digest) is not None, file.path
     looked_at.set()
 
 

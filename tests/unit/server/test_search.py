@@ -10,7 +10,8 @@ from tests.support.publishing import Asgi, write_skill
 
 from skillwire import limits
 from skillwire.adapters.files.skill_store import PackedSkills, pack_skill
-from skillwire.server import app
+from skillwire.server import create_app
+from skillwire.server.fastpath import FastPath
 from skillwire.server.search import encode_hits
 
 SITE = "https://skills.example/a/"
@@ -44,9 +45,9 @@ async def site(tmp_path):
     write_skill(folder, "csv-clean", description="Cleans CSV tables.")
     write_skill(folder, "notes", description="Writes notes.")
     write_skill(folder, "csv-secret", {"skill.toml": 'access = "private"\n'}, description="Profiles secret CSV tables.")
-    application = app([folder], blobs=tmp_path / "blobs", publisher="acme")
+    application = create_app([folder], blobs=tmp_path / "blobs", publisher="acme")
     await application.startup()
-    revision = await application.publication.first()
+    revision = await application.catalog.first()
     assert revision is not None
     assert not revision.broken
     yield Asgi(application)
@@ -143,7 +144,7 @@ async def test_another_method_is_refused_and_a_preflight_answered_as_elsewhere(s
 
 async def test_a_search_waits_for_the_first_revision(tmp_path):
     write_skill(tmp_path / "skills", "notes", description="Writes notes.")
-    application = app([tmp_path / "skills"], blobs=tmp_path / "blobs")
+    application = create_app([tmp_path / "skills"], blobs=tmp_path / "blobs")
     try:
         [hit] = (await Asgi(application).get(f"{SEARCH}?q=notes")).json()["skills"]
     finally:
@@ -154,8 +155,8 @@ async def test_a_search_waits_for_the_first_revision(tmp_path):
 async def test_a_site_that_does_not_load_in_time_says_when_to_ask_again(tmp_path, monkeypatch):
     (tmp_path / "skills").mkdir()
     monkeypatch.setattr(limits, "SERVER_LOADING_SECONDS", 0.01)
-    application = app([tmp_path / "skills"], blobs=tmp_path / "blobs")
-    monkeypatch.setattr(application.publication, "start", lambda: None)
+    application = create_app([tmp_path / "skills"], blobs=tmp_path / "blobs")
+    monkeypatch.setattr(application.catalog, "start", lambda: None)
     answer = await Asgi(application).get(SEARCH)
     assert (answer.status, answer.fields["retry-after"]) == (503, "1")
 
@@ -163,8 +164,9 @@ async def test_a_site_that_does_not_load_in_time_says_when_to_ask_again(tmp_path
 async def test_an_answer_at_once_is_the_same(site):
     fields = [(b"host", b"testserver")]
     ordinary = await site.get(f"{SEARCH}?q=csv", {"Host": "testserver"})
-    answer_at_once = site.application.answer_at_once
-    ready = answer_at_once(b"/api/search?q=csv", b"GET", fields, None)
+    application = site.application
+    fast_path = FastPath(application.catalog, application.services.authentication, application.log)
+    ready = fast_path.respond(b"/api/search?q=csv", b"GET", fields, None)
     assert (ready.status, ready.body) == (200, ordinary.body)
     told = dict(line.split(b": ", 1) for line in ready.head.splitlines()[1:])
     assert {name.decode(): value.decode() for name, value in told.items()} == ordinary.fields
@@ -175,4 +177,4 @@ async def test_an_answer_at_once_is_the_same(site):
         (b"/api/search?q=csv", b"GET", [(b"x-forwarded-proto", b"https")]),
         (b"/api/search?q=" + b"x" * 3000, b"GET", []),
     ]:
-        assert answer_at_once(url, method, fields + more, None) is None
+        assert fast_path.respond(url, method, fields + more, None) is None

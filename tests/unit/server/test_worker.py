@@ -196,7 +196,7 @@ async def test_all_that_is_late_is_ended_in_one_sweep(tmp_path, serving, monkeyp
     caller = await serving(ACCEPTING)
     for _ in range(7):
         await caller.invoke("once")
-    desk = caller.application._executions.desk
+    desk = caller.application.services.executions.desk
     await caller.application.shutdown()
     monkeypatch.setattr("skillwire.adapters.sqlite.ledger.SWEPT_AT_ONCE", 2)
     monkeypatch.setattr(worker, "SWEPT_AT_ONCE", 2)
@@ -218,12 +218,12 @@ async def test_a_restarted_server_runs_what_was_accepted_as_it_was_published_the
     third = await serving()
     executor.script = lambda attempt: Outcome(str(attempt.skill.artifact.digest))
     ended = await third.ended(accepted)
-    now = third.application.publication.current.everything.skills["sum-up"]
+    now = third.application.catalog.current.everything.skills["sum-up"]
     assert ended.json()["status"] == "completed"
     assert ended.json()["output"] != str(now.artifact.digest)
     (attempt,) = executor.attempts
     for file in attempt.skill.files:
-        assert third.application.publication.blobs.read(file.digest) is not None, file.path
+        assert third.application.catalog.blobs.read(file.digest) is not None, file.path
 
 
 async def test_a_server_that_ends_finishes_gives_back_or_fails_what_runs(tmp_path, serving, executor, monkeypatch):

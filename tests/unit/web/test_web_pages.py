@@ -14,7 +14,7 @@ from starlette.routing import Mount
 from tests.support.publishing import Asgi, write_skill
 
 from skillwire import limits
-from skillwire.server import app
+from skillwire.server import create_app
 from skillwire.web.markdown import render_markdown
 
 HTML = {"accept": "text/html,application/xhtml+xml", "host": "skills.example"}
@@ -55,7 +55,9 @@ def action(folder):
 
 @pytest.fixture
 def make(folder, tmp_path):
-    return lambda **options: app([folder], blobs=tmp_path / "blobs", publisher="acme", access_log=False, **options)
+    return lambda **options: create_app(
+        [folder], blobs=tmp_path / "blobs", publisher="acme", access_log=False, **options
+    )
 
 
 @pytest.fixture
@@ -425,7 +427,7 @@ async def test_other_methods_are_refused(client):
 
 async def test_nothing_published_yet_says_how_to_begin(tmp_path):
     (tmp_path / "empty").mkdir()
-    application = app([tmp_path / "empty"], blobs=tmp_path / "blobs")
+    application = create_app([tmp_path / "empty"], blobs=tmp_path / "blobs")
     page = await text(Asgi(application), "/")
     assert "Nothing is published here yet" in page
     assert "skillwire init my-skill" in page
@@ -434,7 +436,7 @@ async def test_nothing_published_yet_says_how_to_begin(tmp_path):
 
 async def test_a_browser_is_told_that_the_skills_are_being_loaded(make, monkeypatch):
     application = make()
-    monkeypatch.setattr(application.publication, "start", lambda: None)
+    monkeypatch.setattr(application.catalog, "start", lambda: None)
     monkeypatch.setattr("skillwire.server.routes.pages._WAIT_SECONDS", 0.01)
     answer = await Asgi(application).get("/skills/tools", HTML)
     assert (answer.status, answer.fields["retry-after"]) == (503, "2")

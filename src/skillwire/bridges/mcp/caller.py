@@ -59,7 +59,7 @@ class McpSkills(Protocol):
         """What it may read and have run."""
 
     @property
-    def is_everybody(self) -> bool:
+    def is_public(self) -> bool:
         """Whether it is told nothing that anybody may not hear."""
 
     @property

@@ -101,7 +101,7 @@ class Hint(CacheHint):
 
 def hint(caller: McpSkills) -> Hint:
     """Return how long what ``caller`` is told may be kept: what anybody may hear, by shared caches too."""
-    return Hint(1000 * limits.MCP_FRESH_SECONDS, "public" if caller.is_everybody else "private")
+    return Hint(1000 * limits.MCP_FRESH_SECONDS, "public" if caller.is_public else "private")
 
 
 def resource_of(skill: Skill, file: SkillFile) -> Resource:

@@ -22,7 +22,7 @@ from skillwire.server.auth.refusals import refused
 from skillwire.server.auth.resource import ProtectedResource
 from skillwire.server.auth.signed_requests import SignedRequests
 from skillwire.server.http import IDENTITY_NAMES, read_fields
-from skillwire.server.problems import Problem, too_many
+from skillwire.server.problems import Problem, ProblemError, too_many
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -40,14 +40,6 @@ _BEARER: Final = "bearer "
 #: Attempts of one address that may fail a minute; who guesses is slowed down, who mistyped is not.
 _FAILURES: Final = RateLimit(30, 30)
 _ISSUER_PAUSE: Final = 5  # seconds until it is worth asking a server whose issuer is down again
-
-
-class ProblemError(Exception):  # it is an answer, and no error of ours
-    """The answer to a request that is not let in."""
-
-    def __init__(self, problem: Problem) -> None:
-        super().__init__(problem.code)
-        self.problem = problem
 
 
 class AuthResult(NamedTuple):
@@ -104,7 +96,7 @@ class Authentication:
         """Whether those who do not say who they are may only ask so often."""
         return self._strangers is not None
 
-    async def identify(self, scope: Scope, body: bytes = b"") -> AuthResult:
+    async def authenticate(self, scope: Scope, body: bytes = b"") -> AuthResult:
         """Return who asks.
 
         Raises:
@@ -164,7 +156,7 @@ class Authentication:
         if self._driver is not None:
             await self._driver.close()
 
-    def locked(
+    def forbidden(
         self, principal: Principal | None, skill: str | None, scope: Scope, *, wish: str = "use"
     ) -> ProblemError:
         """Return the answer to who may know of ``skill`` and not use it. Spec: SSP §8.3.2, §8.3.3.

@@ -7,19 +7,18 @@ from typing import TYPE_CHECKING
 from skillwire import limits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from skillwire.adapters.executors.secrets import Secrets
     from skillwire.adapters.http.asynchronous import AsyncDriver
+    from skillwire.adapters.lan.certificates import RenewalService
     from skillwire.model.skill import Skill
     from skillwire.ports import Executor
     from skillwire.protocols.skill_discovery.messages import HealthStatus
     from skillwire.protocols.skill_discovery.settings import LanSettings
-    from skillwire.server.compose import Components
-    from skillwire.server.doors import Plugin
+    from skillwire.server.components import Components, PublishedFunction
     from skillwire.server.lan.health import HealthCheckLoop
     from skillwire.server.lan.service import Agent, KeyServer, LanService
-    from skillwire.server.publisher import PublishedFunction
 
 
 def make_lan(
@@ -64,7 +63,7 @@ def make_lan(
     checks = {one.name: one.health for one in functions if one.health is not None}
     folders = make_check_rounds(parts, secrets) if executions.concurrency else None
     conditions = SkillHealth(RunBlockers(executions, unset, check_sandbox).find, checks, folders)
-    return LanService(settings, parts.publication, conditions, make_agent, make_secrets)
+    return LanService(settings, parts.catalog, conditions, make_agent, make_secrets)
 
 
 def make_check_rounds(parts: Components, secrets: Callable[[], Secrets]) -> HealthCheckLoop:
@@ -80,7 +79,7 @@ def make_check_rounds(parts: Components, secrets: Callable[[], Secrets]) -> Heal
         from skillwire.adapters.sandbox.resources import ResourceLimits  # noqa: PLC0415  # same
 
         return PythonExecutor(
-            parts.publication.blobs,
+            parts.catalog.blobs,
             secrets=secrets(),
             policy=AddressPolicy(allow=settings.allow),
             bounds=lambda seconds: ResourceLimits(seconds, output_bytes=limits.LAN_HEALTH_OUTPUT_BYTES),
@@ -98,16 +97,16 @@ def make_check_rounds(parts: Components, secrets: Callable[[], Secrets]) -> Heal
     return HealthCheckLoop(checks.ask, checks.close)
 
 
-def make_authority(settings: LanSettings) -> Iterator[Plugin]:
-    """Yield the doors of the authority that the settings name, if they name one.
+def make_authority(settings: LanSettings) -> RenewalService | None:
+    """Return the authority that the settings name, or None.
 
     Raises:
         NotFoundError: ``CA_FOLDER``. ValidationError: ``LAN_TRUST``.
     """
-    if settings.authority:
-        from skillwire.adapters.files.lan_trust import local_authority  # noqa: PLC0415  # few servers certify
-        from skillwire.adapters.lan.certificates import RenewalService  # noqa: PLC0415  # same
-        from skillwire.server.lan.certificates import CertificateRoutes  # noqa: PLC0415  # same
+    if not settings.authority:
+        return None
+    from skillwire.adapters.files.lan_trust import local_authority  # noqa: PLC0415  # few servers certify
+    from skillwire.adapters.lan.certificates import RenewalService  # noqa: PLC0415  # same
 
-        if (folder := local_authority(settings)) is not None:
-            yield CertificateRoutes(RenewalService(folder)).annex()
+    folder = local_authority(settings)
+    return None if folder is None else RenewalService(folder)

@@ -20,30 +20,24 @@ from skillwire.errors import SkillwireError, StorageError
 from skillwire.protocols.agent_skills.messages import CONTENT_FIELDS, OPEN_FIELDS
 from skillwire.protocols.skills_rpc.codec import encode_created
 from skillwire.protocols.skills_rpc.errors import fix_of
-from skillwire.server.auth.authentication import ProblemError
-from skillwire.server.http import Part, encode_fields, matching_tag, read_fields, requested_part
+from skillwire.server.http import Part, encode_fields, matching_tag, requested_part
 from skillwire.server.origins import PAGE_REFUSED
-from skillwire.server.problems import READ, Problem, answer_preflight, method_not_allowed, unsatisfiable
-from skillwire.server.responses import send_pieces
-from skillwire.server.rpc_methods import GONE, owner_of
+from skillwire.server.problems import Problem, ProblemError, unsatisfiable
+from skillwire.server.responses import json_response, send_pieces
+from skillwire.server.routing import Route
+from skillwire.server.rpc_methods import GONE
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Sequence
 
-    from starlette.types import Receive
+    from starlette.types import ASGIApp, Receive
 
-    from skillwire.protocols.skills_rpc.messages import CreatedBlob
-    from skillwire.server.auth.authentication import AuthResult
     from skillwire.server.context import RequestContext
-    from skillwire.server.metrics import Route
     from skillwire.server.origins import Origins
     from skillwire.server.run_blobs import OpenBlob
     from skillwire.server.runs import Runs
 
-
 BLOBS_PATH: Final = "/blobs"
-_CREATE: Final = "POST, OPTIONS"
-_READ: Final = "GET, HEAD, OPTIONS"
 #: Our code → status. All other errors are the client's, or, as far as they are none, a failure of the server.
 _STATUSES: Final = {
     "PERMISSION_DENIED": 403,
@@ -78,46 +72,39 @@ class BlobRoutes:
         self._runs = runs
         self._origins = origins
 
-    async def create(self, visit: RequestContext) -> Route:
+    def routes(self) -> Sequence[Route]:
+        """Return both rows."""
+        return [
+            Route(BLOBS_PATH, self.create, "rpc", methods=("POST",), loads=False),
+            Route(f"{BLOBS_PATH}/{{blob}}", self.read, "rpc", loads=False),
+        ]
+
+    async def create(self, context: RequestContext) -> ASGIApp | None:
         """Answer at ``/blobs``."""
-        asker = await visit.identify()
-        if visit.method == "OPTIONS":
-            await answer_preflight(_CREATE, visit.send)
-        elif visit.method != "POST":
-            await method_not_allowed(visit.method, _CREATE).send(visit.send)
-        else:
-            self._check_page(asker, visit)
-            kind = read_fields(visit.scope["headers"], b"content-type").get(b"content-type", "")
-            owner, content = owner_of(asker, visit.scope), _pieces(visit.receive)
-            try:
-                await _tell(await self._runs.blobs.receive(owner, kind, content), visit)
-            except GoneError:
-                visit.send.status = GONE
-            except SkillwireError as error:
-                await _problem(error).send(visit.send)
-        return "rpc"
+        self._check_page(context)
+        kind = context.fields(b"content-type").get(b"content-type", "")
+        try:
+            created = await self._runs.blobs.receive(context.owner, kind, _pieces(context.receive))
+        except GoneError:
+            context.send.status = GONE
+            return None
+        except SkillwireError as error:
+            return _problem(error)
+        location = f"{context.scope.get('root_path', '')}{BLOBS_PATH}/{created.blob_id}"
+        return json_response(encode_created(created), 201, Location=location)
 
-    async def read(self, visit: RequestContext) -> Route:
+    async def read(self, context: RequestContext) -> ASGIApp | None:
         """Answer at ``/blobs/ID``."""
-        asker = await visit.identify()
-        if visit.method == "OPTIONS":
-            await answer_preflight(_READ, visit.send)
-        elif visit.method not in READ:
-            await method_not_allowed(visit.method, _READ).send(visit.send)
-        else:
-            self._check_page(asker, visit)
-            blob_id = visit.path.removeprefix(f"{BLOBS_PATH}/")
-            try:
-                blob = await self._runs.blobs.open(owner_of(asker, visit.scope), blob_id)
-            except SkillwireError as error:
-                await _problem(error).send(visit.send, head=visit.method == "HEAD")
-            else:
-                with blob:
-                    await _send(blob, visit)
-        return "rpc"
+        self._check_page(context)
+        try:
+            blob = await self._runs.blobs.open(context.owner, context.parameters["blob"])
+        except SkillwireError as error:
+            return _problem(error)
+        with blob:
+            return await _send(blob, context)
 
-    def _check_page(self, asker: AuthResult, visit: RequestContext) -> None:
-        if asker.principal is None and not self._origins.let_in(visit.scope):
+    def _check_page(self, context: RequestContext) -> None:
+        if context.principal is None and not self._origins.let_in(context.scope):
             raise ProblemError(_REFUSED)
 
 
@@ -136,41 +123,29 @@ async def _pieces(receive: Receive) -> AsyncIterator[bytes]:
             return
 
 
-async def _tell(created: CreatedBlob, visit: RequestContext) -> None:
-    body = encode_created(created)
-    own = {
-        "Content-Type": "application/json",
-        "Content-Length": str(len(body)),
-        "Location": f"{visit.scope.get('root_path', '')}{BLOBS_PATH}/{created.blob_id}",
-        "Cache-Control": "no-store",
-    }
-    await visit.send({"type": "http.response.start", "status": 201, "headers": encode_fields(own, OPEN_FIELDS)})
-    await visit.send({"type": "http.response.body", "body": body})
-
-
-async def _send(blob: OpenBlob, visit: RequestContext) -> None:
-    asked = read_fields(visit.scope["headers"], b"if-none-match", b"range", b"if-range")
+async def _send(blob: OpenBlob, context: RequestContext) -> ASGIApp | None:
+    asked = context.fields(b"if-none-match", b"range", b"if-range")
     tag = f'"{blob.blob_id.partition(":")[2]}"'
     own = {"ETag": tag}
     if matching_tag(asked.get(b"if-none-match", ""), (tag,)):
-        await visit.send({"type": "http.response.start", "status": 304, "headers": encode_fields(own, _KEPT)})
-        await visit.send({"type": "http.response.body", "body": b""})
-        return
+        await context.send({"type": "http.response.start", "status": 304, "headers": encode_fields(own, _KEPT)})
+        await context.send({"type": "http.response.body", "body": b""})
+        return None
     part = None
-    if visit.method == "GET" and asked.get(b"if-range", tag) == tag:
+    if context.method == "GET" and asked.get(b"if-range", tag) == tag:
         part = requested_part(asked.get(b"range", ""), blob.size)
     if part is not None and part.start == part.stop:
-        await unsatisfiable(blob.size).send(visit.send)
-        return
+        return unsatisfiable(blob.size)
     if part is not None:
         own["Content-Range"] = f"bytes {part.start}-{part.stop - 1}/{blob.size}"
     status, part = (200, Part(0, blob.size)) if part is None else (206, part)
     own |= {"Content-Type": blob.kind, "Content-Length": str(part.stop - part.start)}
-    await visit.send({"type": "http.response.start", "status": status, "headers": encode_fields(own, _KEPT)})
-    if visit.method == "GET":
-        await send_pieces(blob.pieces(part.start, part.stop), part.stop - part.start, visit.send)
+    await context.send({"type": "http.response.start", "status": status, "headers": encode_fields(own, _KEPT)})
+    if context.method == "GET":
+        await send_pieces(blob.pieces(part.start, part.stop), part.stop - part.start, context.send)
     else:
-        await visit.send({"type": "http.response.body", "body": b""})
+        await context.send({"type": "http.response.body", "body": b""})
+    return None
 
 
 def _problem(error: SkillwireError) -> Problem:

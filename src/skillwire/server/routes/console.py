@@ -1,12 +1,11 @@
-"""The console of executions, tasks and the local network, mounted: which page a path means, and who may see it.
+"""The console of executions, tasks and the local network: its rows of the route table, and who may see which page.
 
-Pages of skills are everybody's; these are for people who signed in. They show an API key once, at ``/login``, and get a
-cookie (:mod:`skillwire.server.sessions`). A key with the scope ``operator`` sees and cancels every
-execution, works the inbox and sees the local network, one with ``tasks`` works the inbox, any other sees its own
-executions.
+Pages of skills are public; these are for people who signed in. They show an API key once, at ``/login``, and get a
+cookie (:mod:`skillwire.server.sessions`). A key with the scope ``operator`` sees and cancels every execution, works the
+inbox and sees the local network; one with ``tasks`` works the inbox; any other sees its own executions.
 
-``/executions/ID`` is the address at which programs ask how far an execution is, too; a browser that asks for HTML there
-gets the page (:meth:`ExecutionsConsole.prefers`). All other addresses are the console's alone.
+``/executions/ID`` is also where programs ask for the status of an execution. A browser that asks for HTML there gets
+the page (:meth:`ExecutionsConsole.prefers`). All other addresses are the console's alone.
 """
 
 from __future__ import annotations
@@ -22,31 +21,29 @@ from skillwire.server.auth.authentication import has_credentials
 from skillwire.server.console_requests import CallerNames, ConsoleRequest, UnsentFormError
 from skillwire.server.event_streams import PageStreams
 from skillwire.server.http import read_fields
-from skillwire.server.problems import READ, method_not_allowed
+from skillwire.server.problems import READ
+from skillwire.server.routing import Route
 from skillwire.server.sessions import Sessions
 from skillwire.server.sign_in import EXECUTIONS, INBOX, LAN, LOGIN, SignIn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable, Sequence
 
-    from starlette.types import Receive, Scope, Send
+    from starlette.types import Scope
 
     from skillwire.server.auth.authentication import Authentication
     from skillwire.server.console_pages import ExecutionPages, InboxPages, LanPages, LanSnapshots
     from skillwire.server.console_requests import ConsoleExecutions
+    from skillwire.server.context import RequestContext
+    from skillwire.server.routing import Handler
     from skillwire.web.environment import Notice
 
+    Page = Callable[[ConsoleRequest, str], Awaitable[None]]
 
-_LOGOUT: Final = "/logout"
-_LIVE: Final = "/live"
-_ID: Final = "exec-(?:[0-9a-f]{12})?[0-9a-f]{32}"
-#: One, or the beginning of its ID that logs tell.
-_ONE: Final = re.compile(r"/executions/(exec-[0-9a-f]{8,44})", re.ASCII)
-_PART: Final = re.compile(rf"/executions/({_ID})/(live|cancel|inputs\.json|output\.json)", re.ASCII)
-_TASK: Final = re.compile(rf"/inbox/({_ID})(?:/(claim|complete|reject|release))?", re.ASCII)
+#: An ID, or the beginning of one that logs show.
+_BEGINNING: Final = re.compile(r"/executions/(exec-[0-9a-f]{8,44})", re.ASCII)
 _POST: Final = ("POST",)
-#: The pages that are of no one execution and no one task.
-PATHS: Final = frozenset({LOGIN, _LOGOUT, EXECUTIONS, EXECUTIONS + _LIVE, INBOX, LAN, LAN + _LIVE})
+_TASK_ACTIONS: Final = ("claim", "complete", "reject", "release")
 
 
 class ExecutionsConsole:
@@ -83,20 +80,46 @@ class ExecutionsConsole:
         self._pages: tuple[ExecutionPages, InboxPages] | None = None
         self._lan_pages: LanPages | None = None
 
-    @staticmethod
-    def owns(path: str) -> bool:
-        """Whether ``path``, from the root of the site, is one of the console alone."""
-        return path in PATHS or path.startswith(f"{INBOX}/") or _PART.fullmatch(path) is not None
+    def routes(self) -> Sequence[Route]:
+        """Return the rows of the console, but for ``/executions/ID``."""
+        one, task = f"{EXECUTIONS}/{{id:execution}}", f"{INBOX}/{{id:execution}}"
+
+        def row(path: str, page: Page, methods: Sequence[str] = READ) -> Route:
+            return Route(path, self._handler(page), "page", methods=methods, cross_origin=False, loads=False)
+
+        return [
+            row(LOGIN, lambda request, _: self._sign_in.log_in(request), (*READ, *_POST)),
+            row("/logout", lambda request, _: self._sign_in.log_out(request), (*READ, *_POST)),
+            row(EXECUTIONS, self._signed_in(self._list)),
+            row(f"{EXECUTIONS}/live", self._signed_in(self._follow_list)),
+            row(f"{one}/live", self._signed_in(self._follow)),
+            row(f"{one}/cancel", self._signed_in(self._cancel), _POST),
+            row(f"{one}/inputs.json", self._signed_in(self._document("inputs"))),
+            row(f"{one}/output.json", self._signed_in(self._document("output"))),
+            row(INBOX, self._signed_in(self._inbox("show_list"))),
+            row(f"{INBOX}/live", self._signed_in(self._inbox("follow_list"))),
+            *(row(f"{task}/{action}", self._signed_in(self._inbox(action)), _POST) for action in _TASK_ACTIONS),
+            row(task, self._signed_in(self._inbox("show"))),
+            row(f"{INBOX}/{{rest:path}}", self._signed_in(self._inbox(""))),
+            row(LAN, self._signed_in(self._show_lan)),
+            row(f"{LAN}/live", self._signed_in(self._show_lan)),
+        ]
 
     @staticmethod
     def prefers(path: str, scope: Scope) -> bool:
-        """Whether a path at which programs are told how far an execution is, is asked for by a browser."""
+        """Whether a browser asks for the page of an execution where programs ask for its status."""
         return (
             scope["method"] in READ
-            and _ONE.fullmatch(path) is not None
+            and _BEGINNING.fullmatch(path) is not None
             and "text/html" in read_fields(scope["headers"], b"accept").get(b"accept", "")
             and not has_credentials(scope["headers"])
         )
+
+    async def show(self, context: RequestContext) -> None:
+        """Answer with the page of an execution."""
+        await context.authenticate()
+        context.label = "page"
+        await self._handler(self._signed_in(self._show))(context)
 
     def is_operator(self, scope: Scope) -> bool:
         """Whether a browser is signed in as an operator; reads the tokens, so not on the event loop."""
@@ -109,81 +132,82 @@ class ExecutionsConsole:
         if self._lan_pages is not None:
             self._lan_pages.close()
 
-    async def answer(self, path: str, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request for a path that :meth:`owns` or :meth:`prefers` accepted."""
-        allowed = _methods(path)
-        if scope["method"] not in allowed:
-            await method_not_allowed(scope["method"], ", ".join(allowed)).send(send)
-            return
-        request = await asyncio.to_thread(self._sign_in.read, path, scope, receive, send)
-        try:
-            await self._answer(path, request)
-        except UnsentFormError as error:
-            notice: Notice = "foreign" if error.status is HTTPStatus.FORBIDDEN else "unread"
-            await _tell(notice, request, error.status)
+    def _handler(self, page: Page) -> Handler:
+        """Return the handler that reads who is signed in and shows ``page``, or why a form is refused."""
 
-    async def _answer(self, path: str, request: ConsoleRequest) -> None:
-        if path == LOGIN:
-            await self._sign_in.log_in(request)
-        elif path == _LOGOUT:
-            await self._sign_in.log_out(request)
-        elif request.session is None and path.endswith(_LIVE):
-            await _tell("gone", request, HTTPStatus.FORBIDDEN)
-        elif request.session is None:
-            await self._sign_in.send_to_login(request)
-        elif path in {LAN, LAN + _LIVE}:
-            await self._answer_lan(path, request)
-        elif path.startswith(INBOX):
-            await self._answer_inbox(path, request)
-        else:
-            await self._answer_executions(path, request)
+        async def handle(context: RequestContext) -> None:
+            request = await asyncio.to_thread(
+                self._sign_in.read, context.path, context.scope, context.receive, context.send
+            )
+            try:
+                await page(request, context.parameters.get("id") or context.path.rpartition("/")[2])
+            except UnsentFormError as error:
+                notice: Notice = "foreign" if error.status is HTTPStatus.FORBIDDEN else "unread"
+                await _show_notice(notice, request, error.status)
 
-    async def _answer_executions(self, path: str, request: ConsoleRequest) -> None:
-        pages, _ = await self._made_pages()
-        if one := _ONE.fullmatch(path):
-            await pages.show(request, one[1])
-        elif part := _PART.fullmatch(path):
-            execution_id, what = part.groups()
-            if what == "live":
-                await pages.follow(request, execution_id, self._sign_in.still(request))
-            elif what == "cancel":
-                await pages.cancel(request, execution_id)
+        return handle
+
+    def _signed_in(self, page: Page) -> Page:
+        """Return ``page`` for people who are signed in; others are led to where they can."""
+
+        async def show(request: ConsoleRequest, name: str) -> None:
+            if request.session is not None:
+                await page(request, name)
+            elif request.path.endswith("/live"):
+                await _show_notice("gone", request, HTTPStatus.FORBIDDEN)
             else:
-                await pages.send_document(request, execution_id, what.removesuffix(".json"))
-        elif path == EXECUTIONS:
-            await pages.show_list(request)
-        else:
-            await pages.follow_list(request, self._sign_in.still(request))
+                await self._sign_in.send_to_login(request)
 
-    async def _answer_inbox(self, path: str, request: ConsoleRequest) -> None:
-        _, pages = await self._made_pages()
-        task = _TASK.fullmatch(path)
-        if not request.may_work:
-            await _tell("denied", request, HTTPStatus.FORBIDDEN)
-        elif path == INBOX:
-            await pages.show_list(request)
-        elif path == INBOX + _LIVE:
-            await pages.follow_list(request, self._sign_in.still(request))
-        elif task is None:
-            await _tell("gone", request, HTTPStatus.NOT_FOUND)
-        else:
-            actions = {
-                "claim": pages.claim,
-                "complete": pages.complete,
-                "reject": pages.reject,
-                "release": pages.release,
-            }
-            await actions.get(task[2], pages.show)(request, task[1])
+        return show
 
-    async def _answer_lan(self, path: str, request: ConsoleRequest) -> None:
+    async def _list(self, request: ConsoleRequest, _: str) -> None:
+        await (await self._made_pages())[0].show_list(request)
+
+    async def _follow_list(self, request: ConsoleRequest, _: str) -> None:
+        await (await self._made_pages())[0].follow_list(request, self._sign_in.still(request))
+
+    async def _show(self, request: ConsoleRequest, execution_id: str) -> None:
+        await (await self._made_pages())[0].show(request, execution_id)
+
+    async def _follow(self, request: ConsoleRequest, execution_id: str) -> None:
+        await (await self._made_pages())[0].follow(request, execution_id, self._sign_in.still(request))
+
+    async def _cancel(self, request: ConsoleRequest, execution_id: str) -> None:
+        await (await self._made_pages())[0].cancel(request, execution_id)
+
+    def _document(self, which: str) -> Page:
+        async def send(request: ConsoleRequest, execution_id: str) -> None:
+            await (await self._made_pages())[0].send_document(request, execution_id, which)
+
+        return send
+
+    def _inbox(self, action: str) -> Page:
+        """Return the page of the inbox that does ``action``; without one, there is no such task."""
+
+        async def act(request: ConsoleRequest, task: str) -> None:
+            pages = (await self._made_pages())[1]
+            if not request.may_work:
+                await _show_notice("denied", request, HTTPStatus.FORBIDDEN)
+            elif not action:
+                await _show_notice("gone", request, HTTPStatus.NOT_FOUND)
+            elif action == "show_list":
+                await pages.show_list(request)
+            elif action == "follow_list":
+                await pages.follow_list(request, self._sign_in.still(request))
+            else:
+                await getattr(pages, action)(request, task)
+
+        return act
+
+    async def _show_lan(self, request: ConsoleRequest, _: str) -> None:
         if self._lan is None:
-            await _tell("no-lan", request, HTTPStatus.NOT_FOUND)
+            await _show_notice("no-lan", request, HTTPStatus.NOT_FOUND)
         elif not request.sees_all:
-            await _tell("denied-lan", request, HTTPStatus.FORBIDDEN)
+            await _show_notice("denied-lan", request, HTTPStatus.FORBIDDEN)
         else:
             if self._lan_pages is None:
                 self._lan_pages = await asyncio.to_thread(_make_lan_pages, self._lan, self._clock)
-            if path == LAN:
+            if request.path == LAN:
                 await self._lan_pages.show(request)
             else:
                 await self._lan_pages.follow(request, self._sign_in.still(request))
@@ -194,7 +218,7 @@ class ExecutionsConsole:
         return self._pages
 
     def _make_pages(self) -> tuple[ExecutionPages, InboxPages]:
-        from skillwire.server.console_pages import ExecutionPages, InboxPages  # noqa: PLC0415  # not needed at start-up
+        from skillwire.server.console_pages import ExecutionPages, InboxPages  # noqa: PLC0415  # with the first page
 
         callers = CallerNames(self._tokens)
         return (
@@ -209,16 +233,7 @@ def _make_lan_pages(lan: LanSnapshots, clock: Callable[[], float]) -> LanPages:
     return LanPages(lan, clock)
 
 
-def _methods(path: str) -> tuple[str, ...]:
-    """Return the methods that a path of the console has."""
-    if path in {LOGIN, _LOGOUT}:
-        return (*READ, *_POST)
-    part, task = _PART.fullmatch(path), _TASK.fullmatch(path)
-    acts = (part is not None and part[2] == "cancel") or (task is not None and task[2] is not None)
-    return _POST if acts else READ
-
-
-async def _tell(notice: Notice, request: ConsoleRequest, status: HTTPStatus) -> None:
-    from skillwire.web.environment import notice_page  # noqa: PLC0415  # with the first page, see the other console
+async def _show_notice(notice: Notice, request: ConsoleRequest, status: HTTPStatus) -> None:
+    from skillwire.web.environment import notice_page  # noqa: PLC0415  # with the first page
 
     await request.show(await asyncio.to_thread(notice_page, notice, request.frame), status)

@@ -1,67 +1,70 @@
-"""The door of what is published: Agent Skills under ``/.well-known/`` and ``/@SCOPE/``, and Skill Sharing."""
+"""Agent Skills Discovery over HTTP: indexes, files and artifacts, under ``/.well-known/`` and ``/@SCOPE/``."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from skillwire.protocols.agent_skills.server import CachePolicy, IndexResponse
-from skillwire.server.problems import NOT_FOUND, READ, answer_other_method
+from skillwire.protocols.agent_skills.messages import WELL_KNOWN, WELL_KNOWN_OLD
+from skillwire.protocols.agent_skills.server import CachePolicy, IndexResponse, Site, encode_indexes
+from skillwire.server.blob_responses import BlobSender
+from skillwire.server.components import Protocol
+from skillwire.server.problems import NOT_FOUND, READ, other_method
+from skillwire.server.routing import Route
 
 if TYPE_CHECKING:
-    from skillwire.protocols.agent_skills.server import Representation
-    from skillwire.server.access import AccessView
-    from skillwire.server.auth.authentication import Authentication
-    from skillwire.server.blob_responses import BlobSender
+    from collections.abc import Mapping, Sequence
+
+    from starlette.types import ASGIApp
+
+    from skillwire.server.components import Services, StaticView
     from skillwire.server.context import RequestContext
-    from skillwire.server.metrics import Route
-    from skillwire.server.routes.sharing import SharingRoutes
 
 
-#: What every path of a site begins with.
-SITE: Final = ("/.well-known/", "/@")
+class AgentSkills(Protocol):
+    """The protocol Agent Skills Discovery."""
+
+    name = "Agent Skills Discovery"
+
+    def routes(self, services: Services) -> Sequence[Route]:
+        """Return the rows of both versions, with and without a scope.
+
+        The last two rows answer clients that take the URL of an index for that of a site, and append to it.
+        """
+        blobs = BlobSender(services.catalog.blobs, services.catalog.look_again)
+
+        async def answer(context: RequestContext) -> ASGIApp | None:
+            return await _answer(context, blobs)
+
+        rows: list[Route] = []
+        for base in (
+            f"{scope}{old_or_new}" for scope in ("", "/@{scope}") for old_or_new in (WELL_KNOWN, WELL_KNOWN_OLD)
+        ):
+            paths = ("index.json", "sha256/{artifact}", "{archive}", "{skill}/{file:path}")
+            rows += [Route(f"{base}/{path}", answer, "file", methods=()) for path in paths]
+        return [*rows, *(Route(f"{path}{{rest:path}}", answer, "file", methods=()) for path in ("/.well-known/", "/@"))]
+
+    def static_files(self, view: StaticView) -> Mapping[str, bytes]:
+        """Return every index."""
+        site = Site(view.catalog, view.base_url)
+        found = {
+            path: answer for path in site.listing_paths() if isinstance(answer := site.lookup(path), IndexResponse)
+        }
+        return {path[1:]: body for path, body in zip(found, encode_indexes(found.values()), strict=True)}
 
 
-class DiscoveryRoutes:
-    """Answers with indexes, descriptors, files and artifacts.
-
-    Args:
-        stored: sends files and artifacts.
-        sharing: answers for Skill Sharing.
-        authentication: says how to answer who may know of a skill and not use it.
-    """
-
-    def __init__(self, stored: BlobSender, sharing: SharingRoutes, authentication: Authentication) -> None:
-        self._stored = stored
-        self._sharing = sharing
-        self._authentication = authentication
-
-    async def __call__(self, visit: RequestContext) -> Route | None:
-        """Answer at a path of the site."""
-        is_shared = self._sharing.owns(visit.path)
-        if not is_shared and not visit.path.startswith(SITE):
-            return None
-        asker = await visit.identify()
-        audience = await visit.audience()
-        answer = None if is_shared else audience.lookup(visit.path)
-        if answer is None and not is_shared:
-            if audience.locked.lookup(visit.path) is not None:
-                raise self._authentication.locked(asker.principal, audience.locked.skill_at(visit.path), visit.scope)
-            await NOT_FOUND.send(visit.send, head=visit.method == "HEAD")
-            return "none"
-        if visit.method not in READ:
-            await answer_other_method(visit.method, visit.send)
-            return "none"
-        if answer is None:
-            await self._sharing.answer(visit.path, visit.scope, visit.send, audience)
-            return "sharing"
-        return await self._send(answer, audience, visit)
-
-    async def _send(self, answer: Representation, audience: AccessView, visit: RequestContext) -> Route:
-        if isinstance(answer, IndexResponse):
-            # It was not there yet when the request came, or the request says who asks.
-            revision = await visit.revision()
-            prepared = revision.prepared.get(visit.path) if audience.is_everybody else None
-            await (prepared or await audience.listings.prepare(visit.path, answer)).send(visit.scope, visit.send)
-            return "index" if prepared else "scope"
-        await self._stored.send(answer, visit.scope, visit.send)
-        return "artifact" if answer.cache is CachePolicy.FOREVER else "file"
+async def _answer(context: RequestContext, blobs: BlobSender) -> ASGIApp | None:
+    view, path = context.view, context.path
+    answer = view.lookup(path)
+    if answer is None:
+        if view.forbidden.lookup(path) is not None:
+            raise context.forbidden(view.forbidden.skill_at(path))
+        return NOT_FOUND
+    if context.method not in READ:  # looked at only here: what is not there is a 404 whatever the method
+        return other_method(context.method, READ)
+    if isinstance(answer, IndexResponse):
+        prepared = context.revision.prepared.get(path) if view.is_public else None
+        context.label = "index" if prepared else "scope"
+        return prepared or await view.indexes.prepare(path, answer)
+    context.label = "artifact" if answer.cache is CachePolicy.FOREVER else "file"
+    await blobs.send(answer, context.scope, context.send)
+    return None

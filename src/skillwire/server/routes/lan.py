@@ -28,25 +28,31 @@ import msgspec
 
 from skillwire import limits
 from skillwire.model.access import OPERATOR
-from skillwire.protocols.agent_skills.messages import JSON, OPEN_FIELDS
+from skillwire.protocols.agent_skills.messages import JSON
 from skillwire.protocols.skill_discovery.dnssd import PATH, details_of
-from skillwire.server.auth.authentication import ProblemError
-from skillwire.server.doors import Plugin
+from skillwire.server.components import Protocol
 from skillwire.server.event_streams import HEARTBEAT, STILL_HERE, OpenStreams, part
 from skillwire.server.http import encode_fields
-from skillwire.server.problems import READ, Problem, answer_other_method, method_not_allowed
+from skillwire.server.problems import READ, Problem, ProblemError
+from skillwire.server.responses import BytesResponse, json_response
+from skillwire.server.routing import Route
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 
-    from starlette.types import Receive, Scope, Send
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
+    from skillwire.adapters.lan.certificates import RenewalResponse, RenewalService
     from skillwire.model.lan import LanChange, LanScene, LanSkill, LanSnapshot
+    from skillwire.server.components import Services
     from skillwire.server.context import RequestContext
     from skillwire.server.lan.service import LanService
-    from skillwire.server.metrics import Route
+    from skillwire.server.routing import Handler
 
 
+#: Both are named in ``protocols.skill_discovery.renewal`` too, which imports cryptography: most servers do without.
+CERTIFICATES_PATH: Final = "/lan/certificates"
+REVOCATIONS_PATH: Final = "/lan/revocations"
 _encode = msgspec.json.Encoder().encode
 
 
@@ -182,11 +188,40 @@ _UNASKED: Final = Problem(
 )
 _DENIED: Final = Problem(403, "ACCESS_DENIED", "the LAN is shown to operators; this key is not of the scope operator")
 _PRIVATE: Final = {"Content-Type": JSON, "Cache-Control": "no-store", "Vary": "Cookie"}
-_PUBLIC: Final = {"Content-Type": JSON, "Cache-Control": "no-store"}
+
+
+class SkillDiscovery(Protocol):
+    """Skill Discovery over HTTP: what a server on a local network says of its agent, and of the network."""
+
+    name = "Skill Discovery"
+
+    def routes(self, services: Services) -> Sequence[Route]:
+        """Return the rows of the agent, of the network, and of an authority; each is there where its part is."""
+        lan, authority = services.lan, services.authority
+        rows: list[tuple[str, Handler | None, Sequence[str], bool]] = []
+        if lan is not None:
+            answers = LanRoutes(lan, services.console.is_operator)
+            services.close_streams.append(answers.close)
+            rows += [
+                (PATH, answers.agent, READ, True),
+                (SNAPSHOT_PATH, answers.snapshot, READ, False),
+                (EVENTS_PATH, answers.events, READ, False),
+            ]
+        else:
+            rows += [(PATH, None, READ, True), (SNAPSHOT_PATH, None, READ, False), (EVENTS_PATH, None, READ, False)]
+        certificates = None if authority is None else CertificateRoutes(authority)
+        rows += [
+            (CERTIFICATES_PATH, None if certificates is None else certificates.renew, ("POST",), True),
+            (REVOCATIONS_PATH, None if certificates is None else certificates.revocations, READ, True),
+        ]
+        return [
+            Route(path, handler, "service", methods=methods, cross_origin=cross_origin, loads=False)
+            for path, handler, methods, cross_origin in rows
+        ]
 
 
 class LanRoutes:
-    """Answers of one server.
+    """Answers about one server.
 
     Args:
         service: what it does on the network.
@@ -198,68 +233,86 @@ class LanRoutes:
         self._is_operator = is_operator
         self._streams = LanStreams(service)
 
-    def annex(self) -> Plugin:
-        """Return the doors by their paths."""
-        doors = {PATH: self.tell_agent, SNAPSHOT_PATH: self.tell_snapshot, EVENTS_PATH: self.tell_events}
-        return Plugin(doors, hang_up=self._hang_up)
-
-    async def tell_agent(self, visit: RequestContext) -> Route:
-        """Answer everybody who our agent is."""
-        await visit.identify()
-        if visit.method not in READ:
-            await answer_other_method(visit.method, visit.send)
-            return "service"
+    async def agent(self, _: RequestContext) -> ASGIApp:
+        """Return which agent is ours, to anyone."""
         agent = self._service.agent_id
         if not agent:
             message = self._service.trouble or "this server is not on the LAN yet"
-            raise ProblemError(Problem(503, "LAN_UNAVAILABLE", message, fields={"Retry-After": "5"}))
+            return Problem(503, "LAN_UNAVAILABLE", message, fields={"Retry-After": "5"})
         document: dict[str, object] = {"agentId": agent}
         if self._service.tls_port:
             document["tlsPort"] = self._service.tls_port
         if details := await asyncio.to_thread(details_of, agent, self._service.offers):
             document["skills"] = details
-        await _send(visit, msgspec.json.encode(document), encode_fields(_PUBLIC, OPEN_FIELDS))
-        return "service"
+        return json_response(msgspec.json.encode(document))
 
-    async def tell_snapshot(self, visit: RequestContext) -> Route:
-        """Answer an operator what is known of the network."""
-        await self._let_in(visit)
-        await _send(visit, await encoded_snapshot(self._service), encode_fields(_PRIVATE))
-        return "service"
+    async def snapshot(self, context: RequestContext) -> ASGIApp:
+        """Return what is known of the network, to an operator."""
+        await self._check_operator(context)
+        return BytesResponse(200, await encoded_snapshot(self._service), encode_fields(_PRIVATE))
 
-    async def tell_events(self, visit: RequestContext) -> Route:
-        """Answer an operator what happens, as it happens."""
-        may_look = await self._let_in(visit)
-        await self._streams.serve(may_look, visit.receive, visit.send)
-        return "service"
+    async def events(self, context: RequestContext) -> None:
+        """Answer an operator with what happens, as it happens."""
+        may_look = await self._check_operator(context)
+        await self._streams.serve(may_look, context.receive, context.send)
 
-    async def _let_in(self, visit: RequestContext) -> Callable[[], Awaitable[bool]]:
-        """Return what says whether somebody may go on looking.
-
-        Raises:
-            Refusal: it is no operator (401, 403), or this is no GET (405).
-        """
-        asker = await visit.identify()
-        if visit.method not in READ:
-            raise ProblemError(method_not_allowed(visit.method, ", ".join(READ)))
-        if asker.principal is not None:
-            if OPERATOR not in asker.principal.scopes:
-                raise ProblemError(_DENIED)
-            return _always  # a stream ends after a while, and the next one shows the key again
-        if not await asyncio.to_thread(self._is_operator, visit.scope):
-            raise ProblemError(_UNASKED)
-        return lambda: asyncio.to_thread(self._is_operator, visit.scope)
-
-    def _hang_up(self) -> None:
+    def close(self) -> None:
+        """End the streams."""
         self._streams.close()
         self._service.hang_up()
+
+    async def _check_operator(self, context: RequestContext) -> Callable[[], Awaitable[bool]]:
+        """Return a function that says whether the caller may still look.
+
+        Raises:
+            ProblemError: the caller is no operator (401, 403).
+        """
+        if context.principal is not None:
+            if OPERATOR not in context.principal.scopes:
+                raise ProblemError(_DENIED)
+            return _always  # a stream ends after a while, and the next one shows the key again
+        if not await asyncio.to_thread(self._is_operator, context.scope):
+            raise ProblemError(_UNASKED)
+        return lambda: asyncio.to_thread(self._is_operator, context.scope)
 
 
 async def _always() -> bool:
     return True
 
 
-async def _send(visit: RequestContext, body: bytes, fields: list[tuple[bytes, bytes]]) -> None:
-    head = [*fields, (b"content-length", str(len(body)).encode("ascii"))]
-    await visit.send({"type": "http.response.start", "status": 200, "headers": head})
-    await visit.send({"type": "http.response.body", "body": b"" if visit.method == "HEAD" else body})
+_RENEWALS_WAITING: Final = 32
+_RENEWALS_CROWDED: Final = Problem(503, "NOT_READY", "too many ask for certificates", fields={"Retry-After": "5"})
+_TOO_LARGE: Final = Problem(413, "LIMIT_SIZE", f"a question has at most {limits.LAN_RENEWAL_BYTES:,} bytes")
+
+
+class CertificateRoutes:
+    """Answers for one authority.
+
+    Args:
+        desk: that it does.
+    """
+
+    def __init__(self, desk: RenewalService) -> None:
+        self._desk = desk
+        self._turn = asyncio.Lock()
+        self._waiting = 0
+
+    async def renew(self, context: RequestContext) -> ASGIApp:
+        """Answer a request for a new certificate."""
+        body = await context.body(limits.LAN_RENEWAL_BYTES, _TOO_LARGE)
+        if self._waiting >= _RENEWALS_WAITING:
+            return _RENEWALS_CROWDED
+        self._waiting += 1
+        try:
+            async with self._turn:
+                return _response(await asyncio.to_thread(self._desk.renew, body))
+        finally:
+            self._waiting -= 1
+
+    async def revocations(self, _: RequestContext) -> ASGIApp:
+        """Answer with the signed list."""
+        return _response(await asyncio.to_thread(self._desk.revocations))
+
+
+def _response(answer: RenewalResponse) -> BytesResponse:
+    return json_response(answer.body, answer.status, answer.media_type)

@@ -13,36 +13,34 @@ every request, as everywhere: there is no session that could stand for somebody.
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from importlib.util import find_spec
 from secrets import token_hex
 from typing import TYPE_CHECKING, Final
 
+from starlette.exceptions import HTTPException
+
 from skillwire import limits
 from skillwire.errors import DecodeError, SkillwireError, UsageError
-from skillwire.model.access import ANONYMOUS
 from skillwire.protocols.agent_skills.messages import IDENTITY_FIELDS, JSON
-from skillwire.server.auth.authentication import ProblemError
-from skillwire.server.auth.rate_limit import caller_of
-from skillwire.server.doors import Plugin
-from skillwire.server.http import encode_fields, read_fields
+from skillwire.server.components import Protocol
+from skillwire.server.http import encode_fields
 from skillwire.server.mcp_backend import McpCaller, MissingPins, log_left_out, make_mcp_backend
 from skillwire.server.origins import PAGE_REFUSED, Origins
-from skillwire.server.problems import Problem, method_not_allowed
+from skillwire.server.problems import Problem, ProblemError
 from skillwire.server.request_bodies import CROWDED
 from skillwire.server.responses import in_pieces, send_pieces
+from skillwire.server.routing import Route
 from skillwire.server.rpc_methods import hold_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from starlette.types import Message, Receive, Send
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from skillwire.bridges.mcp.server import HttpEndpoint
-    from skillwire.server.compose import Components
+    from skillwire.server.components import Services
     from skillwire.server.context import RequestContext
-    from skillwire.server.mcp_backend import McpBackend
-    from skillwire.server.metrics import Route
-    from skillwire.server.request_bodies import Bodies
     from skillwire.server.revision import Revision
     from skillwire.server.rpc_methods import ByteQuota
 
@@ -151,74 +149,63 @@ def require_sdk() -> None:
         raise UsageError("MCP_MISSING", "the SDK of the Model Context Protocol is not installed")
 
 
-def make_mcp(parts: Components) -> list[Plugin]:
-    """Return the annex with ``/mcp``; none where it is off, or where nobody needs it and the extra is missing.
+class Mcp(Protocol):
+    """The Model Context Protocol: ``/mcp``, if the operator has not turned it off and the extra is installed."""
 
-    Raises:
-        UsageError: ``MCP_MISSING`` when skills are pinned that no tool can be made of.
-    """
-    settings = parts.configuration.mcp
-    if settings.serve and settings.pins:
-        require_sdk()
-    if not settings.serve or not has_sdk():
-        return []
-    parts.publication.prepares.append(MissingPins(settings.pins).tell)
-    door = McpRoute(
-        settings.pins,
-        Origins(parts.configuration.runs.origins, parts.base_url),
-        make_mcp_backend(parts),
-        parts.executions.bodies,
-        parts.executions.answers,
-    )
-    return [Plugin({MCP_PATH: door}, close=door.close)]
+    name = "MCP"
+
+    def routes(self, services: Services) -> Sequence[Route]:
+        """Return the row of ``/mcp``.
+
+        Raises:
+            UsageError: ``MCP_MISSING`` when skills are pinned that no tool can be made of.
+        """
+        settings = services.configuration.mcp
+        if settings.serve and settings.pins:
+            require_sdk()
+        is_there = settings.serve and has_sdk()
+        route = McpRoute(services)
+        if is_there:
+            services.catalog.prepares.append(MissingPins(settings.pins).tell)
+            services.close.append(route.close)
+        return [
+            Route(MCP_PATH, route.answer if is_there else None, "mcp", methods=(), authenticates=False, loads=False)
+        ]
 
 
 class McpRoute:
-    """Answers at ``/mcp``.
+    """Answers at ``/mcp``."""
 
-    Args:
-        pins: the names of the skills that are tools of their own.
-        origins: of pages that are let in.
-        shelves: where callers get things from.
-        bodies: reads requests.
-        answers: what is held of answers.
-    """
-
-    def __init__(
-        self, pins: Sequence[str], origins: Origins, shelves: McpBackend, bodies: Bodies, answers: Bodies
-    ) -> None:
-        self._pins = pins
-        self._origins = origins
-        self._shelves = shelves
-        self._bodies = bodies
-        self._answers = answers
+    def __init__(self, services: Services) -> None:
+        self._pins = services.configuration.mcp.pins
+        self._origins = Origins(services.configuration.runs.origins, services.base_url)
+        self._backend = make_mcp_backend(services)
+        self._bodies = services.executions.bodies
+        self._answers = services.executions.answers
         self._endpoint: asyncio.Task[HttpEndpoint] | None = None
 
-    async def __call__(self, visit: RequestContext) -> Route:
+    async def answer(self, context: RequestContext) -> ASGIApp | None:
         """Answer a request."""
-        if not self._origins.let_in(visit.scope):
+        if not self._origins.let_in(context.scope):
             raise ProblemError(_REFUSED)
-        asked = read_fields(visit.scope["headers"], b"origin", b"content-type")
+        asked = context.fields(b"origin", b"content-type")
         origin = asked.get(b"origin", "")
-        if visit.method != "POST":
-            await visit.identify()
-            if visit.method != "OPTIONS":
-                raise ProblemError(method_not_allowed(visit.method, _ALLOWED))
-            await _answer_preflight(origin, visit.send)
-            return "mcp"
-        async with self._bodies.reading(visit.scope, visit.receive) as body:
-            asker = await visit.identify(body.data)
+        if context.method != "POST":
+            await context.authenticate()
+            if context.method != "OPTIONS":
+                raise HTTPException(405, headers={"Allow": _ALLOWED})
+            return partial(_answer_preflight, origin)
+        async with self._bodies.reading(context.scope, context.receive) as body:
+            await context.authenticate(body.data)
             if asked.get(b"content-type", "").partition(";")[0].strip().lower() != JSON:
                 raise ProblemError(_NO_JSON)
-            audience, revision = await visit.audience(), await visit.revision()
-            address = visit.scope["client"][0] if visit.scope.get("client") else ""
-            owner = caller_of(asker.principal or ANONYMOUS, address)
-            endpoint = await self._made(revision)
-            with hold_bytes(self._answers, visit.scope) as room:
-                answer = McpAnswer(room, _opened(visit.send, origin) if origin else visit.send)
-                caller = McpCaller(audience, revision, owner, self._shelves, answer)
-                await endpoint.answer(caller, visit.scope, _replayed(body.data, visit.receive), answer.send)
-        return "mcp"
+            view = await context.load()
+            endpoint = await self._made(context.revision)
+            with hold_bytes(self._answers, context.scope) as quota:
+                answer = McpAnswer(quota, _opened(context.send, origin) if origin else context.send)
+                caller = McpCaller(view, context.revision, context.owner, self._backend, answer)
+                await endpoint.answer(caller, context.scope, _replayed(body.data, context.receive), answer.send)
+        return None
 
     async def close(self) -> None:
         """End what is under way."""
@@ -266,7 +253,7 @@ def _opened(send: Send, origin: str) -> Send:
     return opened
 
 
-async def _answer_preflight(origin: str, send: Send) -> None:
+async def _answer_preflight(origin: str, _scope: Scope, _receive: Receive, send: Send) -> None:
     own = {
         "Allow": _ALLOWED,
         "Access-Control-Allow-Methods": _ALLOWED,

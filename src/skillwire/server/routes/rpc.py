@@ -1,13 +1,11 @@
 """JSON-RPC over HTTP: ``POST /rpc``.
 
 What reaches JSON-RPC is answered in its terms, errors too, with 200; notifications alone, which have no answer, with
-204. What fails before (a body that is too large, or no JSON by its own account; credentials that are not good; requests
+204. What fails before (a body that is too large or not JSON by its media type; credentials that are not good; requests
 that come too often) is answered as everywhere else on this server. A batch counts as many requests as it holds.
 
-Who goes away while something is executed is not waited for; the run goes on. Spec: JSON-RPC 2.0; specs §4. The
-statuses are ours.
-
-Putting the Skills Protocol together: its methods, and the doors at which they are called.
+A client that disconnects while something is executed is not waited for; the run goes on. Spec: JSON-RPC 2.0; specs §4.
+The statuses are ours.
 """
 
 from __future__ import annotations
@@ -17,17 +15,16 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from skillwire import limits
-from skillwire.protocols.agent_skills.messages import OPEN_FIELDS
+from skillwire.bridges.agent_card import RPC_BINDING
 from skillwire.protocols.skills_rpc.messages import METHODS
-from skillwire.server.auth.authentication import AuthResult, ProblemError
-from skillwire.server.doors import Plugin
+from skillwire.server.auth.authentication import AuthResult
+from skillwire.server.components import Interface, Protocol
 from skillwire.server.execution_responses import until_disconnected
-from skillwire.server.fastpath import KnownLists
-from skillwire.server.http import encode_fields, read_fields
 from skillwire.server.origins import Origins
-from skillwire.server.problems import Problem, answer_preflight
-from skillwire.server.responses import in_pieces, send_pieces
-from skillwire.server.routes.blobs import BLOBS_PATH, BlobRoutes
+from skillwire.server.problems import Preflight, Problem, ProblemError
+from skillwire.server.responses import in_pieces, json_response, no_content, send_pieces
+from skillwire.server.routes.blobs import BlobRoutes
+from skillwire.server.routing import Route
 from skillwire.server.rpc_methods import (
     GONE,
     ByteQuota,
@@ -36,128 +33,116 @@ from skillwire.server.rpc_methods import (
     RpcDispatcher,
     calls_of,
     is_lasting,
-    owner_of,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Coroutine, Sequence
 
-    from starlette.types import Scope
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
-    from skillwire.server.auth.authentication import Authentication
-    from skillwire.server.compose import Components
+    from skillwire.server.components import Services
     from skillwire.server.context import RequestContext
-    from skillwire.server.doors import Door
-    from skillwire.server.metrics import Route
-    from skillwire.server.request_bodies import Bodies
-    from skillwire.server.rpc_methods import Request, SkillListCache
-
+    from skillwire.server.rpc_methods import Request
 
 RPC_PATH: Final = "/rpc"
-_ALLOWED: Final = "POST, OPTIONS"
+_ALLOWED: Final = ("POST", "OPTIONS")
 _JSON: Final = re.compile(r"application/(?:(?:[a-z0-9.+-]+\+)?json|json-?rpc|jsonrequest)\s*(?:;.*)?", re.IGNORECASE)
-_FIELDS: Final = {"Content-Type": "application/json", "Cache-Control": "no-store"}
+
+
+class SkillsRpcProtocol(Protocol):
+    """The Skills Protocol: ``/rpc``, and its blobs as they are."""
+
+    name = "Skills Protocol"
+
+    def routes(self, services: Services) -> Sequence[Route]:
+        """Return the rows of JSON-RPC and of blobs."""
+        origins = Origins(services.configuration.runs.origins, services.base_url)
+        rpc = RpcRoute(RpcDispatcher(Methods(services.executions.runs)), services, origins)
+        row = Route(RPC_PATH, rpc.answer, "rpc", methods=(), authenticates=False, loads=False)
+        return [row, *BlobRoutes(services.executions.runs, origins).routes()]
+
+    def announce(self, services: Services) -> Sequence[Interface]:
+        """Return where skills are executed, if they are."""
+        return (Interface(RPC_PATH, RPC_BINDING),) if services.configuration.runs.execute_skill else ()
 
 
 class RpcRoute:
-    """Answers ``/rpc``.
+    """Answers ``/rpc``; ``origins`` are those of pages that may have something done without a credential."""
 
-    Args:
-        answering: answers what came.
-        skills: what each audience may list, describe and read.
-        authentication: counts the requests of a batch.
-        origins: of pages that may have something done without a credential.
-        bodies: what is held of requests and answers.
-    """
-
-    def __init__(
-        self,
-        answering: RpcDispatcher,
-        skills: SkillListCache,
-        authentication: Authentication,
-        origins: Origins,
-        bodies: Bodies,
-    ) -> None:
-        self._answering = answering
-        self._skills = skills
-        self._authentication = authentication
+    def __init__(self, dispatcher: RpcDispatcher, services: Services, origins: Origins) -> None:
+        self._dispatcher = dispatcher
+        self._skills = services.skills
+        self._authentication = services.authentication
+        self._bodies = services.executions.answers
         self._origins = origins
-        self._bodies = bodies
-        self.lists = KnownLists(encode_fields(_FIELDS, OPEN_FIELDS))
 
-    async def __call__(self, visit: RequestContext) -> Route:
+    async def answer(self, context: RequestContext) -> ASGIApp | None:
         """Answer one HTTP request."""
-        if visit.method != "POST":
-            await visit.identify()
-            if visit.method == "OPTIONS":
-                await answer_preflight(_ALLOWED, visit.send)
-            else:
-                await _other_method(visit.method).send(visit.send, head=visit.method == "HEAD")
-            return "rpc"
-        async with self._bodies.reading(visit.scope, visit.receive) as body:
-            asker = await visit.identify(body.data)
-            _check_type(visit.scope)
-            request = await self._answering.decode(body.data)
-            self._count(asker, request, visit)
-            caller = await self._caller(asker, visit)
-            if asker.principal is None and not self._authentication.limits_anonymous:
-                self.lists.learn(visit.scope, request, caller.skills, (await visit.revision()).number)
-            answering = self._answering.answer(request, caller, ByteQuota(body))
+        if context.method != "POST":
+            await context.authenticate()
+            return Preflight(_ALLOWED) if context.method == "OPTIONS" else _other_method(context.method)
+        async with self._bodies.reading(context.scope, context.receive) as body:
+            await context.authenticate(body.data)
+            _check_type(context)
+            request = await self._dispatcher.decode(body.data)
+            self._count(request, context)
+            answering = self._dispatcher.answer(request, await self._caller(context), ByteQuota(body))
             if is_lasting(request):
-                await _send_unless_gone(answering, visit)
+                await _send_unless_gone(answering, context)
             else:
-                await _send(await answering, visit)
-        return "rpc"
+                await _response(await answering)(context.scope, context.receive, context.send)
+        return None
 
-    def _count(self, asker: AuthResult, request: Request, visit: RequestContext) -> None:
+    def _count(self, request: Request, context: RequestContext) -> None:
         further = len(calls_of(request)) - 1
         if further > 0:
-            visit.send.asker = AuthResult(asker.principal, {})  # a refusal says itself what is left
-            fields = self._authentication.count_further(asker.principal, visit.scope, further)
-            visit.send.asker = AuthResult(asker.principal, fields)
+            principal = context.principal
+            context.send.caller = AuthResult(principal, {})  # a refusal says itself what is left
+            fields = self._authentication.count_further(principal, context.scope, further)
+            context.send.caller = AuthResult(principal, fields)
 
-    async def _caller(self, asker: AuthResult, visit: RequestContext) -> RpcCaller:
-        audience = await visit.audience()
-        skills = await self._skills.of(audience, await visit.revision())
-        is_known = asker.principal is not None or self._origins.let_in(visit.scope)
-        return RpcCaller(owner_of(asker, visit.scope), skills, is_stray_page=not is_known)
+    async def _caller(self, context: RequestContext) -> RpcCaller:
+        view = await context.load()
+        skills = await self._skills.of(view, context.revision)
+        is_known = context.principal is not None or self._origins.let_in(context.scope)
+        return RpcCaller(context.owner, skills, is_stray_page=not is_known)
 
 
-async def _send_unless_gone(answering: Coroutine[None, None, bytes | None], visit: RequestContext) -> None:
-    making, gone = asyncio.create_task(answering), asyncio.create_task(until_disconnected(visit.receive))
+async def _send_unless_gone(answering: Coroutine[None, None, bytes | None], context: RequestContext) -> None:
+    making, gone = asyncio.create_task(answering), asyncio.create_task(until_disconnected(context.receive))
     try:
         await asyncio.wait({making, gone}, return_when=asyncio.FIRST_COMPLETED)
         if making.done():
-            await _send(making.result(), visit)
+            await _response(making.result())(context.scope, context.receive, context.send)
         else:
-            visit.send.status = GONE
+            context.send.status = GONE
     finally:
         making.cancel()
         gone.cancel()
         await asyncio.gather(making, gone, return_exceptions=True)
 
 
-async def _send(answer: bytes | None, visit: RequestContext) -> None:
+def _response(answer: bytes | None) -> ASGIApp:
     if answer is None:
-        headers = encode_fields({"Cache-Control": "no-store"}, OPEN_FIELDS)
-        await visit.send({"type": "http.response.start", "status": 204, "headers": headers})
-        await visit.send({"type": "http.response.body", "body": b""})
-        return
-    headers = encode_fields({**_FIELDS, "Content-Length": str(len(answer))}, OPEN_FIELDS)
-    await visit.send({"type": "http.response.start", "status": 200, "headers": headers})
+        return no_content
     if len(answer) <= limits.SERVER_PIECE_BYTES:
-        await visit.send({"type": "http.response.body", "body": answer})
-    else:
-        await send_pieces(in_pieces([answer]), len(answer), visit.send)
+        return json_response(answer)
+
+    async def respond(_scope: Scope, _receive: Receive, send: Send) -> None:
+        headers = [*json_response(b"").fields, (b"content-length", b"%d" % len(answer))]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send_pieces(in_pieces([answer]), len(answer), send)
+
+    return respond
 
 
-def _check_type(scope: Scope) -> None:
+def _check_type(context: RequestContext) -> None:
     """Look at the media type of a body; a browser sends others without asking us first.
 
     Raises:
-        Refusal: it is not JSON (415).
+        ProblemError: it is not JSON (415).
     """
-    given = read_fields(scope["headers"], b"content-type").get(b"content-type", "")
+    given = context.fields(b"content-type").get(b"content-type", "")
     if not _JSON.fullmatch(given):
         told = f"the body is {ascii(given)[:60]}" if given else "the body has no Content-Type"
         raise ProblemError(Problem(415, "MEDIA_TYPE", f"{told}, and only application/json is read"))
@@ -166,14 +151,4 @@ def _check_type(scope: Scope) -> None:
 def _other_method(method: str) -> Problem:
     details = {"method": method[:20], "methods": list(METHODS)}
     message = "this resource answers POST with a request of JSON-RPC 2.0"
-    return Problem(405, "METHOD_NOT_ALLOWED", message, details, {"Allow": _ALLOWED})
-
-
-def make_rpc(parts: Components) -> Plugin:
-    """Return the doors of ``/rpc`` and ``/blobs``."""
-    runs = parts.executions.runs
-    origins = Origins(parts.configuration.runs.origins, parts.base_url)
-    blobs = BlobRoutes(runs, origins)
-    rpc = RpcRoute(RpcDispatcher(Methods(runs)), parts.skills, parts.authentication, origins, parts.executions.answers)
-    doors: dict[str, Door] = {RPC_PATH: rpc, BLOBS_PATH: blobs.create, f"{BLOBS_PATH}/": blobs.read}
-    return Plugin(doors, again=rpc.lists.answer)
+    return Problem(405, "METHOD_NOT_ALLOWED", message, details, {"Allow": ", ".join(_ALLOWED)})

@@ -1,14 +1,16 @@
-"""Skill Sharing over ASGI: the index, the registry's list, the descriptors.
+"""Skill Sharing over HTTP: the index, the registry's list, the descriptors.
 
-Indexes and descriptors carry full URLs, so an answer depends on the address under which the client reached us; each
-is made when it is first asked for and kept with its audience's other lists (:mod:`skillwire.server.addressed`). A skill
-that is hidden is answered as one that is not there. Spec: SSP §4.
+Indexes and descriptors carry full URLs, so a response depends on the address under which the client reached us; each
+is made with the first request for it and kept with the view's other lists (:mod:`skillwire.server.addressed`). A
+hidden skill is answered as one that is not there. Browsers get a page at ``/skills``. Spec: SSP §4.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from skillwire.bridges.agent_card import SHARING_BINDING
 from skillwire.errors import SkillwireError, UsageError
 from skillwire.model.digest import Digest
 from skillwire.protocols.agent_skills.messages import JSON
@@ -17,96 +19,107 @@ from skillwire.protocols.skill_sharing.errors import encode_error
 from skillwire.protocols.skill_sharing.paths import REGISTRY, WELL_KNOWN, descriptor_path
 from skillwire.protocols.skill_sharing.server import Sharing, check_type, encode_descriptor
 from skillwire.server.addressed import SiteUrlBody, SiteUrlCache
-from skillwire.server.http import read_pairs, site_of
+from skillwire.server.blob_responses import BlobSender
+from skillwire.server.components import Interface, Protocol
+from skillwire.server.http import read_pairs
 from skillwire.server.problems import Problem
+from skillwire.server.routing import Route
 
 if TYPE_CHECKING:
-    from starlette.types import Message, Scope, Send
+    from collections.abc import Mapping, Sequence
 
-    from skillwire.protocols.skill_sharing.messages import AuthConfig
-    from skillwire.server.access import AccessView
-    from skillwire.server.blob_responses import BlobSender
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+    from skillwire.server.components import Services, StaticView
+    from skillwire.server.context import RequestContext
 
-_DESCRIPTOR: Final = ".json"
 _PARAMETERS: Final = 16
 
 
-class SharingRoutes:
-    """Answers ``/.well-known/skill-sharing``, ``/skills`` and ``/skills/NAME.json``.
+class SkillSharing(Protocol):
+    """The Skill Sharing Protocol: what it lists. Its calls are the rows of :mod:`skillwire.server.executions`."""
 
-    Args:
-        stored: sends the descriptors that lie in folders.
-        provider: who publishes.
-        base_url: of the site; as requests say it when empty.
-        auth: how callers of skills that are not public authenticate here.
-    """
+    name = "Skill Sharing"
 
-    def __init__(self, stored: BlobSender, provider: str, base_url: str, auth: AuthConfig) -> None:
-        self._stored = stored
-        self._provider = provider
-        self._base_url = base_url
-        self._auth = auth
-        self._addressed = SiteUrlCache(base_url)
+    def routes(self, services: Services) -> Sequence[Route]:
+        """Return the rows of the index, the list and the descriptors."""
+        answers = _Answers(services)
+        return [
+            Route(WELL_KNOWN, answers.index, "sharing"),
+            Route(REGISTRY, answers.listing, "sharing", loads=False),
+            Route(f"{REGISTRY}/{{skill}}.json", answers.descriptor, "sharing"),
+        ]
 
-    def owns(self, path: str) -> bool:
-        """Whether the path belongs to Skill Sharing."""
-        return path in {WELL_KNOWN, REGISTRY} or _skill_of(path) is not None
+    def static_files(self, view: StaticView) -> Mapping[str, bytes]:
+        """Return the index, if the site has an address: the index holds full URLs."""
+        if not view.base_url:
+            return {}
+        return {WELL_KNOWN[1:]: Sharing(view.catalog.skills, view.publisher, view.base_url).index()}
 
-    async def answer(self, path: str, scope: Scope, send: Send, audience: AccessView) -> None:
-        """Answer a GET or HEAD."""
-        sharing = Sharing(audience.visible.skills, self._provider, site_of(scope, self._base_url), self._auth)
-        try:
-            name = _skill_of(path)
-            if name is None:
-                wanted = check_type(_type_of(scope["query_string"]))
-                make = sharing.listing if path == REGISTRY else sharing.index
-                made = SiteUrlBody(audience.visible.skills, lambda: make(wanted), audience.cache)
-                own_send = _varying(send) if path == REGISTRY else send
-                await self._addressed.send(f"{path}?{wanted or ''}", made, audience, scope, own_send)
-            else:
-                await self._send_descriptor(name, sharing, audience, scope, send)
-        except SkillwireError as error:
-            await encode_told(error).send(send, head=scope["method"] == "HEAD")
+    def announce(self, _: Services) -> Sequence[Interface]:
+        """Return where skills are called."""
+        return (Interface(WELL_KNOWN, SHARING_BINDING),)
 
-    async def _send_descriptor(
-        self, name: str, sharing: Sharing, audience: AccessView, scope: Scope, send: Send
-    ) -> None:
-        described = sharing.describe(name)
+    def error_table(self, error: SkillwireError) -> Problem:
+        """Return the response that reports ``error`` in the unified form. Spec: SSP §8.2."""
+        status, body = encode_error(error)
+        return Problem(400 if isinstance(error, UsageError) else status, error.code, error.message, written=body)
+
+
+class _Answers:
+    def __init__(self, services: Services) -> None:
+        self._pages = services.pages
+        self._blobs = BlobSender(services.catalog.blobs, services.catalog.look_again)
+        self._documents = SiteUrlCache(services.base_url)
+        self._provider = services.publisher
+        self._auth = services.authentication.offer
+
+    def _sharing(self, context: RequestContext) -> Sharing:
+        return Sharing(context.view.visible.skills, self._provider, context.site, self._auth)
+
+    async def index(self, context: RequestContext) -> ASGIApp:
+        """Return the Skill Index."""
+        wanted = check_type(_type_of(context.scope["query_string"]))
+        make = partial(self._sharing(context).index, wanted)
+        made = SiteUrlBody(context.view.visible.skills, make, context.view.cache)
+        return await self._documents.respond(context, f"{context.path}?{wanted or ''}", made)
+
+    async def listing(self, context: RequestContext) -> ASGIApp:
+        """Return the list of a registry, or the page of it to a browser."""
+        if context.prefers_html():
+            return await self._pages.list(context)
+        await context.load()
+        wanted = check_type(_type_of(context.scope["query_string"]))
+        make = partial(self._sharing(context).listing, wanted)
+        made = SiteUrlBody(context.view.visible.skills, make, context.view.cache)
+        return _varying(await self._documents.respond(context, f"{context.path}?{wanted or ''}", made))
+
+    async def descriptor(self, context: RequestContext) -> ASGIApp | None:
+        """Return a descriptor: the one in the skill's folder, or one that is made from it."""
+        name, view = context.parameters["skill"], context.view
+        described = self._sharing(context).describe(name)
         if isinstance(described, Digest):
-            files = audience.visible.skills[name].files
-            size = next(file.size for file in files if file.digest == described)
-            await self._stored.send(BlobResponse(JSON, audience.cache, described, size), scope, send)
-            return
-        made = SiteUrlBody((), lambda: encode_descriptor(described), audience.cache)
-        await self._addressed.send(descriptor_path(name), made, audience, scope, send)
+            size = next(file.size for file in view.visible.skills[name].files if file.digest == described)
+            await self._blobs.send(BlobResponse(JSON, view.cache, described, size), context.scope, context.send)
+            return None
+        made = SiteUrlBody((), lambda: encode_descriptor(described), view.cache)
+        return await self._documents.respond(context, descriptor_path(name), made)
 
 
-def _varying(send: Send) -> Send:
-    """Return what sends an answer at an address where browsers get a page instead."""
+def _varying(response: ASGIApp) -> ASGIApp:
+    """Return a response at an address where browsers get a page instead."""
 
-    async def varying(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            message["headers"] = [
-                (name, b"Accept, " + value if name == b"vary" else value) for name, value in message["headers"]
-            ]
-        await send(message)
+    async def respond(scope: Scope, receive: Receive, send: Send) -> None:
+        async def varying(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [
+                    (name, b"Accept, " + value if name == b"vary" else value) for name, value in message["headers"]
+                ]
+            await send(message)
 
-    return varying
+        await response(scope, receive, varying)
 
-
-def encode_told(error: SkillwireError) -> Problem:
-    """Return the answer that tells an error as Skill Sharing does. Spec: SSP §8.2."""
-    status, body = encode_error(error)
-    return Problem(400 if isinstance(error, UsageError) else status, error.code, error.message, written=body)
-
-
-def _skill_of(path: str) -> str | None:
-    """Return the name in ``/skills/NAME.json``, or None."""
-    if not path.startswith(f"{REGISTRY}/") or not path.endswith(_DESCRIPTOR):
-        return None
-    name = path[len(REGISTRY) + 1 : -len(_DESCRIPTOR)]
-    return None if "/" in name else name
+    return respond
 
 
 def _type_of(query: bytes) -> str | None:

@@ -16,9 +16,9 @@ from skillwire.errors import NotFoundError, SkillwireError, TrustError
 from skillwire.model.lan import LanSkill
 from skillwire.protocols.skill_discovery.renewal import CERTIFICATES_PATH, REVOCATIONS_PATH, read_issued, write_renewal
 from skillwire.protocols.skill_discovery.settings import LanSettings
-from skillwire.server import app
-from skillwire.server.lan import certificates
+from skillwire.server import create_app
 from skillwire.server.lan.certificates import SceneSecrets
+from skillwire.server.routes import lan
 from skillwire.trust.certificates import RequestedNames
 from skillwire.trust.ecdsa import EcdsaIdentity, new_key
 
@@ -30,7 +30,7 @@ def authority(tmp_path):
 
 @pytest.fixture
 async def site(skills, tmp_path, tokens, authority):  # noqa: ARG001  # the state folder first
-    application = app([skills], blobs=tmp_path / "blobs", lan=LanSettings(authority=str(authority.folder)))
+    application = create_app([skills], blobs=tmp_path / "blobs", lan=LanSettings(authority=str(authority.folder)))
     yield Asgi(application)
     await application.shutdown()
 
@@ -61,7 +61,7 @@ async def test_who_has_no_good_certificate_gets_none(site, authority):
 async def test_questions_are_bounded(site, monkeypatch):
     answer = await site.request(CERTIFICATES_PATH, method="POST", body=b"a" * (limits.LAN_RENEWAL_BYTES + 1))
     assert (answer.status, answer.json()["error"]["code"]) == (413, "LIMIT_SIZE")
-    monkeypatch.setattr(certificates, "_WAITING", 0)
+    monkeypatch.setattr(lan, "_RENEWALS_WAITING", 0)
     assert (await site.request(CERTIFICATES_PATH, method="POST", body=b"{}")).status == 503
 
 
@@ -88,7 +88,7 @@ async def test_a_server_without_an_authority_has_no_such_doors(serve):
 
 def test_an_authority_that_is_not_there_is_said_at_once(skills, tmp_path, tokens):  # noqa: ARG001  # as above
     with pytest.raises(NotFoundError, match="CA_FOLDER"):
-        app([skills], blobs=tmp_path / "blobs", lan=LanSettings(authority=str(tmp_path / "none")))
+        create_app([skills], blobs=tmp_path / "blobs", lan=LanSettings(authority=str(tmp_path / "none")))
 
 
 ANNOUNCED = {("skill-leads", "auth"): "leads-sync"}

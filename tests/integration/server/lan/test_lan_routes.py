@@ -14,7 +14,7 @@ from tests.support.publishing import Asgi
 
 from skillwire.cli.lan_view import lan_object
 from skillwire.model.lan import FoundVia, LanMember, LanScene
-from skillwire.server import app
+from skillwire.server import create_app
 from skillwire.server.lan import service
 from skillwire.server.routes import lan
 
@@ -52,8 +52,8 @@ async def test_without_a_network_it_says_why(serve, monkeypatch, operator):
 
 
 async def test_a_server_that_is_not_on_the_lan_has_none_of_it(skills, tmp_path, operator):
-    application = app([skills], blobs=tmp_path / "blobs")
-    await application.publication.first(0.0)
+    application = create_app([skills], blobs=tmp_path / "blobs")
+    await application.catalog.first(0.0)
     try:
         for path in (*PATHS, "/.well-known/skill-discovery"):
             assert (await Asgi(application).get(path, operator("operator"))).status == 404
@@ -207,7 +207,7 @@ async def test_the_stream_ends_with_the_server(serve, operator):
     site = await serve()
     reader = Reader(site, operator("operator"))
     await reader.next()
-    site.application.hang_up()
+    site.application.close_streams()
     await reader.ended()
     assert (await site.get("/lan/events", operator("operator"))).status == 503
 
@@ -216,7 +216,7 @@ async def test_the_stream_ends_with_the_agent(serve, operator):
     site = await serve()
     reader = Reader(site, operator("operator"))
     await reader.next()
-    await site.application.leave()
+    await site.application.unregister()
     await reader.ended()
 
 

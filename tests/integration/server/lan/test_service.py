@@ -193,7 +193,7 @@ async def test_without_an_address_nothing_is_announced(serve):
 
 async def test_goodbye_is_said_once_and_before_anything_ends(serve):
     site = await serve()
-    await site.application.leave()
+    await site.application.unregister()
     assert site.agent.left is Reason.SHUTDOWN
     assert (await site.get("/.well-known/agent-skills/index.json")).status == 200
     site.agent.left = None
@@ -205,7 +205,7 @@ async def test_goodbye_is_said_once_and_before_anything_ends(serve):
 async def test_a_goodbye_says_what_the_operator_says_when_the_server_is_told_to_end(serve):
     site = await serve()
     site.lan.settings = dataclasses.replace(site.lan.settings, goodbye_reason=Reason.MAINTENANCE)
-    await site.application.leave()
+    await site.application.unregister()
     assert site.agent.left is Reason.MAINTENANCE
 
     site = await serve()
@@ -224,7 +224,7 @@ async def test_a_file_that_was_spoilt_meanwhile_keeps_nobody_from_ending(serve, 
 
     site.lan.goodbye_reason = spoilt
     site.lan.settings = dataclasses.replace(site.lan.settings, goodbye_reason=Reason.UPGRADE)
-    await site.application.leave()
+    await site.application.unregister()
     assert site.agent.left is Reason.UPGRADE
     assert "no TOML any more" in capsys.readouterr().out
 
@@ -233,7 +233,7 @@ async def test_a_file_that_was_spoilt_meanwhile_keeps_nobody_from_ending(serve, 
 async def test_a_server_that_fails_says_so_whatever_its_operator_says(serve):
     site = await serve()
     site.lan.goodbye_reason = lambda: pytest.fail("asked")
-    await site.application.leave(has_failed=True)
+    await site.application.unregister(has_failed=True)
     assert site.agent.left is Reason.ERROR
     await site.application.shutdown()
     assert site.agent.left is Reason.ERROR
@@ -251,7 +251,7 @@ async def test_a_goodbye_that_fails_does_not_hold_up_the_end(serve, monkeypatch,
 
     site.agent.stop = stop
     async with asyncio.timeout(10):
-        await site.application.leave()
+        await site.application.unregister()
 
 
 async def test_who_waits_is_told_of_changes_and_of_the_end(serve):
@@ -264,7 +264,7 @@ async def test_who_waits_is_told_of_changes_and_of_the_end(serve):
     assert await waiting > before
     waiting = asyncio.create_task(site.lan.changed(await site.lan.changed(-1, 0.0), 20.0))
     await asyncio.sleep(0)
-    site.application.hang_up()
+    site.application.close_streams()
     async with asyncio.timeout(10):
         await waiting
 

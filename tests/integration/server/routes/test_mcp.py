@@ -16,7 +16,7 @@ from tests.unit.bridges.mcp.conftest import MAIN, MANIFEST
 from skillwire import limits
 from skillwire.adapters.sqlite.open import open_tokens
 from skillwire.model.execution import ExecutionQuery
-from skillwire.server import app
+from skillwire.server import create_app
 from skillwire.server.configuration import read_configuration
 
 PLAIN = {
@@ -38,20 +38,18 @@ async def published(tmp_path, configuration="", **more):
     write_skill(folder, "open-notes")
     write_skill(folder, "omega-plan", {"skill.toml": 'access = "private"\n'})
     read = read_configuration(configuration.encode(), "server.toml")
-    application = app([folder], blobs=tmp_path / "blobs", configuration=read, **more)
+    application = create_app([folder], blobs=tmp_path / "blobs", configuration=read, **more)
     await application.startup()
-    await application.publication.first(20)
+    await application.catalog.first(20)
     try:
         yield application
     finally:
-        application.hang_up()
+        application.close_streams()
         await application.shutdown()
 
 
 def test_no_server_imports_the_sdk_before_somebody_speaks_mcp():
-    code = (
-        "import sys, skillwire.server.compose, skillwire.cli.stdio; print([n for n in sys.modules if n[:3] == 'mcp'])"
-    )
+    code = "import sys, skillwire.server.app, skillwire.cli.stdio; print([n for n in sys.modules if n[:3] == 'mcp'])"
     assert subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout == "[]\n"
 
 
@@ -60,7 +58,7 @@ async def test_run_of_a_caller_who_goes_away_is_cancelled(tmp_path, tokens):  # 
     call = {"name": "call_skill", "arguments": {"name": "double", "arguments": {"number": 1, "seconds": 40}}}
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}).encode()
     async with published(tmp_path, EXECUTES) as application:
-        desk = application._executions.desk
+        desk = application.services.executions.desk
 
         async def receive():
             if not asked:

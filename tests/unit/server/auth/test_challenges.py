@@ -7,7 +7,7 @@ from tests.support.publishing import Asgi, write_skill
 
 from skillwire.adapters.http.asynchronous import AsyncDriver
 from skillwire.adapters.sqlite.open import open_tokens
-from skillwire.server import app
+from skillwire.server import create_app
 
 INDEX = "/.well-known/agent-skills/index.json"
 LOCKED = "/.well-known/agent-skills/staff-guide/SKILL.md"
@@ -41,10 +41,10 @@ async def serve(tmp_path, monkeypatch):
     async def serve(configuration, root_path=""):
         file = tmp_path / "server.toml"
         file.write_text(configuration)
-        application = app([folder], blobs=tmp_path / "blobs", publisher="example-corp", configuration=file)
+        application = create_app([folder], blobs=tmp_path / "blobs", publisher="example-corp", configuration=file)
         started.append(application)
         await application.startup()
-        await application.publication.first(20)
+        await application.catalog.first(20)
         return Asgi(application, root_path)
 
     yield serve
@@ -100,7 +100,7 @@ async def test_the_offer_decides_what_a_refusal_names(serve):
 async def test_every_way_to_ask_for_a_locked_skill_says_which_scopes_open_it(serve):
     client = await serve(OFFER.format(offer="oauth2"))
     key = {**HOST, "X-API-Key": open_tokens().issue("caller", skills=["open-notes"]).secret}
-    digest = client.application.publication.current.everything.skills["staff-guide"].artifact.digest.hex
+    digest = client.application.catalog.current.everything.skills["staff-guide"].artifact.digest.hex
     base = "/.well-known/agent-skills"
     for path in (
         f"{base}/staff-guide/SKILL.md",

@@ -28,7 +28,7 @@ async def site(tmp_path, tokens, desk):  # noqa: ARG001  # made first, so that t
     write_skill(tmp_path / "skills", "csv-profile")
     site = ConsoleSite([tmp_path / "skills"], tmp_path / "blobs", desk)
     await site.application.startup()
-    await site.application.publication.first(20)
+    await site.application.catalog.first(20)
     yield site
     await site.application.shutdown()
 

@@ -177,7 +177,6 @@ def test_a_browser_gets_the_page_where_a_program_gets_the_status(path, accept, f
     headers = [(name.encode(), value.encode()) for name, value in {"accept": accept, **fields}.items()]
     assert ExecutionsConsole.prefers(path, {"method": "GET", "headers": headers}) is is_page
     assert not ExecutionsConsole.prefers(path, {"method": "DELETE", "headers": headers})
-    assert not ExecutionsConsole.owns(path)
 
 
 def test_callers_are_known_by_name_and_by_what_the_ledger_calls_them(tokens):

@@ -50,7 +50,7 @@ def network():
 @pytest.fixture
 def on_lan(site, network):
     """Put the site's console on a network."""
-    site.console = ExecutionsConsole(site.desk, site.application._authentication, lan=network)
+    site.console = ExecutionsConsole(site.desk, site.application.services.authentication, lan=network)
     return site
 
 

@@ -11,7 +11,7 @@ from tests.support.publishing import Asgi, write_skill
 
 from skillwire.adapters.sqlite.open import open_tokens
 from skillwire.protocols.skill_discovery.settings import DiscoverySettings, LanSettings
-from skillwire.server import app
+from skillwire.server import create_app
 from skillwire.server.lan import service
 
 PATIENCE = 20.0
@@ -65,7 +65,9 @@ async def serve(tmp_path, skills, tokens, monkeypatch):  # noqa: ARG001  # the s
 
     async def serve(*, begin=True, heartbeat=0.1, failures=(), **options):
         settings = LanSettings(figures=DiscoverySettings(heartbeat_interval=heartbeat))
-        site = LanSite(app([skills], blobs=tmp_path / "blobs", publisher="acme", poll=0.05, lan=settings, **options))
+        site = LanSite(
+            create_app([skills], blobs=tmp_path / "blobs", publisher="acme", poll=0.05, lan=settings, **options)
+        )
         site.failures = list(failures)
         site.lan.reached_at(("0.0.0.0", 8000), ("::", 8000))  # noqa: S104  # nothing is bound
         running.append(site.application)

@@ -12,7 +12,7 @@ from skillwire import limits
 from skillwire.adapters.sqlite.open import open_grants, open_tokens
 from skillwire.bridges.agent_card import executed
 from skillwire.errors import UsageError
-from skillwire.server import app
+from skillwire.server import create_app
 from skillwire.server.configuration import read_configuration
 from skillwire.server.routes import interop
 
@@ -44,9 +44,9 @@ async def serve(tmp_path, tokens):  # noqa: ARG001  # made first, so that the st
         if action:
             write_skill(folder, "adder", {"skill.toml": ACTION, "main.py": "def main(args):\n    return args\n"})
         read = read_configuration(configuration.encode(), "server.toml")
-        application = app([folder], blobs=tmp_path / "blobs", publisher="acme", configuration=read, **options)
+        application = create_app([folder], blobs=tmp_path / "blobs", publisher="acme", configuration=read, **options)
         await application.startup()
-        await application.publication.first(20)
+        await application.catalog.first(20)
         running.append(application)
         return Asgi(application)
 
@@ -118,7 +118,7 @@ async def test_what_nobody_granted_is_on_no_card_until_somebody_does(serve, monk
     client = await serve(ASKED)
     assert (await client.get(CARD, HOST)).status == 404
     assert all("displayName" in entry for entry in (await client.get(CATALOG, HOST)).json()["entries"])
-    skills = client.application.publication.current.everybody.usable.skills
+    skills = client.application.catalog.current.public_view.usable.skills
     open_grants().agree(skills["adder"], "anna")
     assert [skill["id"] for skill in (await client.get(CARD, HOST)).json()["skills"]] == ["adder"]
     assert (await client.get(CATALOG, HOST)).json()["entries"][-1]["url"].endswith(CARD)

@@ -20,7 +20,7 @@ from tests.support.publishing import Asgi, write_skill
 from skillwire import limits
 from skillwire.adapters.sqlite.open import open_tokens
 from skillwire.errors import UsageError
-from skillwire.server import app
+from skillwire.server import create_app
 from skillwire.server.configuration import read_configuration
 from skillwire.server.routes import mcp
 
@@ -44,13 +44,13 @@ async def published(tmp_path, configuration="", **more):
     write_skill(folder, "open-notes")
     write_skill(folder, "omega-plan", {"skill.toml": 'access = "private"\n'})
     read = read_configuration(configuration.encode(), "server.toml")
-    application = app([folder], blobs=tmp_path / "blobs", configuration=read, **more)
+    application = create_app([folder], blobs=tmp_path / "blobs", configuration=read, **more)
     await application.startup()
-    await application.publication.first(20)
+    await application.catalog.first(20)
     try:
         yield application
     finally:
-        application.hang_up()
+        application.close_streams()
         await application.shutdown()
 
 
@@ -172,7 +172,7 @@ async def test_operator_is_told_at_the_start_which_pins_are_not_published(tmp_pa
         async with published(tmp_path, '[mcp]\npin = ["open-notes", "nothing"]\n') as application:
             write_skill(tmp_path / "skills", "another")
             async with asyncio.timeout(20):
-                while "another" not in application.publication.current.everything.skills:  # noqa: ASYNC110  # nobody tells
+                while "another" not in application.catalog.current.everything.skills:  # noqa: ASYNC110  # nobody tells
                     await asyncio.sleep(0.02)
     told = [line["skills"] for line in logs if line["event"] == "pinned, but not published"]
     assert told == ["nothing"]
@@ -225,19 +225,19 @@ async def test_what_is_large_arrives_whole(application, mode):
 
 
 def held(application):
-    answers = application._executions.answers
+    answers = application.services.executions.answers
     return answers._held, dict(answers._of)
 
 
 @pytest.mark.parametrize("path", ["large-notes/table.bin", "large-notes/long.txt"])
 async def test_what_has_no_room_is_told_so_before_it_is_read(application, monkeypatch, path):
-    answers = application._executions.answers
+    answers = application.services.executions.answers
     monkeypatch.setattr(answers, "_bounds", answers._bounds._replace(held=CROWDED_HELD, of_address=CROWDED_HELD))
     monkeypatch.setattr(limits, "EXECUTION_SMALL_BODY_BYTES", 500)
-    shelves = application._doors._at["/mcp"]._shelves
+    blobs = application.catalog.blobs
     async with connected(application) as client:
         with monkeypatch.context() as without_bytes:
-            without_bytes.setattr(shelves.blobs, "read", None)
+            without_bytes.setattr(blobs, "read", None)
             with pytest.raises(MCPError) as caught:
                 await client.read_resource(f"skill://{path}")
         assert caught.value.error.code == INTERNAL_ERROR
@@ -248,7 +248,7 @@ async def test_what_has_no_room_is_told_so_before_it_is_read(application, monkey
 
 
 async def test_what_the_sdk_writes_is_counted_too(application, monkeypatch):
-    answers = application._executions.answers
+    answers = application.services.executions.answers
     monkeypatch.setattr(answers, "_bounds", answers._bounds._replace(held=600, of_address=600))
     monkeypatch.setattr(limits, "EXECUTION_SMALL_BODY_BYTES", 500)
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}).encode()

@@ -166,7 +166,7 @@ async def test_what_its_sender_left_unfinished_is_no_blob(rpc, home):
     }
     await rpc.caller.application(scope, receive, send)
     assert (await get(rpc)).status == 404
-    assert rpc.caller.application._metrics.requests["rpc", 499] == 1
+    assert rpc.caller.application.services.metrics.requests["rpc", 499] == 1
     assert not [file for file in home.rglob("*") if file.is_file() and file.read_bytes() == CONTENT]
 
 

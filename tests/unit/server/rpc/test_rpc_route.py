@@ -115,7 +115,7 @@ class TestAnswers:
         assert "a call failed" in [line["event"] for line in logs]
 
     async def test_bytes_that_are_lost_are_told_without_a_path(self, rpc, monkeypatch):
-        monkeypatch.setattr(rpc.caller.application.publication.blobs, "read", lambda _: None)
+        monkeypatch.setattr(rpc.caller.application.catalog.blobs, "read", lambda _: None)
         error = await rpc.error("read_skill_file", {"name": NAMES[1], "path": "SKILL.md"})
         assert error["code"] == -32603
         assert "/" not in error["message"]
@@ -166,7 +166,7 @@ class TestBeforeJsonRpc:
 
     async def test_it_is_counted_as_a_route_of_its_own(self, rpc):
         await rpc.call("list_skills")
-        metrics = rpc.caller.application._metrics
+        metrics = rpc.caller.application.services.metrics
         assert metrics.requests["rpc", 200] == 1
 
 
@@ -234,7 +234,7 @@ class TestAccess:
 
         monkeypatch.setattr(rpc_skills, "SkillIndex", make)
         await rpc.call("list_skills")
-        publication = rpc.caller.application.publication
+        publication = rpc.caller.application.catalog
         before = publication.current
         write_skill(folder, "new-notes")
         async with asyncio.timeout(20):
@@ -333,8 +333,8 @@ class TestExecutions:
         leaves.set()
         async with asyncio.timeout(5):
             await asking
-        assert application._metrics.requests["rpc", 499] == 1
-        assert len(application._executions.desk.changes) == 0
+        assert application.services.metrics.requests["rpc", 499] == 1
+        assert len(application.services.executions.desk.changes) == 0
         go_on.set()
         assert not executor.cancelled.is_set()
 
@@ -395,14 +395,14 @@ class TestBounds:
         assert not executor.attempts
 
     async def test_what_is_held_for_all_is_bounded(self, rpc, monkeypatch):
-        door = rpc.caller.application._doors._at["/rpc"]
-        monkeypatch.setattr(door._bodies, "_bounds", door._bodies._bounds._replace(held=60_000, of_address=60_000))
+        bodies = rpc.caller.application.services.executions.answers
+        monkeypatch.setattr(bodies, "_bounds", bodies._bounds._replace(held=60_000, of_address=60_000))
         read = request("read_skill_file", {"name": NAMES[1], "path": "large.txt"})
         answers = (await rpc.send([{**read, "id": number} for number in range(2)])).json()
         told = next(answer["error"] for answer in answers if "error" in answer)
         assert (told["code"], told["data"]["retryable"]) == (-32603, True)
-        assert door._bodies._held == 0
-        assert not door._bodies._of
+        assert bodies._held == 0
+        assert not bodies._of
 
     async def test_large_answers_are_sent_in_pieces(self, rpc, monkeypatch):
         whole = await rpc.call("read_skill_file", {"name": NAMES[1], "path": "large.txt"})
@@ -413,7 +413,7 @@ class TestBounds:
         monkeypatch.setattr(limits, "SERVER_PIECE_BYTES", 7_000)
         monkeypatch.setattr(limits, "SERVER_REQUEST_SECONDS", 0.1)
         monkeypatch.setattr(limits, "SERVER_REQUEST_RATE", 10_000_000)
-        door = rpc.caller.application._doors._at["/rpc"]
+        bodies = rpc.caller.application.services.executions.answers
         body = json.dumps(request("read_skill_file", {"name": NAMES[1], "path": "large.txt"}, id=1)).encode()
         sent = []
 
@@ -437,7 +437,7 @@ class TestBounds:
         async with asyncio.timeout(20):
             await rpc.caller.application(scope, receive, send)
         assert sent[-1]["more_body"]
-        assert (door._bodies._held, dict(door._bodies._of)) == (0, {})
+        assert (bodies._held, dict(bodies._of)) == (0, {})
 
     async def test_it_answers_wherever_the_application_is_mounted(self, rpc):
         mounted = type(rpc)(type(rpc.caller)(rpc.caller.application, root_path="/sub"))

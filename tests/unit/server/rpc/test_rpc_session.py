@@ -18,11 +18,11 @@ from skillwire.server.stdio import StdioSession
 async def talk(rpc):
     """Return what holds a session with ``lines``, and returns what was answered."""
     application = rpc.caller.application
-    revision, skills = application.publication.current, SkillListCache(application.publication.blobs)
-    answering = RpcDispatcher(Methods(application._executions.runs))
+    revision, skills = application.catalog.current, SkillListCache(application.catalog.blobs)
+    answering = RpcDispatcher(Methods(application.services.executions.runs))
 
     async def caller():
-        return RpcCaller("principal local", await skills.of(revision.everybody, revision))
+        return RpcCaller("principal local", await skills.of(revision.public_view, revision))
 
     async def talk(*lines, on_answer=lambda: None):
         told = []
@@ -93,10 +93,10 @@ async def test_no_more_is_taken_than_is_answered_at_a_time(talk, executor, monke
 
 async def test_it_ends_when_nobody_reads_its_answers(rpc, executor):
     application = rpc.caller.application
-    skills, revision = SkillListCache(application.publication.blobs), application.publication.current
+    skills, revision = SkillListCache(application.catalog.blobs), application.catalog.current
 
     async def caller():
-        return RpcCaller("principal local", await skills.of(revision.everybody, revision))
+        return RpcCaller("principal local", await skills.of(revision.public_view, revision))
 
     async def endless():
         yield line("execute_skill", 1, name="acme.count.words")
@@ -107,7 +107,7 @@ async def test_it_ends_when_nobody_reads_its_answers(rpc, executor):
         raise failure
 
     executor.script = lambda _: asyncio.sleep(60)
-    session = StdioSession(RpcDispatcher(Methods(application._executions.runs)), caller, write)
+    session = StdioSession(RpcDispatcher(Methods(application.services.executions.runs)), caller, write)
     failure: OSError = BrokenPipeError()
     async with asyncio.timeout(10):
         await session.run(endless())

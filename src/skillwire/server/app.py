@@ -1,11 +1,29 @@
-"""Putting the server together: folders, blobs, publication, authentication, application."""
+"""The server put together: its parts, its protocols, THE route table, and the ASGI application.
+
+A request goes through :class:`~skillwire.server.middleware.RequestMiddleware`, which makes its context, to the first
+row of the table that takes its path; responses that are prepared do not even come here
+(:mod:`skillwire.server.fastpath`). To add a route, add a row to one of the functions that :func:`make_routes` names. To
+add a protocol, write a class with the methods of :class:`~skillwire.server.components.Protocol`, and add its row to
+:data:`PROTOCOLS`.
+
+The application runs alone, or mounted below any path of another one. Most frameworks send no lifespan events to what is
+mounted in them, so it starts with the first request unless it was started before. Requests that come while the first
+catalog is being loaded wait for it, up to a bound.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import os
+from contextlib import asynccontextmanager
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
 
 from skillwire.adapters.files.atomic import state_directory
 from skillwire.adapters.files.blobs import FileBlobs
@@ -14,36 +32,137 @@ from skillwire.adapters.sqlite.ledger_search import SqliteExecutionStats
 from skillwire.adapters.sqlite.open import has_database, open_database, open_run_blobs, open_tokens
 from skillwire.executions.accept import RunSettings
 from skillwire.protocols.agent_skills.server import check_base_url
-from skillwire.server.application import Application
 from skillwire.server.auth.authentication import Authentication
 from skillwire.server.callable_skills import PublishWarnings
 from skillwire.server.catalog_service import CatalogService
-from skillwire.server.configuration import ServerConfiguration, load_configuration, load_credentials
+from skillwire.server.components import Components, Services
+from skillwire.server.configuration import (
+    ServerConfiguration,
+    load_configuration,
+    load_credentials,
+    use_local_defaults,
+)
 from skillwire.server.execution_stats import ExecutionStats
-from skillwire.server.executions import make_executions, needed_blobs
+from skillwire.server.executions import ExecutionRoutes, make_executions, needed_blobs
 from skillwire.server.folders import PublishedFolders
 from skillwire.server.lan.compose import make_authority, make_lan
-from skillwire.server.routes.interop import make_interop
-from skillwire.server.routes.mcp import make_mcp
-from skillwire.server.routes.rpc import make_rpc
+from skillwire.server.middleware import RequestLog, RequestMiddleware, answer_http_exception, answer_problem
+from skillwire.server.problems import ProblemError
+from skillwire.server.revision import AccessViews
+from skillwire.server.routes.console import ExecutionsConsole
+from skillwire.server.routes.discovery import AgentSkills
+from skillwire.server.routes.interop import Interop
+from skillwire.server.routes.lan import SkillDiscovery
+from skillwire.server.routes.mcp import Mcp
+from skillwire.server.routes.pages import SkillPages
+from skillwire.server.routes.rpc import SkillsRpcProtocol
+from skillwire.server.routes.sharing import SkillSharing
+from skillwire.server.routes.system import system_routes
 from skillwire.server.rpc_methods import SkillListCache
-from skillwire.server.stdio import use_local_defaults
 from skillwire.trust.address import AddressPolicy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 
     from skillwire.adapters.executors.secrets import Secrets
     from skillwire.executions.accept import ExecutionSettings
     from skillwire.model.skill import ExecutorKind
     from skillwire.ports import BlobStore, Executor
     from skillwire.protocols.skill_discovery.settings import LanSettings
-    from skillwire.server.doors import Plugin
-    from skillwire.server.executions import Executions
-    from skillwire.server.publisher import PublishedFunction
+    from skillwire.server.components import Protocol, PublishedFunction
+    from skillwire.server.lan.service import LanService
+    from skillwire.server.routing import Route
+
+#: The protocols that skills are published over. Their rows are tried in this order.
+PROTOCOLS: Final[tuple[Protocol, ...]] = (
+    SkillSharing(),
+    SkillsRpcProtocol(),
+    Mcp(),
+    SkillDiscovery(),
+    Interop(),
+    AgentSkills(),
+)
 
 
-def app(
+def make_routes(services: Services, protocols: Sequence[Protocol] = PROTOCOLS) -> list[Route]:
+    """Return the route table; the first row that takes a path answers, whatever the method is."""
+    routes = list(system_routes(services))
+    for protocol in protocols:
+        for route in protocol.routes(services):
+            route.error_table = protocol.error_table
+            routes.append(route)
+    services.interfaces = [interface for protocol in protocols for interface in protocol.announce(services)]
+    executions = ExecutionRoutes(services)
+    return [
+        *routes,
+        *services.console.routes(),  # before those of executions, which would take ``/executions/live``
+        *executions.routes(),
+        *services.pages.routes(),
+        executions.last_route(),  # paths that publishers' own descriptors name
+    ]
+
+
+class Application(Starlette):
+    """The ASGI application of one server; ``access_log`` is whether each request is logged."""
+
+    def __init__(self, services: Services, *, access_log: bool, protocols: Sequence[Protocol] = PROTOCOLS) -> None:
+        self.services = services
+        self.log = RequestLog(services.metrics, is_on=access_log)
+        super().__init__(
+            routes=make_routes(services, protocols),
+            middleware=[Middleware(RequestMiddleware, services=services, log=self.log)],
+            exception_handlers=cast("Any", {ProblemError: answer_problem, HTTPException: answer_http_exception}),
+            lifespan=_lifespan,
+        )
+        self.router.redirect_slashes = False
+
+    @property
+    def catalog(self) -> CatalogService:
+        """Where revisions come from."""
+        return self.services.catalog
+
+    @property
+    def lan(self) -> LanService | None:
+        """What the server does on the local network; None when it is not there."""
+        return self.services.lan
+
+    async def startup(self) -> None:
+        """Begin to load and watch the folders, unless that has begun. Returns at once."""
+        self.services.catalog.start()
+        if self.lan is not None:
+            self.lan.start()
+        await self.services.executions.resume()
+
+    async def unregister(self, *, has_failed: bool = False) -> None:
+        """Say goodbye to the local network while requests are still answered; ``has_failed`` when an error ends us."""
+        if self.lan is not None:
+            await self.lan.leave(has_failed=has_failed)
+
+    def close_streams(self) -> None:
+        """End what is sent for as long as a client reads: the server stops."""
+        self.services.console.close()
+        for close in self.services.close_streams:
+            close()
+        self.services.executions.hang_up()
+
+    async def shutdown(self) -> None:
+        """Stop watching the folders; return when that has ended."""
+        await self.unregister()
+        for close in self.services.close:
+            await close()
+        await self.services.executions.stop()
+        await asyncio.to_thread(self.services.catalog.stop)
+        await self.services.authentication.close()
+
+
+@asynccontextmanager
+async def _lifespan(application: Application) -> AsyncIterator[None]:
+    await application.startup()
+    yield
+    await application.shutdown()
+
+
+def create_app(
     folders: Iterable[str | os.PathLike[str]],
     *,
     base_url: str | None = None,
@@ -54,6 +173,7 @@ def app(
     configuration: ServerConfiguration | str | os.PathLike[str] | None = None,
     functions: Sequence[PublishedFunction] = (),
     lan: LanSettings | None = None,
+    protocols: Sequence[Protocol] = PROTOCOLS,
 ) -> Application:
     """Return an ASGI application that publishes the skills in ``folders`` and follows their changes.
 
@@ -73,6 +193,7 @@ def app(
         functions: what is published beside the folders; see :class:`skillwire.Publisher`.
         lan: how the server takes part in the local network; without it, it does not. It begins when
             ``application.lan.reached_at((host, port))`` was called, as :func:`skillwire.server.run.run` does.
+        protocols: that skills are published over.
 
     Raises:
         UsageError: ``FOLDER_MISSING``, ``PUBLISHER_FORM``, ``SERVER_CONFIGURATION``.
@@ -89,31 +210,30 @@ def app(
         configuration=configuration,
         functions=functions,
     )
-    return Application(
-        parts.publication,
-        parts.authentication,
-        parts.executions,
-        publisher=parts.publisher,
-        access_log=access_log,
-        base_url=parts.base_url,
-        figures=ExecutionStats(SqliteExecutionStats(open_database()), has_database),
-        annexes=[*make_plugins(parts), *(() if lan is None else make_authority(lan))],
-        lan=None
-        if lan is None
-        else make_lan(lan, parts, functions, secrets=partial(_secrets, parts.configuration.executions)),
+    return Application(make_services(parts, functions, lan), access_log=access_log, protocols=protocols)
+
+
+def make_services(
+    parts: Components, functions: Sequence[PublishedFunction] = (), lan: LanSettings | None = None
+) -> Services:
+    """Return the parts of an HTTP server; arguments and errors as of :func:`create_app`."""
+    catalog, executions = parts.catalog, parts.executions
+
+    def is_public(skill: str) -> bool:
+        return catalog.current is not None and skill in catalog.current.catalog.skills
+
+    secrets = partial(_secrets, parts.configuration.executions)
+    service = None if lan is None else make_lan(lan, parts, functions, secrets=secrets)
+    return Services(
+        **{field.name: getattr(parts, field.name) for field in fields(parts)},
+        stats=ExecutionStats(SqliteExecutionStats(open_database()), has_database),
+        pages=SkillPages(catalog.blobs),
+        console=ExecutionsConsole(
+            executions.desk, parts.authentication, base_url=parts.base_url, has_skill=is_public, lan=service
+        ),
+        lan=service,
+        authority=None if lan is None else make_authority(lan),
     )
-
-
-class Components(NamedTuple):
-    """What every way to serve skills is made of: the application, and what speaks over standard input and output."""
-
-    publication: CatalogService
-    authentication: Authentication
-    executions: Executions
-    configuration: ServerConfiguration
-    publisher: str
-    base_url: str
-    skills: SkillListCache
 
 
 def make_components(
@@ -128,7 +248,7 @@ def make_components(
     functions: Sequence[PublishedFunction] = (),
     is_local: bool = False,
 ) -> Components:
-    """Return the parts of a server of ``folders``; arguments and errors as of :func:`app`.
+    """Return the parts of a server of ``folders``; arguments and errors as of :func:`create_app`.
 
     ``is_local`` for one that serves the program which started it, and nobody else: what is run for that is no work of
     other processes, and nothing is said of what would run elsewhere.
@@ -165,12 +285,16 @@ def make_components(
     )
     skills = SkillListCache(store)
     publication.prepares.append(skills.prepare)
-    return Components(publication, authentication, executions, configured, name, base, skills)
-
-
-def make_plugins(parts: Components) -> list[Plugin]:
-    """Return the doors beside those of every server, each made by the part that it belongs to."""
-    return [make_rpc(parts), *make_mcp(parts), *make_interop(parts)]
+    return Components(
+        catalog=publication,
+        authentication=authentication,
+        executions=executions,
+        configuration=configured,
+        publisher=name,
+        base_url=base,
+        views=AccessViews(base),
+        skills=skills,
+    )
 
 
 def _configured(configuration: ServerConfiguration | str | os.PathLike[str] | None) -> ServerConfiguration:

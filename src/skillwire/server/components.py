@@ -1,0 +1,120 @@
+"""What a server is made of: the parts that its routes, its LAN service and its standard input share."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from skillwire.server.metrics import Metrics
+from skillwire.server.problems import problem_for
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+    from skillwire.adapters.lan.certificates import RenewalService
+    from skillwire.errors import SkillwireError
+    from skillwire.folder.functions import TypedFunction
+    from skillwire.folder.publish import PreparedSkill
+    from skillwire.model.catalog import Catalog
+    from skillwire.server.auth.authentication import Authentication
+    from skillwire.server.catalog_service import CatalogService
+    from skillwire.server.configuration import ServerConfiguration
+    from skillwire.server.execution_stats import ExecutionStats
+    from skillwire.server.executions import Executions
+    from skillwire.server.lan.service import LanService
+    from skillwire.server.problems import Problem
+    from skillwire.server.revision import AccessViews
+    from skillwire.server.routes.console import ExecutionsConsole
+    from skillwire.server.routes.pages import SkillPages
+    from skillwire.server.routing import Route
+    from skillwire.server.rpc_methods import SkillListCache
+
+
+class PublishedFunction(NamedTuple):
+    """A function as it is published and called, and the health check that it names, if any."""
+
+    prepared: PreparedSkill
+    typed: TypedFunction
+    health: Callable[[], object] | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of its skill."""
+        return self.prepared.skill.name
+
+    @property
+    def digest(self) -> str:
+        """The digest of its skill, as executions name it."""
+        return str(self.prepared.skill.artifact.digest)
+
+
+@dataclass(slots=True, kw_only=True)
+class Components:
+    """The parts that serve skills over any transport. ``views`` and ``skills`` are caches of the current revision."""
+
+    catalog: CatalogService
+    authentication: Authentication
+    executions: Executions
+    configuration: ServerConfiguration
+    publisher: str
+    base_url: str
+    views: AccessViews
+    skills: SkillListCache
+
+
+@dataclass(slots=True, kw_only=True)
+class Services(Components):
+    """The parts of an HTTP server, which its routes are made with.
+
+    ``lan`` is None off the local network, ``authority`` without certificates to renew. ``close_streams`` are called
+    when the server stops, ``close`` after its last response.
+    """
+
+    stats: ExecutionStats
+    pages: SkillPages
+    console: ExecutionsConsole
+    lan: LanService | None = None
+    authority: RenewalService | None = None
+    interfaces: Sequence[Interface] = ()
+    metrics: Metrics = field(default_factory=Metrics)
+    clock: Callable[[], float] = time.monotonic
+    close_streams: list[Callable[[], object]] = field(default_factory=list)
+    close: list[Callable[[], Awaitable[object]]] = field(default_factory=list)
+
+
+class Interface(NamedTuple):
+    """An interface at which skills are called, for documents that list them: a path of the site, and the binding."""
+
+    path: str
+    binding: str
+
+
+class StaticView(NamedTuple):
+    """What a static site is made from: the skills that everyone may see and use, and the address of the site."""
+
+    catalog: Catalog
+    publisher: str
+    base_url: str = ""
+
+
+class Protocol:
+    """A protocol that skills are published over. A row in :data:`skillwire.server.app.PROTOCOLS` adds one."""
+
+    name = ""
+
+    def routes(self, services: Services) -> Sequence[Route]:
+        """Return its rows of the route table."""
+        raise NotImplementedError
+
+    def static_files(self, view: StaticView) -> Mapping[str, bytes]:  # noqa: ARG002  # for those that override it
+        """Return what a static site holds for it, by paths in the site; without the files of single skills."""
+        return {}
+
+    def announce(self, services: Services) -> Sequence[Interface]:  # noqa: ARG002  # same
+        """Return the interfaces at which its callers reach skills."""
+        return ()
+
+    def error_table(self, error: SkillwireError) -> Problem:
+        """Return the response that reports ``error`` in the form of this protocol."""
+        return problem_for(error)

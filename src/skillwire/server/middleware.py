@@ -1,0 +1,102 @@
+"""What happens to every request: its context is made; its response is sent whatever happens, counted, and logged."""
+
+from __future__ import annotations
+
+import time
+from http import HTTPStatus
+from typing import TYPE_CHECKING, NamedTuple
+
+import structlog
+from starlette.exceptions import HTTPException
+
+from skillwire import limits
+from skillwire.executions.view import without_ids
+from skillwire.server.context import CONTEXT, RequestContext, ResponseRecorder
+from skillwire.server.problems import INTERNAL, NOT_FOUND, URL_TOO_LONG, Problem, ProblemError, method_not_allowed
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+    from skillwire.server.components import Services
+    from skillwire.server.metrics import Metrics, RouteLabel
+
+
+class Outcome(NamedTuple):
+    """How a request was answered: what it is counted as, status, bytes of the body, seconds."""
+
+    label: RouteLabel
+    status: int
+    sent: int
+    seconds: float
+
+
+class RequestLog:
+    """Counts each request in ``metrics``, and logs it unless ``is_on`` says otherwise."""
+
+    def __init__(self, metrics: Metrics, *, is_on: bool) -> None:
+        self._metrics = metrics
+        self._is_on = is_on
+        self._log = structlog.get_logger("skillwire.access")
+
+    def record(self, method: str, path: str, outcome: Outcome, client: tuple[str, int] | None) -> None:
+        """Record a request that was answered."""
+        self._metrics.count(*outcome)
+        if self._is_on:
+            self._log.info(
+                "request",
+                method=method,
+                path=without_ids(path),  # never the query, which may carry a secret
+                status=outcome.status,
+                bytes=outcome.sent,
+                ms=round(outcome.seconds * 1000, 2),
+                client=client[0] if client else None,
+            )
+
+
+class RequestMiddleware:
+    """Makes the context of each request and records its response. A failure of ours is logged and answered with 500."""
+
+    def __init__(self, app: ASGIApp, services: Services, log: RequestLog) -> None:
+        self._app = app
+        self._services = services
+        self._log = log
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one connection of ASGI."""
+        if scope["type"] != "http":
+            if scope["type"] == "websocket":  # nothing here speaks one
+                await send({"type": "websocket.close", "code": 1000})
+            else:
+                await self._app(scope, receive, send)
+            return
+        started = time.perf_counter()
+        recorder = ResponseRecorder(send)
+        context = scope[CONTEXT] = RequestContext(scope, receive, recorder, self._services)
+        is_too_long = len(scope.get("raw_path") or context.path) + len(scope["query_string"]) > limits.URL_LENGTH
+        try:
+            await (URL_TOO_LONG if is_too_long else self._app)(scope, receive, recorder)
+        except Exception:
+            structlog.get_logger("skillwire").exception("a request failed", path=context.path)
+            if recorder.status:
+                raise  # the server cuts the connection, so that the client sees that something is missing
+            context.label = "none"
+            await INTERNAL(scope, receive, recorder)
+        label = "none" if recorder.status == HTTPStatus.NOT_FOUND else context.label
+        sent = 0 if context.method == "HEAD" else recorder.sent
+        outcome = Outcome(label, recorder.status, sent, time.perf_counter() - started)
+        self._log.record(context.method, context.path, outcome, scope.get("client"))
+
+
+async def answer_problem(request: Request, error: Exception) -> Problem:
+    """Return the response to a request that a :class:`ProblemError` ends."""
+    request.scope[CONTEXT].label = "none"
+    return error.problem if isinstance(error, ProblemError) else INTERNAL
+
+
+async def answer_http_exception(request: Request, error: Exception) -> Problem:
+    """Return the response to a request that Starlette ends: there is no such path, or it has not this method."""
+    request.scope[CONTEXT].label = "none"
+    if isinstance(error, HTTPException) and error.headers and "Allow" in error.headers:
+        return method_not_allowed(request.method, error.headers["Allow"])
+    return NOT_FOUND

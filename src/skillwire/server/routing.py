@@ -1,0 +1,114 @@
+"""A row of the route table: a path, its methods, its handler, and what is the same for every request to it.
+
+A handler gets a :class:`~skillwire.server.context.RequestContext` and returns the response: any ASGI application, or
+None when it has sent one. Before it runs, the row authenticates the caller and waits for the first revision; a handler
+whose callers may put credentials into the body, or that answers while skills are loaded, does without.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from starlette import routing
+from starlette.convertors import StringConvertor, register_url_convertor
+from starlette.exceptions import HTTPException
+from starlette.routing import Match
+
+from skillwire.errors import SkillwireError
+from skillwire.server.context import CONTEXT
+from skillwire.server.problems import READ, Preflight, problem_for
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+    from skillwire.server.context import RequestContext
+    from skillwire.server.metrics import RouteLabel
+    from skillwire.server.problems import Problem
+
+    Handler = Callable[[RequestContext], Awaitable[ASGIApp | None]]
+
+
+class Route(routing.Route):
+    """A row of the route table.
+
+    Args:
+        path: a pattern of Starlette.
+        handler: answers; None where this server lacks the part, and the row is there to be described only.
+        label: what its requests are counted as; a handler may set ``context.label``.
+        methods: that are answered; others are 405. With none of them named, the handler looks at the method itself.
+        cross_origin: whether pages of other sites may read the answers; OPTIONS answers their preflight.
+        authenticates: whether the caller is authenticated before the handler runs.
+        loads: whether the first revision is waited for; it is a 503 while there is none.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        handler: Handler | None,
+        label: RouteLabel,
+        *,
+        methods: Sequence[str] = READ,
+        cross_origin: bool = True,
+        authenticates: bool = True,
+        loads: bool = True,
+    ) -> None:
+        self.allowed = (*methods, "OPTIONS") if cross_origin and methods else tuple(methods)
+        super().__init__(path, self._answer, methods=self.allowed or None, name=label)
+        self.path_regex = re.compile(self.path_regex.pattern.removesuffix("$"), re.DOTALL)
+        self.handler = handler
+        self.label = label
+        self._cross_origin = cross_origin
+        self._authenticates = authenticates
+        self._loads = loads
+        self.error_table: Callable[[SkillwireError], Problem] = problem_for
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """Take a path whatever the method is, so that a later row never answers for this one."""
+        is_tried = self.handler is not None and scope["type"] == "http"
+        found = self.path_regex.fullmatch(scope[CONTEXT].path) if is_tried else None
+        return (Match.NONE, {}) if found is None else (Match.FULL, {"path_params": found.groupdict()})
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request.
+
+        Raises:
+            ProblemError: the credentials are not good, or requests come too often (401, 429, 503).
+            HTTPException: the row does not have this method (405).
+        """
+        context: RequestContext = scope[CONTEXT]
+        context.label = self.label
+        context.parameters = scope["path_params"]
+        is_allowed = not self.allowed or scope["method"] in self.allowed
+        is_preflight = bool(self.allowed) and scope["method"] == "OPTIONS"
+        if self._authenticates or not is_allowed or is_preflight:
+            await context.authenticate()
+        if not is_allowed:
+            raise HTTPException(405, headers={"Allow": ", ".join(self.allowed)})
+        response: ASGIApp | None
+        if is_preflight:
+            response = Preflight(self.allowed)
+        else:
+            if self._loads:
+                await context.load()
+            response = await self._answer(context)
+        if response is not None:
+            await response(scope, receive, send)
+
+    async def _answer(self, context: RequestContext) -> ASGIApp | None:
+        if self.handler is None:
+            raise HTTPException(404)
+        try:
+            return await self.handler(context)
+        except SkillwireError as error:
+            return self.error_table(error)
+
+
+class _ExecutionId(StringConvertor):
+    regex = "exec-(?:[0-9a-f]{12})?[0-9a-f]{32}"
+
+
+#: ``{name:execution}`` in a path stands for the ID of an execution.
+register_url_convertor("execution", _ExecutionId())

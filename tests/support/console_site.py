@@ -39,7 +39,7 @@ class ConsoleSite:
             self.desk,
             services.authentication,
             base_url=options.get("base_url") or "",
-            has_skill=lambda skill: skill in services.catalog.current.catalog.skills,
+            has_skill=lambda skill: skill in services.catalog.current.catalog.skills,  # type: ignore[union-attr]  # loaded by then
         )
 
     @property
@@ -50,7 +50,7 @@ class ConsoleSite:
     def console(self, console):
         self._console = console
         self.application.services.console = console
-        self.application.router.routes = make_routes(self.application.services)
+        self.application.router.routes = [*make_routes(self.application.services)]
 
     async def __call__(self, scope, receive, send):
         await self.application(scope, receive, send)
@@ -91,7 +91,7 @@ class ConsoleServer:
         return self
 
     def __exit__(self, *_):
-        self._loop.call_soon_threadsafe(self.application.hang_up)
+        self._loop.call_soon_threadsafe(self.application.close_streams)
         self._server.should_exit = True
         self._thread.join(PATIENCE)
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from skillwire.model.access import Principal
-    from skillwire.server.app import Components
+    from skillwire.server.components import Components
 
 EXECUTES = "[rpc]\nexecute_skill = true\n[executions]\ngrant_all = true\n"
 #: Protocol: with the handshake of earlier versions, and without.

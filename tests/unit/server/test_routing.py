@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from tests.support.publishing import Asgi, write_skill
@@ -34,7 +35,7 @@ def behind(application):
 
     def behind(*rows):
         application.router.routes = list(rows)
-        client = Asgi(application)
+        client: Any = Asgi(application)
         client.counted = lambda: sorted(label for label, _ in application.services.metrics.requests.elements())
         return client
 

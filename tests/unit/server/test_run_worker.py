@@ -13,10 +13,9 @@ from tests.support.publishing import write_skill
 from skillwire.errors import StorageError, TrustError
 from skillwire.executions.accept import ExecutionSettings, RunSettings
 from skillwire.server.app import make_components
-from skillwire.server.configuration import ServerConfiguration
+from skillwire.server.configuration import ServerConfiguration, use_local_defaults
 from skillwire.server.run_blobs import check_allowed
 from skillwire.server.run_worker import make_worker
-from skillwire.server.stdio import use_local_defaults
 
 ALL = ExecutionSettings(grant_all=True)
 

@@ -84,9 +84,9 @@ def _exchange(port, *fields, method="GET", url=INDEX, version="1.1"):
 
 #: The application's own way of answering; without it only what is answered at once is answered well.
 WITHOUT_THE_APPLICATION = """
-from skillwire.server.responses import Prepared
-async def send(*_): raise RuntimeError("went through the application")
-Prepared.send = send
+from skillwire.server.responses import CachedResponse
+async def respond(*_): raise RuntimeError("went through the application")
+CachedResponse.__call__ = respond
 """
 
 

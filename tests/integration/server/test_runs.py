@@ -37,7 +37,7 @@ class Site:
 
     @property
     def audience(self):
-        return self.application.catalog.current.everybody
+        return self.application.catalog.current.public_view
 
     @property
     def skills(self):

@@ -76,7 +76,7 @@ async def _dropped(datagram: bytes, figures: DiscoverySettings) -> float:
             while driver.received < sent:  # noqa: ASYNC110 - sockets tell nobody
                 await asyncio.sleep(0)
             taken += time.process_time() - begin
-        assert sum(node.gate.stopped.values()) > DATAGRAMS * 0.9, node.gate.stopped
+        assert sum(node.ingress.stopped.values()) > DATAGRAMS * 0.9, node.ingress.stopped
         return taken
     finally:
         driver.end()

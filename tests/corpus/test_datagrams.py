@@ -72,9 +72,9 @@ class Registry:
 
     def stopped(self, data):
         """Let a datagram arrive that is not answered; return why."""
-        before = self.node.gate.stopped.copy()
+        before = self.node.ingress.stopped.copy()
         assert self.give(data) == []
-        return set(self.node.gate.stopped - before)
+        return set(self.node.ingress.stopped - before)
 
 
 def registered(identity=None, **options):
@@ -96,7 +96,7 @@ def test_timestamp_stale():
     registry.lan.clock.move_to(31)
     (ack,) = registry.give(data)
     assert ack.status == "INVALID"
-    assert registry.node.gate.stopped["outside the window"] == 1
+    assert registry.node.ingress.stopped["outside the window"] == 1
 
 
 def test_signature_wrong_key():
@@ -127,7 +127,7 @@ def test_certificate_that_is_refused(name):
     revoked = [serial(identity)] if name == "certificate-revoked" else []
     registry, _, (ack,) = registered(identity, revoked=revoked)
     assert ack.status == "UNAUTHORIZED"
-    assert registry.node.gate.stopped == {"held": 1, "certificate": 1}
+    assert registry.node.ingress.stopped == {"held": 1, "certificate": 1}
     assert len(registry.node.registry) == 0
 
 
@@ -152,9 +152,9 @@ def test_unknown_agent_flood(source, read):
     for number in range(5000):
         data = SIGNED_PART.replace(b"agent-001", b"agent-%d" % number)
         registry.node.receive(data + b";SIG", source, registry.lan.moment("192.168.1.1"))
-    assert registry.node.gate.stopped["rate"] >= 5000 - read
+    assert registry.node.ingress.stopped["rate"] >= 5000 - read
     assert len(registry.node.registry) == 1
-    assert len(registry.node.gate._challenger._pending) <= 1
+    assert len(registry.node._challenges._pending) <= 1
 
 
 def test_every_case_that_has_the_form_of_a_registration_has_a_test_of_its_own():

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.support.lan import ASKS, OFFERS, REGISTRY, Lan
 
 from skillwire.protocols.skill_discovery.events import Discovered
-from skillwire.protocols.skill_discovery.health import Change, Key, Listed
+from skillwire.protocols.skill_discovery.health import Change, Key, ListedSkill
 from skillwire.protocols.skill_discovery.messages import HealthStatus
 from skillwire.protocols.skill_discovery.node import Role
 from skillwire.protocols.skill_discovery.search import one_provider
@@ -41,7 +41,7 @@ def test_a_search_for_one_ends_in_time_and_not_without_one(seed, loss, statuses,
     lan.do(ASKER, lambda node, now: node.end_agent.discover(now, patience=patience, enough=enough))
     lan.run(patience + 0.01)
 
-    known: dict[Key, Listed | None] = {}  # as it was when the search ended: who had registered may beat later
+    known: dict[Key, ListedSkill | None] = {}  # as it was when the search ended: who had registered may beat later
     for ended, at, event in lan.told:
         if at == ASKER and isinstance(event, Change):
             known[event.listed.key] = event.after

@@ -60,9 +60,9 @@ def test_a_flood_of_everything_leaves_little_behind():
         data = random.choice(kinds) % (number, *map(int, source.host.split(".")[2:]), stamp)
         node.receive(data if number % 3 else random.randbytes(40), source, lan.moment(HOST))
         lan.clock.move_to(lan.clock.steady + 1 / 20_000)
-    gate = node.gate
+    ingress = node.ingress
     assert len(node.registry) == 0
-    assert len(gate._rates._buckets) <= limits.LAN_SOURCES
-    assert len(gate._challenger._pending) <= limits.LAN_CHALLENGES
-    assert gate.replay.changed() == []
-    assert set(gate.stopped) <= {"malformed", "rate", "held", "forged", "another profile", "another group key"}
+    assert len(ingress._rates._buckets) <= limits.LAN_SOURCES
+    assert len(node._challenges._pending) <= limits.LAN_CHALLENGES
+    assert ingress.replay.changed() == []
+    assert set(ingress.stopped) <= {"malformed", "rate", "held", "forged", "another profile", "another group key"}

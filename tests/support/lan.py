@@ -5,15 +5,30 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from skillwire.protocols.skill_discovery.health import Change, What
+from skillwire.protocols.skill_discovery.health import Change, ChangeKind
 from skillwire.protocols.skill_discovery.identity import GroupKey
 from skillwire.protocols.skill_discovery.messages import Endpoint, SkillType
 from skillwire.protocols.skill_discovery.node import DiscoveryNode, Role
+from skillwire.protocols.skill_discovery.registry import Registry
 from skillwire.protocols.skill_discovery.route_agent import Offer
+from skillwire.protocols.skill_discovery.settings import DiscoverySettings
 from skillwire.testing.fake_network import FakeNetwork
 
 GROUP_KEY = GroupKey(b"a secret that all of us share")
 REGISTRY, OFFERS, ASKS = Role.MCP_AGENT, Role.ROUTE_AGENT, Role.END_AGENT
+
+
+class ReportingRegistry(Registry):
+    """A registry whose changes are given to ``take`` at once."""
+
+    def __init__(self, take, settings=None):
+        super().__init__(settings or DiscoverySettings())
+        self._take = take
+
+    def _report(self, change):
+        super()._report(change)
+        for one in self.changes():
+            self._take(one)
 
 
 class Lan(FakeNetwork):
@@ -67,7 +82,7 @@ class Lan(FakeNetwork):
 
     def _tell(self, host, event):
         self.told.append((self.clock.steady, host, event))
-        if isinstance(event, Change) and event.what is What.SUSPECTED:
+        if isinstance(event, Change) and event.kind is ChangeKind.SUSPECTED:
             self.at(0.05, lambda: self._probe(host, event.listed))
 
     def _probe(self, host, listed):

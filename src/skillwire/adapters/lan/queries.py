@@ -1,13 +1,13 @@
-"""What an agent asks of the network: skills, and scenes, on all links at once.
+"""ChangeKind an agent asks of the network: skills, and scenes, on all links at once.
 
 The answers to a discovery name no agent, and anybody may answer; what we have heard of a skill ourselves, signed,
 stands before what others say of it. So the skills that are found are those that are listed here, and those of the
-answers that are not (:mod:`skillwire.adapters.lan.probes`). What one link has found enough of ends the question on the
+answers that are not (:mod:`skillwire.adapters.lan.probes`). ChangeKind one link has found enough of ends the question on the
 others, too: on most of them nobody is. Spec: SDP §3.3, §4.2; specs §3.
 
-What others tell of our groups, and is not seen here: a member that we cannot hear, or another choice of PRIMARY.
+ChangeKind others tell of our groups, and is not seen here: a member that we cannot hear, or another choice of PRIMARY.
 
-Whoever has let us into a scene tells what changes in its group, and nobody signs that. What we hear ourselves, signed,
+Whoever has let us into a scene tells what changes in its group, and nobody signs that. ChangeKind we hear ourselves, signed,
 says nearly all of it in the same moment, and is what counts; so a notice is told to the user only when a heartbeat
 later the network looks otherwise from here. It is a hint then, and a reason to ask again. Spec: SDP §8.3; specs §3.
 """
@@ -26,7 +26,7 @@ from skillwire.model.lan import FoundVia, LanChange, LanMember, LanNotice, LanSk
 from skillwire.model.skill import Finding
 from skillwire.protocols.skill_discovery.events import Discovered, SceneJoined, SceneMissing
 from skillwire.protocols.skill_discovery.messages import ConnectionInfo, GroupEvent, SkillType
-from skillwire.protocols.skill_discovery.scheduling import BoundedDict
+from skillwire.protocols.skill_discovery.limits import BoundedDict
 from skillwire.protocols.skill_discovery.search import one_provider
 from skillwire.resolver.sources.lan import unverified_scene
 
@@ -119,7 +119,7 @@ class Queries:
                 await asyncio.wait(waiting, timeout=patience + _SLACK, return_when=asyncio.FIRST_COMPLETED)
                 for link, request, future in asked:
                     if not future.done():
-                        link.node.end_agent.suffice(request, moment())
+                        link.node.end_agent.searches.suffice(request, moment())
                         link.act()
                 await asyncio.wait(waiting, timeout=patience + _SLACK)
         finally:

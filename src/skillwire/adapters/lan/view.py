@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING
 from skillwire.model.lan import FoundVia, LanChange, LanScene, LanSkill, members_of
 from skillwire.model.url import without_zone
 from skillwire.protocols.skill_discovery import scenes
-from skillwire.protocols.skill_discovery.health import Change, What
+from skillwire.protocols.skill_discovery.health import Change, ChangeKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from skillwire.model.execution import Moment
-    from skillwire.protocols.skill_discovery.health import Key, Listed
+    from skillwire.protocols.skill_discovery.health import Key, ListedSkill
     from skillwire.protocols.skill_discovery.registry import Registry
 
 
 class View:
-    """What several registries list, as values of the model.
+    """ChangeKind several registries list, as values of the model.
 
     Args:
         on_change: is told what has changed on the network.
@@ -55,7 +55,7 @@ class View:
         """See a registry no more: what it alone listed is gone, and what others list too is reached there."""
         registry, _ = self._registries.pop(link)
         for listed in tuple(registry):
-            self.changed(Change(What.EVICTED, listed, None))
+            self.changed(Change(ChangeKind.EVICTED, listed, None))
         self.tell_rest()  # all has gone at once: there is nothing to wait for
 
     def skill(self, key: Key) -> LanSkill | None:
@@ -113,10 +113,10 @@ class View:
             self._told[listed.key] = after
             kind = _kind(before, after, change)
         else:
-            kind = str(change.what) if before is not None else ""
+            kind = str(change.kind) if before is not None else ""
             after = self._told.pop(listed.key, before)
         if kind:
-            reason = change.reason if kind in {What.EVICTED, What.LEFT} else ""
+            reason = change.reason if kind in {ChangeKind.EVICTED, ChangeKind.LEFT} else ""
             self._on_change(LanChange(kind, self._now().wall, skill=after, reason=reason))
 
     def tell_rest(self) -> None:
@@ -141,7 +141,7 @@ class View:
         return bool(self._dirty or self._moved)
 
 
-def _best(found: Sequence[tuple[Listed, str]]) -> tuple[Listed, str]:
+def _best(found: Sequence[tuple[ListedSkill, str]]) -> tuple[ListedSkill, str]:
     """Return where a skill is reached: over the first link, or another one where it is certainly better.
 
     A skill that falls silent does so on all links, though not in the same moment; that is no reason to go from one to
@@ -154,7 +154,7 @@ def _best(found: Sequence[tuple[Listed, str]]) -> tuple[Listed, str]:
     return next((one for one in others if one[0].health.is_usable and not one[0].health.is_suspect), first)
 
 
-def _skill(listed: Listed, zone: str, now: Moment) -> LanSkill:
+def _skill(listed: ListedSkill, zone: str, now: Moment) -> LanSkill:
     message, health = listed.registration, listed.health
     host = message.endpoint.host
     return LanSkill(
@@ -185,5 +185,5 @@ def _kind(before: LanSkill | None, after: LanSkill, change: Change) -> str:
     if after.is_stale and not before.is_stale:
         return "stale"
     is_of_this = change.listed.registration.endpoint.host == without_zone(after.host)
-    is_news = change.what is What.SUSPECTED and is_of_this and after.is_usable  # of what is not well, it is said
+    is_news = change.kind is ChangeKind.SUSPECTED and is_of_this and after.is_usable  # of what is not well, it is said
     return "suspected" if is_news else ""

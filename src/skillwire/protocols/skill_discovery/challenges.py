@@ -1,19 +1,16 @@
-"""Challenge and response: who asks has a key, and is at the address that it asks from.
+"""Challenges: an agent proves which key it has, and that it is at the address that it sends from.
 
-A challenge goes to the address that a question came from, and the answer has to come from there: so it proves the
-address, too, and until then nobody is sent more than three times what came from there. Each nonce counts once and for
-ten seconds. **[ours]**: its second half is the beginning of the SHA-256 of the datagram that is challenged, so that who
-sent many knows which one is meant; 128 bits of it are random. What is signed is :func:`challenge_text`.
+A challenge goes to the address of a message, and the answer has to come from there. So an answer proves the address,
+too; until then an address gets at most three times the bytes that came from it. Each nonce counts once, and for ten
+seconds. **[ours]**: the second half of a nonce is the beginning of the SHA-256 of the datagram that is challenged, so
+an agent that sent many knows which one is meant; the other 128 bits are random. :func:`challenge_text` is what is
+signed.
+
+:class:`Challenges` holds messages by unknown keys, and questions with large answers, until their senders prove
+themselves. :class:`ResponderProofs` asks the senders of answers to us, which are not signed in the profile *open*. A
+responder that proves itself vouches for a skill only when it is certified for it, or is the certified agent on the
+skill's host; its other records stay unverified. :class:`ChallengeResponder` answers the challenges of other agents.
 Spec: SDP §10.3; specs §3.
-
-Who has answered us: whoever sends an answer is asked to prove that this datagram is theirs.
-
-An answer to a discovery or about a scene is signed by nobody in the profile *open*, and its source address can be made
-up. So who asked challenges who answered, as a registry challenges who registers: the nonce names the answer by its
-digest, and the proof tells the agent, its key, and how it stands. What such an agent says is its own word where it is
-certified for the skill, or is the certified agent at the skill's own host; what it says of others stays hearsay.
-
-Since the address can be made up, who may be sent no more is not asked again. Spec: SDP §10.3; specs §3.
 """
 
 from __future__ import annotations
@@ -24,28 +21,44 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire import limits
 from skillwire.model.url import without_zone
+from skillwire.protocols.skill_discovery.codec import encode
 from skillwire.protocols.skill_discovery.identity import Standing
-from skillwire.protocols.skill_discovery.scheduling import BoundedDict, Timer, TimerQueue
+from skillwire.protocols.skill_discovery.limits import BoundedDict
+from skillwire.protocols.skill_discovery.messages import Challenge, ChallengeResponse
+from skillwire.protocols.skill_discovery.scheduling import Timer, TimerQueue
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Sequence
     from random import Random
 
     from skillwire.model.execution import Moment
+    from skillwire.protocols.skill_discovery.events import VerifiedMessage
     from skillwire.protocols.skill_discovery.identity import Judgement
+    from skillwire.protocols.skill_discovery.scheduling import Outbox
     from skillwire.wire.node import Peer
 
-
 _HALF: Final = 16
-#: Seconds until a challenge is sent again, where that is done at all.
-_PAUSE: Final = 0.06
+#: Seconds until a challenge of a challenger is sent again.
+_REPEAT: Final = 0.06
+#: Seconds between the challenges of a responder, as often as datagram loss demands.
+_PAUSES: Final = (0.06, 0.1, 0.15, 0.2, 0.25, 0.3)
+#: Proofs a second, and at once, for proven addresses and again for all others: each costs 1 % of a core, and enough for
+#: all agents that start together.
+_PROOFS: Final = 100.0
+_MOST_PROOFS: Final = 128
+#: A timestamp and a signature of the greatest length.
+_SOME_TIME: Final = 1_707_868_800_000
+_LONGEST_SIGNATURE: Final = "A" * 96
+#: Not challenged: heartbeats and statuses are repeated anyway, and a proof proves itself.
+_UNCHALLENGED: Final = (b"SKILL_HEARTBEAT:", b"SKILL_STATUS:", b"CHALLENGE_RESPONSE:")
+_CHALLENGE: Final = b"CHALLENGE:"
 
 
 def challenge_text(challenger: str, prover: str, nonce: bytes, datagram_digest: bytes) -> bytes:
-    """Return what the answer to a challenge signs. Spec: specs §3.
+    """Return the text that the answer to a challenge signs. Spec: specs §3.
 
     Args:
-        challenger: the agent that asks.
+        challenger: the agent that sent the challenge.
         prover: the agent that answers.
         nonce: of the challenge.
         datagram_digest: SHA-256 of the datagram that is challenged.
@@ -54,23 +67,12 @@ def challenge_text(challenger: str, prover: str, nonce: bytes, datagram_digest: 
     return f"skill-discovery/0.7 challenge\n{challenger}\n{prover}\n{encoded}\n{datagram_digest.hex()}".encode()
 
 
-def nonce_about(datagram_digest: bytes, random: Random) -> bytes:
-    """Return a nonce that challenges the datagram with this digest."""
-    return random.randbytes(_HALF) + name_of(datagram_digest)
-
-
-def name_of(datagram_digest: bytes) -> bytes:
-    """Return how a nonce names the datagram with this digest."""
-    return datagram_digest[:_HALF]
-
-
-def named_in(nonce: bytes) -> bytes:
-    """Return the name of the datagram that a nonce of ours is about; of another's, bytes that name nothing."""
-    return nonce[_HALF:]
+def _nonce_about(datagram_digest: bytes, random: Random) -> bytes:
+    return random.randbytes(_HALF) + datagram_digest[:_HALF]
 
 
 class Pending(NamedTuple):
-    """One challenge under way, and the datagrams that wait for its answer, first the one that is challenged."""
+    """A challenge under way, and the datagrams that wait for its answer; the first is the challenged one."""
 
     nonce: bytes
     digest: bytes
@@ -78,26 +80,65 @@ class Pending(NamedTuple):
     held: tuple[bytes, ...]
 
 
-class Challenger:
-    """The challenges that one agent has under way, one for each address.
+class Challenges:
+    """The challenges that one agent has under way, at most one for each address.
 
     Args:
-        random: where nonces come from; ``SystemRandom`` outside of tests.
+        outbox: sends them.
         seconds: that an answer may take.
     """
 
-    def __init__(self, random: Random, seconds: float) -> None:
-        self._random = random
+    def __init__(self, outbox: Outbox, seconds: float) -> None:
+        self._outbox = outbox
         self._seconds = seconds
         self._pending: dict[Peer, Pending] = {}
-        self._agenda: TimerQueue[Peer] = TimerQueue()
-        self.timer: Timer = self._agenda.timer
+        self._repeats: TimerQueue[Peer] = TimerQueue()
+        self.timer: Timer = self._repeats.timer
 
-    def ask(self, peer: Peer, datagram: bytes, now: float) -> bytes:
-        """Hold a datagram until its sender has proven itself; return the nonce to send.
+    def hold(self, question: VerifiedMessage, now: Moment) -> None:
+        """Hold a message until its sender proves itself, and challenge the sender.
 
-        While a challenge is under way it is sent again rather than another one. When there are too many the oldest is
-        given up: who is there answers within milliseconds, and who made the addresses up never does.
+        A released message is not held again: a second proof would prove nothing more. An agent that challenges us waits
+        for our answer, so it is challenged twice, in case our first challenge is lost.
+        """
+        if question.is_released:
+            return
+        is_first = not self.awaits(question.source, now.steady)
+        self._outbox.send_challenge(question.source, self._ask(question.source, question.data, now.steady), now)
+        if is_first and isinstance(question.message, Challenge) and question.source not in self._repeats:
+            self._repeats.set(question.source, now.steady + _REPEAT)
+
+    def answer(self, question: VerifiedMessage, answers: Sequence[bytes], now: Moment) -> None:
+        """Send answers after a short delay; an unproven address gets what fits, and the rest after its proof."""
+        if sum(map(len, answers)) > self._outbox.limit.room(question.source, now.steady):
+            self.hold(question, now)
+        delay = self._outbox.answer_delay()
+        for data in answers:
+            self._outbox.send(data, now, question.source, after=delay)
+
+    def take(self, peer: Peer, nonce: bytes, now: float) -> Pending | None:
+        """Return and end the challenge that an answer from ``peer`` is to; None for no valid one."""
+        found = self._pending.get(peer)
+        if found is None or found.nonce != nonce:
+            return None
+        del self._pending[peer]
+        return found if found.expires > now else None
+
+    def awaits(self, peer: Peer, now: float) -> bool:
+        """Return whether a challenge of an address is under way."""
+        found = self._pending.get(peer)
+        return found is not None and found.expires > now
+
+    def on_timer(self, now: Moment) -> None:
+        """Repeat the challenges that are due."""
+        while (peer := self._repeats.pop(now.steady)) is not None:
+            if self.awaits(peer, now.steady):
+                self._outbox.send_challenge(peer, self._pending[peer].nonce, now)
+
+    def _ask(self, peer: Peer, datagram: bytes, now: float) -> bytes:
+        """Hold a datagram; return the nonce to send, again the same while a challenge is under way.
+
+        With too many challenges the oldest ends: real agents answer within milliseconds, forged addresses never do.
         """
         found = self._pending.get(peer)
         if found is not None and found.expires > now:
@@ -108,120 +149,150 @@ class Challenger:
         if len(self._pending) >= limits.LAN_CHALLENGES:
             del self._pending[next(iter(self._pending))]
         digest = hashlib.sha256(datagram).digest()
-        nonce = nonce_about(digest, self._random)
+        nonce = _nonce_about(digest, self._outbox.random)
         self._pending[peer] = Pending(nonce, digest, now + self._seconds, (datagram,))
         return nonce
 
-    def repeat(self, peer: Peer, now: float) -> None:
-        """Ask again soon, unless an answer comes: for a question that nobody else repeats in time."""
-        if peer not in self._agenda:
-            self._agenda.set(peer, now + _PAUSE)
-
-    def due(self, now: float) -> list[tuple[Peer, bytes]]:
-        """Return whom to ask again now, with the nonces."""
-        found = []
-        while (peer := self._agenda.pop(now)) is not None:
-            if self.awaits(peer, now):
-                found.append((peer, self._pending[peer].nonce))
-        return found
-
-    def take(self, peer: Peer, nonce: bytes, now: float) -> Pending | None:
-        """Return the challenge that an answer from ``peer`` is to, which is over by that; None when there is none."""
-        found = self._pending.get(peer)
-        if found is None or found.nonce != nonce:
-            return None
-        del self._pending[peer]
-        return found if found.expires > now else None
-
-    def awaits(self, peer: Peer, now: float) -> bool:
-        """Whether a challenge of an address is under way."""
-        found = self._pending.get(peer)
-        return found is not None and found.expires > now
-
-
-#: Seconds after which it is asked again; as many as loss demands.
-_CHALLENGE_PAUSES: Final = (0.06, 0.1, 0.15, 0.2, 0.25, 0.3)
-
 
 class Responder(NamedTuple):
-    """What is known of who sent a datagram.
-
-    Args:
-        source: where it came from.
-        agent_id: who has proven to have sent it.
-        judgement: of that agent's key.
-    """
+    """An agent that proved to have sent an answer, its address, and the judgement of its key."""
 
     source: Peer
     agent_id: str
     judgement: Judgement
 
     def is_own(self, host: str) -> bool:
-        """Whether the agent speaks of a skill on a host of its own: where it is, or what it is certified for."""
+        """Return whether a skill on ``host`` is the agent's own: at its address, or on a host in its certificate."""
         is_certified = self.judgement.standing is Standing.CERTIFIED
         return host == without_zone(self.source.host) or (is_certified and host in self.judgement.hosts)
 
     def vouches(self, skill_id: str, host: str) -> bool:
-        """Whether the agent is certified for what it says of a skill on a host."""
+        """Return whether the agent's certificate covers a skill on ``host``."""
         if self.judgement.standing is not Standing.CERTIFIED or self.judgement.is_revoked():
             return False
         is_agent = self.agent_id in self.judgement.agents and self.is_own(host)
         return is_agent or skill_id in self.judgement.skills
 
 
-class _Asked(NamedTuple):
-    """Whom we asked which datagram is theirs, and how often."""
+class _AnswerChallenge(NamedTuple):
+    """A challenge of a responder, and how often it was sent."""
 
-    nonce: bytes
     digest: bytes
     peer: Peer
-    tries: int = 0
+    sends: int = 0
 
 
 class ResponderProofs:
-    """The answers whose senders are asked to prove themselves.
+    """The answers to us whose senders are asked for a proof.
 
-    Args:
-        random: where nonces come from.
-        challenge: sends a nonce to somebody, who may be sent that much.
+    An address that may not be sent more is not asked again, since it may be forged.
     """
 
-    def __init__(self, random: Random, challenge: Callable[[Peer, bytes, Moment], object]) -> None:
-        self._random = random
-        self._challenge = challenge
-        self._asked: BoundedDict[bytes, _Asked] = BoundedDict(limits.LAN_CHALLENGES)
-        self._agenda: TimerQueue[bytes] = TimerQueue()
-        self.timer: Timer = self._agenda.timer
+    def __init__(self, outbox: Outbox) -> None:
+        self._outbox = outbox
+        self._asked: BoundedDict[bytes, _AnswerChallenge] = BoundedDict(limits.LAN_CHALLENGES)
+        self._repeats: TimerQueue[bytes] = TimerQueue()
+        self.timer: Timer = self._repeats.timer
 
     def ask(self, peer: Peer, data: bytes, now: Moment) -> bytes:
-        """Ask ``peer`` whether it has sent a datagram; return its digest, by which the proof names it."""
+        """Ask ``peer`` to prove that it sent a datagram; return the digest by which the proof names it."""
         digest = hashlib.sha256(data).digest()
-        nonce = nonce_about(digest, self._random)
-        oldest = self._asked.put(nonce, _Asked(nonce, digest, peer))
+        nonce = _nonce_about(digest, self._outbox.random)
+        oldest = self._asked.put(nonce, _AnswerChallenge(digest, peer))
         if oldest is not None:
-            self._agenda.cancel(oldest)
-        self._say(nonce, now)
+            self._repeats.cancel(oldest)
+        self._send(nonce, now)
         return digest
 
     def take(self, peer: Peer, nonce: bytes) -> Pending | None:
-        """Return what a proof from ``peer`` is about, which is asked no more by that; None for nothing."""
+        """Return and end the challenge that a proof from ``peer`` answers, if any."""
         found = self._asked.get(nonce)
         if found is None or found.peer != peer:
             return None
         del self._asked[nonce]
-        self._agenda.cancel(nonce)
+        self._repeats.cancel(nonce)
         return Pending(nonce, found.digest, float("inf"), ())
 
     def on_timer(self, now: Moment) -> None:
-        """Ask again who has not answered, or give it up."""
-        while (nonce := self._agenda.pop(now.steady)) is not None:
-            self._say(nonce, now)
+        """Repeat the challenges that are due, or give up."""
+        while (nonce := self._repeats.pop(now.steady)) is not None:
+            self._send(nonce, now)
 
-    def _say(self, nonce: bytes, now: Moment) -> None:
+    def _send(self, nonce: bytes, now: Moment) -> None:
         asked = self._asked[nonce]
-        if asked.tries > len(_CHALLENGE_PAUSES):
+        if asked.sends > len(_PAUSES):
             del self._asked[nonce]
             return
-        self._challenge(asked.peer, nonce, now)
-        self._asked[nonce] = asked._replace(tries=asked.tries + 1)
-        self._agenda.set(nonce, now.steady + [*_CHALLENGE_PAUSES, _CHALLENGE_PAUSES[-1]][asked.tries])
+        self._outbox.send_challenge(asked.peer, nonce, now)
+        self._asked[nonce] = asked._replace(sends=asked.sends + 1)
+        self._repeats.set(nonce, now.steady + [*_PAUSES, _PAUSES[-1]][asked.sends])
+
+
+class ChallengeResponder:
+    """Answers challenges of the datagrams that one agent sent lately.
+
+    A proof is larger than three challenges, so it waits until its address may be sent that much; meanwhile the
+    challenger is challenged itself. Proofs of each kind of address have a rate of their own, so untrusted peers cannot
+    use up the proofs for agents that proved themselves.
+
+    Args:
+        outbox: sends the proofs.
+        challenges: hold a challenge whose sender is not proven.
+        seconds: for which a datagram may be challenged.
+    """
+
+    def __init__(self, outbox: Outbox, challenges: Challenges, seconds: float) -> None:
+        self._outbox = outbox
+        self._challenges = challenges
+        self._seconds = seconds
+        self._sent: BoundedDict[bytes, tuple[bytes, float]] = BoundedDict(limits.LAN_SENT)
+        # Challenges are kept apart, because an untrusted peer can make us send many.
+        self._sent_challenges: BoundedDict[bytes, tuple[bytes, float]] = BoundedDict(limits.LAN_SENT)
+        self._proof_size: tuple[bytes, int] = b"", 0
+        self._until = {True: 0.0, False: 0.0}  # for proven addresses, and for the others
+
+    def note_sent(self, data: bytes, now: float) -> None:
+        """Remember a datagram that leaves now."""
+        if data.startswith(_UNCHALLENGED):
+            return
+        digest = hashlib.sha256(data).digest()
+        sent = self._sent_challenges if data.startswith(_CHALLENGE) else self._sent
+        sent.put(digest[:_HALF], (digest, now))
+
+    def challenged(self, question: VerifiedMessage, message: Challenge, now: Moment) -> bool:
+        """Answer a challenge; False when it is about no datagram of ours."""
+        outbox, source = self._outbox, question.source
+        digest = self._digest_for(message.nonce, now.steady)
+        if digest is None:
+            return False
+        if outbox.limit.room(source, now.steady) < self._size():
+            self._challenges.hold(question, now)
+        elif self._may_sign(now.steady, is_proven=outbox.limit.is_proven(source, now.steady)):
+            signed = challenge_text(message.agent_id, outbox.agent_id, message.nonce, digest)
+            signature, stamp = outbox.identity.sign(signed), outbox.stamp(now)
+            proof = ChallengeResponse(outbox.agent_id, message.nonce, outbox.identity.certificate, stamp, signature)
+            outbox.send(encode(proof), now, source)
+        return True
+
+    def _digest_for(self, nonce: bytes, now: float) -> bytes | None:
+        """Return the digest of the datagram that a nonce names; for another implementation's nonce, of the last one."""
+        name, last = nonce[_HALF:], next(reversed(self._sent.values()), None)
+        for found in (self._sent.get(name), self._sent_challenges.get(name), last):
+            if found is not None and found[1] > now - self._seconds:
+                return found[0]
+        return None
+
+    def _size(self) -> int:
+        """Return the most bytes of a proof with the current certificate."""
+        certificate = self._outbox.identity.certificate
+        if self._proof_size[0] is not certificate:
+            proof = ChallengeResponse(self._outbox.agent_id, bytes(32), certificate, _SOME_TIME, _LONGEST_SIGNATURE)
+            self._proof_size = certificate, len(encode(proof))
+        return self._proof_size[1]
+
+    def _may_sign(self, now: float, *, is_proven: bool) -> bool:
+        until = self._until[is_proven]
+        if until > now + _MOST_PROOFS / _PROOFS:
+            return False
+        self._until[is_proven] = max(until, now) + 1 / _PROOFS
+        return True

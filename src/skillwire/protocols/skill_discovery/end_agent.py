@@ -1,15 +1,12 @@
-"""EndAgent: asks for skills and scenes, and stays told of the groups it is in.
+"""EndAgent: searches for skills, requests scenes, and takes the notices of the groups that it joined.
 
-What is asked is asked again after short pauses, since datagrams are lost, and answers are collected until there is
-enough or patience ends; an answer to nothing that was asked is dropped. Who lets us into a scene is asked to prove
-itself, and certified ones are waited for. What several agents tell of a group counts once. Spec: SDP §3.3, §4.2.
+A request is repeated after short pauses, since datagrams are lost. The first answers about a scene compete: the agent
+asks each responder for a proof, takes a certified one at once, and otherwise waits a moment for the others. An answer to
+no request is dropped.
 
-What members are told of a group: each change once, however many agents tell it, and in whichever order.
-
-A notice goes out several times, over a way that loses and reorders, and every agent that has let us in sends its own.
-Of one agent the timestamps tell what is newer. Those of two agents cannot be compared, since their clocks may differ:
-what one tells that another has told a moment ago is the same change, come late. Nobody signs a notice, so what a
-stranger makes up is remembered like any other, in so many places. Spec: SDP §8.3, §9.2; specs §3.
+Notices are not signed, are sent several times, and come from every registry of the network. Of one sender the timestamp
+tells which notice is newer; what another sender said a moment ago is the same change. Spec: SDP §3.3, §4.2, §8.3; specs
+§3.
 """
 
 from __future__ import annotations
@@ -22,135 +19,50 @@ from skillwire.protocols.skill_discovery import messages as m
 from skillwire.protocols.skill_discovery import scenes
 from skillwire.protocols.skill_discovery.challenges import Responder
 from skillwire.protocols.skill_discovery.events import GroupChanged, SceneJoined, SceneMissing
-from skillwire.protocols.skill_discovery.messages import GroupEvent
-from skillwire.protocols.skill_discovery.scheduling import BoundedDict, Timer, TimerQueue
+from skillwire.protocols.skill_discovery.limits import BoundedDict
+from skillwire.protocols.skill_discovery.messages import GroupEvent, HealthStatus
+from skillwire.protocols.skill_discovery.scheduling import TimerQueue
 from skillwire.protocols.skill_discovery.search import Searches
 
 if TYPE_CHECKING:
     from skillwire.model.execution import Moment
-    from skillwire.protocols.skill_discovery.messages import SceneEvent
-    from skillwire.wire.node import Peer
-
-    Fact = tuple[str, ...]
-    Said = GroupEvent | str | tuple[str, str] | None
-    from collections.abc import Callable, Sequence
-
-    from skillwire.protocols.skill_discovery.events import NodeEvent
-    from skillwire.protocols.skill_discovery.health import Listed
-    from skillwire.protocols.skill_discovery.ingress import VerifiedMessage
+    from skillwire.protocols.skill_discovery.challenges import ResponderProofs
+    from skillwire.protocols.skill_discovery.events import NodeEvent, VerifiedMessage
     from skillwire.protocols.skill_discovery.messages import SkillType
-    from skillwire.protocols.skill_discovery.outbox import Outbox
+    from skillwire.protocols.skill_discovery.registry import Registry
+    from skillwire.protocols.skill_discovery.scheduling import Outbox
     from skillwire.protocols.skill_discovery.search import StopCondition
     from skillwire.protocols.skill_discovery.settings import DiscoverySettings
+    from skillwire.wire.node import Peer
 
-
-#: Seconds in which all agents have told one change: those in which one repeats it, and in which another hears of it.
-_SAME: Final = 2.0
-
-
-class GroupNotices:
-    """What was told of the groups that one agent is in.
-
-    Args:
-        window: seconds that a timestamp may differ from our clock. What is twice as far ahead counts as never told,
-            since whoever sets such a clock right begins anew with its timestamps.
-    """
-
-    def __init__(self, window: float) -> None:
-        self._window = window
-        self._first: dict[str, Said] = {}  # who is PRIMARY of each group
-        self._says: BoundedDict[Fact, Said] = BoundedDict(limits.LAN_NOTICES)
-        self._heard: BoundedDict[tuple[Fact, Peer], int] = BoundedDict(limits.LAN_NOTICES)  # the newest timestamp
-        self._told: BoundedDict[tuple[Fact, Said], tuple[Peer, float]] = BoundedDict(limits.LAN_NOTICES)
-
-    def begin(self, group_id: str, primary: tuple[str, str]) -> None:
-        """Know who is PRIMARY of a group that was joined: its agent and skill."""
-        self._first[group_id] = primary
-
-    def take(self, message: SceneEvent, source: Peer, now: Moment) -> bool:
-        """Whether a notice, of a group that we are in, tells what was not told before."""
-        fact, says = _read(message)
-        newest = self._heard.get((fact, source), -1)
-        if message.timestamp <= newest <= (now.wall + 2 * self._window) * 1000:  # said before, or not true any more
-            return False
-        if self._known(fact) == says:
-            self._heard.put((fact, source), message.timestamp)
-            return False
-        teller, at = self._told.get((fact, says), (source, 0.0))
-        if teller != source and now.steady < at + _SAME:  # not heard: what it repeats after that is another change
-            return False
-        self._heard.put((fact, source), message.timestamp)
-        self._told.put((fact, says), (source, now.steady))
-        self._know(message, fact, says)
-        return True
-
-    def forget(self, group_id: str) -> None:
-        """Know nothing of a group that was left."""
-        self._first.pop(group_id, None)
-        for fact in [fact for fact in self._says if fact[0] == group_id]:
-            del self._says[fact]
-        for key in [key for key in self._heard if key[0][0] == group_id]:
-            del self._heard[key]
-        for told in [told for told in self._told if told[0][0] == group_id]:
-            del self._told[told]
-
-    def _known(self, fact: Fact) -> Said:
-        return self._first.get(fact[0]) if fact == _first(fact[0]) else self._says.get(fact)
-
-    def _know(self, message: SceneEvent, fact: Fact, says: Said) -> None:
-        """Know what was told, and what follows: how a member begins, and that one that is gone is nothing more."""
-        if message.event is GroupEvent.PRIMARY_CHANGED:
-            self._first[message.group_id] = says
-            return
-        self._says.put(fact, says)
-        if message.event is GroupEvent.MEMBER_JOINED:
-            self._says.put(_status(message), message.status)
-        elif message.event is GroupEvent.MEMBER_LEFT:
-            self._says.pop(_status(message), None)
-            if self._first.get(message.group_id) == (message.agent_id, message.skill_id):
-                del self._first[message.group_id]
-
-
-def _first(group_id: str) -> Fact:
-    return group_id, "PRIMARY"
-
-
-def _status(message: SceneEvent) -> Fact:
-    return message.group_id, "status", message.agent_id, message.skill_id
-
-
-def _read(message: SceneEvent) -> tuple[Fact, Said]:
-    """Return what a notice is about, and what it says of that."""
-    if message.event is GroupEvent.PRIMARY_CHANGED:
-        return _first(message.group_id), (message.agent_id, message.skill_id)
-    if message.event is GroupEvent.STATUS_CHANGED:
-        return _status(message), message.status
-    return (message.group_id, "member", message.agent_id, message.skill_id), message.event
-
-
-#: How often it is said at least that we are in a scene, whoever has let us in: there may be more who tell its group.
+#: How often a request to join is sent at least: other registries notify members, too.
 _LEAST_JOINS: Final = 2
-#: Answers about one scene among which the best is chosen, in all and of one host: who is quick is not who is honest.
+#: Answers about one scene that compete, in all and of one host, since the fastest responder need not be honest.
 _MOST_ANSWERS: Final = 64
 _MOST_OF_HOST: Final = 4
-#: Seconds after the first answer in which others come: the longest pause before an answer, and a way forth and back.
+#: Seconds after the first answer in which others arrive: the longest answer delay and a round trip.
 _ANSWERS_COME: Final = 0.3
+#: Seconds in which several registries report one change.
+_SAME_CHANGE: Final = 2.0
+
+#: The subject of a notice: a group, and one of its members or its PRIMARY.
+_Subject = tuple[str, ...]
 
 
 class _WantedScene(NamedTuple):
-    """A scene that we want to be in, or are in."""
+    """A scene that this agent requested or joined."""
 
     capabilities: tuple[str, ...]
     ends: float
     data: bytes
     sends: int = 0
-    is_answered: bool = False  # since it was said anew
+    is_answered: bool = False  # since it was last requested
     is_joined: bool = False
     is_missing: bool = False
 
 
-class _Heard:
-    """The answers about a scene that were heard, by their digest, and of which of them the sender is not known yet."""
+class _SceneAnswers:
+    """The answers about a scene by their digests, and the digests whose senders are not known yet."""
 
     __slots__ = ("answers", "since", "unproven")
 
@@ -160,42 +72,97 @@ class _Heard:
         self.unproven: set[bytes] = set()
 
 
-class EndAgent:
-    """What one agent asks for.
+class GroupNotices:
+    """Which notices about groups are new.
 
     Args:
-        agent_id: who asks.
-        outbox: takes what is sent.
-        settings: figures.
-        ask: asks a source whether a datagram is its own.
-        on_event: is told the answers.
-        listed: returns what is registered with us of what a discovery asks for; None where no registry is kept.
-        invite: lets an agent register a skill with us.
+        window: seconds that a timestamp may differ from our clock. One twice as far ahead is ignored later: a sender
+            whose clock was set right begins anew with its timestamps.
+    """
+
+    def __init__(self, window: float) -> None:
+        self._window = window
+        self._primaries: dict[str, tuple[str, str]] = {}
+        self._statuses: BoundedDict[_Subject, HealthStatus | None] = BoundedDict(limits.LAN_NOTICES)  # None: it left
+        self._newest: BoundedDict[tuple[_Subject, Peer], int] = BoundedDict(limits.LAN_NOTICES)
+        self._taken: BoundedDict[tuple[_Subject, object], tuple[Peer, float]] = BoundedDict(limits.LAN_NOTICES)
+
+    def begin(self, group: str, primary: tuple[str, str]) -> None:
+        """Record the PRIMARY of a group that was joined: its agent and skill."""
+        self._primaries[group] = primary
+
+    def take(self, message: m.SceneEvent, source: Peer, now: Moment) -> bool:
+        """Return whether a notice says something new, and remember it."""
+        group, member = message.group_id, (message.agent_id, message.skill_id)
+        is_primary = message.event is GroupEvent.PRIMARY_CHANGED
+        status = None if message.event is GroupEvent.MEMBER_LEFT else message.status
+        subject, says = ((group,), member) if is_primary else ((group, *member), status)
+        newest = self._newest.get((subject, source), -1)
+        if message.timestamp <= newest <= (now.wall + 2 * self._window) * 1000:
+            return False
+        by, at = self._taken.get((subject, says), (source, 0.0))
+        if by != source and now.steady < at + _SAME_CHANGE:
+            return False
+        self._newest.put((subject, source), message.timestamp)
+        known = self._primaries.get(group) if is_primary else self._statuses.get(subject, HealthStatus.OFFLINE)
+        if known == says:
+            return False
+        self._taken.put((subject, says), (source, now.steady))
+        if is_primary:
+            self._primaries[group] = member
+            return True
+        self._statuses.put(subject, status)
+        if status is None and self._primaries.get(group) == member:
+            del self._primaries[group]
+        return True
+
+    def forget(self, group: str) -> None:
+        """Forget a group that was left."""
+        self._primaries.pop(group, None)
+        for subject in [subject for subject in self._statuses if subject[0] == group]:
+            del self._statuses[subject]
+        for key in [key for key in self._newest if key[0][0] == group]:
+            del self._newest[key]
+        for taken in [taken for taken in self._taken if taken[0][0] == group]:
+            del self._taken[taken]
+
+
+class EndAgent:
+    """The searches and the scenes of one agent.
+
+    Args:
+        outbox: sends the requests.
+        settings: pauses.
+        proofs: ask responders to prove that an answer is theirs.
+        registry: the agent's own, when it keeps one.
+        events: gets the answers and the notices.
     """
 
     def __init__(
         self,
-        agent_id: str,
         outbox: Outbox,
         settings: DiscoverySettings,
-        ask: Callable[[Peer, bytes, Moment], object],
-        on_event: Callable[[NodeEvent], object],
-        *,
-        listed: Callable[[m.Discover], Sequence[Listed] | None] = lambda _: None,
-        invite: Callable[[str, str, Peer, Moment], object] = lambda *_: None,
+        proofs: ResponderProofs,
+        registry: Registry | None,
+        events: list[NodeEvent],
     ) -> None:
-        self._agent_id = agent_id
+        self.searches = Searches(outbox, settings, proofs, registry, events)
+        self._agent_id = outbox.agent_id
         self._outbox = outbox
         self._settings = settings
-        self._ask = ask
-        self._on_event = on_event
-        self._searches = Searches(agent_id, outbox, settings, ask, on_event, listed=listed, invite=invite)
-        self._wishes: dict[str, _WantedScene] = {}
-        self._heard: dict[str, _Heard] = {}
-        self._groups: dict[str, str] = {}  # of the scenes that we are in, as they are told
+        self._proofs = proofs
+        self._registry = registry
+        self._events = events
+        self._wanted: dict[str, _WantedScene] = {}
+        self._answers: dict[str, _SceneAnswers] = {}
+        self._groups: dict[str, str] = {}  # group of each joined scene, as the answer named it
         self._notices = GroupNotices(settings.window)
-        self._agenda: TimerQueue[tuple[str, str]] = TimerQueue()
-        self.timers: tuple[Timer, ...] = (self._searches.timer, self._agenda.timer)
+        self._schedule: TimerQueue[tuple[str, str]] = TimerQueue()  # ("scene" or "answers", scene)
+
+    def timer(self) -> float | None:
+        """Return when something is due next."""
+        due = [due for due in (self.searches.timer(), self._schedule.timer()) if due is not None]
+        return min(due, default=None)
 
     def discover(
         self,
@@ -207,192 +174,191 @@ class EndAgent:
         patience: float | None = None,
         enough: StopCondition | None = None,
     ) -> str:
-        """Ask for skills; return the name of the request, which stands in the event that ends it.
+        """Search for skills; return the name of the request, which the :class:`Discovered` event repeats.
 
-        Answers are collected for ``patience`` seconds, or those of the settings, unless there is ``enough`` before.
+        Answers are collected for ``patience`` seconds (those of the settings by default), or until ``enough`` holds.
         """
-        return self._searches.begin((capabilities, scenes, skill_types), now, patience, enough)
-
-    def suffice(self, request: str, now: Moment) -> None:
-        """Let a discovery end as soon as nothing more comes: what is wanted was found on another network."""
-        self._searches.suffice(request, now)
+        return self.searches.begin((capabilities, scenes, skill_types), now, patience, enough)
 
     def want_scene(self, scene: str, capabilities: tuple[str, ...], now: Moment, *, is_request: bool) -> None:
-        """Join a scene that is known to be there, or ask for one. Spec: SDP §2.2, §4.2.
+        """Join a scene that is known to exist, or request one. Spec: SDP §2.2, §4.2.
 
         Raises:
-            ValidationError: ``DATAGRAM_FIELD`` or ``DATAGRAM_SIZE`` when it cannot be asked for.
+            ValidationError: ``DATAGRAM_FIELD`` or ``DATAGRAM_SIZE`` when no datagram can request it.
         """
         kind = m.RequestScene if is_request else m.JoinScene
         data = self._outbox.write(kind(self._agent_id, scene, capabilities, self._outbox.stamp(now)))
         self._forget_answers(scene)
-        self._wishes[scene] = _WantedScene(capabilities, now.steady + self._settings.patience, data)
-        self._agenda.set(("scene", scene), now.steady)
+        self._wanted[scene] = _WantedScene(capabilities, now.steady + self._settings.patience, data)
+        self._schedule.set(("scene", scene), now.steady)
 
     def leave_scene(self, scene: str) -> None:
-        """Join no more; who tells the group forgets us by and by."""
+        """Join a scene no more; registries forget this member after a while."""
         self._forget_answers(scene)
-        self._wishes.pop(scene, None)
-        for group_id in {scenes.group_id(scene), self._groups.pop(scene, "")}:
-            self._notices.forget(group_id)
-        self._agenda.cancel(("scene", scene))
+        self._wanted.pop(scene, None)
+        for group in {scenes.group_id(scene), self._groups.pop(scene, "")}:
+            self._notices.forget(group)
+        self._schedule.cancel(("scene", scene))
 
-    def found(self, admitted: VerifiedMessage, message: m.DiscoverResponse, now: Moment) -> bool:
-        """Take the answer to a discovery; False when it was not asked for."""
-        return self._searches.found(admitted, message, now)
-
-    def joined(
-        self, admitted: VerifiedMessage, message: m.JoinSceneResponse | m.SceneJoinResponse, now: Moment
+    def on_scene_answer(
+        self, received: VerifiedMessage, message: m.JoinSceneResponse | m.SceneJoinResponse, now: Moment
     ) -> bool:
-        """Take the answer of an agent that has let us in; False when it was not asked for."""
+        """Take an answer that names a scene's group; False when it was not requested."""
         scene = self._scene_of(message)
         if scene is None or message.agent_id != self._agent_id:
             return False
-        if self._wishes[scene].is_joined:
+        if self._wanted[scene].is_joined:
             self._stay(scene, now)
             return True
-        heard = self._heard.setdefault(scene, _Heard(now.steady))
-        answer, digest = SceneJoined(scene, message.answer, admitted.source), hashlib.sha256(admitted.data).digest()
-        of_host = [one for one in heard.answers.values() if one.by.host == answer.by.host]
+        found = self._answers.setdefault(scene, _SceneAnswers(now.steady))
+        answer, digest = SceneJoined(scene, message.answer, received.source), hashlib.sha256(received.data).digest()
+        of_host = [one for one in found.answers.values() if one.by.host == answer.by.host]
         is_known = any((one.by, one.answer) == (answer.by, answer.answer) for one in of_host)
-        if is_known or len(of_host) >= _MOST_OF_HOST or len(heard.answers) >= _MOST_ANSWERS:
+        if is_known or len(of_host) >= _MOST_OF_HOST or len(found.answers) >= _MOST_ANSWERS:
             return True
-        heard.answers[digest] = answer
-        if admitted.judgement is not None:
-            self._know(scene, digest, Responder(admitted.source, admitted.signer, admitted.judgement), now)
+        found.answers[digest] = answer
+        if received.judgement is not None:
+            self._identify(scene, digest, Responder(received.source, received.signer, received.judgement), now)
         else:
-            heard.unproven.add(digest)
-            self._agenda.set(("answers", scene), heard.since + _ANSWERS_COME)
-            self._ask(admitted.source, admitted.data, now)
+            found.unproven.add(digest)
+            self._schedule.set(("answers", scene), found.since + _ANSWERS_COME)
+            self._proofs.ask(received.source, received.data, now)
         return True
 
-    def proven(self, admitted: VerifiedMessage, now: Moment) -> str | None:
-        """Take note of who has proven to have sent an answer; None when it was none of ours.
+    def on_proof(self, received: VerifiedMessage, now: Moment) -> bool:
+        """Take a proof of an answer to us; False when it is about no current request.
 
-        Returns a skill that the agent has told of as its own, empty when there is none.
+        An agent that answered for a skill of its own is asked to register it with us.
         """
-        if admitted.judgement is None or not admitted.proves:
-            return None
-        author = Responder(admitted.source, admitted.signer, admitted.judgement)
-        for scene, heard in self._heard.items():
-            if admitted.proves in heard.unproven:
-                info = heard.answers[admitted.proves].answer
-                self._know(scene, admitted.proves, author, now)
-                return info.skill_info.skill_id if author.is_own(info.connection_info.host) else ""
-        return self._searches.proven(author, admitted.proves, now)
-
-    def missing(self, message: m.SceneNotFound, now: Moment) -> bool:
-        """Take note that one agent does not know a scene; others may. False when it was not asked for."""
-        wish = self._wishes.get(message.scene)
-        if wish is None or message.agent_id != self._agent_id:
+        if received.judgement is None or not received.proves:
             return False
-        if not wish.is_missing and not wish.is_joined:
-            ends = min(wish.ends, now.steady + self._settings.not_found_patience)
-            self._wishes[message.scene] = wish._replace(is_missing=True, ends=ends)
+        responder = Responder(received.source, received.signer, received.judgement)
+        offered = self._offered_by(responder, received.proves, now)
+        if offered and self._registry is not None and not self._registry.count_of_agent(responder.agent_id):
+            self._outbox.request_registration(responder.agent_id, offered, responder.source, now)
+        return offered is not None
+
+    def _offered_by(self, responder: Responder, digest: bytes, now: Moment) -> str | None:
+        """Return a skill that a responder offers itself, empty for none; None when it proved no answer of ours."""
+        for scene, found in self._answers.items():
+            if digest in found.unproven:
+                answer = found.answers[digest].answer
+                self._identify(scene, digest, responder, now)
+                return answer.skill_info.skill_id if responder.is_own(answer.connection_info.host) else ""
+        return self.searches.on_proof(responder, digest, now)
+
+    def on_scene_missing(self, message: m.SceneNotFound, now: Moment) -> bool:
+        """Take the answer that one agent knows no provider of a scene; others may. False when it was not requested."""
+        wanted = self._wanted.get(message.scene)
+        if wanted is None or message.agent_id != self._agent_id:
+            return False
+        if not wanted.is_missing and not wanted.is_joined:
+            ends = min(wanted.ends, now.steady + self._settings.not_found_patience)
+            self._wanted[message.scene] = wanted._replace(is_missing=True, ends=ends)
         return True
 
-    def group_changed(self, message: m.SceneEvent, source: Peer, now: Moment) -> bool:
-        """Take what has changed in a group; False when we are not in it, or it was told before."""
-        told = message.group_id
-        scene = next((one for one in self._wishes if told in (scenes.group_id(one), self._groups.get(one))), None)
+    def on_notice(self, message: m.SceneEvent, source: Peer, now: Moment) -> bool:
+        """Take a notice about a group; False when this agent did not join it, or knows the change."""
+        group = message.group_id
+        scene = next((one for one in self._wanted if group in (scenes.group_id(one), self._groups.get(one))), None)
         if scene is None or not self._notices.take(message, source, now):
             return False
-        self._on_event(GroupChanged(scene, told, message.event, message.agent_id, message.skill_id, message.status))
+        about = message.event, message.agent_id, message.skill_id, message.status
+        self._events.append(GroupChanged(scene, group, *about))
         return True
 
     def on_timer(self, now: Moment) -> None:
-        """Ask again, or end what has taken long enough."""
-        self._searches.on_timer(now)
-        while (due := self._agenda.pop(now.steady)) is not None:
+        """Repeat requests, and end those whose time is over."""
+        self.searches.on_timer(now)
+        while (due := self._schedule.pop(now.steady)) is not None:
             kind, scene = due
             if kind == "answers":
                 self._choose(scene, now)
             else:
-                self._want(scene, now)
+                self._request(scene, now)
 
-    def _know(self, scene: str, digest: bytes, author: Responder, now: Moment) -> None:
-        """Take note of who sent an answer about a scene; who is certified is waited for no longer."""
-        heard = self._heard[scene]
-        heard.unproven.discard(digest)
-        answer = heard.answers[digest]
+    def _identify(self, scene: str, digest: bytes, responder: Responder, now: Moment) -> None:
+        """Record who sent an answer; a certified one is taken at once."""
+        found = self._answers[scene]
+        found.unproven.discard(digest)
+        answer = found.answers[digest]
         skill, host = answer.answer.skill_info.skill_id, answer.answer.connection_info.host
+        is_verified = responder.vouches(skill, host)
         known = answer._replace(
-            agent_id=author.agent_id, standing=author.judgement.standing, is_verified=author.vouches(skill, host)
+            agent_id=responder.agent_id, standing=responder.judgement.standing, is_verified=is_verified
         )
-        heard.answers[digest] = known
-        if known.is_verified:
-            self._settle(scene, known, now)
-        elif ("answers", scene) not in self._agenda:
-            self._agenda.set(("answers", scene), heard.since + _ANSWERS_COME)
+        found.answers[digest] = known
+        if is_verified:
+            self._take(scene, known, now)
+        elif ("answers", scene) not in self._schedule:
+            self._schedule.set(("answers", scene), found.since + _ANSWERS_COME)
 
     def _choose(self, scene: str, now: Moment) -> None:
-        """Choose among the answers about a scene, after those whose senders are not known yet had their time."""
-        heard = self._heard[scene]
-        ends = heard.since + self._settings.not_found_patience
-        if heard.unproven and now.steady < ends:
-            self._agenda.set(("answers", scene), ends)
+        """Choose an answer about a scene, once the unknown responders had time for a proof."""
+        found = self._answers[scene]
+        ends = found.since + self._settings.not_found_patience
+        if found.unproven and now.steady < ends:
+            self._schedule.set(("answers", scene), ends)
             return
-        self._settle(scene, max(heard.answers.values(), key=lambda one: bool(one.agent_id)), now)
+        self._take(scene, max(found.answers.values(), key=lambda one: bool(one.agent_id)), now)
 
-    def _settle(self, scene: str, joined: SceneJoined, now: Moment) -> None:
-        """Be in a scene by one of the answers."""
+    def _take(self, scene: str, joined: SceneJoined, now: Moment) -> None:
         self._forget_answers(scene)
-        answer = joined.answer
         self._stay(scene, now)
-        self._groups[scene] = answer.group_id
-        primary = next((one for one in answer.members if one.role == "PRIMARY"), None)
+        self._groups[scene] = joined.answer.group_id
+        primary = next((one for one in joined.answer.members if one.role == "PRIMARY"), None)
         if primary is not None:
-            self._notices.begin(answer.group_id, (primary.agent_id, primary.skill_id))
-        self._on_event(joined)
+            self._notices.begin(joined.answer.group_id, (primary.agent_id, primary.skill_id))
+        self._events.append(joined)
 
     def _stay(self, scene: str, now: Moment) -> None:
-        """Be in a scene, since somebody has let us in."""
-        wish = self._wishes[scene] = self._wishes[scene]._replace(is_joined=True, is_answered=True, is_missing=False)
-        if wish.sends >= _LEAST_JOINS:
+        wanted = self._wanted[scene]._replace(is_joined=True, is_answered=True, is_missing=False)
+        self._wanted[scene] = wanted
+        if wanted.sends >= _LEAST_JOINS:
             self._rest(scene, now)
 
     def _rest(self, scene: str, now: Moment) -> None:
-        """Say after a while again that we are there."""
+        """Join again after a while, to stay a member."""
         pause = self._settings.announce_interval * self._outbox.random.uniform(0.8, 1)
-        self._agenda.set(("scene", scene), now.steady + pause)
-        self._wishes[scene] = self._wishes[scene]._replace(data=b"", sends=0)
+        self._schedule.set(("scene", scene), now.steady + pause)
+        self._wanted[scene] = self._wanted[scene]._replace(data=b"", sends=0)
 
     def _forget_answers(self, scene: str) -> None:
-        self._heard.pop(scene, None)
-        self._agenda.cancel(("answers", scene))
+        self._answers.pop(scene, None)
+        self._schedule.cancel(("answers", scene))
 
-    def _want(self, scene: str, now: Moment) -> None:
-        wish = self._wishes[scene]
-        if wish.is_joined and not wish.data:  # time to say that we are still there
-            data = self._outbox.write(m.JoinScene(self._agent_id, scene, wish.capabilities, self._outbox.stamp(now)))
-            wish = wish._replace(is_answered=False, ends=now.steady + self._settings.patience, data=data)
-        elif wish.is_answered and wish.sends >= _LEAST_JOINS:
+    def _request(self, scene: str, now: Moment) -> None:
+        wanted = self._wanted[scene]
+        if wanted.is_joined and not wanted.data:  # time to join again
+            data = self._outbox.write(m.JoinScene(self._agent_id, scene, wanted.capabilities, self._outbox.stamp(now)))
+            wanted = wanted._replace(is_answered=False, ends=now.steady + self._settings.patience, data=data)
+        elif wanted.is_answered and wanted.sends >= _LEAST_JOINS:
             self._rest(scene, now)
             return
-        elif now.steady >= wish.ends:
-            self._give_up(scene, wish, now)
+        elif now.steady >= wanted.ends:
+            self._give_up(scene, wanted, now)
             return
-        due, pauses = wish.ends, self._settings.searches
-        if wish.sends < len(pauses):
-            self._outbox.send(wish.data, now)
-            due = min(due, now.steady + pauses[wish.sends])
-        self._agenda.set(("scene", scene), due)
-        self._wishes[scene] = wish._replace(sends=wish.sends + 1)
+        due, pauses = wanted.ends, self._settings.searches
+        if wanted.sends < len(pauses):
+            self._outbox.send(wanted.data, now)
+            due = min(due, now.steady + pauses[wanted.sends])
+        self._schedule.set(("scene", scene), due)
+        self._wanted[scene] = wanted._replace(sends=wanted.sends + 1)
 
-    def _give_up(self, scene: str, wish: _WantedScene, now: Moment) -> None:
-        if wish.is_joined:  # nobody answers for now; the group is not left for that
-            self._wishes[scene] = wish._replace(data=b"", sends=0)
-            self._agenda.set(("scene", scene), now.steady + self._settings.announce_interval)
-        elif scene not in self._heard:  # otherwise somebody has let us in, and is about to be chosen
-            del self._wishes[scene]
-            self._on_event(SceneMissing(scene, is_certain=wish.is_missing))
+    def _give_up(self, scene: str, wanted: _WantedScene, now: Moment) -> None:
+        if wanted.is_joined:  # no registry answers for now, and the member stays
+            self._wanted[scene] = wanted._replace(data=b"", sends=0)
+            self._schedule.set(("scene", scene), now.steady + self._settings.announce_interval)
+        elif scene not in self._answers:
+            del self._wanted[scene]
+            self._events.append(SceneMissing(scene, is_certain=wanted.is_missing))
 
     def _scene_of(self, message: m.JoinSceneResponse | m.SceneJoinResponse) -> str | None:
-        """Return which scene that we want an answer is about; None for none.
+        """Return the requested scene that an answer is about, if any.
 
-        Ours name the one instance of a scene. Of another rule's instances the name has no hyphen, since
-        ``auth-admin-1`` is one of ``auth-admin``, and none of ``auth``.
+        Our agents name the one instance of a scene. Others may name several: ``auth-1`` is one of ``auth``, and
+        ``auth-admin-1`` is one of ``auth-admin``.
         """
-        told = message.answer.scene_id
-        exact = next((scene for scene in self._wishes if told in (scene, scenes.scene_id(scene))), None)
-        return exact or next((scene for scene in self._wishes if scene == told.rpartition("-")[0]), None)
+        instance = message.answer.scene_id
+        exact = next((scene for scene in self._wanted if instance in (scene, scenes.scene_id(scene))), None)
+        return exact or next((scene for scene in self._wanted if scene == instance.rpartition("-")[0]), None)

@@ -1,6 +1,7 @@
-"""What a node tells whoever drives it. Changes of the registry are told as they are: :class:`Change`.
+"""The values that a node hands out: messages that passed the ingress, and events for its driver.
 
-A change that says ``suspected`` asks for a probe of the skill's endpoint; whoever makes one tells its answer to
+A change of the registry is an event itself (:class:`~skillwire.protocols.skill_discovery.health.Change`). A change that
+says ``suspected`` asks the driver to probe the skill's endpoint, and to report an answer to
 :meth:`~skillwire.protocols.skill_discovery.node.DiscoveryNode.answered_probe`.
 """
 
@@ -12,9 +13,11 @@ from skillwire.protocols.skill_discovery.health import Change
 from skillwire.protocols.skill_discovery.identity import Standing
 
 if TYPE_CHECKING:
+    from skillwire.protocols.skill_discovery.identity import Judgement
     from skillwire.protocols.skill_discovery.messages import (
         GroupEvent,
         HealthStatus,
+        Message,
         Outcome,
         SceneAnswer,
         SkillRecord,
@@ -22,8 +25,38 @@ if TYPE_CHECKING:
     from skillwire.wire.node import Peer
 
 
+class VerifiedMessage(NamedTuple):
+    """A message that passed the ingress, and what is known of its signer. Spec: SDP §10; specs §3.
+
+    Args:
+        message: its content.
+        data: the datagram.
+        source: where it came from.
+        standing: of its signer.
+        judgement: of the signer's key; None for an unknown key, and for an unsigned message.
+        is_repeated: whether the same datagram came before.
+        is_proven: whether its signer proved to be at ``source``; for an unsigned message, whether any agent did.
+        signer: the agent whose key ``judgement`` is about.
+        proves: digest of the answer to us that the signer proved to have sent; empty for any other message.
+        is_released: whether it was held until now.
+        refused: what a registration is answered that counts for nothing; None when its content decides.
+    """
+
+    message: Message
+    data: bytes
+    source: Peer
+    standing: Standing = Standing.UNKNOWN_KEY
+    judgement: Judgement | None = None
+    is_repeated: bool = False
+    is_proven: bool = False
+    signer: str = ""
+    proves: bytes = b""
+    is_released: bool = False
+    refused: tuple[Outcome, str] | None = None
+
+
 class Acknowledged(NamedTuple):
-    """An agent has answered a registration of ours, otherwise than before."""
+    """An agent answered a registration of ours, with another status than before."""
 
     skill_id: str
     by: Peer
@@ -32,14 +65,14 @@ class Acknowledged(NamedTuple):
 
 
 class Found(NamedTuple):
-    """One skill as the answers to a discovery tell it.
+    """One skill in the answers to a discovery.
 
     Args:
-        record: what was said; by who vouches for it, when somebody does.
-        source: who said it.
-        agent_id: who offers it; empty when nobody has proven to.
-        is_verified: whether who said it is certified for the skill, or is the certified agent at its host.
-        skill_type: that was asked for, when it was one; answers name none.
+        record: its facts, from the most trusted responder.
+        source: that responder's address.
+        agent_id: the agent that offers it; empty when no agent proved to.
+        is_verified: whether the responder is certified for the skill, or is the certified agent at its host.
+        skill_type: the requested type, when it was one; answers name none.
     """
 
     record: SkillRecord
@@ -50,21 +83,21 @@ class Found(NamedTuple):
 
 
 class Discovered(NamedTuple):
-    """The answers to a discovery, collected: each skill at each endpoint once."""
+    """The collected answers to a discovery: each skill at each endpoint once."""
 
     request: str
     skills: tuple[Found, ...]
 
 
 class SceneJoined(NamedTuple):
-    """We are in a scene.
+    """This agent joined a scene.
 
     Args:
-        scene: that was asked for.
+        scene: the requested scene.
         answer: the group, and how its PRIMARY is reached.
-        by: who has answered.
-        agent_id: who that has proven to be; empty when it has not.
-        standing: how that agent stands.
+        by: the responder's address.
+        agent_id: the agent that the responder proved to be; empty when it did not.
+        standing: that agent's.
         is_verified: whether it is certified for the skill that it names, or is the certified agent at its host.
     """
 
@@ -77,14 +110,14 @@ class SceneJoined(NamedTuple):
 
 
 class SceneMissing(NamedTuple):
-    """Nobody here has the scene that we asked for. ``is_certain`` says whether somebody said so, or nobody answered."""
+    """No agent provides a requested scene; ``is_certain`` is False when none answered at all."""
 
     scene: str
     is_certain: bool
 
 
 class GroupChanged(NamedTuple):
-    """Something has changed in the group of a scene that we are in; told once, however many agents tell it."""
+    """Another agent reports a change in the group of a scene that this agent joined; not signed."""
 
     scene: str
     group_id: str
@@ -95,18 +128,18 @@ class GroupChanged(NamedTuple):
 
 
 class NameTaken(NamedTuple):
-    """Somebody has proven to take part under our name with another key."""
+    """Another agent proved to use our name, with another key."""
 
     agent_id: str
     by: Peer
 
 
 class PeerMismatch(NamedTuple):
-    """Somebody speaks otherwise than we do, so nothing of it is heard; told once for each host and kind.
+    """A peer uses another profile or group key, so its messages are ignored; once for each host and kind.
 
     Args:
-        by: where.
-        said: what it does otherwise: ``speaks the profile open, and we signed``.
+        by: its address.
+        said: the difference, such as ``speaks the profile open, and we signed``.
     """
 
     by: Peer

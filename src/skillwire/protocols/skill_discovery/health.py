@@ -1,20 +1,20 @@
-"""The health of a skill as it is seen from elsewhere: a value, and the steps that change it.
+"""The health of registered skills: a value, the steps that change it, and the records that carry it.
 
-What a skill says of itself counts at once, except that it is well again: after it was UNHEALTHY that takes good beats
-in a row, and longer when it flaps. Silence is told by the clock of who listens: after two missed beats a skill is
-*suspected*, after three it is UNHEALTHY, after thirty seconds it is forgotten. Before each of the last two its endpoint
-is probed once: an answer puts off what silence would do next. A newer beat refutes a suspicion.
+A status that a skill reports counts at once, except that it is well again: after it was UNHEALTHY that takes several
+good heartbeats in a row, and longer when it flaps. Silence is measured by the listener's clock: after two missed
+heartbeats a skill is *suspected*, after three it is UNHEALTHY, after thirty seconds it is removed. Before each of the
+last two steps its endpoint is probed once, and an answer postpones the step. A newer heartbeat refutes a suspicion.
 
-:data:`TRANSITIONS` is the whole of it, as h11 has its states: what follows on what. Flapping is damped as routers damp
-a route that comes and goes: every fall counts as a penalty that decays, and too much of it holds the skill down.
-Spec: SDP §8; specs §3. Time is an argument, in seconds that only grow.
+:data:`TRANSITIONS` is the whole state machine. Flapping is damped as routers damp a route: each fall adds a penalty
+that decays, and too much of it holds the skill down. Time is an argument, in seconds that only grow.
 
-How a registry lists skills: the values, and what changes in them.
+When more than a share of all skills is silent at once, the network is suspected and not the skills
+(:class:`OutageDetector`). Spec: SDP §8; specs §3.
 """
 
 from __future__ import annotations
 
-from enum import StrEnum
+from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire.protocols.skill_discovery.messages import HealthStatus
@@ -27,22 +27,22 @@ if TYPE_CHECKING:
 HEALTHY, DEGRADED, UNHEALTHY = HealthStatus.HEALTHY, HealthStatus.DEGRADED, HealthStatus.UNHEALTHY
 MAINTENANCE, OFFLINE, UNKNOWN = HealthStatus.MAINTENANCE, HealthStatus.OFFLINE, HealthStatus.UNKNOWN
 
-#: A skill of these may be called.
+#: A skill with one of these may be called.
 USABLE: Final = frozenset({HEALTHY, DEGRADED, UNKNOWN})
-#: A skill of these takes good beats in a row to get well.
+#: After one of these a skill needs several good heartbeats in a row.
 FALLEN: Final = frozenset({UNHEALTHY, OFFLINE})
 
 
 class Event(StrEnum):
-    """What happens to the health of a skill."""
+    """An input of the state machine."""
 
-    GOOD = "good"  # a beat says HEALTHY, and that is not enough yet
-    RECOVERED = "recovered"  # the same, and it is enough
-    DEGRADED = "degraded"  # a beat says so
+    GOOD = "good"  # a heartbeat says HEALTHY, and more are needed
+    RECOVERED = "recovered"  # the same, and it suffices
+    DEGRADED = "degraded"  # reported by a heartbeat, as are the next three
     MAINTENANCE = "maintenance"
     UNHEALTHY = "unhealthy"
     OFFLINE = "offline"
-    MISSED = "missed"  # too many beats were missed
+    MISSED = "missed"  # too many heartbeats were missed
 
 
 _REPORTED: Final = {
@@ -64,18 +64,18 @@ _EVENTS: Final = {status: event for event, status in _REPORTED.items()}
 
 
 class Health(NamedTuple):
-    """How a skill is, as far as we know.
+    """How a skill is, as far as this agent knows.
 
     Args:
-        status: what we say.
+        status: its current one.
         heard: when the last sign of life came.
-        good: beats in a row that said HEALTHY.
-        is_suspect: whether it missed beats.
-        is_excused: whether the probe that was made for it was answered.
-        is_stale: whether it would have been forgotten, were the network not suspected.
-        penalty: for falling, as of ``fell``.
+        good: heartbeats in a row that said HEALTHY.
+        is_suspect: whether it missed heartbeats.
+        is_excused: whether the probe for the current step was answered.
+        is_stale: whether only the suspected network keeps it listed.
+        penalty: for flapping, as of ``fell``.
         fell: when it last became UNHEALTHY.
-        held_until: before which it is not HEALTHY again.
+        held_until: until when it cannot become HEALTHY.
     """
 
     status: HealthStatus
@@ -95,12 +95,12 @@ class Health(NamedTuple):
 
 
 def alive(health: Health, now: float) -> Health:
-    """Return the health after a sign of life that says nothing of how the skill is."""
+    """Return the health after a sign of life without a status."""
     return health._replace(heard=now, is_suspect=False, is_excused=False, is_stale=False)
 
 
 class Overdue(StrEnum):
-    """What the silence of a skill has come to."""
+    """The step that a silence has reached."""
 
     NOTHING = "nothing"
     SUSPECTED = "suspected"
@@ -108,10 +108,10 @@ class Overdue(StrEnum):
     EXPIRED = "expired"
 
 
-def told(health: Health, status: HealthStatus, now: float, settings: DiscoverySettings) -> Health:
-    """Return the health after a beat that says ``status``."""
+def after_heartbeat(health: Health, status: HealthStatus, now: float, settings: DiscoverySettings) -> Health:
+    """Return the health after a heartbeat that says ``status``."""
     if status is HEALTHY and health.status is HEALTHY and not health.is_suspect:
-        # As ``_replace`` would; it is what nearly every beat says.
+        # Equal to ``_replace``, and faster: nearly every heartbeat comes here.
         return Health(HEALTHY, now, health.good + 1, False, False, *health[5:])
     good = health.good + 1 if status is HEALTHY else 0
     event = _EVENTS[status]
@@ -135,12 +135,12 @@ def _step(health: Health, event: Event, now: float, settings: DiscoverySettings)
 
 
 def silent(health: Health, now: float, settings: DiscoverySettings) -> tuple[Health, Overdue]:
-    """Return the health as silence has made it by ``now``, and what that silence has come to."""
+    """Return the health after the silence until ``now``, and the step that it reached."""
     beat = settings.heartbeat_interval
     if now >= health.heard + settings.eviction:
         return health, Overdue.EXPIRED
     if now >= health.heard + settings.suspect_missed * settings.heartbeat_interval and health.good:
-        health = health._replace(good=0)  # what comes next is the first in a row
+        health = health._replace(good=0)
     if now >= health.heard + settings.unhealthy_missed * beat and health.status not in FALLEN:
         fallen = health._replace(is_suspect=True, is_excused=False)
         return _step(fallen, Event.MISSED, now, settings), Overdue.MISSED
@@ -150,14 +150,14 @@ def silent(health: Health, now: float, settings: DiscoverySettings) -> tuple[Hea
 
 
 def answered_probe(health: Health, now: float) -> Health:
-    """Return the health after the endpoint answered a probe: a sign of life, once for each step of a silence."""
+    """Return the health after the endpoint answered a probe, which counts once for each step of a silence."""
     if not health.is_suspect or health.is_excused:
         return health
     return health._replace(heard=now, is_excused=True)
 
 
 def next_step(health: Health, settings: DiscoverySettings) -> float:
-    """Return when silence comes to something next."""
+    """Return when silence reaches the next step."""
     if not health.is_suspect and health.status not in FALLEN:
         return health.heard + settings.suspect_missed * settings.heartbeat_interval
     if health.status not in FALLEN:
@@ -168,12 +168,12 @@ def next_step(health: Health, settings: DiscoverySettings) -> float:
 #: ``(agent, skill)``.
 Key = tuple[str, str]
 
-#: Facts of a registration; when they are the same, there is nothing new in it.
+#: The facts of a registration; one with the same facts changes nothing.
 _FACTS: Final = ("version", "skill_type", "endpoint", "capabilities", "scenes")
 
 
-class What(StrEnum):
-    """What has changed in a registry."""
+class ChangeKind(StrEnum):
+    """What changed in a registry."""
 
     REGISTERED = "registered"
     UPDATED = "updated"
@@ -184,15 +184,15 @@ class What(StrEnum):
     EVICTED = "evicted"
 
 
-class Listed(NamedTuple):
-    """One skill as it is listed.
+class ListedSkill(NamedTuple):
+    """One skill in a registry.
 
     Args:
-        registration: what it says.
-        health: how it is.
+        registration: its facts.
+        health: its current health.
         is_verified: whether its key is certified.
-        host: where it came from.
-        is_hint: whether an unsigned source said it, and nobody registered.
+        host: the host that it was registered from.
+        is_hint: whether it comes from mDNS, which is unsigned, and no agent registered it.
     """
 
     registration: Register
@@ -203,31 +203,76 @@ class Listed(NamedTuple):
 
     @property
     def key(self) -> Key:
-        """The name of its registration."""
+        """Its agent and its name."""
         return self.registration.agent_id, self.registration.skill_id
 
 
 class Change(NamedTuple):
-    """One change, and the skill as it was and is; None for before it was there, and after it is gone.
+    """A change of one skill in a registry, with its record before and after; None where it was not listed.
 
-    A skill that is registered after it was a hint was one before. ``reason`` says why one is gone: of a goodbye what it
-    says, such as ``shutdown``; of one that is forgotten ``silent``, ``revoked`` where the certificate of its agent was
-    taken back, ``crowded`` where it has given way to another one; empty where there is nothing to say.
+    ``reason`` says why a skill was removed: the reason of its goodbye, such as ``shutdown``; ``silent``; ``revoked``
+    with the certificate of its agent; ``crowded`` by a certified skill.
     """
 
-    what: What
-    before: Listed | None
-    after: Listed | None
+    kind: ChangeKind
+    before: ListedSkill | None
+    after: ListedSkill | None
     reason: str = ""
 
     @property
-    def listed(self) -> Listed:
-        """The skill, as it is or as it last was."""
+    def listed(self) -> ListedSkill:
+        """The newest record of the skill."""
         found = self.after or self.before
-        assert found is not None  # noqa: S101 - for the type checker; a change is of something
+        assert found is not None  # noqa: S101 - for the type checker
         return found
 
 
 def has_facts_of(one: Register, other: Register) -> bool:
-    """Whether two registrations say the same of their skill."""
+    """Return whether two registrations state the same facts."""
     return all(getattr(one, fact) == getattr(other, fact) for fact in _FACTS)
+
+
+class Trust(IntEnum):
+    """How far a listed skill is trusted: the first most."""
+
+    CERTIFIED = 0
+    UNVERIFIED = 1
+    HINT = 2
+
+
+def trust_in(listed: ListedSkill) -> Trust:
+    """Return how far a listed skill is trusted."""
+    return Trust.HINT if listed.is_hint else Trust.CERTIFIED if listed.is_verified else Trust.UNVERIFIED
+
+
+class OutageDetector:
+    """Tells an outage of the network from the silence of single skills.
+
+    An untrusted peer can register skills and let them fall silent, so silence is counted for each level of trust, and
+    says nothing about skills that are trusted more. Spec: specs §3.
+    """
+
+    def __init__(self, settings: DiscoverySettings) -> None:
+        self._settings = settings
+        self._silent: tuple[set[Key], ...] = (set(), set(), set())
+        self._suspected_until = [0.0, 0.0, 0.0]
+
+    def add(self, listed: ListedSkill) -> None:
+        """Count a skill as silent."""
+        self._silent[trust_in(listed)].add(listed.key)
+
+    def discard(self, key: Key) -> None:
+        """Count a skill no more: it gave a sign of life, or is gone."""
+        for silent in self._silent:
+            silent.discard(key)
+
+    def judge(self, listed: ListedSkill, total: int, now: float) -> None:
+        """Suspect the network when too many of the ``total`` skills with the trust of ``listed`` are silent."""
+        trust = trust_in(listed)
+        silent = len(self._silent[trust])
+        if silent >= self._settings.mass_least and silent > self._settings.mass_share * total:
+            self._suspected_until[trust] = now + self._settings.eviction
+
+    def is_suspected(self, now: float, trust: Trust = Trust.UNVERIFIED) -> bool:
+        """Return whether the network is suspected, as far as it concerns skills with this trust."""
+        return any(now < until for until in self._suspected_until[: trust + 1])

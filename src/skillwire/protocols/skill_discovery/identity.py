@@ -31,7 +31,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from skillwire import limits
-from skillwire.protocols.skill_discovery.scheduling import BoundedDict
+from skillwire.protocols.skill_discovery.limits import BoundedDict
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,7 +44,7 @@ class Standing(StrEnum):
     """What is known of a signer."""
 
     NONE = "none"  # the message is not signed
-    STRANGER = "stranger"  # it is, by a key that we do not have; nothing in it is proven
+    UNKNOWN_KEY = "unknown"  # signed by a key that this agent does not have
     UNVERIFIED = "unverified"  # the key is the signer's own, and nobody certified it
     CERTIFIED = "certified"
 

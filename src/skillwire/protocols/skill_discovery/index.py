@@ -1,13 +1,10 @@
-"""How a registry finds skills: by capability, scene and type, and the providers of a scene in their order.
+"""The index of a registry: finds skills by capability, scene and type, and keeps the providers of a scene in order.
 
-Anybody may ask, and as often as datagrams are read, so what one question costs has to be bounded, whatever is
-registered. Each skill that is listed has a number, and who has a name is a set of numbers. A set of many is held as the
-bits of one integer: to cut two sets of ten thousand takes less than a microsecond, so a question is answered exactly by
-cutting and joining the sets that it names, of which a datagram has room for some dozens. Sets of a few are held as they
-are: a stranger may make up very many names.
-
-Who provides a scene is kept in order, which changes when a skill comes, goes, or may be called no more, and not when
-somebody asks. Spec: SDP §3.1, §4; specs §3 "Scene groups".
+Any peer may send queries as fast as datagrams are read, so the cost of a query is bounded whatever is registered. Each
+listed skill has a number, and each name a set of numbers. A large set is the bits of one integer: the intersection of
+two sets of ten thousand takes less than a microsecond, and a datagram has room for some dozens of names. Small sets are
+tuples, because a peer can make up very many names. The providers of a scene are kept in order, which changes when a
+skill comes, goes, or can no longer be called, and not with a query. Spec: SDP §3.1, §4; specs §3 "Scene groups".
 """
 
 from __future__ import annotations
@@ -21,14 +18,12 @@ from skillwire.protocols.skill_discovery.messages import HealthStatus
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
-    from skillwire.protocols.skill_discovery.health import Key, Listed
+    from skillwire.protocols.skill_discovery.health import Key, ListedSkill
     from skillwire.protocols.skill_discovery.messages import Discover
 
-#: Of a set that is held as it is.
+#: Most members of a set that is a tuple.
 _FEW: Final = 8
-
-
-#: Where a provider stands in its scenes: whether it is unverified, whether it is UNKNOWN, its key; and its number.
+#: The sort key of a provider in its scenes (unverified, UNKNOWN, its key), and its number.
 _Rank = tuple[bool, bool, "Key", int]
 
 
@@ -36,11 +31,11 @@ class _Entry(NamedTuple):
     """A skill as it was indexed."""
 
     number: int
-    listed: Listed
+    listed: ListedSkill
 
 
 class _Names:
-    """Who has a name: a few numbers, or the bits of one."""
+    """The skills that have each name: some numbers, or the bits of one integer."""
 
     def __init__(self) -> None:
         self._sets: dict[str, tuple[int, ...] | int] = {}
@@ -49,7 +44,7 @@ class _Names:
         return iter(self._sets)
 
     def add(self, name: str, number: int, bit: int) -> None:
-        """Let one have a name; ``bit`` is the number's."""
+        """Give the skill with this number, whose bit is ``bit``, a name."""
         found = self._sets.get(name, ())
         if isinstance(found, int):
             self._sets[name] = found | bit
@@ -58,7 +53,7 @@ class _Names:
             self._sets[name] = found if len(found) <= _FEW else _bits(found)
 
     def remove(self, name: str, number: int) -> None:
-        """Let one have it no more."""
+        """Take a name from a skill."""
         found = self._sets.get(name, ())
         if isinstance(found, int):
             bits = found & ~(1 << number)
@@ -69,7 +64,7 @@ class _Names:
             self._sets.pop(name, None)
 
     def all_of(self, names: Iterable[str]) -> int:
-        """Return who has all these names, of which there is at least one."""
+        """Return the skills that have all of some names; there is at least one name."""
         bits = -1
         for name in names:
             found = self._sets.get(name, ())
@@ -79,7 +74,7 @@ class _Names:
         return bits
 
     def any_of(self, names: Iterable[str]) -> int:
-        """Return who has one of these names."""
+        """Return the skills that have one of some names."""
         bits = 0
         few: set[int] = set()
         for name in names:
@@ -92,7 +87,7 @@ class _Names:
 
 
 class Index:
-    """The skills of one registry that are found; hints are not."""
+    """The skills of one registry that can be found; hints are not among them."""
 
     def __init__(self) -> None:
         self._capabilities = _Names()
@@ -104,8 +99,8 @@ class Index:
         self._free: list[int] = []
         self._all = self._usable = self._verified = 0
 
-    def put(self, listed: Listed) -> None:
-        """Index a skill as it is now."""
+    def put(self, listed: ListedSkill) -> None:
+        """Index a skill, in place of its former record."""
         key = listed.key
         old = self._entries.get(key)
         if old is not None:
@@ -114,7 +109,7 @@ class Index:
                     self._take_from_order(key, old)
                     self._put_in_order(key, _Entry(old.number, listed))
                 return
-            self.drop(key)
+            self.remove(key)
         if self._free:
             number = self._free.pop()
             self._keys[number] = key
@@ -131,8 +126,8 @@ class Index:
         self._types.add(skill_type, number, bit)
         self._put_in_order(key, _Entry(number, listed))
 
-    def drop(self, key: Key) -> None:
-        """Forget a skill; nothing happens when it is not there."""
+    def remove(self, key: Key) -> None:
+        """Remove a skill, if it is there."""
         old = self._entries.get(key)
         if old is None:
             return
@@ -149,7 +144,7 @@ class Index:
         del self._entries[key]
 
     def find(self, wanted: Discover, most: int) -> list[Key]:
-        """Return at most so many that pass the filters: first who may be called, of these who is verified."""
+        """Return at most ``most`` skills that pass the filters: usable ones first, and of those the verified ones."""
         bits = self._all
         if wanted.capabilities:
             bits &= self._capabilities.all_of(wanted.capabilities)
@@ -164,34 +159,34 @@ class Index:
         return found
 
     def certified(self) -> int:
-        """Return how many are certified."""
+        """Return how many skills are certified."""
         return self._verified.bit_count()
 
     def in_scene(self, scene: str) -> list[Key]:
-        """Return the skills of a scene, whether they may be called or not."""
+        """Return the skills of a scene, usable or not."""
         return [self._keys[number] for number in _numbers(self._scenes.any_of((scene,)))]
 
     def scenes(self) -> list[str]:
-        """Return the scenes that skills are in, by name."""
+        """Return the scenes that skills take part in, by name."""
         return sorted(self._scenes)
 
     def provides(self, scene: str, capabilities: Collection[str]) -> bool:
-        """Whether a provider of a scene that may be called has all these capabilities."""
+        """Return whether a usable provider of a scene has all these capabilities."""
         return self._able(scene, capabilities) != 0
 
     def provider(self, scene: str, capabilities: Collection[str]) -> Key | None:
-        """Return the first of these; None when there is none."""
+        """Return the first usable provider of a scene that has all these capabilities."""
         able = self._able(scene, capabilities)
         if not able:
             return None
         order = self._orders[scene]
         if not capabilities:
             return order[0][2]
-        digits = f"{able:0{len(self._keys)}b}"  # to look at a digit is cheaper than to shift
+        digits = f"{able:0{len(self._keys)}b}"  # reading a digit is cheaper than shifting
         return next(key for _, _, key, number in order if digits[~number] == "1")
 
     def providers(self, scene: str, most: int) -> list[Key]:
-        """Return the first of a scene's providers that may be called, in their order."""
+        """Return the first usable providers of a scene, in their order."""
         return [key for _, _, key, _ in self._orders.get(scene, ())[:most]]
 
     def _able(self, scene: str, capabilities: Collection[str]) -> int:
@@ -227,13 +222,13 @@ def _rank(key: Key, entry: _Entry) -> _Rank:
     return not listed.is_verified, listed.health.status is HealthStatus.UNKNOWN, key, number
 
 
-def _names(listed: Listed) -> tuple[tuple[str, ...], tuple[str, ...], str]:
+def _names(listed: ListedSkill) -> tuple[tuple[str, ...], tuple[str, ...], str]:
     message = listed.registration
     return message.capabilities, message.scenes, message.skill_type
 
 
-def _stands(listed: Listed) -> tuple[bool, bool, bool]:
-    """Return what decides where a skill stands among others."""
+def _stands(listed: ListedSkill) -> tuple[bool, bool, bool]:
+    """Return what decides the order of a skill among others."""
     return listed.is_verified, listed.health.is_usable, listed.health.status is HealthStatus.UNKNOWN
 
 
@@ -245,7 +240,7 @@ def _bits(numbers: Iterable[int]) -> int:
 
 
 def _numbers(bits: int) -> Iterator[int]:
-    """Return the numbers of a set, from the least."""
+    """Return the numbers of a set in ascending order."""
     digits = bin(bits)
     end = len(digits)
     at = digits.rfind("1")

@@ -1,41 +1,28 @@
-"""How many datagrams are read from one source: a bucket for each host, which fills as time passes.
+"""Limits on what untrusted peers can make a node do: how much is read, how much is sent to them, and what counts twice.
 
-What a host has registered it owes heartbeats for, so it has a second bucket that fills by twice as many as those are,
-and is for what is owed alone: beats, registrations, goodbyes, and what answers us. Questions are read from the
-first bucket only, since whoever registers thousands of skills owes nobody a question. A host that has shown a key that
-signs is about to register, or to answer what we asked: for some minutes it may send as if it owed a thousand more, as
-many as one agent may have; so whoever starts to listen beside an agent with very many skills reads its beats and its
-registrations both. When there are more hosts than are remembered, whoever came first goes.
+**Rate.** Each host has a bucket for the datagrams that are read from it. A host also owes heartbeats for the skills
+that it registered, so a second bucket fills at twice that rate and pays only for heartbeats, registrations, goodbyes
+and answers; questions are paid from the first. A host that showed a key that signs is treated for some minutes as if it
+owed a thousand heartbeats more, because it is about to register or to answer. A bucket is filled once for all datagrams
+that are read at one moment, so one more datagram of a flood costs one comparison.
 
-A flood is what this is for, and what comes at once is read at one time. So a bucket is filled once for all that a host
-sends in that time, and each datagram more costs a look at the bucket. Spec: specs §3; SPEC.md SDP-rate-bound.
+**Amplification.** A source address can be forged, and the answer then hits somebody else. Each address has an
+allowance: it grows by three bytes for each byte that came from there, and what does not fit is not sent. An address
+that returned one of our nonces is proven and has no limit for some minutes, longer when its agent signs something new.
 
-How much may be sent to an address: three times what came from it, until somebody has proven to be there.
-
-Whoever makes up the address that a datagram comes from lets others be answered in its place. So each address has an
-allowance, which grows with every datagram that comes from there and shrinks with every one that goes there; what is
-larger than the allowance is not sent. It is no limit for an address where a nonce that was sent there came back from.
-That is remembered for some minutes, and anew when the agent that was there signs something new from there.
-
-What two agents say to each other lets both allowances grow, so each can prove itself to the other although a proof is
-larger than three questions. Spec: specs §3; SPEC.md SDP-amplification.
-
-What keeps a signed message from counting twice, or late.
-
-Three things together: a window around our clock; the newest timestamp of each agent, skill and message type, which
-outlives a restart when it is kept; and the digest of the message that had it, which tells one that was sent again,
-since nobody acknowledged it, from one that only claims the same time. What is older than the window needs no memory,
-so the memory is that of a minute. Spec: specs §3 "replay".
+**Replay.** A signed message counts once: its timestamp lies in a window around our clock and is newer than the last of
+its stream (agent, skill, message type). The digest of the newest message tells a repetition from a message that only
+claims the same time. Timestamps outside the window need no memory. Spec: specs §3; SPEC.md SDP-rate-bound,
+SDP-amplification, SDP-replay.
 """
 
 from __future__ import annotations
 
 import hashlib
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from skillwire import limits
-from skillwire.protocols.skill_discovery.scheduling import BoundedDict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -43,8 +30,29 @@ if TYPE_CHECKING:
     from skillwire.protocols.skill_discovery.settings import DiscoverySettings
     from skillwire.wire.node import Peer
 
+K = TypeVar("K")
+V = TypeVar("V")
 
-#: What is owed begins with one of these.
+
+class BoundedDict(dict[K, V]):
+    """A mapping that keeps its newest ``most`` entries; :meth:`put` moves an entry to the end."""
+
+    def __init__(self, most: float) -> None:
+        super().__init__()
+        self._most = most
+
+    def put(self, key: K, value: V) -> K | None:
+        """Put an entry last; return the key of the entry that was dropped for it, if any."""
+        self.pop(key, None)
+        self[key] = value
+        if len(self) <= self._most:
+            return None
+        first = next(iter(self))
+        del self[first]
+        return first
+
+
+#: The second bucket of a host pays for datagrams that begin like this.
 _RESERVED: Final = (
     b"SKILL_HEARTBEAT:",
     b"SKILL_REGISTER:",
@@ -58,72 +66,70 @@ _RESERVED: Final = (
 
 
 class _Bucket:
-    """How many datagrams of a host may be read yet, how many of what it owes beside them, and as of when."""
+    """How many datagrams of a host may still be read, how many reserved ones beside them, and when it was filled."""
 
-    __slots__ = ("left", "owed", "since")
+    __slots__ = ("left", "reserved", "since")
 
-    def __init__(self, left: float, owed: float, since: float) -> None:
+    def __init__(self, left: float, reserved: float, since: float) -> None:
         self.left = left
-        self.owed = owed
+        self.reserved = reserved
         self.since = since
 
 
 class RateLimits:
-    """The buckets of all sources.
+    """The buckets of all hosts.
 
     Args:
-        settings: figures.
-        owed: how many skills a host owes heartbeats for.
+        settings: its rates.
+        owed: how many heartbeats, or acknowledgments, a host owes.
     """
 
     def __init__(self, settings: DiscoverySettings, owed: Callable[[str], int]) -> None:
+        self.owed = owed
         self._rate = settings.rate
         self._burst = settings.burst
-        self._beat = 2 / settings.heartbeat_interval
+        self._heartbeat_rate = 2 / settings.heartbeat_interval
         self._proof = settings.proof
-        self._owed = owed
-        self._known: BoundedDict[str, float] = BoundedDict(limits.LAN_SOURCES)
+        self._signing: BoundedDict[str, float] = BoundedDict(limits.LAN_SOURCES)
         self._buckets: dict[str, _Bucket] = {}
 
     def allows(self, host: str, data: bytes, now: float) -> bool:
-        """Whether one more datagram of ``host`` is read."""
+        """Return whether one more datagram of ``host`` is read."""
         bucket = self._buckets.get(host)
         if bucket is None or bucket.since != now:
             bucket = self._fill(bucket, host, now)
-        if bucket.owed >= 1 and data.startswith(_RESERVED):
-            bucket.owed -= 1
+        if bucket.reserved >= 1 and data.startswith(_RESERVED):
+            bucket.reserved -= 1
             return True
         if bucket.left < 1:
             return False
         bucket.left -= 1
         return True
 
-    def know(self, host: str, now: float) -> None:
-        """Take note that somebody at a host has shown a key that signs what came from there."""
-        self._known.put(host, now + self._proof)
+    def extend(self, host: str, now: float) -> None:
+        """Read more of a host from now on: an agent there showed a key that signs what came from there."""
+        self._signing.put(host, now + self._proof)
 
     def _fill(self, bucket: _Bucket | None, host: str, now: float) -> _Bucket:
-        owed = self._owed(host)
-        if self._known.get(host, now) > now:
-            owed += limits.LAN_SKILLS_PER_AGENT
-        beats = owed * self._beat
+        owed = self.owed(host) + (int(limits.LAN_SKILLS_PER_AGENT) if self._signing.get(host, now) > now else 0)
+        heartbeats = owed * self._heartbeat_rate
         if bucket is None:
             if len(self._buckets) >= limits.LAN_SOURCES:
                 del self._buckets[next(iter(self._buckets))]
-            bucket = self._buckets[host] = _Bucket(self._burst, beats, now)
+            bucket = self._buckets[host] = _Bucket(self._burst, heartbeats, now)
         passed = now - bucket.since
         bucket.left = min(self._burst, bucket.left + passed * self._rate)
-        bucket.owed = min(beats, bucket.owed + passed * beats)
+        bucket.reserved = min(heartbeats, bucket.reserved + passed * heartbeats)
         bucket.since = now
         return bucket
 
 
 class AmplificationLimit:
-    """The allowances of all addresses that one node has heard from.
+    """How many bytes may go to each address.
 
     Args:
-        factor: bytes that may go to an address for one that came from it.
-        proof: seconds that an address stays proven.
+        factor: bytes that may go to an address for each that came from there.
+        proof: seconds for which a proven address has no limit.
     """
 
     def __init__(self, factor: float, proof: float) -> None:
@@ -134,15 +140,15 @@ class AmplificationLimit:
         self._proven: BoundedDict[Peer, float] = BoundedDict(limits.LAN_AGENTS)
 
     def came(self, peer: Peer, size: int) -> None:
-        """Take note that a datagram of ``size`` bytes came from an address."""
+        """Count a datagram of ``size`` bytes that came from an address."""
         self._rooms.put(peer, min(self._most, self._rooms.get(peer, 0.0) + self._factor * size))
 
     def room(self, peer: Peer, now: float) -> float:
-        """Return how many bytes may go to an address; ``now`` is of the steady clock."""
+        """Return how many bytes may go to an address."""
         return float("inf") if self.is_proven(peer, now) else self._rooms.get(peer, 0.0)
 
     def take(self, peer: Peer, size: int, now: float) -> bool:
-        """Whether ``size`` bytes may go to an address, which takes them from what may go there."""
+        """Return whether ``size`` bytes may go to an address, and subtract them from its allowance."""
         if self.is_proven(peer, now):
             return True
         room = self._rooms.get(peer, 0.0)
@@ -152,11 +158,11 @@ class AmplificationLimit:
         return True
 
     def is_proven(self, peer: Peer, now: float) -> bool:
-        """Whether somebody has proven to be at an address."""
+        """Return whether an agent proved lately that it is at an address."""
         return self._proven.get(peer, now) > now
 
     def prove(self, peer: Peer, now: float) -> None:
-        """Take note that somebody has proven to be at an address, now or again."""
+        """Lift the limit of an address, since a nonce that was sent there came back."""
         self._proven.put(peer, now + self._proof)
 
 
@@ -165,7 +171,7 @@ Stream = tuple[str, str, str]
 
 
 class Freshness(StrEnum):
-    """What a timestamp says of a message."""
+    """How a message relates to those that came before."""
 
     FRESH = "fresh"
     REPEATED = "repeated"  # the very same message as the newest one
@@ -178,7 +184,7 @@ class ReplayGuard:
 
     Args:
         window: seconds that a timestamp may differ from our clock, either way.
-        kept: what :meth:`changed` gave before a restart, the newest of each stream.
+        kept: what :meth:`changed` returned before a restart.
     """
 
     def __init__(self, window: float, kept: Iterable[tuple[Stream, int]] = ()) -> None:
@@ -188,7 +194,7 @@ class ReplayGuard:
         self._changed: set[Stream] = set()
 
     def judge(self, stream: Stream, timestamp: int, data: bytes, now: float) -> Freshness:
-        """Return how fresh a message is; keep nothing, since its signature may be wrong.
+        """Return how fresh a message is; remember nothing, since its signature may be wrong.
 
         Args:
             stream: that it belongs to.
@@ -205,23 +211,19 @@ class ReplayGuard:
         return Freshness.REPEATED if is_same else Freshness.OLD
 
     def keep(self, stream: Stream, timestamp: int, data: bytes, now: float) -> None:
-        """Take note of a fresh message whose signature is good."""
+        """Remember a fresh message whose signature is good."""
         if len(self._newest) >= limits.LAN_STREAMS and stream not in self._newest:
             self._forget(now)
         self._newest[stream] = timestamp, hashlib.sha256(data).digest()
         self._changed.add(stream)
 
-    def newest_of(self, stream: Stream) -> int:
-        """Return the newest timestamp of a stream; -1 when nothing came."""
-        return self._newest.get(stream, (-1, b""))[0]
-
     def changed(self) -> list[tuple[Stream, int]]:
-        """Return the newest timestamp of each stream that had a message since the last call, to be kept."""
+        """Return the newest timestamp of each stream that changed since the last call, to be stored."""
         changed, self._changed = self._changed, set()
         return [(stream, self._newest[stream][0]) for stream in changed]
 
     def _forget(self, now: float) -> None:
-        """Forget what the window refuses anyway; were that nothing, the oldest tenth."""
+        """Forget the streams that the window refuses anyway, or else the oldest tenth."""
         edge = now * 1000 - self._window_ms
         self._newest = {stream: kept for stream, kept in self._newest.items() if kept[0] >= edge}
         if len(self._newest) >= limits.LAN_STREAMS:

@@ -1,17 +1,14 @@
-"""Scene groups: who provides a scene, in which order, and how the first of them is reached.
+"""Scene groups: which agents provide a scene, in which order, and what the members are notified of.
 
-A group is made from what is registered and from nothing else, so agents that list the same have the same groups:
-whoever has a certified key stands before who has none, who is well before who is unknown, then by name. The first is
-PRIMARY, the others are BACKUP; when the first can no longer be called, the next one is PRIMARY. A skill that recovers
-takes its place again after two good beats, or later when it flaps. The order is kept in
-:mod:`~skillwire.protocols.skill_discovery.index`. Spec: SDP §4; specs §3 "Scene groups".
+A group follows from the registry alone, so agents that list the same skills have the same groups. Providers are
+ordered: certified before unverified, well before UNKNOWN, then by name. The first is PRIMARY, the others are BACKUP;
+when the PRIMARY can no longer be called, the next one takes over. A skill that recovers takes its former rank after two
+good heartbeats, or later when it flaps.
 
-The groups of scenes: which agents are in them, and what those are told when something changes.
-
-A notice is about one member or about who is PRIMARY, and nobody acknowledges it, so it is sent several times; a member
-takes it once. When much changes at once only the newest of each counts, who is PRIMARY comes first, and the rest goes
-out as fast as members read from one source and no faster: what waits is one notice for each member at most.
-Spec: SDP §8.3, §9.2; specs §3 "Scene groups".
+A notice is about one member or about the PRIMARY. Nothing acknowledges it, so it is sent several times. When much
+changes at once only the newest notice of each kind is sent, the PRIMARY first and the rest at the rate that members
+read from one source. So at most one notice waits for each member of a group. Spec: SDP §4, §8.3, §9.2; specs §3 "Scene
+groups".
 """
 
 from __future__ import annotations
@@ -19,7 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire import limits
-from skillwire.protocols.skill_discovery.health import What
+from skillwire.protocols.skill_discovery.health import ChangeKind
 from skillwire.protocols.skill_discovery.messages import (
     ConnectionInfo,
     GroupEvent,
@@ -35,9 +32,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from skillwire.model.execution import Moment
-    from skillwire.protocols.skill_discovery.health import Change, Key, Listed
-    from skillwire.protocols.skill_discovery.outbox import Outbox
+    from skillwire.protocols.skill_discovery.health import Change, Key, ListedSkill
     from skillwire.protocols.skill_discovery.registry import Registry
+    from skillwire.protocols.skill_discovery.scheduling import Outbox
     from skillwire.protocols.skill_discovery.settings import DiscoverySettings
     from skillwire.wire.node import Peer
 
@@ -46,7 +43,7 @@ if TYPE_CHECKING:
 MEMBERS: Final = 6
 _INSTANCE: Final = "-001"
 _GROUP: Final = "group-"
-#: Of a scene's name, whose group has a name, too.
+#: Characters of a scene's name, so that the name of its group is an identifier, too.
 LONGEST: Final = int(limits.LAN_IDENTIFIER_LENGTH) - len(_GROUP + _INSTANCE)
 
 
@@ -56,19 +53,18 @@ def scene_id(scene: str) -> str:
 
 
 def group_id(scene: str) -> str:
-    """Return the identifier of its group, the same for all agents."""
+    """Return the identifier of a scene's group, the same for all agents."""
     return f"{_GROUP}{scene_id(scene)}"
 
 
-def answer(scene: str, able: Listed, providers: Sequence[Listed]) -> SceneAnswer:
-    """Return what somebody is told who asks for a scene. Spec: SDP §4.3; specs §3.
+def answer(scene: str, able: ListedSkill, providers: Sequence[ListedSkill]) -> SceneAnswer:
+    """Return the answer to a request for a scene. Spec: SDP §4.3; specs §3.
 
-    An API key is never told; nor is how a provider takes one, which it does not register: it says that itself, with the
-    key. Paths of a provider begin at its root unless it says otherwise there, so no base path is told.
+    It has no API key and no base path: a provider does not register them, and sends both with the key.
 
     Args:
         scene: its name.
-        able: the first provider that can do what is asked for.
+        able: the first provider with the requested capabilities.
         providers: the first :data:`MEMBERS` of all, in their order.
     """
     message = able.registration
@@ -80,9 +76,9 @@ def answer(scene: str, able: Listed, providers: Sequence[Listed]) -> SceneAnswer
 
 
 def shorter(found: SceneAnswer) -> SceneAnswer | None:
-    """Return an answer that tells less; None when it tells the least.
+    """Return a shorter answer; None for the shortest.
 
-    First it names fewer BACKUP members, then fewer capabilities, and the PRIMARY as long as anything else can go.
+    It leaves out BACKUP members first, then capabilities, and the PRIMARY last.
     """
     facts, skill = (found.scene_id, found.group_id, found.connection_info), found.skill_info
     if len(found.members) > 1:
@@ -93,14 +89,15 @@ def shorter(found: SceneAnswer) -> SceneAnswer | None:
     return SceneAnswer(*facts, skill, ()) if found.members else None
 
 
-#: Pauses in seconds after which members are told again, of a few changes and of many.
+#: Seconds until each copy of a notice, for a few changes and for many.
 _PAUSES: Final = (0.0, 0.1, 0.3, 0.6, 1.0)
 _PAUSES_OF_MANY: Final = (0.0, 0.4)
 _FEW: Final = 6
-#: Of many changes so many are told each second: twice as many datagrams are within what a member reads.
+#: Notices a second for many changes: a member reads twice as many datagrams.
 _EACH_SECOND: Final = 8
-_MEMBERSHIP: Final = 3  # of announcing, that a member may be silent
-#: Members of one host, which may have made them up.
+#: Intervals of announcing for which a member may be silent.
+_MEMBERSHIP: Final = 3
+#: Members of one host, which can make up agents.
 _PER_HOST: Final = 64
 
 
@@ -120,33 +117,31 @@ class _Group:
         self.primary = primary
         self.waiting: dict[tuple[str, Key], _Notice] = {}
         self.is_busy = False
-        self.due = 0.0  # for what waits
+        self.due = 0.0
 
 
 class Groups:
-    """The groups that one agent tells of changes.
+    """The groups whose members one agent notifies.
 
     Args:
-        registry: who provides what.
-        outbox: takes what is sent.
-        settings: figures.
+        registry: knows the providers.
+        outbox: sends the notices.
+        settings: intervals.
     """
 
     def __init__(self, registry: Registry, outbox: Outbox, settings: DiscoverySettings) -> None:
         self._registry = registry
         self._outbox = outbox
         self._settings = settings
-        # Seconds in which changes are collected, so that what belongs together is told together: before whoever has
-        # said goodbye is answered, as in the figure of SDP §9.2.
+        # Seconds in which changes are collected. They end before a goodbye is acknowledged, as in the figure of SDP
+        # §9.2.
         self._collected = settings.answer_delay[0]
         self._groups: dict[str, _Group] = {}
-        self._agenda: TimerQueue[tuple[str, str]] = (
-            TimerQueue()
-        )  # to tell a scene's group, or to look whether it has ended
-        self.timer: Timer = self._agenda.timer
+        self._schedule: TimerQueue[tuple[str, str]] = TimerQueue()  # ("notify" or "end", scene)
+        self.timer: Timer = self._schedule.timer
 
-    def let_in(self, scene: str, agent_id: str, peer: Peer, now: Moment) -> None:
-        """Tell an agent what changes in a scene from now on, for as long as it says again that it is there."""
+    def add_member(self, scene: str, agent_id: str, peer: Peer, now: Moment) -> None:
+        """Notify an agent of changes in a scene, for as long as it repeats that it joined."""
         group = self._groups.get(scene)
         if group is None:
             group = self._groups[scene] = _Group(self._first(scene))
@@ -156,11 +151,11 @@ class Groups:
                 return
         until = now.steady + _MEMBERSHIP * self._settings.announce_interval
         group.members[agent_id] = peer, until
-        if ("end", scene) not in self._agenda:
-            self._agenda.set(("end", scene), until)
+        if ("end", scene) not in self._schedule:
+            self._schedule.set(("end", scene), until)
 
     def changed(self, change: Change, now: Moment) -> None:
-        """Take a change of the registry, after it happened."""
+        """Take a change of the registry."""
         if not self._groups:
             return
         for scene in sorted(_scenes_of(change.before) | _scenes_of(change.after)):
@@ -171,39 +166,39 @@ class Groups:
             status = change.after.health.status if change.after else HealthStatus.OFFLINE
             if event is not None:
                 _put(group, _Notice(event, listed.key, status))
-            if ("tell", scene) not in self._agenda:
-                self._tell_at(scene, group, now.steady + self._collected)
+            if ("notify", scene) not in self._schedule:
+                self._notify_at(scene, group, now.steady + self._collected)
 
     def on_timer(self, now: Moment) -> None:
-        """Tell what is due, and forget the groups that nobody is in any more."""
-        while (due := self._agenda.pop(now.steady)) is not None:
+        """Send the notices that are due, and forget groups without members."""
+        while (due := self._schedule.pop(now.steady)) is not None:
             kind, scene = due
             group = self._groups[scene]
             _forget_silent(group, now)
             if not group.members:
                 del self._groups[scene]
-                self._agenda.cancel(("tell", scene))
-                self._agenda.cancel(("end", scene))
+                self._schedule.cancel(("notify", scene))
+                self._schedule.cancel(("end", scene))
             elif kind == "end":
-                self._agenda.set(due, max(until for _, until in group.members.values()))
+                self._schedule.set(due, max(until for _, until in group.members.values()))
             else:
-                self._tell(scene, group, now)
+                self._notify_waiting(scene, group, now)
 
-    def _tell(self, scene: str, group: _Group, now: Moment) -> None:
+    def _notify_waiting(self, scene: str, group: _Group, now: Moment) -> None:
         chosen = self._chosen(scene, group)
         pauses = _PAUSES_OF_MANY if group.is_busy else _PAUSES
         late = now.steady - group.due
         for notice in chosen:
             self._notify(scene, group.members.values(), notice, [pause - late for pause in pauses], now)
         if chosen and group.is_busy:
-            self._tell_at(scene, group, now.steady + 1.0)
+            self._notify_at(scene, group, now.steady + 1.0)
 
-    def _tell_at(self, scene: str, group: _Group, due: float) -> None:
+    def _notify_at(self, scene: str, group: _Group, due: float) -> None:
         group.due = due
-        self._agenda.set(("tell", scene), due)
+        self._schedule.set(("notify", scene), due)
 
     def _chosen(self, scene: str, group: _Group) -> list[_Notice]:
-        """Return what is told now: of a few changes all, of many a part, who is PRIMARY first."""
+        """Return the notices to send now: all of a few, a part of many, the PRIMARY first."""
         chosen: list[_Notice] = []
         first = self._first(scene)
         if first != group.primary:
@@ -231,31 +226,31 @@ class Groups:
 
 
 def _is_full(group: _Group, host: str) -> bool:
-    """Whether there is no place for one more member from a host."""
+    """Return whether one more member from a host would be too many."""
     members = group.members.values()
     return len(members) >= limits.LAN_MEMBERS or sum(peer.host == host for peer, _ in members) >= _PER_HOST
 
 
 def _forget_silent(group: _Group, now: Moment) -> None:
-    """Forget the members that have not said for long that they are there."""
+    """Remove the members that were silent for too long."""
     group.members = {name: one for name, one in group.members.items() if one[1] > now.steady}
 
 
 def _put(group: _Group, notice: _Notice) -> None:
-    """Let a notice wait in the place of what it makes untrue."""
+    """Put a notice in place of those that it makes obsolete."""
     is_status = notice.event is GroupEvent.STATUS_CHANGED
     if not is_status:
         group.waiting.pop(("status", notice.key), None)
     group.waiting["status" if is_status else "member", notice.key] = notice
 
 
-def _scenes_of(listed: Listed | None) -> frozenset[str]:
-    """Return the scenes whose groups a skill is in; a hint is in none."""
+def _scenes_of(listed: ListedSkill | None) -> frozenset[str]:
+    """Return the scenes of a skill; a hint is in none."""
     return frozenset(listed.registration.scenes) if listed and not listed.is_hint else frozenset()
 
 
 def _event_of(scene: str, change: Change) -> GroupEvent | None:
     was, is_now = (scene in _scenes_of(listed) for listed in (change.before, change.after))
     if was and is_now:
-        return GroupEvent.STATUS_CHANGED if change.what is What.STATUS else None
+        return GroupEvent.STATUS_CHANGED if change.kind is ChangeKind.STATUS else None
     return GroupEvent.MEMBER_JOINED if is_now else GroupEvent.MEMBER_LEFT

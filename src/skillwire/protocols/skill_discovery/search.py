@@ -1,36 +1,24 @@
-"""When a discovery has heard enough to end before its patience does **[ours]**.
+"""Searches: the discoveries of one agent, repeated after short pauses and collected until there is enough.
 
-Answers to a question come within the longest pause before an answer and a way forth and back. So what was asked is
-answered when, after the last news, a quiet time has passed that is longer than that. Three things keep it open:
+Each search has an identifier of its own **[ours]**, which its answers name. Responders are asked to prove that an answer
+is theirs, so that a found skill names the agent that offers it: one answer of each source first, and then those with
+skills that the responder vouches for.
 
-- nothing has come that is of use: whoever wants one provider waits for one that is well, and certified where it has to
-  be;
-- somebody has told of a skill that has not spoken for itself. Whoever answers tells of all that it lists, so the loss
-  of one agent's own answer is seen by what the others tell, and the next question is waited for; though not for ever,
-  since it may be gone;
-- who offers it is about to register with us, and how it is, is not known before. Who has registered is well until a
-  beat says otherwise, which follows at once; where that beat is lost, the search ends as if it were well.
+**When a search ends** before its patience **[ours]**: answers arrive within the longest answer delay and a round trip,
+so a search ends when nothing new came for longer than that. It stays open while
 
-Patience ends all of it. Spec: SDP §3.3; specs §3 "Answers to a multicast wait 20-120 ms at random".
+- nothing useful came: a search for one provider waits for one that is HEALTHY, and certified where it has to be;
+- an answer names a skill whose agent did not answer itself. Responders pass on what they list, so a lost answer shows
+  in the answers of others, and the next repetition is waited for; not for ever, since the agent may be gone;
+- the agent that offers the skill is about to register with us, and its health is not known before.
 
-The discoveries of one agent that are under way: asked again after short pauses, collected until there is enough.
+**Bounds** **[ours]**: a request goes to everybody, so an attacker knows its identifier, and can answer before others,
+who wait up to 120 ms. Room is therefore not given to the first. Each host has so many places, whatever its ports. When
+all are taken, the host with the most makes room for one with fewer. A proven skill replaces an unproven one, and a
+certified skill replaces both. A responder without a proof does not displace one with a proof, nor one that still has
+time for it: otherwise we would challenge forged sources without end.
 
-Each has a requester's identifier of its own **[ours]**, by which answers find it. Who answers is asked to prove that
-the answer is theirs, so that what is found says who offers it and whether that is certified
-(:mod:`~skillwire.protocols.skill_discovery.challenges`): of each source first one answer, and then those in which it
-speaks of what it can vouch for. What is kept of answers is in :mod:`~skillwire.protocols.skill_discovery.search`. When
-it has heard enough, a search ends before its patience does
-(:mod:`~skillwire.protocols.skill_discovery.search`). Spec: SDP §3; specs §3.
-
-What was answered to one discovery, and by whom: tables in which nobody keeps others from a place **[ours]**.
-
-The question goes to all, so whoever means ill knows its name, and answers before others do, who wait up to 120 ms.
-Places are therefore not for who comes first. Each host has so many, whatever its ports are; when all are taken, the
-host that has most makes room for one that has fewer; and what somebody has proven to offer takes the place of what was
-merely told, as what is certified takes that of both. Who has proven itself is not pushed out by who has not, and who
-has not had its time for that: else we would ask made-up sources without end.
-
-Trust: sources, and all that they say, are a stranger's. Spec: SDP §3.3; specs §3.
+Trust: sources, and all that they send, are untrusted. Spec: SDP §3; specs §3.
 """
 
 from __future__ import annotations
@@ -47,25 +35,41 @@ from skillwire.protocols.skill_discovery.messages import Discover, HealthStatus
 from skillwire.protocols.skill_discovery.scheduling import Timer, TimerQueue
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Collection, Sequence
 
     from skillwire.model.execution import Moment
-    from skillwire.protocols.skill_discovery.health import Listed
-    from skillwire.protocols.skill_discovery.ingress import VerifiedMessage
+    from skillwire.protocols.skill_discovery.challenges import ResponderProofs
+    from skillwire.protocols.skill_discovery.events import NodeEvent, VerifiedMessage
+    from skillwire.protocols.skill_discovery.health import ListedSkill
     from skillwire.protocols.skill_discovery.messages import DiscoverResponse, Endpoint, SkillRecord, SkillType
-    from skillwire.protocols.skill_discovery.outbox import Outbox
+    from skillwire.protocols.skill_discovery.registry import Registry
+    from skillwire.protocols.skill_discovery.scheduling import Outbox
     from skillwire.protocols.skill_discovery.settings import DiscoverySettings
     from skillwire.wire.node import Peer
 
+Records = tuple["SkillRecord", ...]
+#: A skill and its endpoint.
+_RecordKey = tuple[str, "Endpoint"]
+
+#: Seconds in which a proof has to come, before others are challenged instead.
+PROOF_TAKES: Final = 0.25
+#: Answers of an unknown source that are challenged at once: some of them may be forged.
+_AT_ONCE: Final = 2
+#: Seconds after which a search checks again whether the responders have registered.
+_LOOK: Final = 0.05
+#: Seconds in which an agent registers after a request; later the request was lost.
+_REQUEST_TAKES: Final = 0.15
+_UNPROVEN, _PROVEN, _VERIFIED = range(3)
+
 
 class StopCondition(NamedTuple):
-    """What is enough to end a discovery before its patience.
+    """ChangeKind ends a search before its patience.
 
     Args:
-        quiet: seconds without news that end it.
-        least: seconds that it takes at least, such as for what comes otherwise than by multicast.
-        is_one: whether one provider is wanted that may be called; any answer is of use otherwise.
-        use_unverified: whether that one may be one whose key nobody certified.
+        quiet: seconds without anything new.
+        least: seconds that the search takes at least, such as for mDNS.
+        is_one: whether one callable provider is wanted; otherwise any answer is useful.
+        use_unverified: whether that provider may be uncertified.
     """
 
     quiet: float
@@ -73,80 +77,60 @@ class StopCondition(NamedTuple):
     is_one: bool = False
     use_unverified: bool = False
 
+    def is_met(self, found: Collection[Found], listed: Sequence[ListedSkill] | None) -> bool:
+        """Return whether a useful answer came.
+
+        Args:
+            found: the skills in the answers.
+            listed: the registered skills that the search matches; None without a registry.
+        """
+        if not self.is_one:
+            return bool(found)
+        if listed is None:
+            return any(one.agent_id and (one.is_verified or self.use_unverified) for one in found)
+        keys = {(one.record.skill_id, one.record.endpoint) for one in found}
+        return any(
+            one.health.status is HealthStatus.HEALTHY
+            and (one.is_verified or self.use_unverified)
+            and (one.registration.skill_id, one.registration.endpoint) in keys
+            for one in listed
+        )
+
 
 def one_provider(settings: DiscoverySettings, *, use_unverified: bool, least: float = 0.0) -> StopCondition:
-    """Return what is enough for who wants to call somebody."""
+    """Return the condition of a search for one provider to call."""
     return StopCondition(settings.quiet, least, is_one=True, use_unverified=use_unverified)
 
 
 def every_provider(settings: DiscoverySettings, *, least: float = 0.0) -> StopCondition:
-    """Return what is enough for who wants to see everybody: so long that a lost question was asked again."""
+    """Return the condition of a search for all providers: quiet for so long that a lost request was repeated."""
     return StopCondition(settings.quiet_all, least)
 
 
-def is_of_use(enough: StopCondition, found: Collection[Found], listed: Sequence[Listed] | None) -> bool:
-    """Whether an answer has come that is what was wanted.
-
-    Args:
-        enough: what is.
-        found: what answers have told.
-        listed: what is registered with us of what was asked for; None where no registry is kept.
-    """
-    if not enough.is_one:
-        return bool(found)
-    if listed is None:
-        return any(one.agent_id and (one.is_verified or enough.use_unverified) for one in found)
-    told = {(one.record.skill_id, one.record.endpoint) for one in found}
-    return any(
-        one.health.status is HealthStatus.HEALTHY
-        and (one.is_verified or enough.use_unverified)
-        and (one.registration.skill_id, one.registration.endpoint) in told
-        for one in listed
-    )
-
-
-def not_yet_heard(found: Collection[Found], listed: Sequence[Listed] | None) -> list[Found]:
-    """Return the skills that have not spoken for themselves.
-
-    Who offers them has not registered; or, where ``listed`` is None, has not proven to.
-    """
+def not_yet_heard(found: Collection[Found], listed: Sequence[ListedSkill] | None) -> list[Found]:
+    """Return the found skills whose agents have not registered; without a registry, those without a proof."""
     if listed is None:
         return [one for one in found if not one.agent_id]
     heard = {(one.registration.skill_id, one.registration.endpoint) for one in listed}
     return [one for one in found if (one.record.skill_id, one.record.endpoint) not in heard]
 
 
-Records = tuple["SkillRecord", ...]
-ResponderAddress = tuple[str, "Endpoint"]
-
-#: Seconds after which a proof has to have come, or others are asked for.
-PROOF_TAKES: Final = 0.25
-_HEARSAY, _PROVEN, _VERIFIED = range(3)
-
-
 class ResponderAnswers:
-    """What one source has answered: who it is, what it was asked to prove, and what waits until it is known."""
+    """The answers of one source: its agent once known, the challenges under way, and what waits for them."""
 
-    __slots__ = ("asked", "author", "judged", "proofs", "since", "waiting")
+    __slots__ = ("asked", "judged", "proofs", "responder", "since", "waiting")
 
     def __init__(self, since: float) -> None:
         self.since = since
-        self.author: Responder | None = None
+        self.responder: Responder | None = None
         self.asked: dict[bytes, tuple[Records, float]] = {}
         self.waiting: list[tuple[bytes, Records]] = []
-        self.judged: set[ResponderAddress] = set()
+        self.judged: set[_RecordKey] = set()
         self.proofs = 0
 
 
-class Taken(NamedTuple):
-    """A place of a source; ``gone`` is a host that has none any more, since it made room; empty for none."""
-
-    answerer: ResponderAnswers
-    gone: str = ""
-
-
 class Responders:
-    """The sources of the answers to one discovery."""
+    """The sources of the answers to one search."""
 
     def __init__(self) -> None:
         self._sources: dict[Peer, ResponderAnswers] = {}
@@ -154,14 +138,14 @@ class Responders:
         self._unproven: dict[str, dict[Peer, None]] = {}  # by host, the oldest first
 
     def get(self, source: Peer) -> ResponderAnswers | None:
-        """Return what a source has answered; None where it has no place."""
+        """Return the answers of a source that has a place."""
         return self._sources.get(source)
 
-    def take(self, source: Peer, now: float) -> Taken | None:
-        """Return the place of a source, a new one when it has none; None when there is no room for it."""
+    def take(self, source: Peer, now: float) -> tuple[ResponderAnswers, str] | None:
+        """Return the answers of a source, and a host that lost its last place for it; None without room."""
         known = self._sources.get(source)
         if known is not None:
-            return Taken(known)
+            return known, ""
         gone = ""
         if self._per_host[source.host] >= limits.LAN_ANSWERERS_PER_HOST:
             if not self._has_overdue(source.host, now):
@@ -176,20 +160,20 @@ class Responders:
         made = self._sources[source] = ResponderAnswers(now)
         self._per_host[source.host] += 1
         self._unproven.setdefault(source.host, {})[source] = None
-        return Taken(made, gone)
+        return made, gone
 
-    def know(self, source: Peer, author: Responder) -> None:
-        """Take note of who a source has proven to be."""
-        self._sources[source].author = author
+    def identify(self, source: Peer, responder: Responder) -> None:
+        """Record the agent that a source proved to be."""
+        self._sources[source].responder = responder
         self._settle(source)
 
     def _has_overdue(self, host: str, now: float) -> bool:
-        """Whether somebody of a host has had its time to prove itself, and did not."""
+        """Return whether a source on a host had its time for a proof."""
         oldest = next(iter(self._unproven.get(host, ())), None)
         return oldest is not None and self._sources[oldest].since <= now - PROOF_TAKES
 
     def _drop_oldest(self, host: str) -> str:
-        """Forget who of a host has waited longest without a proof; return the host when that was its last place."""
+        """Drop the oldest source without a proof on a host; return the host when it was the last one there."""
         oldest = next(iter(self._unproven[host]))
         self._settle(oldest)
         del self._sources[oldest]
@@ -207,32 +191,32 @@ class Responders:
 
 
 class HeardRecords:
-    """The skills that answers to one discovery have told of: each at each endpoint once."""
+    """The skills in the answers to one search: each at each endpoint once."""
 
     def __init__(self) -> None:
-        self._found: dict[ResponderAddress, Found] = {}
-        self._by_host: tuple[dict[str, dict[ResponderAddress, None]], ...] = ({}, {})  # hearsay, and what is proven
+        self._found: dict[_RecordKey, Found] = {}
+        self._by_host: tuple[dict[str, dict[_RecordKey, None]], ...] = ({}, {})  # unproven, and proven
         self.skills: Collection[Found] = self._found.values()
 
-    def get(self, place: ResponderAddress) -> Found | None:
-        """Return what was told of a skill at an endpoint."""
-        return self._found.get(place)
+    def get(self, key: _RecordKey) -> Found | None:
+        """Return what is known of a skill at an endpoint."""
+        return self._found.get(key)
 
-    def hear(self, found: Found) -> bool:
-        """Take what somebody says; False when that is nothing new, or there is no room for it.
+    def add(self, found: Found) -> bool:
+        """Take an unproven record; False when it is known, or there is no room.
 
-        Who says it from the skill's own host stands before who says it from elsewhere.
+        A record from the skill's own host replaces one from elsewhere.
         """
-        old = self._found.get(_place(found))
+        old = self._found.get(_key(found))
         if old is None:
             return self._take(found)
         if not old.agent_id and _is_own(found) and not _is_own(old):
-            self.believe(found)
+            self.replace(found)
         return False
 
-    def believe(self, found: Found) -> bool:
-        """Take what stands before what was told of the same; False when there is no room for it."""
-        old = self._found.get(_place(found))
+    def replace(self, found: Found) -> bool:
+        """Take a record in place of the known one; False when there is no room."""
+        old = self._found.get(_key(found))
         if old is not None:
             self._drop(old)
         if self._take(found):
@@ -242,9 +226,9 @@ class HeardRecords:
         return False
 
     def forget(self, host: str) -> None:
-        """Forget what was merely told from a host."""
-        for place in tuple(self._by_host[_HEARSAY].get(host, ())):
-            self._drop(self._found[place])
+        """Drop the unproven records from a host."""
+        for key in tuple(self._by_host[_UNPROVEN].get(host, ())):
+            self._drop(self._found[key])
 
     def _take(self, found: Found) -> bool:
         has_room = self._make_room(_rank(found), found.source.host)
@@ -253,78 +237,70 @@ class HeardRecords:
         return has_room
 
     def _make_room(self, rank: int, host: str) -> bool:
-        """Whether there is room for something of this rank from a host, once what matters less has gone."""
-        hearsay = self._by_host[_HEARSAY]
+        """Return whether there is room for a record of this rank from a host, after dropping a lesser one."""
+        unproven = self._by_host[_UNPROVEN]
         of_host = sum(len(by_host.get(host, ())) for by_host in self._by_host)
         if rank is not _VERIFIED and of_host >= limits.LAN_FOUND_PER_HOST:
-            if rank is _HEARSAY or host not in hearsay:
+            if rank is _UNPROVEN or host not in unproven:
                 return False
-            self._drop_last(hearsay[host])
+            self._drop_last(unproven[host])
         if len(self._found) < limits.LAN_FOUND:
             return True
         for lower, by_host in enumerate(self._by_host[: rank + 1]):
-            most: dict[ResponderAddress, None] = max(by_host.values(), key=len, default={})
+            most: dict[_RecordKey, None] = max(by_host.values(), key=len, default={})
             if most and (lower < rank or len(by_host.get(host, ())) + 1 < len(most)):
                 self._drop_last(most)
                 return True
         return False
 
-    def _drop_last(self, places: dict[ResponderAddress, None]) -> None:
-        self._drop(self._found[next(reversed(places))])
+    def _drop_last(self, keys: dict[_RecordKey, None]) -> None:
+        self._drop(self._found[next(reversed(keys))])
 
     def _put(self, found: Found) -> None:
-        place, rank = _place(found), _rank(found)
-        self._found[place] = found
+        key, rank = _key(found), _rank(found)
+        self._found[key] = found
         if rank is not _VERIFIED:
-            self._by_host[rank].setdefault(found.source.host, {})[place] = None
+            self._by_host[rank].setdefault(found.source.host, {})[key] = None
 
     def _drop(self, found: Found) -> None:
-        place, rank, host = _place(found), _rank(found), found.source.host
-        del self._found[place]
+        key, rank, host = _key(found), _rank(found), found.source.host
+        del self._found[key]
         if rank is not _VERIFIED:
             of_host = self._by_host[rank][host]
-            del of_host[place]
+            del of_host[key]
             if not of_host:
                 del self._by_host[rank][host]
 
 
-def _place(found: Found) -> ResponderAddress:
+def _key(found: Found) -> _RecordKey:
     return found.record.skill_id, found.record.endpoint
 
 
 def _rank(found: Found) -> int:
     if found.is_verified:
         return _VERIFIED
-    return _PROVEN if found.agent_id else _HEARSAY
+    return _PROVEN if found.agent_id else _UNPROVEN
 
 
 def _is_own(found: Found) -> bool:
     return found.record.endpoint.host == without_zone(found.source.host)
 
 
-#: Answers of a source that nobody knows yet that it is asked about at once: some of them may be another's.
-_AT_ONCE: Final = 2
-#: Seconds after which it is looked again whether who has answered has registered.
-_LOOK: Final = 0.05
-#: Seconds in which who was invited registers; after them the invitation was lost.
-_INVITED: Final = 0.15
-
-
 class _Search:
-    """One discovery under way."""
+    """One search under way."""
 
     __slots__ = (
-        "answerers",
         "began",
         "data",
         "ends",
         "enough",
-        "invited",
+        "heard",
         "is_elsewhere",
         "message",
         "news",
+        "requested",
+        "responders",
         "sends",
-        "told",
     )
 
     def __init__(self, message: Discover, data: bytes, began: float, ends: float, enough: StopCondition | None) -> None:
@@ -335,51 +311,36 @@ class _Search:
         self.enough = enough
         self.is_elsewhere = False
         self.sends = 0
-        self.told = HeardRecords()
-        self.answerers = Responders()
-        self.invited: dict[Peer, float] = {}
+        self.heard = HeardRecords()
+        self.responders = Responders()
+        self.requested: dict[Peer, float] = {}
 
     @property
     def skill_type(self) -> str:
-        """Of all that is found, when one was asked for: answers name none."""
+        """The type of all found skills, when one was requested: answers name none."""
         return str(self.message.skill_types[0]) if len(self.message.skill_types) == 1 else ""
 
 
 class Searches:
-    """The discoveries of one agent.
-
-    Args:
-        agent_id: who asks.
-        outbox: takes what is sent.
-        settings: figures.
-        ask: asks a source whether a datagram is its own.
-        on_event: is told what was found.
-        listed: returns what is registered with us of what a question asks for; None where no registry is kept.
-        invite: lets an agent register a skill with us.
-    """
+    """The searches of one agent. Arguments as of :class:`~skillwire.protocols.skill_discovery.end_agent.EndAgent`."""
 
     def __init__(
         self,
-        agent_id: str,
         outbox: Outbox,
         settings: DiscoverySettings,
-        ask: Callable[[Peer, bytes, Moment], object],
-        on_event: Callable[[Discovered], object],
-        *,
-        listed: Callable[[Discover], Sequence[Listed] | None] = lambda _: None,
-        invite: Callable[[str, str, Peer, Moment], object] = lambda *_: None,
+        proofs: ResponderProofs,
+        registry: Registry | None,
+        events: list[NodeEvent],
     ) -> None:
-        self._agent_id = agent_id
         self._outbox = outbox
         self._settings = settings
-        self._ask = ask
-        self._on_event = on_event
-        self._listed = listed
-        self._invite = invite
+        self._proofs = proofs
+        self._registry = registry
+        self._events = events
         self._number = 0
         self._searches: dict[str, _Search] = {}
-        self._agenda: TimerQueue[tuple[str, str]] = TimerQueue()
-        self.timer: Timer = self._agenda.timer
+        self._schedule: TimerQueue[tuple[str, str]] = TimerQueue()  # ("send" or "look", request)
+        self.timer: Timer = self._schedule.timer
 
     def begin(
         self,
@@ -388,171 +349,171 @@ class Searches:
         patience: float | None,
         enough: StopCondition | None = None,
     ) -> str:
-        """Ask for skills by capabilities, scenes and types; return the name of the request.
+        """Search by capabilities, scenes and types; return the name of the request.
 
         Args:
-            filters: what is asked for.
-            now: what time it is.
-            patience: seconds that answers are collected at most; those of the settings unless given.
-            enough: what ends it before; nothing unless given.
+            filters: capabilities, scenes and types.
+            now: the time.
+            patience: seconds that answers are collected at most; those of the settings by default.
+            enough: what ends the search before.
 
         Raises:
-            ValidationError: ``DATAGRAM_FIELD`` or ``DATAGRAM_SIZE`` when it cannot be asked.
+            ValidationError: ``DATAGRAM_FIELD`` or ``DATAGRAM_SIZE`` when no datagram can request it.
         """
         self._number += 1
-        request = f"{self._agent_id}.{self._number}"
+        request = f"{self._outbox.agent_id}.{self._number}"
         message = Discover(request, *filters, self._outbox.stamp(now))
         data = self._outbox.write(message)
         seconds = self._settings.patience if patience is None else patience
         self._searches[request] = _Search(message, data, now.steady, now.steady + seconds, enough)
-        self._agenda.set(("ask", request), now.steady)
+        self._schedule.set(("send", request), now.steady)
         return request
 
     def suffice(self, request: str, now: Moment) -> None:
-        """Let a search end when nothing more comes, whatever it has found: what is wanted was found elsewhere."""
+        """End a search as soon as nothing new comes: another network has what is wanted."""
         search = self._searches.get(request)
         if search is not None:
             search.is_elsewhere = True
-            self._look_at(request, search, now)
+            self._look(request, search, now)
 
-    def found(self, admitted: VerifiedMessage, message: DiscoverResponse, now: Moment) -> bool:
-        """Take an answer; False when it was not asked for."""
+    def on_answer(self, received: VerifiedMessage, message: DiscoverResponse, now: Moment) -> bool:
+        """Take an answer; False when it was not requested."""
         search = self._searches.get(message.requester_id)
         if search is None:
             return False
-        taken = search.answerers.take(admitted.source, now.steady)
+        taken = search.responders.take(received.source, now.steady)
         if taken is None:
             return True
-        if taken.gone:
-            search.told.forget(taken.gone)
-        heard = [Found(record, admitted.source, skill_type=search.skill_type) for record in message.skills]
-        has_news = sum(map(search.told.hear, heard)) > 0
-        self._go_on(taken.answerer, admitted.source, now)
-        if admitted.judgement is not None:
-            author = Responder(admitted.source, admitted.signer, admitted.judgement)
-            search.answerers.know(admitted.source, author)
-            has_news = _believe(search, taken.answerer, author, message.skills) or has_news
+        answers, gone = taken
+        if gone:
+            search.heard.forget(gone)
+        found = [Found(record, received.source, skill_type=search.skill_type) for record in message.skills]
+        has_news = sum(map(search.heard.add, found)) > 0
+        self._continue(answers, received.source, now)
+        if received.judgement is not None:
+            responder = Responder(received.source, received.signer, received.judgement)
+            search.responders.identify(received.source, responder)
+            has_news = _believe(search, answers, responder, message.skills) or has_news
         else:
-            self._doubt(taken.answerer, admitted.source, admitted.data, message.skills, now)
+            self._challenge(answers, received.source, received.data, message.skills, now)
         if has_news:
-            self._has_news(message.requester_id, search, now)
+            self._note_news(message.requester_id, search, now)
         return True
 
-    def proven(self, author: Responder, digest: bytes, now: Moment) -> str | None:
-        """Take note that somebody has proven to have sent an answer; None when it is none to a discovery.
+    def on_proof(self, responder: Responder, digest: bytes, now: Moment) -> str | None:
+        """Take a proof of an answer; return a skill in it that the responder offers itself, empty for none.
 
-        Returns a skill that it has told of as its own, empty when there is none.
+        None when no search has that answer.
         """
         for request, search in self._searches.items():
-            answerer = search.answerers.get(author.source)
-            if answerer is None or digest not in answerer.asked:
+            answers = search.responders.get(responder.source)
+            if answers is None or digest not in answers.asked:
                 continue
-            search.answerers.know(author.source, author)
-            records, _ = answerer.asked.pop(digest)
-            if _believe(search, answerer, author, records):
-                self._has_news(request, search, now)
-            self._go_on(answerer, author.source, now)
-            return next((one.skill_id for one in records if author.is_own(one.endpoint.host)), "")
+            search.responders.identify(responder.source, responder)
+            records, _ = answers.asked.pop(digest)
+            if _believe(search, answers, responder, records):
+                self._note_news(request, search, now)
+            self._continue(answers, responder.source, now)
+            return next((one.skill_id for one in records if responder.is_own(one.endpoint.host)), "")
         return None
 
-    def _go_on(self, answerer: ResponderAnswers, source: Peer, now: Moment) -> None:
-        """Look at what waits."""
-        waiting, answerer.waiting = answerer.waiting, []
+    def _continue(self, answers: ResponderAnswers, source: Peer, now: Moment) -> None:
+        waiting, answers.waiting = answers.waiting, []
         for data, records in waiting:
-            self._doubt(answerer, source, data, records, now)
+            self._challenge(answers, source, data, records, now)
 
-    def _doubt(self, answerer: ResponderAnswers, source: Peer, data: bytes, records: Records, now: Moment) -> None:
-        """Ask who sent an answer, when that is not known yet, or when it matters for what is in it."""
-        fresh = [record for record in records if (record.skill_id, record.endpoint) not in answerer.judged]
-        if not fresh or answerer.proofs >= limits.LAN_ANSWER_PROOFS:
+    def _challenge(self, answers: ResponderAnswers, source: Peer, data: bytes, records: Records, now: Moment) -> None:
+        """Challenge an answer whose sender is unknown, or matters for a skill in it."""
+        fresh = [record for record in records if (record.skill_id, record.endpoint) not in answers.judged]
+        if not fresh or answers.proofs >= limits.LAN_ANSWER_PROOFS:
             return
-        asked = sum(now.steady - at < PROOF_TAKES for _, at in answerer.asked.values())
-        if answerer.author is None and asked >= _AT_ONCE:
-            if len(answerer.waiting) < limits.LAN_ANSWER_PROOFS:
-                answerer.waiting.append((data, records))
-        elif answerer.author is None or any(_matters(answerer.author, record) for record in fresh):
+        asked = sum(now.steady - at < PROOF_TAKES for _, at in answers.asked.values())
+        if answers.responder is None and asked >= _AT_ONCE:
+            if len(answers.waiting) < limits.LAN_ANSWER_PROOFS:
+                answers.waiting.append((data, records))
+        elif answers.responder is None or any(_matters(answers.responder, record) for record in fresh):
             digest = hashlib.sha256(data).digest()
-            if digest not in answerer.asked:
-                answerer.asked[digest] = records, now.steady
-                answerer.proofs += 1
-                self._ask(source, data, now)
+            if digest not in answers.asked:
+                answers.asked[digest] = records, now.steady
+                answers.proofs += 1
+                self._proofs.ask(source, data, now)
 
     def on_timer(self, now: Moment) -> None:
-        """Ask again, or end what has taken long enough, or has heard enough."""
-        while (due := self._agenda.pop(now.steady)) is not None:
+        """Repeat requests, and end the searches that are over."""
+        while (due := self._schedule.pop(now.steady)) is not None:
             kind, request = due
             search = self._searches[request]
             if now.steady >= search.ends:
                 self._end(request)
-            elif kind == "ask":
-                self._ask_again(request, search, now)
+            elif kind == "send":
+                self._send(request, search, now)
             else:
-                self._look_at(request, search, now)
+                self._look(request, search, now)
 
-    def _ask_again(self, request: str, search: _Search, now: Moment) -> None:
+    def _send(self, request: str, search: _Search, now: Moment) -> None:
         due, pauses = search.ends, self._settings.searches
         if search.sends < len(pauses):
             self._outbox.send(search.data, now)
             due = min(due, now.steady + pauses[search.sends])
         search.sends += 1
-        self._agenda.set(("ask", request), due)
+        self._schedule.set(("send", request), due)
 
-    def _has_news(self, request: str, search: _Search, now: Moment) -> None:
+    def _note_news(self, request: str, search: _Search, now: Moment) -> None:
         search.news = now.steady
-        self._agenda.set(("look", request), now.steady + self._quiet(search))
+        self._schedule.set(("look", request), now.steady + self._quiet(search))
 
     def _quiet(self, search: _Search) -> float:
         return self._settings.quiet if search.enough is None else search.enough.quiet
 
-    def _look_at(self, request: str, search: _Search, now: Moment) -> None:
-        """End a search that has heard enough; otherwise see to what is missing, and look again in a moment."""
+    def _look(self, request: str, search: _Search, now: Moment) -> None:
+        """End a search that has enough; otherwise request missing registrations, and look again in a moment."""
         enough = search.enough
         due = max(search.news + self._quiet(search), search.began + (enough.least if enough else 0.0))
         if due <= now.steady:
-            found, listed = search.told.skills, self._listed(search.message)
-            unheard = not_yet_heard(found, listed)
-            is_heard = not unheard or now.steady - search.began >= self._settings.unheard
-            if enough and is_heard and (search.is_elsewhere or is_of_use(enough, found, listed)):
+            found = search.heard.skills
+            listed = None if self._registry is None else self._registry.find(search.message)
+            missing = not_yet_heard(found, listed)
+            is_heard = not missing or now.steady - search.began >= self._settings.unheard
+            if enough and is_heard and (search.is_elsewhere or enough.is_met(found, listed)):
                 self._end(request)
                 return
-            self._invite_again(search, unheard, now)
+            self._request_missing(search, missing, now)
             due = now.steady + _LOOK
-        self._agenda.set(("look", request), due)
+        self._schedule.set(("look", request), due)
 
-    def _invite_again(self, search: _Search, unheard: Sequence[Found], now: Moment) -> None:
-        """Invite who has proven to offer a skill and has not registered it: that datagrams were lost is likely."""
-        for one in unheard:
-            if one.agent_id and search.invited.get(one.source, 0.0) <= now.steady - _INVITED:
-                search.invited[one.source] = now.steady
-                self._invite(one.agent_id, one.record.skill_id, one.source, now)
+    def _request_missing(self, search: _Search, missing: Sequence[Found], now: Moment) -> None:
+        """Ask the agents that proved to offer a skill to register it: the registration was probably lost."""
+        if self._registry is None:
+            return
+        for one in missing:
+            if one.agent_id and search.requested.get(one.source, 0.0) <= now.steady - _REQUEST_TAKES:
+                search.requested[one.source] = now.steady
+                self._outbox.request_registration(one.agent_id, one.record.skill_id, one.source, now)
 
     def _end(self, request: str) -> None:
         search = self._searches.pop(request)
-        self._agenda.cancel(("ask", request))
-        self._agenda.cancel(("look", request))
-        self._on_event(Discovered(request, tuple(search.told.skills)))
+        self._schedule.cancel(("send", request))
+        self._schedule.cancel(("look", request))
+        self._events.append(Discovered(request, tuple(search.heard.skills)))
 
 
-def _matters(author: Responder, record: SkillRecord) -> bool:
+def _matters(responder: Responder, record: SkillRecord) -> bool:
     host = record.endpoint.host
-    return author.is_own(host) or author.vouches(record.skill_id, host)
+    return responder.is_own(host) or responder.vouches(record.skill_id, host)
 
 
-def _believe(search: _Search, answerer: ResponderAnswers, author: Responder, records: Sequence[SkillRecord]) -> bool:
-    """Take an answer for what it is worth from who has sent it: who is certified counts before who is not.
-
-    Return whether it tells of something that was not known, or had made room for others.
-    """
+def _believe(search: _Search, answers: ResponderAnswers, responder: Responder, records: Sequence[SkillRecord]) -> bool:
+    """Take the records that a known responder vouches for; return whether one of them is new."""
     has_news = False
     for record in records:
         key = record.skill_id, record.endpoint
-        answerer.judged.add(key)
-        old = search.told.get(key)
-        if (old is not None and old.is_verified) or not _matters(author, record):
+        answers.judged.add(key)
+        old = search.heard.get(key)
+        if (old is not None and old.is_verified) or not _matters(responder, record):
             continue
-        is_verified = author.vouches(record.skill_id, record.endpoint.host)
+        is_verified = responder.vouches(record.skill_id, record.endpoint.host)
         if is_verified or old is None or not old.agent_id:
-            found = Found(record, author.source, author.agent_id, is_verified, search.skill_type)
-            is_taken = search.told.believe(found)
+            found = Found(record, responder.source, responder.agent_id, is_verified, search.skill_type)
+            is_taken = search.heard.replace(found)
             has_news = has_news or (is_taken and old is None)
     return has_news

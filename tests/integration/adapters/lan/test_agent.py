@@ -251,15 +251,15 @@ async def test_a_replayed_datagram_is_refused_after_a_restart_too(start):
     provider.announce([offer()])
     await until(lambda: listed(listener) == {"skill-a": "HEALTHY"})
     [link] = listener._links
-    replay = link.node.gate.replay
-    before = {stream: replay.newest_of(stream) for stream in replay._newest}
+    replay = link.node.ingress.replay
+    before = {stream: replay._newest[stream][0] for stream in replay._newest}
     await listener.stop()
 
     again = await start("agent-listener", keeps_state=True)
     [link] = again._links
-    replay = link.node.gate.replay
+    replay = link.node.ingress.replay
     assert before
-    assert all(replay.newest_of(stream) >= at for stream, at in before.items())
+    assert all(replay._newest[stream][0] >= at for stream, at in before.items())
 
 
 async def test_without_an_interface_there_is_no_local_network(start):
@@ -363,7 +363,7 @@ async def test_what_is_counted_does_not_become_less_when_a_link_is_forgotten(mon
         assert agent._links is not None
         [link] = agent._links
         link.driver.received = 7
-        link.node.gate.stopped["forged"] = 2
+        link.node.ingress.stopped["forged"] = 2
         monkeypatch.setattr(sockets, "present", list)
         agent._links.look()  # which closes it
         agent._links.look()  # and forgets it

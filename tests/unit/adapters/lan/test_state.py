@@ -1,4 +1,4 @@
-"""What an agent keeps over a restart."""
+"""ChangeKind an agent keeps over a restart."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ async def test_timestamps_that_could_not_be_written_are_written_the_next_time():
     keeping = StateWriter(disk, "agent-self", Profile.OPEN, 60.0, counters)  # type: ignore[arg-type]  # as far as it is used
     guard = ReplayGuard(60.0)
     link = SimpleNamespace(
-        name="eth0/4", is_open=True, node=SimpleNamespace(gate=SimpleNamespace(replay=guard), ring=None)
+        name="eth0/4", is_open=True, node=SimpleNamespace(ingress=SimpleNamespace(replay=guard), ring=None)
     )
     keeping.start(lambda: [link])  # type: ignore[list-item]  # as far as it is used
     now = moment().wall
@@ -181,7 +181,7 @@ async def test_who_begins_again_keeps_again():
     keeping = StateWriter(disk, "agent-self", Profile.OPEN, 60.0, Counter())  # type: ignore[arg-type]  # as far as it is used
     guard = ReplayGuard(60.0)
     link: Any = SimpleNamespace(
-        name="eth0/4", is_open=True, node=SimpleNamespace(gate=SimpleNamespace(replay=guard), ring=None)
+        name="eth0/4", is_open=True, node=SimpleNamespace(ingress=SimpleNamespace(replay=guard), ring=None)
     )
     for life in range(2):
         keeping.start(lambda: [link])
@@ -247,7 +247,7 @@ async def test_nobody_takes_a_name_while_the_registry_starts_anew(begin, is_cert
 
     second = await begin(world)
     assert join(second.lan, world, EVIL, own(new_key())) == {"skill-a": A}
-    assert second.lan.nodes[R].gate.stopped["another key"] > 0
+    assert second.lan.nodes[R].ingress.stopped["another key"] > 0
     second.lan.crash(EVIL)
     assert join(second.lan, world, A, identity) == {"skill-a": A}
     (listed,) = second.lan.nodes[R].registry
@@ -374,4 +374,4 @@ async def test_another_authority_that_lists_a_key_takes_no_name_from_its_holder(
 
     second = await begin(world)
     assert join(second.lan, world, EVIL, own(new_key())) == {"skill-a": A}
-    assert second.lan.nodes[R].gate.stopped["another key"] > 0
+    assert second.lan.nodes[R].ingress.stopped["another key"] > 0

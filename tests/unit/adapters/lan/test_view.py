@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from tests.support.lan import ReportingRegistry
 
 from skillwire.adapters.lan.view import View
 from skillwire.model.lan import FoundVia, LanChange
 from skillwire.protocols.skill_discovery.messages import Endpoint, HealthStatus, Register, SkillType
-from skillwire.protocols.skill_discovery.registry import Registry
-from skillwire.protocols.skill_discovery.settings import DiscoverySettings
 from skillwire.testing.virtual_clock import VirtualClock
 
 FOUR, SIX = "192.168.1.10", "fd00::10"
@@ -37,7 +36,7 @@ class Seen:
 
     def beat(self, host, status=HealthStatus.HEALTHY):
         stamp = int(self.clock.steady * 1000) + 2000
-        self.links[host].told(KEY, status, stamp, self.clock.steady)
+        self.links[host].on_heartbeat(KEY, status, stamp, self.clock.steady)
 
     def leave(self, host):
         self.links[host].unregister(KEY, 10**12, self.clock.steady, "upgrade")
@@ -56,7 +55,7 @@ class Seen:
         return [change.kind for change in self.told]
 
     def _registry(self):
-        return Registry(DiscoverySettings(), self.view.changed)
+        return ReportingRegistry(self.view.changed)
 
 
 @pytest.fixture

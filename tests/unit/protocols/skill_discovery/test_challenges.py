@@ -2,6 +2,7 @@
 
 import hashlib
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -105,17 +106,17 @@ def test_who_is_certified_by_nobody_takes_no_skill_from_who_is():
     lan = Lan()
     asker(lan)
     request = lan.do(C, lambda node, now: node.end_agent.discover(now))
-    search = lan.nodes[C].end_agent._searches._searches[request]
+    search = lan.nodes[C].end_agent.searches._searches[request]
     record = SkillRecord("skill-a", "1.0.0", Endpoint(AGENT, 8080), (), ())
     for number, identity in enumerate((certified("good"), own("evil"))):  # of one host
         name = ("good", "evil")[number]
         judgement = AUTHORITY.judge(name, identity.certificate, EPOCH)
         assert judgement is not None
         source = Peer(AGENT, 5 + number)
-        taken = search.answerers.take(source, lan.clock.steady)
+        taken = search.responders.take(source, lan.clock.steady)
         assert taken is not None
-        _believe(search, taken.answerer, Responder(source, name, judgement), [record])
-    assert [(one.agent_id, one.is_verified) for one in search.told.skills] == [("good", True)]
+        _believe(search, taken[0], Responder(source, name, judgement), [record])
+    assert [(one.agent_id, one.is_verified) for one in search.heard.skills] == [("good", True)]
 
 
 @pytest.mark.spec("SDP-answer-proof")
@@ -145,7 +146,7 @@ def test_whose_certificate_was_revoked_or_names_another_is_nobody():
     lan.run(2)
     found = discover(lan)["skill-a"]
     assert (found.agent_id, found.is_verified) == ("", False)
-    assert lan.nodes[C].gate.stopped["certificate"] > 0
+    assert lan.nodes[C].ingress.stopped["certificate"] > 0
 
 
 @pytest.mark.spec("SDP-answer-proof")
@@ -180,7 +181,7 @@ def test_an_answer_under_anothers_address_is_proven_by_nobody():
     found = {one.record.skill_id: one for one in lan.events(Discovered, C)[-1].skills}
     assert found["skill-a"].is_verified
     assert (found["skill-evil"].is_verified, found["skill-evil"].agent_id) == (False, "")
-    assert lan.nodes[C].gate.stopped["forged"] > 0, "the agent signs what it has sent, and that is something else"
+    assert lan.nodes[C].ingress.stopped["forged"] > 0, "the agent signs what it has sent, and that is something else"
 
 
 @pytest.mark.spec("SDP-answer-proof")
@@ -207,7 +208,7 @@ def test_in_the_profile_signed_the_signature_of_the_answer_is_the_proof():
     lan.run(2)
     found = discover(lan)["skill-a"]
     assert (found.agent_id, found.is_verified) == (f"agent-{AGENT}", True)
-    assert not lan.nodes[C].gate.witnesses._asked
+    assert not lan.nodes[C]._proofs._asked
 
 
 def request_scene(lan, seconds=3.0):
@@ -239,7 +240,7 @@ def impostor(lan, source, scene="auth"):
             response = m.SceneJoinResponse("asker", told, int(lan.moment(C).wall * 1000))
             if source is None:  # it sends the answer itself, and can prove that
                 data, member = encode(response), lan._hosts[C].peer
-                lan.nodes[EVIL]._outbox.allowances.prove(member, lan.clock.steady)
+                lan.nodes[EVIL]._outbox.limit.prove(member, lan.clock.steady)
                 lan.do(EVIL, lambda node, now: node._outbox.send(data, now, member))
             else:
                 lan.inject(encode(response), source, C)
@@ -300,7 +301,7 @@ def test_thousands_of_answers_make_us_ask_few_and_remember_little(monkeypatch):
         lan.inject(data, Peer(f"10.0.0.{number % 40}", 6), C)
     lan.run(1.85)
     assert lan.sent - before <= 2 * 8 * 7 + 5, "each source for two answers, each seven times as nobody proves anything"
-    assert len(lan.nodes[C].gate.witnesses._asked) == 0
+    assert len(lan.nodes[C]._proofs._asked) == 0
     lan.run(1)
     assert len(lan.events(Discovered, C)[0].skills) == 8 * 10, "of who has no place nothing is taken"
 
@@ -311,7 +312,8 @@ def test_so_many_proofs_are_waited_for_and_no_more(monkeypatch):
     lan = Lan()
     lan.node(C, ASKS)
 
-    witnesses = ResponderProofs(Random(1), lambda *told: sent.append(told))  # noqa: S311 - a simulation has to be repeatable
+    outbox: Any = SimpleNamespace(random=Random(1), send_challenge=lambda *told: sent.append(told))  # noqa: S311 - a simulation has to be repeatable
+    witnesses = ResponderProofs(outbox)
     peers = [Peer(f"10.0.0.{number}", 1) for number in range(3)]
     for peer in peers:
         assert witnesses.ask(peer, b"answer", lan.moment(C)) == hashlib.sha256(b"answer").digest()

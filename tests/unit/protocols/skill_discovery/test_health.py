@@ -13,10 +13,10 @@ from skillwire.protocols.skill_discovery.health import (
     Event,
     Health,
     Overdue,
+    after_heartbeat,
     answered_probe,
     next_step,
     silent,
-    told,
 )
 from skillwire.protocols.skill_discovery.messages import HealthStatus
 from skillwire.protocols.skill_discovery.node import Role
@@ -28,7 +28,7 @@ TOLD = [status for status in S if status is not S.UNKNOWN]
 
 
 def beat(health, now, status=S.HEALTHY):
-    return told(health, status, now, SETTINGS)
+    return after_heartbeat(health, status, now, SETTINGS)
 
 
 def test_every_status_has_a_row_and_every_row_every_event():
@@ -142,11 +142,11 @@ def test_whatever_happens_time_goes_on(events):
 def test_good_beats_before_a_silence_are_none_in_a_row():
     settings = DiscoverySettings()
     fallen = Health(HealthStatus.UNHEALTHY, 0.0)
-    once = told(fallen, HealthStatus.HEALTHY, 1.0, settings)
+    once = after_heartbeat(fallen, HealthStatus.HEALTHY, 1.0, settings)
     assert once.status is HealthStatus.UNHEALTHY
     missed, _ = silent(once, 12.0, settings)
-    assert told(missed, HealthStatus.HEALTHY, 13.0, settings).status is HealthStatus.UNHEALTHY
-    assert told(once, HealthStatus.HEALTHY, 6.0, settings).status is HealthStatus.HEALTHY
+    assert after_heartbeat(missed, HealthStatus.HEALTHY, 13.0, settings).status is HealthStatus.UNHEALTHY
+    assert after_heartbeat(once, HealthStatus.HEALTHY, 6.0, settings).status is HealthStatus.HEALTHY
 
 
 OBSERVER = Role.OBSERVER

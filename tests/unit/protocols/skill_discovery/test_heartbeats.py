@@ -8,9 +8,11 @@ from skillwire import limits
 from skillwire.model.execution import Moment
 from skillwire.protocols.skill_discovery import messages as m
 from skillwire.protocols.skill_discovery.codec import decode, encode
-from skillwire.protocols.skill_discovery.health import Change, What
-from skillwire.protocols.skill_discovery.heartbeats import SILENT_SKILL, KnownRegistries
+from skillwire.protocols.skill_discovery.health import Change, ChangeKind
+from skillwire.protocols.skill_discovery.heartbeats import KnownRegistries
+from skillwire.protocols.skill_discovery.limits import AmplificationLimit
 from skillwire.protocols.skill_discovery.messages import Endpoint, Outcome
+from skillwire.protocols.skill_discovery.scheduling import SILENT_SKILL
 from skillwire.protocols.skill_discovery.settings import DiscoverySettings
 from skillwire.testing.virtual_clock import EPOCH
 from skillwire.wire.node import Peer
@@ -25,6 +27,14 @@ def ack(number, status=m.Outcome.SUCCESS, text="registered"):
 
 def strangers(count, per_host=10):
     return [Peer(f"10.0.{n // per_host // 250}.{n // per_host % 250 + 1}", 1024 + n % per_host) for n in range(count)]
+
+
+def proven(*peers):
+    """Return a limit that knows these addresses as proven."""
+    limit = AmplificationLimit(3.0, 600.0)
+    for peer in peers:
+        limit.prove(peer, NOW.steady)
+    return limit
 
 
 def agent():
@@ -44,51 +54,51 @@ def test_who_looks_like_many_registries_is_remembered_as_few():
     kept = lan.nodes[A].route_agent
     for number, source in enumerate(strangers(5_000)):
         lan.inject(ack(number), source, A)
-    told = kept._told["register", "skill-a"]
+    told = kept._repeated["register", "skill-a"]
     assert len(told.acknowledged) <= limits.LAN_REGISTRIES
     lan.run(400)
-    told = kept._told["register", "skill-a"]
+    told = kept._repeated["register", "skill-a"]
     assert {peer.host for peer in told.acknowledged} == {R}
 
 
 @pytest.mark.spec("SDP-rate-bound")
 def test_who_has_proven_to_be_there_takes_the_place_of_who_has_not():
     real = Peer(R, 40_000)
-    known = KnownRegistries(DiscoverySettings(), lambda peer, _: peer == real)
+    known = KnownRegistries(DiscoverySettings(), proven(real))
     for source in strangers(2_000):
-        known.hear(source, NOW)
-    assert known.hear(real, NOW)
+        known.add(source, NOW)
+    assert known.add(real, NOW)
     assert real in known
     assert known.hosts >= {R}
-    crowded = KnownRegistries(DiscoverySettings(), lambda peer, _: peer == real)
+    crowded = KnownRegistries(DiscoverySettings(), proven(real))
     for port in range(1, 100):
-        crowded.hear(Peer(R, port), NOW)
-    assert crowded.hear(real, NOW)
+        crowded.add(Peer(R, port), NOW)
+    assert crowded.add(real, NOW)
 
 
 @pytest.mark.spec("SDP-rate-bound")
 def test_one_host_is_remembered_a_few_times():
-    known = KnownRegistries(DiscoverySettings(), lambda *_: False)
-    assert sum(known.hear(Peer(R, port), NOW) for port in range(1, 100)) == 8
-    assert known.hear(Peer(A, 1), NOW), "and leaves others their places"
+    known = KnownRegistries(DiscoverySettings(), proven())
+    assert sum(known.add(Peer(R, port), NOW) for port in range(1, 100)) == 8
+    assert known.add(Peer(A, 1), NOW), "and leaves others their places"
 
 
 @pytest.mark.spec("SDP-rate-bound")
 def test_who_is_not_remembered_is_given_no_more_than_what_it_asks_for():
-    known = KnownRegistries(DiscoverySettings(), lambda *_: False)
+    known = KnownRegistries(DiscoverySettings(), proven())
     for source in strangers(2_000):
-        known.hear(source, NOW)
+        known.add(source, NOW)
     asks = Peer("172.16.0.1", 9)
-    assert not known.hear_anew(asks, NOW, had_it=False)
+    assert not known.add_starting(asks, NOW, had_it=False)
     assert not known.is_starting(asks, NOW)
 
 
 @pytest.mark.spec("SDP-rate-bound")
 def test_proven_registries_are_as_many_as_there_are_places_and_the_oldest_makes_room():
-    known = KnownRegistries(DiscoverySettings(), lambda *_: True)
     hosts = [Peer(f"10.1.{n // 250}.{n % 250 + 1}", 9) for n in range(int(limits.LAN_REGISTRIES) + 5)]
+    known = KnownRegistries(DiscoverySettings(), proven(*hosts))
     for number, source in enumerate(hosts):
-        assert known.hear(source, Moment(0.0, 100.0 + number))
+        assert known.add(source, Moment(0.0, 100.0 + number))
     kept = [source for source in hosts if source in known]
     assert kept == hosts[5:]
     assert known.hosts == {source.host for source in kept}
@@ -96,20 +106,20 @@ def test_proven_registries_are_as_many_as_there_are_places_and_the_oldest_makes_
 
 @pytest.mark.spec("SDP-heartbeat-unknown")
 def test_who_lacks_what_it_had_has_started_anew_and_who_is_new_is_given_everything_once():
-    known, later = KnownRegistries(DiscoverySettings(), lambda *_: False), Moment(0.0, 105.0)
-    assert known.hear_anew(Peer(R, 1), NOW, had_it=False), "it is new"
-    assert not known.hear_anew(Peer(R, 1), later, had_it=True), "it is just being given everything"
-    assert known.hear_anew(Peer(R, 1), Moment(0.0, 111.0), had_it=True), "it has started anew"
-    known.hear(Peer(A, 1), NOW)
-    assert not known.hear_anew(Peer(A, 1), later, had_it=False), "it is known, and lacks this alone"
-    assert known.hear_anew(Peer(A, 1), later, had_it=True)
+    known, later = KnownRegistries(DiscoverySettings(), proven()), Moment(0.0, 105.0)
+    assert known.add_starting(Peer(R, 1), NOW, had_it=False), "it is new"
+    assert not known.add_starting(Peer(R, 1), later, had_it=True), "it is just being given everything"
+    assert known.add_starting(Peer(R, 1), Moment(0.0, 111.0), had_it=True), "it has started anew"
+    known.add(Peer(A, 1), NOW)
+    assert not known.add_starting(Peer(A, 1), later, had_it=False), "it is known, and lacks this alone"
+    assert known.add_starting(Peer(A, 1), later, had_it=True)
 
 
 @pytest.mark.spec("SDP-rate-bound")
 def test_only_who_is_silent_is_forgotten_and_nothing_of_it_is_left():
-    known = KnownRegistries(DiscoverySettings(registry_seen=100.0), lambda *_: False)
-    known.hear_anew(Peer(R, 1), Moment(0.0, 100.0), had_it=False)
-    known.hear(Peer(A, 1), Moment(0.0, 199.0))
+    known = KnownRegistries(DiscoverySettings(registry_seen=100.0), proven())
+    known.add_starting(Peer(R, 1), Moment(0.0, 100.0), had_it=False)
+    known.add(Peer(A, 1), Moment(0.0, 199.0))
     known.forget_silent(Moment(0.0, 200.0))
     assert Peer(R, 1) not in known
     assert not known.is_starting(Peer(R, 1), Moment(0.0, 105.0))
@@ -157,7 +167,7 @@ def test_a_skill_whose_beats_are_lost_is_asked_and_beats_at_once():
     assert listed is not None
     assert listed.health.heard > heard
     assert not listed.health.is_suspect
-    assert What.STATUS not in [change.what for change in lan.events(Change)]
+    assert ChangeKind.STATUS not in [change.kind for change in lan.events(Change)]
     answers = [
         at for at, host, message in lan.traffic if host == A_DISCOVERY_DOUBTS and isinstance(message, m.Heartbeat)
     ]
@@ -177,7 +187,7 @@ def test_a_dead_skill_is_asked_so_often_and_then_unhealthy():
 @pytest.mark.spec("SDP-health-asked")
 def test_nobody_is_asked_when_the_file_says_so_or_when_it_is_the_network():
     lan = Watched()
-    lan.nodes[R_DISCOVERY_DOUBTS].mcp_agent._doubts._settings = DiscoverySettings(retry_count=0)
+    lan.nodes[R_DISCOVERY_DOUBTS].mcp_agent._pinger._settings = DiscoverySettings(retry_count=0)
     lan.crash(A_DISCOVERY_DOUBTS)
     lan.run(20)
     assert lan.asked() == []
@@ -209,11 +219,11 @@ def test_so_many_are_asked_in_a_second_and_no_more(monkeypatch):
     monkeypatch.setattr(limits, "LAN_DOUBTS", 5)
     lan = Watched()
     node = lan.nodes[R_DISCOVERY_DOUBTS]
-    node._outbox.allowances.prove(Peer("10.0.0.9", 9), lan.clock.steady)
+    node._outbox.limit.prove(Peer("10.0.0.9", 9), lan.clock.steady)
     for number in range(20):
         message = registration(f"a-{number}", at=int(EPOCH * 1000), endpoint=Endpoint("10.0.0.9", 1))
         node.registry.register(message, lan.clock.steady, is_verified=False, host="10.0.0.9")
-        node.mcp_agent._doubts.heard(f"a-{number}", Peer("10.0.0.9", 9))
+        node.mcp_agent._pinger.note_address(f"a-{number}", Peer("10.0.0.9", 9))
     start = lan.clock.steady
     lan.run(11)
     seconds = [int(at) for at in lan.asked() if at < start + 10.9]

@@ -14,10 +14,10 @@ from tests.support.lan import ASKS, OFFERS, REGISTRY, Lan
 
 from skillwire import limits
 from skillwire.protocols.skill_discovery import messages as m
-from skillwire.protocols.skill_discovery.challenges import Challenger, challenge_text
+from skillwire.protocols.skill_discovery.challenges import Challenges, challenge_text
 from skillwire.protocols.skill_discovery.codec import decode, encode, encode_signed
 from skillwire.protocols.skill_discovery.events import Acknowledged, Discovered
-from skillwire.protocols.skill_discovery.health import Change, What
+from skillwire.protocols.skill_discovery.health import Change, ChangeKind
 from skillwire.protocols.skill_discovery.identity import (
     UNVERIFIED_SECONDS,
     ChainAuthority,
@@ -28,6 +28,7 @@ from skillwire.protocols.skill_discovery.identity import (
 )
 from skillwire.protocols.skill_discovery.limits import Freshness, RateLimits, ReplayGuard
 from skillwire.protocols.skill_discovery.messages import Endpoint, HealthStatus, Outcome, Profile
+from skillwire.protocols.skill_discovery.scheduling import Outbox
 from skillwire.protocols.skill_discovery.settings import DiscoverySettings
 from skillwire.testing.virtual_clock import EPOCH
 from skillwire.trust.certificates import Chain, RequestedNames
@@ -140,7 +141,7 @@ def test_who_is_refused_is_challenged_as_often_as_it_asks_and_not_again_for_its_
         lan.run(1)
     before = lan.sent
     lan.run(10)
-    assert lan.nodes[R].gate.stopped["no room"] > 0
+    assert lan.nodes[R].ingress.stopped["no room"] > 0
     assert lan.sent - before < 50, "and they do not ask each other without end"
 
 
@@ -231,7 +232,11 @@ def test_who_is_certified_while_it_runs_is_verified_soon(lan, world):
     identity.certificate = world.center.issue(RequestedNames(("agent-001",)), identity.key.public_key(), EPOCH)
     lan.run(UNVERIFIED_SECONDS + 120)
     assert verified(lan) == {"skill-a": True}
-    assert not [event for event in lan.events(Change, R_DISCOVERY_CERTIFIED) if event.what in {What.EVICTED, What.LEFT}]
+    assert not [
+        event
+        for event in lan.events(Change, R_DISCOVERY_CERTIFIED)
+        if event.kind in {ChangeKind.EVICTED, ChangeKind.LEFT}
+    ]
 
 
 def test_who_comes_back_with_another_key_is_believed_when_it_may_be(lan, world):
@@ -255,7 +260,7 @@ def test_who_is_certified_takes_the_place_of_who_is_not_at_once(lan, world):
 def test_nobody_takes_the_place_of_who_is_certified(lan, world):
     join(lan, world, world.identity("agent-001"))
     lan.crash(A_DISCOVERY_CERTIFIED)
-    stopped = lan.nodes[R_DISCOVERY_CERTIFIED].gate.stopped
+    stopped = lan.nodes[R_DISCOVERY_CERTIFIED].ingress.stopped
     for other in (
         own_discovery_certified(),
         world.identity("agent-001"),
@@ -278,10 +283,10 @@ def test_who_is_revoked_is_forgotten_when_it_is_known_and_refused_when_it_comes(
     world.revocations.take(world.revoke(serial(identity)), EPOCH)
     lan.do(R_DISCOVERY_CERTIFIED, lambda node, now: node.review(now))
     assert verified(lan) == {}
-    assert [event.what for event in lan.events(Change, R_DISCOVERY_CERTIFIED)][-1] is What.EVICTED
+    assert [event.kind for event in lan.events(Change, R_DISCOVERY_CERTIFIED)][-1] is ChangeKind.EVICTED
     lan.run(180)
     assert verified(lan) == {}
-    assert lan.nodes[R_DISCOVERY_CERTIFIED].gate.stopped["certificate"] > 0
+    assert lan.nodes[R_DISCOVERY_CERTIFIED].ingress.stopped["certificate"] > 0
 
 
 R_DISCOVERY_TRUST, A_DISCOVERY_TRUST, B_DISCOVERY_TRUST, EVIL_DISCOVERY_TRUST = (
@@ -315,9 +320,9 @@ def join_discovery_trust(lan, host, identity, agent_id, profile=Profile.OPEN):
 
 def forge(lan, data, host=EVIL_DISCOVERY_TRUST):
     """Let a datagram arrive at the registry; return why it was stopped."""
-    before = lan.nodes[R_DISCOVERY_TRUST].gate.stopped.copy()
+    before = lan.nodes[R_DISCOVERY_TRUST].ingress.stopped.copy()
     lan.inject(data, Peer(host, 40_000), R_DISCOVERY_TRUST)
-    return set(lan.nodes[R_DISCOVERY_TRUST].gate.stopped - before)
+    return set(lan.nodes[R_DISCOVERY_TRUST].ingress.stopped - before)
 
 
 @pytest.mark.spec("SDP-authentication-flow")
@@ -364,7 +369,7 @@ def test_a_certificate_is_good_for_whom_it_names_and_nobody_else():
     assert join_discovery_trust(lan, B_DISCOVERY_TRUST, center().issue(agents=["agent-009"]), "agent-002") == {
         "UNAUTHORIZED"
     }
-    assert lan.nodes[R_DISCOVERY_TRUST].gate.stopped["certificate"] > 0
+    assert lan.nodes[R_DISCOVERY_TRUST].ingress.stopped["certificate"] > 0
     assert join_discovery_trust(lan, EVIL_DISCOVERY_TRUST, own_discovery_trust("agent-009"), "agent-003") == {
         "UNAUTHORIZED"
     }
@@ -381,7 +386,7 @@ def test_another_key_for_the_same_agent_is_taken_only_when_it_is_certified():
     assert join_discovery_trust(lan, EVIL_DISCOVERY_TRUST, own_discovery_trust("agent-001"), "agent-001") == {
         "UNAUTHORIZED"
     }
-    assert lan.nodes[R_DISCOVERY_TRUST].gate.stopped["forged"] > 0
+    assert lan.nodes[R_DISCOVERY_TRUST].ingress.stopped["forged"] > 0
     (listed,) = lan.nodes[R_DISCOVERY_TRUST].registry
     assert listed.host == A_DISCOVERY_TRUST
 
@@ -438,7 +443,7 @@ def test_a_challenge_is_answered_once_by_who_was_asked():
     assert forge(lan, encode_signed(registration(), own_discovery_trust("agent-001").sign), A_DISCOVERY_TRUST) == {
         "held"
     }
-    (pending,) = lan.nodes[R_DISCOVERY_TRUST].gate._challenger._pending.values()
+    (pending,) = lan.nodes[R_DISCOVERY_TRUST]._challenges._pending.values()
     identity = own_discovery_trust("agent-001")
 
     def response(nonce):
@@ -483,13 +488,13 @@ def test_in_the_profile_signed_consumers_believe_agents_that_prove_themselves():
     assert [one.record.skill_id for one in found.skills] == ["skill-org-feishu"]
     evil = m.DiscoverResponse("agent-001.2", (), AT + 6000)
     lan.do(A_DISCOVERY_TRUST, lambda node, now: node.end_agent.discover(now))
-    before = lan.nodes[A_DISCOVERY_TRUST].gate.stopped["forged"]
+    before = lan.nodes[A_DISCOVERY_TRUST].ingress.stopped["forged"]
     lan.inject(
         encode_signed(evil, own_discovery_trust("registry").sign, Profile.SIGNED),
         Peer(R_DISCOVERY_TRUST, 40_000),
         A_DISCOVERY_TRUST,
     )
-    assert lan.nodes[A_DISCOVERY_TRUST].gate.stopped["forged"] == before + 1
+    assert lan.nodes[A_DISCOVERY_TRUST].ingress.stopped["forged"] == before + 1
 
 
 @pytest.mark.spec("SDP-clock")
@@ -501,7 +506,7 @@ def test_clocks_may_differ_by_the_window(skew, count):
     lan.offer(A_DISCOVERY_TRUST, "skill-org-feishu")
     lan.run(3)
     assert len(lan.nodes[R_DISCOVERY_TRUST].registry) == count
-    assert (lan.nodes[R_DISCOVERY_TRUST].gate.stopped["outside the window"] > 0) is (count == 0)
+    assert (lan.nodes[R_DISCOVERY_TRUST].ingress.stopped["outside the window"] > 0) is (count == 0)
 
 
 def test_the_newest_timestamps_outlive_a_restart():
@@ -523,7 +528,7 @@ def test_what_is_to_be_kept_is_what_has_changed_since():
     guard.keep(other, AT + 2, b"y", EPOCH)
     assert guard.changed() == [(other, AT + 2)]
     assert guard.changed() == []
-    assert (guard.newest_of(STREAM), guard.newest_of(other)) == (AT, AT + 2)
+    assert (guard._newest[STREAM][0], guard._newest[other][0]) == (AT, AT + 2)
 
 
 def test_what_is_remembered_has_a_bound(monkeypatch):
@@ -543,18 +548,19 @@ def test_what_is_remembered_has_a_bound(monkeypatch):
 
 def test_challenges_have_a_bound_and_an_end(monkeypatch):
     monkeypatch.setattr(limits, "LAN_CHALLENGES", 2)
-    challenger = Challenger(SystemRandom(), 10)
+    outbox = Outbox("agent-001", KEY, Profile.OPEN, DiscoverySettings(), SystemRandom())
+    challenger = Challenges(outbox, 10)
     peers = [Peer(f"10.0.0.{number}", 1) for number in range(4)]
-    nonces = [challenger.ask(peer, b"question", 0.0) for peer in peers]
+    nonces = [challenger._ask(peer, b"question", 0.0) for peer in peers]
     assert len({*nonces}) == 4
-    assert challenger.ask(peers[3], b"another question", 1.0) == nonces[3], "the same is asked again"
+    assert challenger._ask(peers[3], b"another question", 1.0) == nonces[3], "the same is asked again"
     assert challenger.take(peers[0], nonces[0], 1.0) is None, "the oldest was given up"
     taken = challenger.take(peers[3], nonces[3], 1.0)
     assert taken is not None
     assert taken.held == (b"question", b"another question")
     assert challenger.take(peers[3], nonces[3], 1.0) is None, "a nonce counts once"
     assert challenger.take(peers[2], nonces[2], 10.0) is None, "too late"
-    assert challenger.ask(peers[2], b"question", 10.0) != nonces[2]
+    assert challenger._ask(peers[2], b"question", 10.0) != nonces[2]
 
 
 @pytest.mark.spec("SDP-hostile")
@@ -586,7 +592,7 @@ def test_while_thousands_of_made_up_agents_register_a_real_one_is_listed_within_
     lan.at(0.3, start)
     lan.run(0.8)
     assert lan.listed(R_DISCOVERY_TRUST) == {("agent-001", "skill-org-feishu"): "HEALTHY"}
-    assert registry.gate.stopped["held"] > 10_000
+    assert registry.ingress.stopped["held"] > 10_000
 
 
 def test_nobody_is_challenged_out_of_nothing():

@@ -12,7 +12,7 @@ from tests.support.lan import REGISTRY, Lan
 
 from skillwire.protocols.skill_discovery import messages as m
 from skillwire.protocols.skill_discovery.codec import encode, encode_signed
-from skillwire.protocols.skill_discovery.health import Health, Listed
+from skillwire.protocols.skill_discovery.health import Health, ListedSkill
 from skillwire.protocols.skill_discovery.identity import ChainAuthority
 from skillwire.protocols.skill_discovery.index import Index
 from skillwire.protocols.skill_discovery.messages import Discover, Endpoint, HealthStatus, SkillType
@@ -27,7 +27,7 @@ NAMES = "a", "b", "c"
 some = st.lists(st.sampled_from(NAMES), max_size=3).map(tuple)
 types = st.sampled_from([SkillType.TOOL, SkillType.ENTERPRISE])
 listings = st.builds(
-    lambda number, skill_type, capabilities, scenes, status, is_verified: Listed(
+    lambda number, skill_type, capabilities, scenes, status, is_verified: ListedSkill(
         registration(f"agent-{number}", skill_type=skill_type, capabilities=capabilities, scenes=scenes),
         Health(status, 0.0),
         is_verified,
@@ -52,11 +52,11 @@ def rank(listed):
 def test_what_is_found_is_what_passes_the_filters(changes, wanted, most):
     """Skills are found that have all the capabilities, one of the scenes and one of the types."""
     index = Index()
-    listed: dict[tuple[str, str], Listed] = {}
+    listed: dict[tuple[str, str], ListedSkill] = {}
     for change in changes:
         if isinstance(change, int):
             key = f"agent-{change}", "skill-org-feishu"
-            index.drop(key)
+            index.remove(key)
             listed.pop(key, None)
         else:
             index.put(change)
@@ -88,11 +88,13 @@ def test_what_is_found_is_what_passes_the_filters(changes, wanted, most):
 
 def test_what_is_forgotten_leaves_nothing():
     index = Index()
-    many = [Listed(registration(f"agent-{n}"), Health(HealthStatus.HEALTHY, 0.0), n % 2 == 0, R) for n in range(20)]
+    many = [
+        ListedSkill(registration(f"agent-{n}"), Health(HealthStatus.HEALTHY, 0.0), n % 2 == 0, R) for n in range(20)
+    ]
     for one in many + many:
         index.put(one)
     for one in many + many:
-        index.drop(one.key)
+        index.remove(one.key)
     assert (index._orders, index._entries, index._capabilities._sets, index._all, index._usable) == ({}, {}, {}, 0, 0)
     index.put(many[0])
     assert len(index._keys) == 20, "numbers are used again"

@@ -12,7 +12,7 @@ from tests.support.lan import ASKS, OFFERS, REGISTRY, Lan
 
 from skillwire.protocols.skill_discovery import messages as m
 from skillwire.protocols.skill_discovery.codec import encode_signed
-from skillwire.protocols.skill_discovery.events import Acknowledged, NameTaken, PeerMismatch
+from skillwire.protocols.skill_discovery.events import Acknowledged, NameTaken, NodeEvent, PeerMismatch
 from skillwire.protocols.skill_discovery.identity import ChainAuthority, GroupKey
 from skillwire.protocols.skill_discovery.ingress import ProfileMismatches
 from skillwire.protocols.skill_discovery.limits import ReplayGuard
@@ -58,7 +58,7 @@ class World(Lan):
 
     @property
     def stopped(self):
-        return self.nodes[R].gate.stopped
+        return self.nodes[R].ingress.stopped
 
     def offers(self, identity, host=A, agent=AGENT, **changes):
         """Let an agent offer the skill; return what became of it, as it was told."""
@@ -155,7 +155,7 @@ def test_a_registration_that_is_replayed_after_a_restart_of_the_registry_is_refu
     world = World()
     world.offers(certified())
     taken = next(data for data in world.arrived if data.startswith(b"SKILL_REGISTER:"))
-    kept = world.nodes[R].gate.replay.changed()
+    kept = world.nodes[R].ingress.replay.changed()
     world.crash(A)
     world.crash(R)
     world.start_registry(ReplayGuard(30.0, kept))
@@ -376,8 +376,8 @@ def test_another_profile_is_told_on_both_sides():
     for host in (A_DISCOVERY_MISMATCHES, B):
         assert (host, C, "speaks the profile signed, and we open") in told
         assert (C, host, "speaks the profile open, and we signed") in told
-        assert lan.nodes[host].gate.stopped["another profile"]
-        assert not lan.nodes[host].gate.stopped["malformed"]
+        assert lan.nodes[host].ingress.stopped["another profile"]
+        assert not lan.nodes[host].ingress.stopped["malformed"]
     assert len(told) == len(lan.events(PeerMismatch))
 
 
@@ -401,16 +401,16 @@ def test_another_group_key_is_told_on_both_sides(others, seen, sees):
     lan, told = network(others)
     for host in (A_DISCOVERY_MISMATCHES, B):
         assert {(host, C, seen), (C, host, sees)} <= told
-        assert lan.nodes[host].gate.stopped["another group key"]
-        assert not lan.nodes[host].gate.stopped["forged"]
+        assert lan.nodes[host].ingress.stopped["another group key"]
+        assert not lan.nodes[host].ingress.stopped["forged"]
         assert {key[1] for key in lan.listed(host)} == {"skill-at-100", "skill-at-101"}
     assert len(told) == len(lan.events(PeerMismatch))
 
 
 @pytest.mark.spec("SDP-mismatch")
 def test_made_up_hosts_are_told_of_no_more_than_16_times_and_rubbish_never():
-    told: list[PeerMismatch] = []
-    mismatches = ProfileMismatches(Profile.OPEN, has_group_key=True, tell=told.append)
+    told: list[NodeEvent] = []
+    mismatches = ProfileMismatches(Profile.OPEN, told, has_group_key=True)
     for number in range(1000):
         mismatches.of_forged("a" * 64, Peer(f"10.0.{number // 256}.{number % 256}", 1))
         assert mismatches.of_form(b"\xff" * 100, Peer(f"10.1.0.{number}", 1)) == "malformed"

@@ -11,10 +11,10 @@ from skillwire.protocols.skill_discovery import messages as m
 from skillwire.protocols.skill_discovery.challenges import challenge_text
 from skillwire.protocols.skill_discovery.codec import decode, encode, encode_signed
 from skillwire.protocols.skill_discovery.identity import ChainAuthority, Identity
-from skillwire.protocols.skill_discovery.limits import AmplificationLimit, RateLimits
+from skillwire.protocols.skill_discovery.limits import AmplificationLimit, BoundedDict, RateLimits
 from skillwire.protocols.skill_discovery.messages import Endpoint, SkillRecord
 from skillwire.protocols.skill_discovery.route_agent import Offer
-from skillwire.protocols.skill_discovery.scheduling import BoundedDict, TimerQueue
+from skillwire.protocols.skill_discovery.scheduling import TimerQueue
 from skillwire.protocols.skill_discovery.settings import DiscoverySettings
 from skillwire.testing.virtual_clock import EPOCH
 from skillwire.trust.certificates import Chain
@@ -53,8 +53,8 @@ def test_what_a_host_owes_is_read_beside_that():
 def test_who_shows_a_key_is_read_more_at_that_very_time_once():
     rates = RateLimits(SETTINGS, lambda _: 0)
     assert read(rates, 10.0) == 60
-    rates.know(HOST, 10.0)
-    rates.know(HOST, 10.0)
+    rates.extend(HOST, 10.0)
+    rates.extend(HOST, 10.0)
     assert read(rates, 10.0) == 0, "nothing has come in no time"
     assert read(rates, 10.5) == (20 + limits.LAN_SKILLS_PER_AGENT * 2 / 5) / 2
     assert read(rates, 10.5 + SETTINGS.proof) == 60, "it is forgotten"
@@ -64,7 +64,7 @@ def test_who_shows_a_key_is_read_more_at_that_very_time_once():
 @pytest.mark.parametrize("kind", ["SKILL_DISCOVER", "JOIN_SCENE", "SCENE_REQUEST", "CHALLENGE", "SKILL_HEARTBEATS"])
 def test_who_owes_thousands_of_beats_asks_no_more_than_others(kind):
     rates = RateLimits(SETTINGS, lambda _: 5_000)
-    rates.know(HOST, 0.0)
+    rates.extend(HOST, 0.0)
     question = f"{kind}:agent-1;;;;1".encode()
     assert read(rates, 0.0, data=question) == 60
     assert read(rates, 1.0, data=question) == 20
@@ -103,7 +103,7 @@ def sent_from(lan, host):
 
 def sent_lately(node, kind):
     """Return how nonces name the datagrams that a node has sent."""
-    return getattr(node._outbox.sent, kind)._known
+    return getattr(node._responder, kind)
 
 
 def challenge(lan, host, *sources, nonce=OTHER_RULE):
@@ -147,7 +147,7 @@ def test_who_is_said_to_have_answered_is_asked_within_three_times_the_answer(wha
     asked = [data for to, data in sent if to == VICTIM]
     assert asked
     assert sum(map(len, asked)) <= 3 * len(forged)
-    assert not lan.nodes[C].gate.witnesses._asked
+    assert not lan.nodes[C]._proofs._asked
 
 
 @pytest.mark.spec("SDP-answer-proof")
@@ -173,7 +173,7 @@ def test_where_somebody_has_proven_to_be_is_asked_as_often_as_loss_demands():
 @pytest.mark.parametrize("is_named", [True, False])
 def test_a_challenge_from_an_address_that_is_not_proven_is_answered_by_a_challenge(is_named):
     lan = offering()
-    name = next(reversed(lan.nodes[A]._outbox.sent._said._known))
+    name = next(reversed(lan.nodes[A]._responder._sent))
     question = m.Challenge("registry-0", bytes(16) + name if is_named else OTHER_RULE, AT)
     told = [one for _, one in challenge(lan, A, VICTIM, nonce=question.nonce)]
     assert [type(one) for one in told] == [m.Challenge] * 2, "the second since the first may be lost"
@@ -194,7 +194,7 @@ def test_whatever_is_made_up_to_come_from_somebody_is_answered_with_three_times_
     stranger = self_signed("stranger", new_key(), NOW)
     for _ in range(1000):
         host = random.choice([A, C])
-        names = [*sent_lately(lan.nodes[host], "_said"), *sent_lately(lan.nodes[host], "_challenges")]
+        names = [*sent_lately(lan.nodes[host], "_sent"), *sent_lately(lan.nodes[host], "_sent_challenges")]
         at = int(lan.moment(host).wall * 1000)
         facts = "1.0.0", m.SkillType.TOOL, Endpoint(VICTIM.host, 80), (), ("auth",), at
         message = random.choice(
@@ -229,7 +229,7 @@ def test_two_agents_prove_themselves_to_each_other_however_short_their_datagrams
     lan.run(1)
     assert list(lan.listed(C)) == [(name, "s")]
     for one, other in ((A, C), (C, A)):
-        assert lan.nodes[one]._outbox.allowances.is_proven(lan._hosts[other].peer, lan.clock.steady)
+        assert lan.nodes[one]._outbox.limit.is_proven(lan._hosts[other].peer, lan.clock.steady)
 
 
 @pytest.mark.spec("SDP-amplification")
@@ -238,10 +238,10 @@ def test_an_address_stays_proven_for_as_long_as_its_agent_speaks_from_there():
     lan.node(C, REGISTRY, agent_id="c", identity=self_signed("c", new_key(), NOW), authority=AUTHORITY)
     lan.run(2 * DiscoverySettings().proof + 100)
     peer = lan._hosts[A].peer
-    assert lan.nodes[C]._outbox.allowances.is_proven(peer, lan.clock.steady)
+    assert lan.nodes[C]._outbox.limit.is_proven(peer, lan.clock.steady)
     lan.crash(A)
     lan.run(DiscoverySettings().proof + 100)
-    assert not lan.nodes[C]._outbox.allowances.is_proven(peer, lan.clock.steady)
+    assert not lan.nodes[C]._outbox.limit.is_proven(peer, lan.clock.steady)
 
 
 @pytest.mark.spec("SDP-amplification")
@@ -260,7 +260,7 @@ def test_who_is_nobody_here_is_told_who_we_are_once_it_has_shown_where_it_is():
 def test_a_registry_by_another_rule_is_answered_when_it_has_asked_often_enough_to_be_given_so_much():
     identity = center().issue(agents=["agent-a"])
     lan = offering(identity)
-    (digest, _) = next(reversed(lan.nodes[A]._outbox.sent._said._known.values()))
+    (digest, _) = next(reversed(lan.nodes[A]._responder._sent.values()))
     told = [one for _ in range(8) for _, one in challenge(lan, A, VICTIM)]
     (proof,) = [one for one in told if isinstance(one, m.ChallengeResponse)]
     assert proof.nonce == OTHER_RULE
@@ -275,7 +275,7 @@ def test_proofs_have_a_bound_whoever_asks_for_them():
     lan = offering()
     crowd = [Peer(f"10.0.{number}.1", 5) for number in range(800)]
     for peer in crowd:
-        lan.nodes[A]._outbox.allowances.prove(peer, lan.clock.steady)
+        lan.nodes[A]._outbox.limit.prove(peer, lan.clock.steady)
     assert 128 <= len(challenge(lan, A, *crowd)) <= 128 + 0.5 * 100
 
 
@@ -283,14 +283,14 @@ def test_proofs_have_a_bound_whoever_asks_for_them():
 def test_what_is_remembered_of_addresses_is_bounded(monkeypatch):
     monkeypatch.setattr(limits, "LAN_SOURCES", 8)
     monkeypatch.setattr(limits, "LAN_AGENTS", 4)
-    allowances = AmplificationLimit(3.0, 600.0)
+    limit = AmplificationLimit(3.0, 600.0)
     for number in range(100):
-        allowances.came(Peer("10.0.0.1", number), 1200)
-        allowances.prove(Peer("10.0.0.2", number), 0.0)
-    assert (len(allowances._rooms), len(allowances._proven)) == (8, 4)
-    assert allowances.room(Peer("10.0.0.1", 0), 0.0) == 0
-    allowances.came(Peer("10.0.0.1", 99), 1200)
-    assert allowances.room(Peer("10.0.0.1", 99), 0.0) == 3 * limits.DATAGRAM_BYTES, "and does not grow without end"
+        limit.came(Peer("10.0.0.1", number), 1200)
+        limit.prove(Peer("10.0.0.2", number), 0.0)
+    assert (len(limit._rooms), len(limit._proven)) == (8, 4)
+    assert limit.room(Peer("10.0.0.1", 0), 0.0) == 0
+    limit.came(Peer("10.0.0.1", 99), 1200)
+    assert limit.room(Peer("10.0.0.1", 99), 0.0) == 3 * limits.DATAGRAM_BYTES, "and does not grow without end"
 
 
 @pytest.mark.spec("SDP-amplification")
@@ -312,12 +312,12 @@ def test_however_long_our_name_is_a_question_is_answered_and_challenged_within_t
 
 @pytest.mark.spec("SDP-amplification")
 def test_three_times_what_came_may_go_and_not_a_byte_more():
-    allowances = AmplificationLimit(3.0, 600.0)
-    allowances.came(VICTIM, 100)
-    assert allowances.take(VICTIM, 300, 100.0)
-    assert not allowances.take(VICTIM, 1, 100.0)
-    allowances.came(VICTIM, 100)
-    assert not allowances.take(VICTIM, 301, 100.0)
+    limit = AmplificationLimit(3.0, 600.0)
+    limit.came(VICTIM, 100)
+    assert limit.take(VICTIM, 300, 100.0)
+    assert not limit.take(VICTIM, 1, 100.0)
+    limit.came(VICTIM, 100)
+    assert not limit.take(VICTIM, 301, 100.0)
 
 
 @pytest.mark.spec("SDP-hostile")

@@ -6,7 +6,7 @@ from tests.support.lan import ASKS, GROUP_KEY, OFFERS, REGISTRY, Lan
 from skillwire.protocols.skill_discovery import messages as m
 from skillwire.protocols.skill_discovery.codec import decode, encode, encode_signed
 from skillwire.protocols.skill_discovery.events import Acknowledged, Discovered, GroupChanged, SceneJoined, SceneMissing
-from skillwire.protocols.skill_discovery.health import Change, What
+from skillwire.protocols.skill_discovery.health import Change, ChangeKind
 from skillwire.protocols.skill_discovery.messages import Endpoint, GroupEvent, HealthStatus, Outcome, Reason, SkillType
 from skillwire.testing.virtual_clock import EPOCH
 from skillwire.wire.node import Peer
@@ -124,7 +124,7 @@ def test_an_answer_to_nothing_that_was_asked_is_dropped_and_counted(lan):
     record = m.SkillRecord("evil", "1.0.0", Endpoint(A, 1), (), ())
     response = m.DiscoverResponse(f"agent-{C}.1", (record,), int(EPOCH * 1000))
     lan.inject(encode(response), Peer(A, 1), C)
-    assert lan.nodes[C].gate.stopped == {"not for us": 1}
+    assert lan.nodes[C].ingress.stopped == {"not for us": 1}
 
 
 @pytest.mark.spec("SDP-unregister-flow")
@@ -257,17 +257,17 @@ def test_when_the_primary_dies_the_backup_takes_over_and_each_member_is_told_onc
 def test_a_source_is_read_20_datagrams_a_second_and_others_are_not_held_up(lan):
     flood, quiet = Peer("192.168.1.66", 6), Peer("192.168.1.67", 6)
     question = encode(m.Discover("x", (), (), (), int(EPOCH * 1000)))
-    gate = lan.nodes[R1].gate
+    ingress = lan.nodes[R1].ingress
     for _ in range(10):
         for _ in range(2000):
             lan.inject(question, flood, R1)
         lan.run(1)
-    passed = 20_000 - gate.stopped["rate"]
-    assert passed <= gate.stopped["rate"]
+    passed = 20_000 - ingress.stopped["rate"]
+    assert passed <= ingress.stopped["rate"]
     assert passed <= 60 + 10 * 20
-    before = gate.stopped["rate"]
+    before = ingress.stopped["rate"]
     lan.inject(question, quiet, R1)
-    assert gate.stopped["rate"] == before
+    assert ingress.stopped["rate"] == before
 
 
 def test_a_host_with_many_skills_may_beat_for_all_of_them():
@@ -279,7 +279,7 @@ def test_a_host_with_many_skills_may_beat_for_all_of_them():
     lan.run(60)
     assert set(lan.listed(R1).values()) == {"HEALTHY"}
     assert len(lan.listed(R1)) == 300
-    assert lan.nodes[R1].gate.stopped["rate"] == 0
+    assert lan.nodes[R1].ingress.stopped["rate"] == 0
 
 
 @pytest.mark.spec("SDP-amplification")
@@ -314,7 +314,7 @@ def test_a_skill_that_moves_is_registered_anew_and_listed_once(lan):
     lan.run(2)
     (listed,) = lan.nodes[R1].registry
     assert listed.registration.version == "0.8.0"
-    assert [change.what for change in lan.events(Change, R1)] == [What.REGISTERED, What.UPDATED]
+    assert [change.kind for change in lan.events(Change, R1)] == [ChangeKind.REGISTERED, ChangeKind.UPDATED]
 
 
 def test_a_node_in_the_profile_signed_talks_to_its_like_alone(lan):
@@ -328,7 +328,7 @@ def test_a_node_in_the_profile_signed_talks_to_its_like_alone(lan):
     lan.run(3)
     (found,) = lan.events(Discovered, host)
     assert {one.source.host for one in found.skills} == {registry}
-    assert lan.nodes[host].gate.stopped["another profile"] > 0
+    assert lan.nodes[host].ingress.stopped["another profile"] > 0
 
 
 @pytest.mark.spec("SDP-endpoint")
@@ -362,7 +362,7 @@ def test_no_address_that_is_not_proven_makes_an_agent_work_for_a_list_that_it_ma
     lan.inject(question, Peer("192.168.1.99", 9), R1)
     ((_, most),) = asked
     assert most <= 3 * len(question) // 14 + 1
-    assert lan.nodes[R1].gate._challenger._pending
+    assert lan.nodes[R1]._challenges._pending
 
 
 @pytest.mark.spec("SDP-scene-proof")
@@ -465,7 +465,7 @@ def test_what_is_told_of_another_scene_than_was_asked_for_counts_for_nothing():
     tell("auth-admin-001", "group-auth-admin-001")
     change("group-auth-admin-001", 1)
     lan.run(0.5)
-    assert node.gate.stopped["not for us"] == 2
+    assert node.ingress.stopped["not for us"] == 2
     tell("auth-7", "group-7")  # by another's rule
     lan.run(2)
     assert [one.answer.scene_id for one in lan.events(SceneJoined, C)] == ["auth-7"]
@@ -474,7 +474,7 @@ def test_what_is_told_of_another_scene_than_was_asked_for_counts_for_nothing():
     assert [one.group_id for one in lan.events(GroupChanged, C)] == ["group-7", "group-auth-001"]
     node.end_agent.leave_scene("auth")
     change("group-7", 4)
-    assert node.gate.stopped["not for us"] == 3
+    assert node.ingress.stopped["not for us"] == 3
 
 
 @pytest.mark.spec("SDP-unknown-type")
@@ -484,5 +484,5 @@ def test_a_message_of_another_type_is_counted_and_answered_by_nobody():
     lan.inject(b"SKILL_DANCE:agent-001;slowly", Peer(B, 5), R1)
     sent = lan.sent
     lan.run(1)
-    assert dict(node.gate.stopped) == {"unknown type": 1}
+    assert dict(node.ingress.stopped) == {"unknown type": 1}
     assert lan.sent == sent

@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 from tests.support.lan import OFFERS, REGISTRY, Lan
 
-from skillwire.protocols.skill_discovery.health import Change, What
+from skillwire.protocols.skill_discovery.health import Change, ChangeKind
 from skillwire.protocols.skill_discovery.messages import HealthStatus, Reason
 
 REGISTRIES = ("10.0.0.1", "10.0.0.2")
@@ -35,7 +35,7 @@ def seen(lan, since, what, **conditions):
     """Return how many seconds after ``since`` each registry saw something of each agent, by registry and agent."""
     found: dict[tuple[str, str], float] = {}
     for at, host, change in lan.told:
-        if at >= since and isinstance(change, Change) and change.what is what:
+        if at >= since and isinstance(change, Change) and change.kind is what:
             status = change.after.health.status if change.after else None
             if conditions.get("status", status) is status:
                 found.setdefault((host, change.listed.key[0]), at - since)
@@ -92,10 +92,10 @@ def test_with_many_services_and_loss_a_change_is_seen_in_2_seconds_and_a_death_i
         lan.offer(host, "skill-new")
     lan.run(2.5)
     for part, what, more in [
-        (parts[0], What.STATUS, {"status": HealthStatus.DEGRADED}),
-        (parts[1], What.LEFT, {}),
-        (parts[2], What.UPDATED, {}),
-        (parts[3], What.REGISTERED, {}),
+        (parts[0], ChangeKind.STATUS, {"status": HealthStatus.DEGRADED}),
+        (parts[1], ChangeKind.LEFT, {}),
+        (parts[2], ChangeKind.UPDATED, {}),
+        (parts[3], ChangeKind.REGISTERED, {}),
     ]:
         found = seen(lan, since, what, **more)
         assert found.keys() >= set(itertools.product(REGISTRIES, agents_of(part)))
@@ -106,14 +106,14 @@ def test_with_many_services_and_loss_a_change_is_seen_in_2_seconds_and_a_death_i
     for host in dead:
         lan.crash(host)
     lan.run(15.5)  # silence counts from the last beat that was heard
-    found = seen(lan, since, What.STATUS, status=HealthStatus.UNHEALTHY)
+    found = seen(lan, since, ChangeKind.STATUS, status=HealthStatus.UNHEALTHY)
     assert found.keys() >= set(itertools.product(REGISTRIES, agents_of(dead)))
     assert max(found[key] for key in itertools.product(REGISTRIES, agents_of(dead))) <= 20.0
     for host in REGISTRIES:
         status = lan.listed(host)
         assert {status[f"agent-{one}", SKILL(3)] for one in dead} == {"UNHEALTHY"}
         assert len([key for key in status if key[0] in agents_of(alive)]) == skills * len(alive)
-    assert not seen(lan, 0, What.EVICTED)
+    assert not seen(lan, 0, ChangeKind.EVICTED)
 
 
 @pytest.mark.spec("SDP-promise-partition")
@@ -128,12 +128,12 @@ def test_a_partition_heals_without_a_lost_registration():
         assert listed.keys() == before
         assert [listed[f"agent-{host}", SKILL(0)] for host in near].count("HEALTHY") > 20
         assert {listed[f"agent-{host}", SKILL(0)] for host in far} == {"UNHEALTHY"}
-    registered = len(seen(lan, 0, What.REGISTERED))
+    registered = len(seen(lan, 0, ChangeKind.REGISTERED))
     lan.heal()
     lan.run(30)
     assert is_whole(lan, 300)
-    assert not seen(lan, 0, What.EVICTED)
-    assert len(seen(lan, 0, What.REGISTERED)) == registered, "nobody had to register again"
+    assert not seen(lan, 0, ChangeKind.EVICTED)
+    assert len(seen(lan, 0, ChangeKind.REGISTERED)) == registered, "nobody had to register again"
 
 
 @pytest.mark.deep
@@ -189,7 +189,7 @@ def test_when_every_agent_restarts_all_are_healthy_again():
         lan.at(10 + number / 25, partial(begin, lan, host, 6, number))
     lan.run(45)
     assert is_whole(lan, 300)
-    assert not seen(lan, 0, What.EVICTED)
+    assert not seen(lan, 0, ChangeKind.EVICTED)
 
 
 @pytest.mark.deep

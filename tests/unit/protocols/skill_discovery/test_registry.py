@@ -8,7 +8,7 @@ from tests.support.lan import ASKS, OFFERS, REGISTRY, Lan
 
 from skillwire import limits
 from skillwire.protocols.skill_discovery.events import Discovered, SceneMissing
-from skillwire.protocols.skill_discovery.health import Change, What
+from skillwire.protocols.skill_discovery.health import Change, ChangeKind
 from skillwire.protocols.skill_discovery.messages import Discover, Endpoint, HealthStatus, Outcome, SkillType
 from skillwire.protocols.skill_discovery.registry import Registry, Tombstones
 from skillwire.protocols.skill_discovery.settings import DiscoverySettings
@@ -22,8 +22,12 @@ class Kept(Registry):
     """A registry that keeps what it tells."""
 
     def __init__(self):
-        self.changes: list[Change] = []
-        super().__init__(SETTINGS, self.changes.append)
+        self.told: list[Change] = []
+        super().__init__(SETTINGS)
+
+    def _report(self, change):
+        super()._report(change)
+        self.told += self.changes()
 
     def __getitem__(self, key):
         return self.get(key)
@@ -36,7 +40,7 @@ class Kept(Registry):
             self.on_timer(due)
 
     def kinds(self):
-        return [change.what for change in self.changes]
+        return [change.kind for change in self.told]
 
 
 def wanted(capabilities=(), scenes=(), types=()):
@@ -53,7 +57,7 @@ def test_a_registration_is_success_and_the_same_again_duplicate(registry):
     assert registry.take(registration()) is Outcome.SUCCESS
     assert registry.take(registration(at=AT + 1)) is Outcome.DUPLICATE
     assert registry.take(registration(at=AT + 2, version="0.8.0")) is Outcome.SUCCESS
-    assert registry.kinds() == [What.REGISTERED, What.UPDATED]
+    assert registry.kinds() == [ChangeKind.REGISTERED, ChangeKind.UPDATED]
     assert registry[KEY].registration.version == "0.8.0"
 
 
@@ -81,11 +85,11 @@ def test_whatever_the_order_in_which_they_come_the_newest_wins(order):
 def test_a_goodbye_acts_at_once_and_stands_against_what_is_older(registry):
     registry.take(registration())
     assert registry.unregister(KEY, AT + 2, 1.0) is Outcome.SUCCESS
-    assert (len(registry), registry.kinds()) == (0, [What.REGISTERED, What.LEFT])
+    assert (len(registry), registry.kinds()) == (0, [ChangeKind.REGISTERED, ChangeKind.LEFT])
     assert registry.unregister(KEY, AT + 2, 1.0) is Outcome.DUPLICATE
     assert registry.take(registration(at=AT + 1), 2.0) is Outcome.INVALID
-    assert registry.told(KEY, HealthStatus.HEALTHY, AT + 1, 2.0), "an old beat asks for no registration"
-    assert not registry.told(KEY, HealthStatus.HEALTHY, AT + 3, 2.0)
+    assert registry.on_heartbeat(KEY, HealthStatus.HEALTHY, AT + 1, 2.0), "an old beat asks for no registration"
+    assert not registry.on_heartbeat(KEY, HealthStatus.HEALTHY, AT + 3, 2.0)
     assert registry.take(registration(at=AT + 3), 3.0) is Outcome.SUCCESS
     registry.run(100.0)
     assert registry.timer() is None, "tombstones end"
@@ -116,7 +120,7 @@ def test_skills_are_found_by_capability_scene_and_type(registry):
 def test_health_annotates_and_puts_behind_but_never_hides(registry):
     registry.take(registration())
     registry.take(registration("agent-002"))
-    registry.told(KEY, HealthStatus.UNHEALTHY, AT + 1, 1.0)
+    registry.on_heartbeat(KEY, HealthStatus.UNHEALTHY, AT + 1, 1.0)
     found = registry.find(wanted(("user-auth",)))
     assert [(one.key[0], one.health.status) for one in found] == [("agent-002", "HEALTHY"), ("agent-001", "UNHEALTHY")]
 
@@ -124,10 +128,10 @@ def test_health_annotates_and_puts_behind_but_never_hides(registry):
 @pytest.mark.spec("SDP-heartbeat-newer")
 def test_a_beat_that_is_no_newer_is_passed_over(registry):
     registry.take(registration())
-    assert registry.told(KEY, HealthStatus.DEGRADED, AT + 2, 1.0)
-    assert registry.told(KEY, HealthStatus.HEALTHY, AT + 1, 2.0)
+    assert registry.on_heartbeat(KEY, HealthStatus.DEGRADED, AT + 2, 1.0)
+    assert registry.on_heartbeat(KEY, HealthStatus.HEALTHY, AT + 1, 2.0)
     assert registry[KEY].health.status is HealthStatus.DEGRADED
-    assert not registry.told(("agent-009", "x"), HealthStatus.HEALTHY, AT, 0.0)
+    assert not registry.on_heartbeat(("agent-009", "x"), HealthStatus.HEALTHY, AT, 0.0)
 
 
 @pytest.mark.spec("SDP-health-silence")
@@ -138,9 +142,9 @@ def test_a_silent_skill_is_suspected_unhealthy_and_forgotten(registry):
     for now in range(5, 41, 5):
         registry.run(now)
         for number in range(9):
-            registry.told((f"agent-1{number}", KEY[1]), HealthStatus.HEALTHY, AT + now, float(now))
+            registry.on_heartbeat((f"agent-1{number}", KEY[1]), HealthStatus.HEALTHY, AT + now, float(now))
         assert (KEY in [one.key for one in registry]) == (now < 30)
-    assert registry.kinds()[10:] == [What.SUSPECTED, What.STATUS, What.SUSPECTED, What.EVICTED]
+    assert registry.kinds()[10:] == [ChangeKind.SUSPECTED, ChangeKind.STATUS, ChangeKind.SUSPECTED, ChangeKind.EVICTED]
     assert len(registry) == 9
 
 
@@ -148,7 +152,7 @@ def test_a_silent_skill_is_suspected_unhealthy_and_forgotten(registry):
 def test_what_is_restored_is_unknown_until_a_beat(registry):
     registry.restore([registration()], 0.0)
     assert registry[KEY].health.status is HealthStatus.UNKNOWN
-    registry.told(KEY, HealthStatus.HEALTHY, AT + 1, 2.0)
+    registry.on_heartbeat(KEY, HealthStatus.HEALTHY, AT + 1, 2.0)
     assert registry[KEY].health.status is HealthStatus.HEALTHY
 
 
@@ -161,7 +165,7 @@ def test_when_many_expire_the_network_is_suspected_and_nothing_evicted(alive, si
     for now in range(5, 121, 5):
         registry.run(now)
         for number in range(alive):
-            registry.told((f"agent-{number:02}", KEY[1]), HealthStatus.HEALTHY, AT + now, float(now))
+            registry.on_heartbeat((f"agent-{number:02}", KEY[1]), HealthStatus.HEALTHY, AT + now, float(now))
     assert len(registry) == alive + silent - evicted
     assert registry.network_is_suspected(120.0) is (evicted == 0)
     assert sum(listed.health.is_stale for listed in registry) == silent - evicted
@@ -176,10 +180,10 @@ def test_when_the_network_heals_the_dead_are_forgotten_and_nobody_else(registry)
     for now in range(100, 200, 5):
         registry.run(now)
         for number in range(9):
-            registry.told((f"agent-{number}", KEY[1]), HealthStatus.HEALTHY, AT + now, float(now))
+            registry.on_heartbeat((f"agent-{number}", KEY[1]), HealthStatus.HEALTHY, AT + now, float(now))
     assert sorted(one.key[0][-1] for one in registry) == list("012345678")
     assert all(one.health.status is HealthStatus.HEALTHY and not one.health.is_stale for one in registry)
-    assert registry.kinds().count(What.EVICTED) == 1
+    assert registry.kinds().count(ChangeKind.EVICTED) == 1
 
 
 @pytest.mark.spec("SDP-mass-expiry")
@@ -192,7 +196,7 @@ def test_who_makes_up_skills_that_fall_silent_keeps_no_certified_one_listed(regi
     for now in range(5, 61, 5):
         registry.run(now)
         for message in certified[1:]:
-            registry.told((message.agent_id, message.skill_id), HealthStatus.HEALTHY, AT + now, float(now))
+            registry.on_heartbeat((message.agent_id, message.skill_id), HealthStatus.HEALTHY, AT + now, float(now))
     left = {one.key[0] for one in registry if one.is_verified}
     assert left == {f"agent-{number}" for number in range(1, 10)}
     assert sum(one.health.is_stale for one in registry) == 40, "of their own kind they may be"
@@ -203,7 +207,7 @@ def test_that_a_skill_is_stale_is_told_once_however_long_the_network_is_silent(r
     for number in range(5):
         registry.take(registration(f"agent-{number}"))
     registry.run(SETTINGS.eviction * 5)
-    stale = [change.listed.key[0] for change in registry.changes if change.what is What.STALE]
+    stale = [change.listed.key[0] for change in registry.told if change.kind is ChangeKind.STALE]
     assert sorted(stale) == [f"agent-{number}" for number in range(5)]
 
 
@@ -235,7 +239,7 @@ def test_a_search_ends_when_there_are_enough_that_may_be_called(registry):
     for number in range(50):
         registry.take(registration(f"agent-{number:02}"))
         if number < 45:
-            registry.told((f"agent-{number:02}", KEY[1]), HealthStatus.OFFLINE, AT + 1, 0.0)
+            registry.on_heartbeat((f"agent-{number:02}", KEY[1]), HealthStatus.OFFLINE, AT + 1, 0.0)
     assert [one.key[0] for one in registry.find(wanted(), 3)] == ["agent-45", "agent-46", "agent-47"]
     assert [one.health.is_usable for one in registry.find(wanted(), 7)] == [True] * 5 + [False] * 2
 
@@ -266,7 +270,7 @@ def test_when_all_places_are_taken_who_is_certified_has_that_of_one_who_is_not(r
     assert registry.take(registration("late"), host="::3") is Outcome.INVALID
     for number in range(4):
         assert registry.take(registration(f"new-{number}"), host="::4", is_verified=True) is Outcome.SUCCESS
-    gone = [change.listed.key[0] for change in registry.changes if change.what is What.EVICTED]
+    gone = [change.listed.key[0] for change in registry.told if change.kind is ChangeKind.EVICTED]
     assert gone[:2] == ["made-up-2", "made-up-1"], "first of the host that has the most"
     assert sorted(gone[2:]) == ["honest", "made-up-0"]
     assert registry.take(registration("more"), host="::4", is_verified=True) is Outcome.INVALID, "all are certified"
@@ -295,9 +299,9 @@ def test_a_goodbye_is_remembered_for_its_time_since_it_was_said_last():
     tombstones.add(KEY_DISCOVERY_TOMBSTONES, 3, 20.0)
     assert (tombstones.timer(), tombstones.of(KEY_DISCOVERY_TOMBSTONES)) == (70.0, 3)
 
-    tombstones.forget(70.0)
+    tombstones.on_timer(70.0)
     assert (OTHER in tombstones, KEY_DISCOVERY_TOMBSTONES in tombstones, tombstones.timer()) == (False, True, 80.0)
-    tombstones.forget(80.0)
+    tombstones.on_timer(80.0)
     assert (KEY_DISCOVERY_TOMBSTONES in tombstones, tombstones.timer()) == (False, None)
 
 
@@ -318,20 +322,24 @@ class KeptDiscoveryHints(Registry):
     """A registry that keeps what it tells, and whose probes are answered as long as ``answers``."""
 
     def __init__(self, *, answers=False):
-        self.changes: list[Change] = []
+        self.told: list[Change] = []
         self.answers = answers
-        super().__init__(SETTINGS, self.changes.append)
+        super().__init__(SETTINGS)
+
+    def _report(self, change):
+        super()._report(change)
+        self.told += self.changes()
 
     def run(self, until):
         while (due := self.timer()) is not None and due <= until:
-            told = len(self.changes)
+            before = len(self.told)
             self.on_timer(due)
-            for change in self.changes[told:]:
-                if change.what is What.SUSPECTED and self.answers:
+            for change in self.told[before:]:
+                if change.kind is ChangeKind.SUSPECTED and self.answers:
                     self.answered_probe(change.listed.key, due + 0.1)
 
     def kinds(self):
-        return [change.what for change in self.changes]
+        return [change.kind for change in self.told]
 
 
 @pytest.fixture
@@ -354,14 +362,14 @@ def test_a_hint_is_listed_unknown_and_unverified_and_is_told_to_nobody_else(hint
 @pytest.mark.spec("SDP-mdns-hint")
 def test_a_registration_takes_the_place_of_a_hint_and_is_never_replaced_by_one(hints):
     hints.hint(registration(at=AT + 99_999, version="9.0.0"), 0.0, host=HOST)
-    assert not hints.told(KEY, HealthStatus.HEALTHY, AT + 1, 0.5), "a beat asks for the registration"
+    assert not hints.on_heartbeat(KEY, HealthStatus.HEALTHY, AT + 1, 0.5), "a beat asks for the registration"
     assert hints.register(registration(), 1.0, is_verified=True, host=HOST)[0] is Outcome.SUCCESS
     assert not hints.hint(registration(version="9.0.0"), 2.0, host=HOST)
     assert not hints.unhint(KEY)
     listed = hints.get(KEY)
     assert (listed.registration.version, listed.is_hint, listed.is_verified) == ("0.7.0", False, True)
-    assert hints.kinds() == [What.REGISTERED, What.REGISTERED]
-    assert hints.changes[1].before.is_hint
+    assert hints.kinds() == [ChangeKind.REGISTERED, ChangeKind.REGISTERED]
+    assert hints.told[1].before.is_hint
     assert hints.scenes() == ["auth"]
     assert hints.count_of_agent("agent-001") == 1
 
@@ -373,7 +381,7 @@ def test_a_hint_said_again_is_no_sign_of_life_and_said_otherwise_is_a_new_one(hi
     assert hints.get(KEY).health.heard == 0.0
     assert hints.hint(registration(endpoint=Endpoint("192.168.1.7", 80)), 21.0, host=HOST)
     assert hints.get(KEY).health.heard == 21.0
-    assert hints.kinds() == [What.REGISTERED, What.UPDATED]
+    assert hints.kinds() == [ChangeKind.REGISTERED, ChangeKind.UPDATED]
 
 
 @pytest.mark.spec("SDP-mdns-hint")
@@ -382,14 +390,14 @@ def test_a_hint_lives_as_long_as_its_endpoint_answers(hints):
     hints.answers = True
     hints.run(600.0)
     assert hints.get(KEY).health.status is HealthStatus.UNKNOWN
-    assert 15 <= hints.kinds().count(What.SUSPECTED) <= 21, "it is probed every 30 s"
+    assert 15 <= hints.kinds().count(ChangeKind.SUSPECTED) <= 21, "it is probed every 30 s"
     hints.answers = False
     heard = hints.get(KEY).health.heard
     hints.run(heard + 36.0)
     assert hints.get(KEY).health.status is HealthStatus.UNHEALTHY
     hints.run(heard + 51.0)
     assert hints.get(KEY) is None
-    assert hints.kinds()[-1] is What.EVICTED
+    assert hints.kinds()[-1] is ChangeKind.EVICTED
     hints.run(10_000.0)
     assert hints.timer() is None
 
@@ -407,7 +415,7 @@ def test_a_hint_that_answers_again_may_be_called_again(hints):
 def test_a_goodbye_by_mdns_takes_a_hint_back_and_one_by_multicast_stands_against_it(hints):
     hints.hint(registration(), 0.0, host=HOST)
     assert hints.unhint(KEY)
-    assert (hints.get(KEY), hints.kinds()) == (None, [What.REGISTERED, What.LEFT])
+    assert (hints.get(KEY), hints.kinds()) == (None, [ChangeKind.REGISTERED, ChangeKind.LEFT])
     assert not hints.unhint(KEY)
     hints.hint(registration(at=AT + 99), 1.0, host=HOST)
     assert hints.unregister(KEY, AT + 1, 2.0) is Outcome.SUCCESS
@@ -435,7 +443,7 @@ def test_made_up_hints_make_nobody_suspect_the_network():
     for now in range(5, 121, 5):
         hints.run(now)
         for number in range(19):
-            hints.told((f"agent-{number:02}", KEY[1]), HealthStatus.HEALTHY, AT + now, float(now))
+            hints.on_heartbeat((f"agent-{number:02}", KEY[1]), HealthStatus.HEALTHY, AT + now, float(now))
     assert not hints.network_is_suspected(120.0)
     assert hints.get(("agent-19", KEY[1])) is None
     assert sum(listed.is_hint for listed in hints) == 50, "of hints so many at once are the network"
@@ -467,7 +475,7 @@ def test_whatever_comes_a_registration_outlasts_hints_and_the_books_are_right(ac
             now += 9.0
             hints.run(now)
             for known in registered:
-                hints.told(known, HealthStatus.HEALTHY, AT + number, now)
+                hints.on_heartbeat(known, HealthStatus.HEALTHY, AT + number, now)
         elif act == "unhint":
             was_hint = (found := hints.get(key)) is not None and found.is_hint
             assert hints.unhint(key) is was_hint
@@ -478,8 +486,8 @@ def test_whatever_comes_a_registration_outlasts_hints_and_the_books_are_right(ac
         assert {key: one.registration for key, one in listed.items() if not one.is_hint} == registered
         assert {one.key for one in hints.find(Discover("x", (), (), (), AT))} == registered.keys()
         assert hints.count_of_host(HOST) == len(registered)
-        assert sum(change.after is None for change in hints.changes) + len(listed) == sum(
-            change.before is None for change in hints.changes
+        assert sum(change.after is None for change in hints.told) + len(listed) == sum(
+            change.before is None for change in hints.told
         )
 
 
@@ -501,5 +509,5 @@ def test_agents_tell_nobody_of_what_mdns_alone_told_them():
     lan.run(2)
     (listed,) = lan.nodes["10.0.0.1"].registry
     assert not listed.is_hint
-    assert [change.what for change in lan.events(Change)] == [What.REGISTERED, What.REGISTERED]
+    assert [change.kind for change in lan.events(Change)] == [ChangeKind.REGISTERED, ChangeKind.REGISTERED]
     assert not lan.do("10.0.0.1", lambda node, now: node.unhint(KEY, now))

@@ -9,7 +9,7 @@ from tests.support.datagrams import registration
 from tests.support.lan import OFFERS, REGISTRY, Lan
 
 from skillwire.adapters.files.keys import certificate_pem
-from skillwire.protocols.skill_discovery.health import Change, What
+from skillwire.protocols.skill_discovery.health import Change, ChangeKind
 from skillwire.protocols.skill_discovery.identity import Judgement, Standing
 from skillwire.protocols.skill_discovery.messages import Endpoint, Outcome
 from skillwire.testing.virtual_clock import EPOCH
@@ -64,7 +64,7 @@ def test_who_was_revoked_does_not_come_back_by_the_same_key(lan, world, is_told,
     assert verified(lan) == {}
     lan.crash(A)
     assert join(lan, world, own(name, identity.key), name) == {}
-    assert lan.nodes[R].gate.stopped["certificate"] > 0
+    assert lan.nodes[R].ingress.stopped["certificate"] > 0
 
 
 @pytest.mark.spec("SDP-revoked-key")
@@ -173,7 +173,7 @@ def test_thousands_of_agents_that_are_revoked_at_once_are_forgotten_in_one_pass(
 
     revoked = [join(number, of_revoked=True) for number in range(4000)]
     others = [join(number, of_revoked=False) for number in range(4000, 4050)]
-    node.events(now)
+    node.registry.changes()
     is_revoked, Name.looks = True, 0
     node.review(now)
 
@@ -181,7 +181,7 @@ def test_thousands_of_agents_that_are_revoked_at_once_are_forgotten_in_one_pass(
     assert sorted(listed.key[0] for listed in node.registry) == sorted(agent for agent, _ in others)
     told = [one for one in node.events(now) if isinstance(one, Change)]
     assert len(told) == len(revoked)
-    assert {(one.what, one.reason) for one in told} == {(What.EVICTED, "revoked")}
+    assert {(one.kind, one.reason) for one in told} == {(ChangeKind.EVICTED, "revoked")}
     for agent, peer in revoked:
         assert node.ring.judgement_of(agent, now.wall) is None
         assert node.ring.agent_at(peer, now.steady) is None

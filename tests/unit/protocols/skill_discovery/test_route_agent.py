@@ -23,7 +23,7 @@ from skillwire.trust.ecdsa import new_key, self_signed
 from skillwire.wire.node import Peer
 
 PUBLISHER, LATER = "10.0.0.1", "10.0.0.2"
-#: What `serve --lan` is, and what `skillwire lan` is.
+#: ChangeKind `serve --lan` is, and what `skillwire lan` is.
 SERVES, LOOKS = (REGISTRY, OFFERS, ASKS), (ASKS, Role.OBSERVER)
 
 
@@ -91,7 +91,7 @@ def test_a_goodbye_of_very_many_skills_acts_soon(skills, seconds):
 def test_who_has_shown_no_key_is_read_20_times_a_second_whatever_it_calls_its_datagrams():
     lan = published(300, 20)
     start(lan, LATER, *SERVES)
-    gate = lan.nodes[LATER].gate
+    ingress = lan.nodes[LATER].ingress
     stranger = Peer("10.0.0.66", 9)
     at = int(EPOCH * 1000)
     words = [
@@ -101,32 +101,32 @@ def test_who_has_shown_no_key_is_read_20_times_a_second_whatever_it_calls_its_da
         m.RegisterAck("agent-10.0.0.2", Outcome.SUCCESS, "skill registered", at),
         m.UnregisterAck("agent-10.0.0.2", "skill", Outcome.SUCCESS, at),
     ]
-    before = gate.stopped["rate"]
+    before = ingress.stopped["rate"]
     for _ in range(10):
         for word in words:
             for _ in range(100):
                 lan.inject(encode(word), stranger, LATER)
         lan.run(1)
-    passed = 10 * 500 - (gate.stopped["rate"] - before)
+    passed = 10 * 500 - (ingress.stopped["rate"] - before)
     assert passed <= 2 * (60 + 10 * 20), "proofs of its own challenge have as much again"
 
 
 def test_an_answer_lets_two_more_go_and_silence_leaves_the_pace_of_strangers():
     line = SendQueue(pace=16, most=200, burst=30)
     went, now = 0, 100.0
-    while line.free(now) <= now:
-        line.take(now)
+    while line.free_at(now) <= now:
+        line.count_sent(now)
         went += 1
     assert went in {30, 31}
-    assert 0 < line.free(now) - now <= 1 / 16
-    line.answered()
+    assert 0 < line.free_at(now) - now <= 1 / 16
+    line.acknowledged()
     now += 0.01
-    assert line.free(now) <= now
+    assert line.free_at(now) <= now
     for _ in range(1000):
-        line.answered()
+        line.acknowledged()
     went = 0
-    while line.free(now) <= now:
-        line.take(now)
+    while line.free_at(now) <= now:
+        line.count_sent(now)
         went += 1
     assert went <= 32, "no more than the bound allows, however many are answered"
 
@@ -160,8 +160,8 @@ LONG = {"capabilities": tuple(f"capability-{number:02}-{'x' * 40}" for number in
 UNTELLABLE = pytest.mark.parametrize(
     ("facts", "why"),
     [
-        (LONG, "too long to be told to who asks"),
-        ({"scenes": ("auth", "s" * 119)}, "a scene has a name of 119 letters, and up to 118 count"),
+        (LONG, "too long for an answer to a discovery"),
+        ({"scenes": ("auth", "s" * 119)}, "a scene has a name of 119 letters, and up to 118 are allowed"),
     ],
 )
 

@@ -1,4 +1,4 @@
-"""What members of a scene's group are told when little changes, and when much does."""
+"""ChangeKind members of a scene's group are told when little changes, and when much does."""
 
 from collections import Counter
 from random import Random
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.datagrams import registration
-from tests.support.lan import ASKS, GROUP_KEY, OFFERS, REGISTRY, Lan
+from tests.support.lan import ASKS, GROUP_KEY, OFFERS, REGISTRY, Lan, ReportingRegistry
 
 from skillwire import limits
 from skillwire.protocols.skill_discovery import messages as m
@@ -16,9 +16,8 @@ from skillwire.protocols.skill_discovery.codec import decode
 from skillwire.protocols.skill_discovery.end_agent import GroupNotices
 from skillwire.protocols.skill_discovery.events import GroupChanged, SceneJoined
 from skillwire.protocols.skill_discovery.messages import GroupEvent, HealthStatus, Profile, Reason, SceneEvent
-from skillwire.protocols.skill_discovery.outbox import Outbox
-from skillwire.protocols.skill_discovery.registry import Registry
 from skillwire.protocols.skill_discovery.scenes import Groups
+from skillwire.protocols.skill_discovery.scheduling import Outbox
 from skillwire.protocols.skill_discovery.settings import DiscoverySettings
 from skillwire.testing.virtual_clock import VirtualClock
 from skillwire.wire.node import Peer
@@ -57,7 +56,7 @@ def test_when_fifty_leave_at_once_each_is_told_once_and_the_new_primary_first():
     assert {skill for event, _, skill in told if event is GroupEvent.MEMBER_LEFT} == {
         f"skill-{n:02}" for n in range(50)
     }
-    assert lan.nodes[C].gate.stopped["rate"] == 0, "no faster than a member reads"
+    assert lan.nodes[C].ingress.stopped["rate"] == 0, "no faster than a member reads"
 
 
 @pytest.mark.spec("SDP-scene-notices")
@@ -133,11 +132,12 @@ class Told:
     def __init__(self):
         self.clock = VirtualClock()
         self.sent_to: set[Peer | None] = set()
-        self.outbox = Outbox(GROUP_KEY, Profile.OPEN, DiscoverySettings(), Random(1))  # noqa: S311 - repeatable
-        self.registry = Registry(DiscoverySettings(), lambda change: self.groups.changed(change, self.now))
+        self.outbox = Outbox("registry", GROUP_KEY, Profile.OPEN, DiscoverySettings(), Random(1))  # noqa: S311 - repeatable
+        self.groups: Groups
+        self.registry = ReportingRegistry(lambda change: self.groups.changed(change, self.now))
         self.groups = Groups(self.registry, self.outbox, DiscoverySettings())
-        self.outbox.allowances.prove(MEMBER, self.clock.steady)
-        self.groups.let_in("auth", "member", MEMBER, self.now)
+        self.outbox.limit.prove(MEMBER, self.clock.steady)
+        self.groups.add_member("auth", "member", MEMBER, self.now)
 
     @property
     def now(self):
@@ -166,7 +166,7 @@ def test_of_what_changes_again_while_it_waits_only_the_newest_is_told():
     keys = [told.register(number) for number in range(40)]
     for number in range(30):
         status = HealthStatus.DEGRADED if number % 2 else HealthStatus.MAINTENANCE
-        told.registry.told(keys[39], status, AT + 1 + number, told.clock.steady)
+        told.registry.on_heartbeat(keys[39], status, AT + 1 + number, told.clock.steady)
     sent = told.run(20)
     of_last = {(one.event, one.status) for _, one in sent if one.agent_id == "agent-039"}
     assert of_last == {
@@ -212,12 +212,12 @@ def test_who_flaps_between_two_tellings_is_told_as_it_is():
     told = Told()
     keys = [told.register(number) for number in range(2)]
     told.run(2)
-    told.registry.told(keys[0], HealthStatus.OFFLINE, AT + 1, told.clock.steady)
-    told.registry.told(keys[0], HealthStatus.DEGRADED, AT + 2, told.clock.steady)
+    told.registry.on_heartbeat(keys[0], HealthStatus.OFFLINE, AT + 1, told.clock.steady)
+    told.registry.on_heartbeat(keys[0], HealthStatus.DEGRADED, AT + 2, told.clock.steady)
     sent = {(one.event, one.agent_id, one.status) for _, one in told.run(2)}
     assert sent == {(GroupEvent.STATUS_CHANGED, "agent-000", HealthStatus.DEGRADED)}, "the PRIMARY is who it was"
     told.registry.unregister(keys[1], AT + 5, told.clock.steady)
-    told.registry.told(keys[0], HealthStatus.MAINTENANCE, AT + 6, told.clock.steady)
+    told.registry.on_heartbeat(keys[0], HealthStatus.MAINTENANCE, AT + 6, told.clock.steady)
     told.registry.unregister(keys[0], AT + 7, told.clock.steady)
     assert {one.event for _, one in told.run(2)} == {GroupEvent.MEMBER_LEFT}
 
@@ -255,7 +255,7 @@ def test_whatever_changes_a_member_knows_in_the_end_how_it_is(acts):
         elif act == "leave":
             told.registry.unregister(key, at, told.clock.steady)
         else:
-            told.registry.told(key, act, at, told.clock.steady)
+            told.registry.on_heartbeat(key, act, at, told.clock.steady)
         sent += told.run(pause) if pause else []
     sent += told.run(10)
     for _, one in sorted(sent, key=lambda item: item[1].timestamp):
@@ -276,10 +276,10 @@ def test_whatever_changes_a_member_knows_in_the_end_how_it_is(acts):
 def test_who_makes_members_up_leaves_others_their_places():
     told = Told()
     for number in range(400):
-        told.groups.let_in("auth", f"made-up-{number}", Peer("192.168.1.66", number + 1), told.now)
+        told.groups.add_member("auth", f"made-up-{number}", Peer("192.168.1.66", number + 1), told.now)
     honest = Peer("192.168.1.30", 9)
-    told.outbox.allowances.prove(honest, told.clock.steady)
-    told.groups.let_in("auth", "honest", honest, told.now)
+    told.outbox.limit.prove(honest, told.clock.steady)
+    told.groups.add_member("auth", "honest", honest, told.now)
     told.register(1)
     told.run(0.1)
     assert honest in told.sent_to
@@ -289,11 +289,11 @@ def test_who_makes_members_up_leaves_others_their_places():
 def test_members_that_say_no_more_that_they_are_there_make_room():
     told = Told()
     for number in range(400):
-        told.groups.let_in("auth", f"a-{number}", Peer(f"10.0.{number // 250}.{number % 250}", 9), told.now)
+        told.groups.add_member("auth", f"a-{number}", Peer(f"10.0.{number // 250}.{number % 250}", 9), told.now)
     late = Peer("192.168.1.30", 9)
     told.clock.move_to(told.clock.steady + 361)
-    told.outbox.allowances.prove(late, told.clock.steady)
-    told.groups.let_in("auth", "late", late, told.now)
+    told.outbox.limit.prove(late, told.clock.steady)
+    told.groups.add_member("auth", "late", late, told.now)
     told.register(1)
     told.run(0.1)
     assert told.sent_to == {late}
@@ -303,10 +303,10 @@ def test_members_that_say_no_more_that_they_are_there_make_room():
 def test_the_group_of_a_scene_that_nobody_is_in_is_forgotten():
     told = Told()
     told.clock.move_to(told.clock.steady + 200)
-    told.groups.let_in("auth", "member", MEMBER, told.now)
+    told.groups.add_member("auth", "member", MEMBER, told.now)
     told.clock.move_to(told.clock.steady + 200)
     told.groups.on_timer(told.now)
-    told.groups.let_in("print", "other", MEMBER, told.now)
+    told.groups.add_member("print", "other", MEMBER, told.now)
     assert told.groups.timer() is not None
     for _ in range(2):
         told.clock.move_to(told.clock.steady + 400)
@@ -458,9 +458,9 @@ def test_strangers_cannot_make_it_grow(member):
     for number in range(6000):
         member.told(STATUS, number, by=Peer(f"10.0.{number % 250}.{number // 250}", number), agent=f"agent-{number}")
     assert member.told(PRIMARY, 6000)
-    held = [len(one) for one in (member.notices._says, member.notices._heard, member.notices._told)]
+    held = [len(one) for one in (member.notices._statuses, member.notices._newest, member.notices._taken)]
     assert max(held) <= limits.LAN_NOTICES
-    assert len(member.notices._first) == 1
+    assert len(member.notices._primaries) == 1
 
 
 @pytest.mark.spec("SDP-notice-once")

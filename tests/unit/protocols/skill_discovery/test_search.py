@@ -114,14 +114,14 @@ def test_who_has_proven_itself_makes_room_for_nobody_and_who_has_not_does_after_
     table = Responders()
     for host in range(6):
         table.take(Peer(f"192.168.1.{host}", 1), 0.0)
-    table.know(Peer("192.168.1.0", 1), "somebody")  # type: ignore[arg-type]  # whoever
+    table.identify(Peer("192.168.1.0", 1), "somebody")  # type: ignore[arg-type]  # whoever
     assert table.take(Peer(A, 1), PROOF_TAKES / 2) is None, "they have had no time yet"
     taken = table.take(Peer(A, 1), PROOF_TAKES)
     assert taken is not None
-    assert taken.gone == "192.168.1.1"
+    assert taken[1] == "192.168.1.1"
     for host in range(2, 6):
-        table.know(Peer(f"192.168.1.{host}", 1), "somebody")  # type: ignore[arg-type]  # whoever
-    table.know(Peer(A, 1), "somebody")  # type: ignore[arg-type]  # whoever
+        table.identify(Peer(f"192.168.1.{host}", 1), "somebody")  # type: ignore[arg-type]  # whoever
+    table.identify(Peer(A, 1), "somebody")  # type: ignore[arg-type]  # whoever
     assert table.take(Peer(B, 1), 10.0) is None
 
 
@@ -139,10 +139,10 @@ def test_a_source_of_a_host_whose_places_are_taken_comes_in_when_another_has_pro
 @pytest.mark.usefixtures("_few")
 def test_of_hearsay_a_host_has_so_much_and_gives_way_to_a_host_that_has_less():
     table = HeardRecords()
-    assert [table.hear(told(f"e{number}")) for number in range(5)] == [True] * 4 + [False]
-    assert [table.hear(told(f"b{number}", B)) for number in range(3)] == [True, True, True]
+    assert [table.add(told(f"e{number}")) for number in range(5)] == [True] * 4 + [False]
+    assert [table.add(told(f"b{number}", B)) for number in range(3)] == [True, True, True]
     assert names(table) == {"e0", "e1", "e2", "b0", "b1", "b2"}
-    assert not table.hear(told("b3", B)), "it has as many"
+    assert not table.add(told("b3", B)), "it has as many"
 
 
 @pytest.mark.spec("SDP-answer-places")
@@ -150,33 +150,33 @@ def test_of_hearsay_a_host_has_so_much_and_gives_way_to_a_host_that_has_less():
 def test_what_is_proven_and_what_is_certified_take_the_places_of_less():
     table = HeardRecords()
     for number in range(4):
-        table.hear(told(f"e{number}"))
-    assert table.believe(told("mine", agent="agent-e")), "of the same host"
+        table.add(told(f"e{number}"))
+    assert table.replace(told("mine", agent="agent-e")), "of the same host"
     assert names(table) == {"e0", "e1", "e2", "mine"}
     for number in range(2):
-        table.hear(told(f"b{number}", B))
+        table.add(told(f"b{number}", B))
     for number in range(6):
-        assert table.believe(told(f"v{number}", A, "agent-a", is_verified=True))
+        assert table.replace(told(f"v{number}", A, "agent-a", is_verified=True))
     assert names(table) == {f"v{number}" for number in range(6)}
-    assert not table.believe(told("v6", A, "agent-a", is_verified=True)), "certified all"
+    assert not table.replace(told("v6", A, "agent-a", is_verified=True)), "certified all"
 
 
 @pytest.mark.usefixtures("_few")
 def test_what_finds_no_room_as_proven_stays_as_it_was():
     table = HeardRecords()
     for number in range(4):
-        table.believe(told(f"e{number}", agent="agent-e"))
-    table.hear(told("x", B, place=EVIL))
-    assert not table.believe(told("x", agent="agent-e"))
+        table.replace(told(f"e{number}", agent="agent-e"))
+    table.add(told("x", B, place=EVIL))
+    assert not table.replace(told("x", agent="agent-e"))
     assert table.get(("x", Endpoint(EVIL, 80))) == told("x", B, place=EVIL)
 
 
 @pytest.mark.spec("SDP-answer-places")
 def test_who_says_it_first_of_another_does_not_have_it_forgotten_with_what_else_it_said():
     table = HeardRecords()
-    table.hear(told("skill-a", place=A))
-    table.hear(told("skill-b", place=B))
-    table.hear(told("skill-a", A))
+    table.add(told("skill-a", place=A))
+    table.add(told("skill-b", place=B))
+    table.add(told("skill-a", A))
     table.forget(EVIL)
     assert names(table) == {"skill-a"}
 
@@ -209,7 +209,7 @@ def test_an_agent_without_a_registry_learns_who_answered_and_lists_nobody():
     lan.do("192.168.1.20", lambda node, now: node.end_agent.discover(now))
     lan.run(3)
 
-    assert not asking.gate.stopped
+    assert not asking.ingress.stopped
     assert not lan.listed("192.168.1.20")
     [discovered] = lan.events(Discovered, "192.168.1.20")
     [found] = discovered.skills
@@ -226,7 +226,7 @@ def test_a_response_that_nobody_asked_for_is_challenged_by_nobody():
     lan.run(1)
 
     assert lan.sent == before
-    assert lan.nodes["192.168.1.10"].gate.stopped["not for us"] == 1
+    assert lan.nodes["192.168.1.10"].ingress.stopped["not for us"] == 1
 
 
 FIGURES = DiscoverySettings()
@@ -361,12 +361,12 @@ def test_what_was_found_elsewhere_ends_it_as_soon_as_nothing_comes():
     lan = network(0)
     request = lan.do(ASKER, lambda node, now: node.end_agent.discover(now, enough=ONE))
     lan.run(0.05)
-    lan.do(ASKER, lambda node, now: node.end_agent.suffice(request, now))
+    lan.do(ASKER, lambda node, now: node.end_agent.searches.suffice(request, now))
     lan.run(0.05)
     assert not lan.events(Discovered, ASKER)
     lan.run(0.06)
     assert lan.events(Discovered, ASKER)
-    lan.do(ASKER, lambda node, now: node.end_agent.suffice(request, now))  # of what has ended, nothing comes
+    lan.do(ASKER, lambda node, now: node.end_agent.searches.suffice(request, now))  # of what has ended, nothing comes
 
 
 def test_the_least_time_is_taken():

@@ -13,10 +13,10 @@ from tests.support.lan import OFFERS, REGISTRY, Lan
 from skillwire.errors import DecodeError, ValidationError
 from skillwire.protocols.skill_discovery import messages as m
 from skillwire.protocols.skill_discovery.codec import decode
-from skillwire.protocols.skill_discovery.health import Change, What
-from skillwire.protocols.skill_discovery.heartbeats import SILENT_SKILL
+from skillwire.protocols.skill_discovery.health import Change, ChangeKind
 from skillwire.protocols.skill_discovery.messages import HealthStatus, Profile
 from skillwire.protocols.skill_discovery.registry import Registry
+from skillwire.protocols.skill_discovery.scheduling import SILENT_SKILL
 from skillwire.protocols.skill_discovery.setting_keys import KEYS
 from skillwire.protocols.skill_discovery.settings import (
     CacheSettings,
@@ -377,20 +377,26 @@ class Watch:
     def __init__(self, figures, count=1):
         self.told: list[tuple[float, Change]] = []
         self.now = 0.0
-        self.registry = Registry(figures, lambda change: self.told.append((self.now, change)))
+        self.registry = Registry(figures)
         for number in range(count):
             message = registration(f"agent-{number:02}", at=AT)
             self.registry.register(message, 0.0, is_verified=False, host="192.168.1.100")
+        self._note()
+
+    def _note(self):
+        self.told += [(self.now, change) for change in self.registry.changes()]
 
     def run(self, until):
         while (due := self.registry.timer()) is not None and due <= until:
             self.now = due
             self.registry.on_timer(due)
+            self._note()
         self.now = until
 
     def beat(self, at, status=HEALTHY, key=KEY):
         self.run(at)
-        self.registry.told(key, status, AT + int(at * 1000), at)
+        self.registry.on_heartbeat(key, status, AT + int(at * 1000), at)
+        self._note()
 
     def status(self):
         """Return how the skill is."""
@@ -404,7 +410,7 @@ class Watch:
             (
                 at
                 for at, change in self.told
-                if change.what is what
+                if change.kind is what
                 and (status is None or (change.after is not None and change.after.health.status is status))
             ),
             None,
@@ -414,19 +420,19 @@ class Watch:
 def suspected(figures):
     watch = Watch(figures)
     watch.run(1000)
-    return watch.first(What.SUSPECTED)
+    return watch.first(ChangeKind.SUSPECTED)
 
 
 def unhealthy(figures):
     watch = Watch(figures)
     watch.run(1000)
-    return watch.first(What.STATUS, UNHEALTHY)
+    return watch.first(ChangeKind.STATUS, UNHEALTHY)
 
 
 def evicted(figures):
     watch = Watch(figures)
     watch.run(1000)
-    return watch.first(What.EVICTED)
+    return watch.first(ChangeKind.EVICTED)
 
 
 def recovered(figures):
@@ -435,7 +441,7 @@ def recovered(figures):
     watch.beat(1, OFFLINE)
     for number in range(20):
         watch.beat(2 + number)
-    return watch.first(What.STATUS, HEALTHY) - 1
+    return watch.first(ChangeKind.STATUS, HEALTHY) - 1
 
 
 def held_down(figures, pause=2.0, falls=6):
@@ -464,7 +470,7 @@ def stale(figures):
     """Return when the last of those is forgotten who were all silent at once."""
     watch = Watch(figures, 10)
     watch.run(5000)
-    return max(at for at, change in watch.told if change.what is What.EVICTED)
+    return max(at for at, change in watch.told if change.kind is ChangeKind.EVICTED)
 
 
 def probed(figures):
@@ -472,7 +478,7 @@ def probed(figures):
     watch = Watch(figures, 0)
     watch.registry.hint(registration(), 0.0, host="192.168.1.100")
     watch.run(100)
-    return watch.first(What.SUSPECTED)
+    return watch.first(ChangeKind.SUSPECTED)
 
 
 def sent_in_a_minute(lan):
@@ -549,7 +555,7 @@ def test_whoever_sets_a_clock_makes_nobody_suspect(host):
         lan._hosts[host].skew = skew
         lan.run(20)
         assert lan.listed("10.0.0.1") == {("agent-10.0.0.2", "skill"): "HEALTHY"}
-    assert {change.what for change in lan.events(Change)} == {What.REGISTERED}
+    assert {change.kind for change in lan.events(Change)} == {ChangeKind.REGISTERED}
 
 
 @pytest.mark.spec("SDP-clock")

@@ -62,8 +62,8 @@ def test_what_others_could_not_tell_of_is_left_out_and_the_rest_announced(skill)
     assert list(made.offers) == ["leads-sync"]
     assert [one.name for one in made.left] == ["large", "named"]
     assert [one.reason for one in made.left] == [
-        "too long to be told to who asks",
-        "a scene has a name of 119 letters, and up to 118 count",
+        "too long for an answer to a discovery",
+        "a scene has a name of 119 letters, and up to 118 are allowed",
     ]
 
 

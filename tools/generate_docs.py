@@ -26,9 +26,9 @@ import click
 
 import licences
 from api_reference import api_reference
-from man_pages import man_pages
+from man_pages import exit_code_rows
 from shown_limits import SHOWN
-from skillwire import codes, errors, limits
+from skillwire import codes, limits
 from skillwire.cli import main as command_line
 from skillwire.cli.documents import names as document_names
 from skillwire.cli.documents import schema_of
@@ -106,7 +106,6 @@ def generated_pages() -> Iterator[tuple[Path, str]]:
     yield _filled(REFERENCE / "json.md", "JSON documents", {"documents": documents()})
     for name in document_names():
         yield REFERENCE / "schemas" / f"{name.replace('/', '-')}.json", json.dumps(schema_of(name), indent=2) + "\n"
-    yield from man_pages(exit_code_rows())
 
 
 def built_pages() -> Iterator[tuple[Path, str]]:
@@ -142,7 +141,7 @@ def lint_rules() -> str:
             parts.append(f"## {title[0].upper()}{title[1:]}")
             continue
         rule = rules.RULES[name]
-        levels = f"Strict: **{rule.level_strict or '–'}**, lenient: **{rule.level_lenient or '–'}**."  # noqa: RUF001
+        levels = f"Strict: **{rule.level_strict or '–'}**, lenient: **{rule.level_lenient or '–'}**."  # noqa: RUF001  # the dash of a table
         parts += [f"### {name}", f"{rule.summary}. {levels} {rule.cause} **Fix:** {rule.fix}", examples[name]]
     return "\n\n".join(parts)
 
@@ -208,28 +207,6 @@ def all_clauses() -> str:
 def exit_codes() -> str:
     """Return what each exit code of the command line means."""
     return _table(("exit code", "meaning"), exit_code_rows())
-
-
-def exit_code_rows() -> list[tuple[str, str]]:
-    """Return each exit code and its meanings."""
-    found = "A comparison found something: `check` an error, `outdated` a change, `doctor` a problem."
-    rows = [
-        (0, "It worked."),
-        (1, found),
-        *((kind.exit_code, f"`{kind.__name__}`: {_summary(kind)}") for kind in errors.SkillwireError.__subclasses__()),
-        (command_line.EXIT_INTERNAL, "A defect of skillwire itself. Please report it."),
-        (command_line.EXIT_INTERRUPTED, "Interrupted from the keyboard; what was begun was undone."),
-    ]
-    meanings: dict[int, list[str]] = {}
-    for number, meaning in rows:
-        meanings.setdefault(number, []).append(meaning)
-    table = [(str(number), "<br>".join(meanings[number])) for number in sorted(meanings)]
-    signals = f"Ended by signal N, such as {command_line.EXIT_SIGNAL + 15} by SIGTERM; what was begun was undone."
-    return [*table, (f"{command_line.EXIT_SIGNAL} + N", signals)]
-
-
-def _summary(kind: type) -> str:
-    return (kind.__doc__ or "").strip().splitlines()[0]
 
 
 def bounds() -> str:

@@ -26,6 +26,7 @@ documentation() {
 check format ruff format --check --quiet
 check rules ruff check --quiet
 check types mypy
+check words python tools/banned_words.py
 check imports lint-imports --no-logo --no-cache
 check "shell syntax" shell_syntax
 check changelog changelog

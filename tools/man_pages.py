@@ -1,18 +1,23 @@
 """Man pages, from the commands, the tables and the examples of the docs' pages.
 
 click-man writes NAME, SYNOPSIS, DESCRIPTION and OPTIONS alone, so the pages are made here, with click's own objects.
-The date of a page is that of its last change: it is kept while nothing else in the page differs.
+``tools/hatch_build.py`` builds them into the wheel; ``python tools/man_pages.py FOLDER`` writes them. A page has the
+date of the build, or that of ``SOURCE_DATE_EPOCH``.
 """
 
 from __future__ import annotations
 
+import os
 import re
+import sys
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
 
+from skillwire import errors
 from skillwire.cli import main as command_line
 from skillwire.resolver.settings import SETTINGS
 from skillwire.version import VERSION
@@ -21,50 +26,80 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 _DOCS: Final = Path(__file__).parent.parent / "docs"
-MAN: Final = _DOCS / "man"
 _LINE: Final = 78
 _FILES: Final = (
-    ("skills.lock", "What is installed in a project, from where, and what its bytes must be."),
+    ("skills.lock", "The installed skills of a project, with origins and digests."),
     ("~/.agents/skills.lock", "The same for your own skills, with --global."),
     ("skillwire.toml", "The settings of a project, here or in a folder above."),
     ("~/.config/skillwire/skillwire.toml", "Your own settings."),
-    ("~/.cache/skillwire", "Indexes and artifacts, which may be fetched again."),
-    ("~/.local/state/skillwire", "Known origins, and what a server keeps."),
+    ("~/.cache/skillwire", "Cached indexes and artifacts."),
+    ("~/.local/state/skillwire", "Known origins, and the data of a server."),
 )
 _VARIABLES: Final = (
-    ("SKILLWIRE_HOME", "One folder for settings, cache and state, in place of the XDG folders."),
+    ("SKILLWIRE_HOME", "One folder for settings, cache and state, instead of the XDG folders."),
     ("SKILLWIRE_TOKENS", "Tokens for private origins: origin=token pairs, separated by white space."),
     ("SKILLWIRE_DEBUG", "Print a stack trace with an error."),
-    ("NO_COLOR", "When set, nothing is coloured."),
+    ("NO_COLOR", "Disables colours."),
 )
 
 
-def man_pages(exit_codes: Iterable[tuple[str, str]]) -> Iterator[tuple[Path, str]]:
-    """Yield each man page and its text. ``exit_codes`` are rows of code and meaning."""
-    rows = [(code, _bare(meaning)) for code, meaning in exit_codes]
-    yield _dated("skillwire", "Publish a folder of skills once; find, verify and install skills", _overview(), rows)
-    for section in command_line.GROUPS.values():
-        for name, summary in section.items():
+def write_pages(folder: Path) -> list[Path]:
+    """Write the man pages into ``folder``; return their paths."""
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = []
+    for name, text in man_pages():
+        paths.append(folder / f"{name}.1")
+        paths[-1].write_text(text)
+    return paths
+
+
+def man_pages() -> Iterator[tuple[str, str]]:
+    """Yield the name and the text of each man page."""
+    yield (
+        "skillwire",
+        _page("skillwire", "Publish a folder of skills once; find, verify and install skills", _overview()),
+    )
+    for group in command_line.GROUPS.values():
+        for name, summary in group.items():
             command = command_line.cli.get_command(click.Context(command_line.cli), name)
             assert command is not None  # noqa: S101  # it stands in the table
-            yield _dated(f"skillwire-{name}", summary.rstrip("."), _about(name, command), rows)
+            yield f"skillwire-{name}", _page(f"skillwire-{name}", summary.rstrip("."), _about(name, command))
 
 
-def _dated(name: str, summary: str, body: list[str], exit_codes: list[tuple[str, str]]) -> tuple[Path, str]:
-    page = MAN / f"{name}.1"
+def _page(name: str, summary: str, body: list[str]) -> str:
     tail = [
-        *_list("EXIT STATUS", exit_codes),
+        *_list("EXIT STATUS", [(code, _bare(meaning)) for code, meaning in exit_code_rows()]),
         *_list("ENVIRONMENT", [*_VARIABLES, *((row.environment, _sentence(row.meaning)) for row in SETTINGS.values())]),
         *_list("FILES", _FILES),
         *_examples(name),
         *_see_also(name),
     ]
     lines = [".SH NAME", f"{_text(name)} \\- {_text(summary)}", *body, *tail]
-    text = "\n".join(lines) + "\n"
-    before = page.read_text() if page.exists() else ""
-    head, _, rest = before.partition("\n")
-    date = head.split('"')[1] if rest == text else datetime.now(UTC).strftime("%Y-%m-%d")
-    return page, f'.TH {name.upper()} 1 "{date}" "skillwire {VERSION}" "User Commands"\n{text}'
+    seconds = float(os.environ.get("SOURCE_DATE_EPOCH") or time.time())
+    date = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d")
+    return f'.TH {name.upper()} 1 "{date}" "skillwire {VERSION}" "User Commands"\n' + "\n".join(lines) + "\n"
+
+
+def exit_code_rows() -> list[tuple[str, str]]:
+    """Return each exit code and its meanings."""
+    found = "A comparison found something: `check` an error, `outdated` a change, `doctor` a problem."
+    rows = [
+        (0, "It worked."),
+        (1, found),
+        *((kind.exit_code, f"`{kind.__name__}`: {_summary(kind)}") for kind in errors.SkillwireError.__subclasses__()),
+        (command_line.EXIT_INTERNAL, "A defect of skillwire itself. Please report it."),
+        (command_line.EXIT_INTERRUPTED, "Interrupted from the keyboard; what was begun was undone."),
+    ]
+    meanings: dict[int, list[str]] = {}
+    for number, meaning in rows:
+        meanings.setdefault(number, []).append(meaning)
+    table = [(str(number), "<br>".join(meanings[number])) for number in sorted(meanings)]
+    signals = f"Ended by signal N, such as {command_line.EXIT_SIGNAL + 15} by SIGTERM; what was begun was undone."
+    return [*table, (f"{command_line.EXIT_SIGNAL} + N", signals)]
+
+
+def _summary(kind: type) -> str:
+    return (kind.__doc__ or "").strip().splitlines()[0]
 
 
 def _overview() -> list[str]:
@@ -165,3 +200,8 @@ def _bare(markdown: str) -> str:
 
 def _sentence(text: str) -> str:
     return f"{text[:1].upper()}{text[1:]}."
+
+
+if __name__ == "__main__":
+    for path in write_pages(Path(sys.argv[1])):
+        print(path)

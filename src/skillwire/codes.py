@@ -253,7 +253,7 @@ CODES: dict[str, CodeInfo] = {
         exit_code=None,
     ),
     "NO_DIGEST": CodeInfo(
-        "The skill cannot be fetched because no digest is published for it",
+        "The skill cannot be fetched without a digest",
         "Only Skill Sharing or a Skills Protocol endpoint lists it, and neither publishes digests of files.",
         "Call the skill, or ask the provider to publish it through Agent Skills Discovery as well.",
         exit_code=4,
@@ -665,7 +665,7 @@ CODES: dict[str, CodeInfo] = {
     "FOLDER_BUSY": CodeInfo(
         "Another skillwire process is changing these skills",
         "Only one process changes a skills folder at a time.",
-        "Wait for it to end and try again.",
+        "Wait until it ends, then try again.",
         retryable=True,
         exit_code=6,
     ),
@@ -955,7 +955,7 @@ CODES: dict[str, CodeInfo] = {
     ),
     "RUN_PENDING": CodeInfo(
         "The run continues",
-        "The run was started over JSON-RPC or MCP, and the server stopped waiting for it, for example at shutdown.",
+        "The run was started over JSON-RPC or MCP, and the server stopped waiting, for example at shutdown.",
         "Check its status with GET /executions/ID of the server. A second call would run it twice.",
         exit_code=9,
     ),
@@ -1102,7 +1102,7 @@ CODES: dict[str, CodeInfo] = {
     "KEY_EXISTS": CodeInfo(
         "A key already exists",
         "Replacing it would invalidate its certificates.",
-        "To replace it, pass --replace; to get a certificate for it, run skillwire key new.",
+        "To replace it, pass --replace; to certify it, run skillwire key new.",
         exit_code=6,
     ),
     "CA_PASSPHRASE": CodeInfo(
@@ -1201,7 +1201,8 @@ CODES: dict[str, CodeInfo] = {
     ),
     "DISC_003": CodeInfo(
         "A skill could not be registered",
-        "An agent rejected the registration: our key is not certified for it, another key is, or our clock is wrong.",
+        "An agent rejected the registration: our key lacks a certificate for this skill, another key has one, or our "
+        "clock is wrong.",
         "Check the key, the certificate and the clock of this machine, and try again.",
         retryable=True,
         exit_code=4,

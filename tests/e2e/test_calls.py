@@ -117,8 +117,8 @@ def test_ctrl_c_stops_waiting_and_cancels_nothing(provider):
             assert terminal.settings() == before
             assert terminal.text().splitlines() == [
                 "interrupted; the execution continues at the provider",
-                "wait for it: skillwire executions result exec-slow-0001",
-                "cancel it:   skillwire executions cancel exec-slow-0001",
+                "wait: skillwire executions result exec-slow-0001",
+                "cancel: skillwire executions cancel exec-slow-0001",
             ]
         assert not provider.asked("DELETE")
         provider.released.set()

@@ -150,8 +150,8 @@ SCENES: dict[str, list[Step]] = {
         Call("marketplace export skills --name notes-and-tools"),
         Call("marketplace import nowhere -o more"),
     ],
-    "work": [
-        Call("worker --workers 2", until=("working",)),
+    "worker": [
+        Call("worker --workers 2", until=("running",)),
         Call("worker --config nowhere.toml"),
     ],
     "validate": [

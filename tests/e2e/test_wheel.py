@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from skillwire.cli.main import GROUPS
+
 PROJECT = Path(__file__).parents[2]
 EXAMPLE = PROJECT / "examples" / "skills" / "release-notes"
 
@@ -55,6 +57,8 @@ def test_the_wheel_holds_the_package_its_types_and_its_licence_and_nothing_else(
     assert "skillwire/protocols/skills_rpc/guide/skills-protocol-guide/SKILL.md" in names
     assert any(name.endswith("/licenses/LICENSE") for name in names)
     assert {name.split("/")[0].split("-")[0] for name in names} == {"skillwire"}
+    man = {name.rpartition("/")[2] for name in names if "/share/man/man1/" in name}
+    assert man == {"skillwire.1", *(f"skillwire-{command}.1" for group in GROUPS.values() for command in group)}
 
 
 def test_the_installed_program_says_its_version(installed, wheel, tmp_path):

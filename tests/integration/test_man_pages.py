@@ -5,41 +5,50 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from skillwire.cli.main import GROUPS
 
-MAN = Path(__file__).parents[2] / "docs" / "man"
+TOOL = Path(__file__).parents[2] / "tools" / "man_pages.py"
 COMMANDS = [name for section in GROUPS.values() for name in section]
 PAGES = ["skillwire.1", *(f"skillwire-{name}.1" for name in COMMANDS)]
 WANTED = ["NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "EXIT STATUS", "ENVIRONMENT", "FILES"]
 
 
-def test_there_is_a_page_for_each_command_and_none_besides():
-    assert sorted(path.name for path in MAN.iterdir()) == sorted(PAGES)
+@pytest.fixture(scope="module")
+def man(tmp_path_factory):
+    """Build the pages as the wheel does; return their folder."""
+    folder = tmp_path_factory.mktemp("man")
+    subprocess.run([sys.executable, str(TOOL), str(folder)], check=True, capture_output=True)
+    return folder
+
+
+def test_there_is_a_page_for_each_command_and_none_besides(man):
+    assert sorted(path.name for path in man.iterdir()) == sorted(PAGES)
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_a_page_has_its_sections_in_order(page):
-    sections = re.findall(r"^\.SH (.+)", (MAN / page).read_text(), re.MULTILINE)
+def test_a_page_has_its_sections_in_order(man, page):
+    sections = re.findall(r"^\.SH (.+)", (man / page).read_text(), re.MULTILINE)
     examples = [] if page == "skillwire.1" else ["EXAMPLES"]
     assert sections == [*WANTED, *examples, "SEE ALSO"]
 
 
 @pytest.mark.skipif(shutil.which("mandoc") is None, reason="mandoc is not installed")
-def test_mandoc_warns_of_nothing():
-    command = ["mandoc", "-T", "lint", "-W", "warning", *map(str, sorted(MAN.iterdir()))]
+def test_mandoc_warns_of_nothing(man):
+    command = ["mandoc", "-T", "lint", "-W", "warning", *map(str, sorted(man.iterdir()))]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.stdout + done.stderr == ""
     assert done.returncode == 0
 
 
 @pytest.mark.skipif(shutil.which("mandoc") is None, reason="mandoc is not installed")
-def test_what_roff_could_take_for_its_own_is_shown_as_it_is():
+def test_what_roff_could_take_for_its_own_is_shown_as_it_is(man):
     done = subprocess.run(
-        ["mandoc", "-T", "ascii", str(MAN / "skillwire-find.1")], capture_output=True, text=True, check=True
+        ["mandoc", "-T", "ascii", str(man / "skillwire-find.1")], capture_output=True, text=True, check=True
     )
     shown = re.sub(r".\x08", "", done.stdout)
     assert "skillwire-find - Search for skills" in shown

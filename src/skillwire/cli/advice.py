@@ -27,12 +27,12 @@ _PROXIES: Final = ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "AL
 
 def advised(error: SkillwireError, arguments: Sequence[str]) -> Diagnostics:
     """Return the diagnostics of ``error``, raised for ``arguments``, with a fix for the current environment."""
-    told = error.diagnostics()
+    diagnostics = error.diagnostics()
     try:
         fix = _fix(error, arguments)
     except SkillwireError:
-        fix = None  # another file is broken, too; what went wrong first is told
-    return told if fix is None else told._replace(fix=fix)
+        fix = None  # another file is broken too; the user needs the first error
+    return diagnostics if fix is None else diagnostics._replace(fix=fix)
 
 
 def _fix(error: SkillwireError, arguments: Sequence[str]) -> str | None:
@@ -61,8 +61,8 @@ def _of_project(host: str) -> str | None:
     if host not in {parse_url(parse_source(source).url).host for source in foreign}:
         return None
     return (
-        "The project's skillwire.toml names it, and that may name public addresses only, since a stranger may have "
-        f"written it. If you trust it, put it into sources in your own {user_file()}, or into SKILLWIRE_ALLOW."
+        "The project's skillwire.toml names it, and a project file may name only public addresses. "
+        f"If you trust the address, add it to sources in your own {user_file()}, or to SKILLWIRE_ALLOW."
     )
 
 

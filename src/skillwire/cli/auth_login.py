@@ -162,7 +162,7 @@ class _Login:
         if wanted.kind == "oauth2":
             return "oauth2"
         if wanted.kind == "none":
-            fix = "If you still have a key for it, pass it with --token-stdin."
+            fix = "If you have a key anyway, pass it with --token-stdin."
             raise UsageError("LOGIN_FORM", f"{self._origin} does not require a login", fix=fix)
         if options.client_id is not None:
             fix = "Name it with --issuer."

@@ -77,7 +77,7 @@ def _files(context: click.Context, _: str) -> Iterator[Word]:
     from skillwire.client.synchronous import Client  # noqa: PLC0415  # only where it is asked for
 
     if "#" in context.params["reference"]:  # an endpoint lists no files; these two are what most have
-        yield from (Word("SKILL.md", "what it does"), Word("skill.toml", "what it takes"))
+        yield from (Word("SKILL.md", "its description"), Word("skill.toml", "its inputs"))
         return
     with Client(offline=True) as client:
         for file in client.skill(context.params["reference"]).files():
@@ -127,7 +127,7 @@ def _tasks(_: click.Context, __: str) -> Iterator[Word]:
     from skillwire.adapters.sqlite.open import has_database, open_ledger  # noqa: PLC0415  # only where it is asked for
     from skillwire.executions.tasks import Inbox, read_task  # noqa: PLC0415  # same
 
-    for task in Inbox(open_ledger(), "nobody", moment).tasks() if has_database() else ():
+    for task in Inbox(open_ledger(), "completion", moment).tasks() if has_database() else ():
         yield Word(task.execution_id, read_task(task).title)
 
 

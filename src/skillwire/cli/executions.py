@@ -68,8 +68,8 @@ class Watch:
             self._output.note(dim("Repeat the same call within 15 minutes to resume it: it is executed at most once."))
             return
         print_end("interrupted; the execution continues at the provider")
-        self._output.hint("wait for it:", f"skillwire executions result {name}")
-        self._output.hint("cancel it:  ", f"skillwire executions cancel {name}")
+        self._output.hint("wait:", f"skillwire executions result {name}")
+        self._output.hint("cancel:", f"skillwire executions cancel {name}")
 
 
 def name_of(execution: RemoteExecution) -> str | None:
@@ -148,7 +148,7 @@ def _hint_blobs(output: Output, execution: RemoteExecution) -> None:
     sys.stdout.flush()  # where both streams go to one place, what the skill gave stands first
     for blob in execution.blobs[:_BLOBS]:
         name = blob.name.rpartition("/")[2]
-        target = name if _PLAIN_ID.fullmatch(name) else "FILE"  # never a hidden file, whatever a stranger names it
+        target = name if _PLAIN_ID.fullmatch(name) else "FILE"  # never a hidden file
         output.hint("output file:", f"skillwire cat {execution.reference} {shlex.quote(blob.blob_id)} > {target}")
     if len(execution.blobs) > _BLOBS:
         output.note(dim(f"and {len(execution.blobs) - _BLOBS} more files; --json has them all"))
@@ -195,10 +195,10 @@ def hint_next(output: Output, execution: RemoteExecution) -> None:
     if name is None:
         return
     if not execution.is_final:
-        output.hint("wait for it:", f"skillwire executions result {name}")
-        output.hint("cancel it:  ", f"skillwire executions cancel {name}")
+        output.hint("wait:", f"skillwire executions result {name}")
+        output.hint("cancel:", f"skillwire executions cancel {name}")
     elif execution.is_completed:
-        output.hint("its output:", f"skillwire executions result {name}")
+        output.hint("output:", f"skillwire executions result {name}")
 
 
 def _styled(execution: RemoteExecution) -> Styled:

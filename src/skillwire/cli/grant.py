@@ -236,9 +236,9 @@ def _mark_new(name: str, *, is_new: bool, is_last: bool) -> list[Part]:
 def _changes_text(changes: GrantChanges) -> Iterator[Part]:
     """Yield the changes as text."""
     rows = [("new", changes.new), ("changed", changes.changed), ("gone", changes.gone)]
-    told = [f"{word} {_named(paths)}" for word, paths in rows if paths]
+    parts = [f"{word} {_named(paths)}" for word, paths in rows if paths]
     more = [*(["asks for more"] if changes.network or changes.secrets else [])]
-    yield warning("; ".join([*told, *more]) or "no file changed")
+    yield warning("; ".join([*parts, *more]) or "no file changed")
 
 
 def _named(paths: Sequence[str]) -> str:

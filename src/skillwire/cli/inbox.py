@@ -118,7 +118,7 @@ def complete(
     elif not _can_ask(output):
         raise UsageError("USAGE", "there is no output to submit", fix="Give FIELD=VALUE, or JSON with --output FILE.")
     else:
-        value = _ask_while_held(inbox, task, lambda held: ask(output, inbox, held), keep=not dry_run)
+        value = _ask_while_claimed(inbox, task, lambda held: ask(output, inbox, held), keep=not dry_run)
         task = inbox.look_up(task.execution_id)
     _print_done(output, inbox, "completed", task if dry_run else inbox.complete(task, value), dry_run=dry_run)
 
@@ -139,7 +139,7 @@ def reject(*, output: Output, task_id: str, reason: str, person: str | None, dry
     _print_done(output, inbox, "rejected", task, dry_run=dry_run)
 
 
-def _ask_while_held(inbox: Inbox, task: Execution, ask: Callable[[Execution], Any], *, keep: bool) -> Any:
+def _ask_while_claimed(inbox: Inbox, task: Execution, ask: Callable[[Execution], Any], *, keep: bool) -> Any:
     """Claim a task while the user types; release it again if nothing is submitted."""
     was_held = inbox.has(task)
     held = inbox.take(task)

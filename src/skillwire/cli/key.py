@@ -93,7 +93,7 @@ def show(*, output: Output) -> None:
     keys, settings = LanKeys(), _settings()
     agent_id = settings.agent_id or keys.known_id()
     certificate = keys.certificate()
-    shown = None if certificate is None else _held_against(_shown(certificate), certificate, settings, output)
+    shown = None if certificate is None else _with_revocation(_shown(certificate), certificate, settings, output)
     content = {
         "agent": agent_id,
         "key": str(keys.key_file) if keys.key_file.exists() else None,
@@ -159,7 +159,7 @@ def install(*, output: Output, source: Path, replace: bool, dry_run: bool) -> No
         keys.keep_certificate(certificate)
         if (agents := agents_of(certificate)) and keys.known_id() not in agents:
             keys.keep_id(agents[0])
-    shown = _held_against(_shown(certificate), certificate, _settings(), output)
+    shown = _with_revocation(_shown(certificate), certificate, _settings(), output)
     output.document("key-install/1", {"dry_run": dry_run, "key": brought is not None, "certificate": _object(shown)})
     verb = success("would install " if dry_run else "installed ")
     output.line(verb, bold(", ".join(name for names in shown.names for name in names)), dim(f"  {keys.folder}"))
@@ -179,7 +179,7 @@ def _settings() -> LanSettings:
     return join_discovery(load_settings(Path.cwd(), os.environ).discovery, read_discovery_file)
 
 
-def _held_against(shown: _Shown, certificate: bytes, settings: LanSettings, output: Output) -> _Shown:
+def _with_revocation(shown: _Shown, certificate: bytes, settings: LanSettings, output: Output) -> _Shown:
     """Return a certificate's description with its revocation status."""
     from skillwire.adapters.files.lan_trust import revoked_part  # noqa: PLC0415  # --help does without
     from skillwire.errors import SkillwireError  # noqa: PLC0415  # same

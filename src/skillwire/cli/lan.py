@@ -62,7 +62,7 @@ def print_event(document: dict[str, Any]) -> None:
 _TICK: Final = 1.0
 #: Seconds between two drawings, however much happens.
 _PAUSE: Final = 0.2
-_TOLD: Final = 4
+_SHOWN_CHANGES: Final = 4
 _SIGNAL: Final = 128
 #: Skills that are heard of while answers are collected; of more, more may come.
 _FEW: Final = 50
@@ -136,7 +136,7 @@ def command(
     else:
         run = view.show()
     with suppress(KeyboardInterrupt):  # pressed before the loop could take it
-        ended_by = asyncio.run(_until_told(run, view.told))
+        ended_by = asyncio.run(_run_until_stopped(run, view.stopped))
         if ended_by not in {None, signal.SIGINT}:
             print_end("stopped by a signal")
             raise click.exceptions.Exit(_SIGNAL + int(ended_by or 0))
@@ -150,14 +150,14 @@ def make_agent(settings: LanSettings) -> Agent:
     return LanAgent(settings, roles=frozenset({Role.END_AGENT, Role.OBSERVER}), keeps_state=False)
 
 
-async def _until_told(run: Awaitable[None], told: asyncio.Event) -> signal.Signals | None:
+async def _run_until_stopped(run: Awaitable[None], stopped: asyncio.Event) -> signal.Signals | None:
     """Run to the end, or until a signal, which is returned after an orderly stop."""
     loop = asyncio.get_running_loop()
     came: list[signal.Signals] = []
 
     def end(number: signal.Signals) -> None:
         came.append(number)
-        told.set()
+        stopped.set()
 
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:
@@ -177,11 +177,11 @@ class _View:
     """
 
     def __init__(self, output: Output, agent: Agent, settings: LanSettings, seconds: float | None) -> None:
-        self.told = asyncio.Event()
+        self.stopped = asyncio.Event()
         self._output = output
         self._agent = agent
         self._patience = settings.figures.patience
-        self._told_notes = settings.notes
+        self._printed_notes = settings.notes
         self._seconds = seconds
 
     async def show_once(self) -> None:
@@ -191,7 +191,7 @@ class _View:
             with progress.waiting("listening on the local network"):
                 await self._collect(agent)
             snapshot = agent.snapshot()
-            self._tell_notes(agent)
+            self._print_notes(agent)
         columns = terminal_columns(sys.stdout)
         if columns is not None:
             for line in picture(snapshot, columns):
@@ -208,9 +208,9 @@ class _View:
     async def show(self) -> None:
         """Draw the state until the end; leave the last picture on the terminal."""
         async with self._agent as agent:
-            happened: deque[LanChange] = deque(maxlen=_TOLD)
+            happened: deque[LanChange] = deque(maxlen=_SHOWN_CHANGES)
             woken = asyncio.Event()
-            told = asyncio.create_task(self._hear(agent, happened, woken))
+            heard = asyncio.create_task(self._hear(agent, happened, woken))
             asked = asyncio.create_task(self._collect(agent))
             ending = asyncio.create_task(self._end())
             try:
@@ -222,17 +222,17 @@ class _View:
                         waiting = asyncio.create_task(woken.wait())
                         await asyncio.wait({waiting, ending}, timeout=_TICK, return_when=asyncio.FIRST_COMPLETED)
                         waiting.cancel()
-                        for task in (told, asked):
+                        for task in (heard, asked):
                             if task.done():
                                 task.result()  # what went wrong ends the picture, which would stand still
                         if not ending.done():
                             await asyncio.wait({ending}, timeout=_PAUSE)
             finally:
-                for task in (told, asked, ending):
+                for task in (heard, asked, ending):
                     task.cancel()
-                await asyncio.gather(told, asked, ending, return_exceptions=True)
+                await asyncio.gather(heard, asked, ending, return_exceptions=True)
             snapshot, size = agent.snapshot(), Screen.size()
-            self._tell_notes(agent)
+            self._print_notes(agent)
         for line in live_picture(snapshot, (size[0], size[1] - 1), happened, is_complete=True):
             self._output.verbatim(*line)
 
@@ -241,7 +241,7 @@ class _View:
         async with self._agent as agent:
             ending = asyncio.create_task(self._end())
             await self._collect(agent)
-            self._tell_notes(agent)
+            self._print_notes(agent)
             changes = agent.listen()
             print_event(snapshot_document(agent.snapshot()))
             while not (is_once or ending.done()):
@@ -256,9 +256,9 @@ class _View:
                     print_event(snapshot_document(agent.snapshot()))
             ending.cancel()
 
-    def _tell_notes(self, agent: Agent) -> None:
+    def _print_notes(self, agent: Agent) -> None:
         """Print new notes of the agent, such as a conflicting name."""
-        for note in (one for one in agent.notes if one not in self._told_notes):
+        for note in (one for one in agent.notes if one not in self._printed_notes):
             self._output.note(dim("note: "), note)
 
     async def _hear(self, agent: Agent, happened: deque[LanChange], woken: asyncio.Event) -> None:
@@ -269,9 +269,9 @@ class _View:
     async def _collect(self, agent: Agent) -> None:
         """Query all agents, and collect responses until the time is up or a signal comes."""
         asking = asyncio.create_task(agent.discover(patience=min(self._patience, self._seconds or self._patience)))
-        told = asyncio.create_task(self.told.wait())
-        await asyncio.wait({asking, told}, return_when=asyncio.FIRST_COMPLETED)
-        told.cancel()
+        stopped = asyncio.create_task(self.stopped.wait())
+        await asyncio.wait({asking, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        stopped.cancel()
         if not asking.done():
             asking.cancel()
         else:
@@ -286,13 +286,13 @@ class _View:
                 while (count := _registered(agent.snapshot())) > known:
                     known = count
                     with suppress(TimeoutError):
-                        await asyncio.wait_for(self.told.wait(), _MANY_PAUSE)
+                        await asyncio.wait_for(self.stopped.wait(), _MANY_PAUSE)
                         return
 
     async def _end(self) -> None:
         with suppress(TimeoutError):
             async with asyncio.timeout(self._seconds):
-                await self.told.wait()
+                await self.stopped.wait()
 
 
 def _registered(snapshot: LanSnapshot) -> int:

@@ -96,7 +96,7 @@ def status_text(skill: LanSkill) -> Styled:
 
 
 def trust_text(skill: LanSkill) -> Styled:
-    """Return whether somebody vouches for a skill, in a word."""
+    """Return the trust of a skill as text."""
     looks = {"verified": success, "unverified": warning, "not known": dim}
     return looks[skill.trust](skill.trust)
 
@@ -230,12 +230,12 @@ def picture(snapshot: LanSnapshot, columns: int, *, is_complete: bool = True) ->
 
 
 def live_picture(
-    snapshot: LanSnapshot, size: tuple[int, int], told: Sequence[LanChange] = (), *, is_complete: bool = True
+    snapshot: LanSnapshot, size: tuple[int, int], changes: Sequence[LanChange] = (), *, is_complete: bool = True
 ) -> list[Line]:
     """Return what fits on a terminal of ``size`` (columns, lines), with what has happened last below it."""
     columns, height = size
     head = _head(snapshot, columns, is_complete=is_complete)
-    happened = [change_text(change, columns) for change in told]
+    happened = [change_text(change, columns) for change in changes]
     foot: list[Line] = [[], *(happened or [[dim("Ctrl-C stops")]])]
     blocks = _blocks(snapshot, columns)
     scenes = _scenes(snapshot.scenes, columns)

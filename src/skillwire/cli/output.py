@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from skillwire.model.skill import Finding
 
 
-SHOWN: Final = 20  # more warnings and notes than this are counted, not told one by one; errors all are told
+SHOWN: Final = 20  # further warnings and notes are only counted; every error is printed
 _LEAST_OF_CLICK: Final = 52  # columns
 _BREAKS: Final = re.compile(r"\r\n|[\n\r\t]")
 _SURROGATES: Final = re.compile("[\ud800-\udfff]")
@@ -87,9 +87,9 @@ class Output:
         self.as_json = as_json
         self.quiet = quiet
         self._findings: list[Finding] = []
-        self._counted: list[Finding] = []  # those that are not told one by one
+        self._counted: list[Finding] = []  # not printed one by one
         self._advice = 0
-        self._told = False
+        self._has_document = False
 
     def line(self, *parts: Part, indent: int | None = None) -> None:
         """Print a line of the result, without ``--json``.
@@ -142,7 +142,7 @@ class Output:
             findings = [finding_object(finding) for finding in self._findings]
             document = encode_document({"schema": f"skillwire/{schema}", **content, "findings": findings})
             click.echo(readable_json(json.loads(document)) if is_readable(sys.stdout) else document)
-            self._told = True
+            self._has_document = True
 
     def finding(self, finding: Finding) -> None:
         """Print a finding with place and fix; beyond ``SHOWN``, warnings and notes are only counted."""
@@ -169,7 +169,7 @@ class Output:
 
     def error(self, error: Diagnostics, *, is_last: bool = True) -> None:
         """Print an error with code, place, cause and fix; below the last of several, the command that explains it."""
-        if self.as_json and not self._told:
+        if self.as_json and not self._has_document:
             self.document("error/1", {"error": error_object(error)})
             return
         _print([failure(f"error[{error.code}]"), f": {error.message}"], err=True)

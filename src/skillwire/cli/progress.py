@@ -92,15 +92,15 @@ class Progress:
                 self._host = host
                 self._bytes += size
 
-    def beside(self, tell: Callable[[T], object]) -> Callable[[T], object]:
+    def beside(self, print_value: Callable[[T], object]) -> Callable[[T], object]:
         """Return ``print_value``, which prints, wrapped so that it erases the progress line first."""
 
-        def told(value: T) -> object:
+        def print_beside(value: T) -> object:
             with self._lock:
                 self._clear()
-                return tell(value)
+                return print_value(value)
 
-        return told
+        return print_beside
 
     def _draw_until(self, ended: threading.Event) -> None:
         wait = _PATIENCE

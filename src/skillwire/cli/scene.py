@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from skillwire.protocols.skill_discovery.settings import LanSettings
 
 
-#: Why there is no key, told also to who has not asked for one: it does not work as its provider says.
+#: Reasons for a missing key that are printed even without --show-secrets: the provider does not work as declared.
 _FAULTS: Final = frozenset({"DISC_005"})
 
 
@@ -82,7 +82,7 @@ class Joined:
         self._words = words
         self._show_secrets = show_secrets
 
-    def tell(self, *, follow: bool) -> None:
+    def show(self, *, follow: bool) -> None:
         """Print the provider's connection, and, to ``follow``, changes until Ctrl-C."""
         result = self._result
         document = {
@@ -127,7 +127,7 @@ class Joined:
         try:
             for change in self._client.lan.listen():
                 if self._is_ours(change):
-                    self._tell_change(change)
+                    self._print_change(change)
         except BaseException as end:
             if isinstance(end, Exception):
                 raise
@@ -144,7 +144,7 @@ class Joined:
         of_skill = change.skill is not None and scene in change.skill.scenes
         return of_skill or (change.scene is not None and change.scene.name == scene)
 
-    def _tell_change(self, change: LanChange) -> None:
+    def _print_change(self, change: LanChange) -> None:
         output, skill, scene = self._output, change.skill, change.scene
         at = dim(f"{datetime.fromtimestamp(change.at).astimezone():%H:%M:%S}  ")
         if output.as_json:
@@ -159,7 +159,9 @@ class Joined:
                 }
             )
         elif change.notice is not None:
-            output.line(at, warning("unconfirmed: "), *_told(change.notice), dim("; this machine sees another state"))
+            output.line(
+                at, warning("unconfirmed: "), *_notice_text(change.notice), dim("; this machine sees another state")
+            )
         elif scene is not None:
             first = next((member for member in scene.members if member.role == "PRIMARY"), None)
             backups = sum(member.role == "BACKUP" for member in scene.members)
@@ -176,7 +178,7 @@ class Joined:
             output.line(at, warning("some changes were missed"))
 
 
-def _told(notice: LanNotice) -> tuple[Part, ...]:
+def _notice_text(notice: LanNotice) -> tuple[Part, ...]:
     """Return an unconfirmed notice as text."""
     states = {"MEMBER_JOINED": "has joined", "MEMBER_LEFT": "has left", "PRIMARY_CHANGED": "is PRIMARY"}
     return bold(notice.skill_id), f" of {notice.agent_id} ", states.get(notice.event, f"is {notice.status}")
@@ -215,7 +217,7 @@ class Elsewhere:
         self._output.note(dim("searching the sources for "), " ".join((self._scene, *self._capabilities)))
         try:
             with self._progress.during("reading"):
-                of_scene = [skill for skill, _ in self._client.find("", origins) if self._says_so(skill)]
+                of_scene = [skill for skill, _ in self._client.find("", origins) if self._declares_scene(skill)]
                 words = " ".join((self._scene, *self._capabilities))
                 by_words = [skill for skill, _ in self._client.find(words, origins)]
         except UsageError as error:
@@ -228,17 +230,17 @@ class Elsewhere:
         others = [skill for skill in by_words if reference_to(skill.ref) not in said]
         found = [skill for skill in (*of_scene, *others) if not skill.ref.has_no_artifact]
         if not found:
-            missing.fix = "No source has an installable skill for it. Search another origin with --from ORIGIN."
+            missing.fix = "No source has an installable skill either. Search another origin with --from ORIGIN."
             raise missing
         return found
 
-    def _says_so(self, skill: RemoteSkill) -> bool:
+    def _declares_scene(self, skill: RemoteSkill) -> bool:
         """Whether the index or the folder of a skill declares the scene."""
         return self._scene in skill.ref.scenes
 
     def why(self, skill: RemoteSkill) -> str:
         """Return why a skill may provide the scene."""
-        if not self._says_so(skill):
+        if not self._declares_scene(skill):
             return "matches the words, but does not declare the scene"
         lacking = [able for able in self._capabilities if able not in skill.ref.capabilities]
         return f"declares {self._scene}" + (f", without {', '.join(lacking)}" if lacking else "")
@@ -282,7 +284,7 @@ class Elsewhere:
         self._output.note(dim("installing "), bold(reference), dim(f": {self.why(skill)}"))
         with self._progress.during("reading"):
             plan = self._client.plan(reference)
-        found_by = "scene" if self._says_so(skill) else "words"
+        found_by = "scene" if self._declares_scene(skill) else "words"
         more = {"scene": self._scene, "skill": skill.name, "found_by": found_by, "provided": will_provide}
         code = carry_out(
             self._client,
@@ -325,8 +327,8 @@ class Elsewhere:
         able = parse_manifest(manifest.read_bytes(), source=str(manifest)).capabilities if manifest.is_file() else ()
         lacking = [capability for capability in self._capabilities if capability not in able]
         if lacking:
-            told = f"{folder.name} does not declare the capabilities {', '.join(lacking)}"
-            self._output.note(warning("requests for them get no answer: "), told)
+            lacks = f"{folder.name} does not declare the capabilities {', '.join(lacking)}"
+            self._output.note(warning("requests for them get no answer: "), lacks)
 
 
 def _joining_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -414,7 +416,7 @@ def join(
         if not result.is_joined:
             raise not_there(result, capabilities, client.lan.settings)
         words = _words(name, capabilities, use_unverified=use_unverified)
-        Joined(output, client, result, words=words, show_secrets=show_secrets).tell(follow=follow)
+        Joined(output, client, result, words=words, show_secrets=show_secrets).show(follow=follow)
 
 
 @command.command()
@@ -441,7 +443,7 @@ def request(
     yes: bool,
     for_user: bool,
 ) -> None:
-    """Join SCENE if it has a provider; otherwise find a skill for it, install it, and provide it.
+    """Join SCENE if it has a provider; otherwise find a skill, install it, and provide the scene.
 
     Without a provider, the configured sources or those of --from are searched. You choose the skill on the terminal, or
     with --skill or --yes. The skill is then served on the local network (--provide), which creates the group, until
@@ -454,7 +456,7 @@ def request(
             result = client.lan.request_scene(name, capabilities, use_unverified=use_unverified)
         if result.is_joined:
             words = _words(name, capabilities, use_unverified=use_unverified)
-            Joined(output, client, result, words=words, show_secrets=show_secrets).tell(follow=follow)
+            Joined(output, client, result, words=words, show_secrets=show_secrets).show(follow=follow)
             return
         missing = not_there(result, capabilities, client.lan.settings)
         output.note(dim("not available: "), missing.message)

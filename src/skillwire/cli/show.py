@@ -226,7 +226,7 @@ def _print_entry(output: Output, skill: RemoteSkill) -> None:
 
 
 def _is_closed(skill: RemoteSkill, token: str | None) -> bool:
-    """Whether a skill at an endpoint is not public, and there is no credential for it."""
+    """Whether a skill at an endpoint is not public, and there is no credential."""
     if skill.rpc is None or token is not None or skill.described().manifest.get("access", "public") == "public":
         return False
     from skillwire.adapters.files.credentials import credential_place  # noqa: PLC0415  # few skills are closed
@@ -310,17 +310,17 @@ def _parameters(manifest: Mapping[str, Any], source: str) -> list[ParameterDefin
 
 def _manifest_facts(manifest: Mapping[str, Any]) -> Iterator[tuple[str, Part]]:
     for label in ("kind", "namespace", "license", "access"):
-        if value := _told(manifest.get(label)):
+        if value := _short_text(manifest.get(label)):
             yield label, value
     if tags := _listed(manifest.get("tags")):
         yield "tags", tags
     runtime = _table(manifest.get("runtime"))
     if runtime:
-        told = (_told(runtime.get(key)) for key in ("language", "entrypoint", "export"))
-        yield "runs", " ".join(part for part in told if part)
+        texts = (_short_text(runtime.get(key)) for key in ("language", "entrypoint", "export"))
+        yield "runs", " ".join(text for text in texts if text)
     if health := _table(manifest.get("health")):
-        told = (_told(health.get(key)) for key in ("url", "entrypoint", "export"))
-        yield "health", " ".join(part for part in told if part) or "by a function"
+        texts = (_short_text(health.get(key)) for key in ("url", "entrypoint", "export"))
+        yield "health", " ".join(text for text in texts if text) or "by a function"
     permissions = _table(manifest.get("permissions"))
     if network := _listed(permissions.get("network")):
         yield "network", warning(network)
@@ -332,12 +332,12 @@ def _table(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _told(value: object) -> str:
+def _short_text(value: object) -> str:
     return shortened(value, _LONG) if isinstance(value, str) else ""
 
 
 def _listed(value: object) -> str:
-    values = [told for one in value[:_MAX_PARAMETERS] if (told := _told(one))] if isinstance(value, list) else []
+    values = [text for one in value[:_MAX_PARAMETERS] if (text := _short_text(one))] if isinstance(value, list) else []
     return ", ".join(values)
 
 

@@ -99,11 +99,11 @@ def _print_steps(output: Output, steps: Sequence[Step], token: str | None) -> No
     width = len(str(len(steps)))
     for number, step in enumerate(steps, 1):
         output.line(f"  {number:>{width}}  {step.attempt.url}")
-        for part in _told(step, token):
+        for part in _step_details(step, token):
             output.line(" " * (width + 4), part)
 
 
-def _told(step: Step, token: str | None) -> Iterator[Part]:
+def _step_details(step: Step, token: str | None) -> Iterator[Part]:
     attempt = step.attempt
     yield _outcome(attempt)
     if attempt.answered_by is not None:

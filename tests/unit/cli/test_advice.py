@@ -32,7 +32,7 @@ def test_a_private_source_of_the_project_is_refused_with_the_reason(capsys, proj
     (project / "skillwire.toml").write_text('sources = ["127.0.0.1:1"]\n')
     assert run(["find", "x"]) == 4
     told = capsys.readouterr().err
-    assert "fix: The project's skillwire.toml names it, and that may name public addresses only" in told
+    assert "fix: The project's skillwire.toml names it, and a project file may name only public addresses" in told
     assert "SKILLWIRE_ALLOW" in told
 
 

@@ -199,7 +199,7 @@ def test_without_waiting_the_id_is_printed_and_all_else_follows_from_it(call):
     code, out, errors = call("call", "PROVIDER/slow", "city=Bern", "--no-wait")
     name = out.strip()
     assert (code, errors.splitlines()) == (
-        0, [f"wait for it: skillwire executions result {name}", f"cancel it:   skillwire executions cancel {name}"],
+        0, [f"wait: skillwire executions result {name}", f"cancel: skillwire executions cancel {name}"],
     )  # fmt: skip
     _, out, _ = call("executions", "show", name)
     rows = dict(line.split(None, 1) for line in out.splitlines())
@@ -298,8 +298,8 @@ def test_an_interruption_says_how_to_go_on(call, monkeypatch):
     assert (code, out) == (130, "")
     first, second, third = errors.splitlines()
     assert first == "interrupted; the execution continues at the provider"
-    assert second.startswith("wait for it: skillwire executions result exec-forecast-")
-    assert third.startswith("cancel it:   skillwire executions cancel exec-forecast-")
+    assert second.startswith("wait: skillwire executions result exec-forecast-")
+    assert third.startswith("cancel: skillwire executions cancel exec-forecast-")
     monkeypatch.setattr("skillwire.client.calls.submit_until", interrupt)
     code, _, errors = call("call", "PROVIDER/forecast", "city=Basel")
     assert code == 130

@@ -272,11 +272,7 @@ def _default(value: object) -> str:
 
 def agents() -> str:
     """Return every agent and its folders."""
-    head = ("`--agent`", "agent", "folder in a project", "folder with `--global`")
-    return _table(
-        head,
-        ((f"`{name}`", row.title, f"`{row.project}`", f"`~/{row.home}`") for name, row in AGENTS.items()),
-    )
+    return "\n".join(f"- `{name}` ({row.title}): `{row.project}`, `~/{row.home}`" for name, row in AGENTS.items())
 
 
 def list_of_commands() -> str:

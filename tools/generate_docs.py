@@ -74,7 +74,7 @@ def main() -> int:
     """Write the stale pages, or, with ``--check``, name them; return the exit code."""
     check = "--check" in sys.argv[1:]
     for page, text in built_pages():
-        page.write_text(text)
+        page.write_text(f"<!-- generated: all -->\n\n{text}\n<!-- end of generated -->\n")
     stale = [(page, text) for page, text in generated_pages() if not page.exists() or page.read_text() != text]
     for page, text in stale:
         print("stale:" if check else "written:", page.relative_to(REFERENCE.parent.parent))

@@ -170,12 +170,12 @@ export type CapabilityType = "plugin" | "api" | "knowledge" | "task";
 export type AccessPolicy = "public" | "restricted" | "private";
 
 /**
- * How a caller authenticates.
+ * How a caller proves who it is.
  */
 export type AuthType = "api_key" | "oauth2" | "custom" | "none";
 
 /**
- * The state of an execution.
+ * How far an execution is.
  */
 export type ExecutionStatus = "accepted" | "running" | "completed" | "failed" | "timeout";
 

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import re
+import threading
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,11 +14,17 @@ from tests.support.executions import claim_of
 from tests.support.invoking import write_action
 from tests.support.publishing import write_skill
 
+from skillwire.adapters.sqlite.open import open_run_blobs
+from skillwire.errors import (
+    ConflictError,
+    NotFoundError,
+)
 from skillwire.executions.accept import ExecutionSettings, RunSettings
-from skillwire.model.execution import ExecutionQuery
-from skillwire.protocols.skills_rpc.messages import CreateBlob, ExecuteSkill, RunCode
+from skillwire.model.execution import ExecutionQuery, ExecutionStatus, Outcome
+from skillwire.protocols.skills_rpc.messages import CreateBlob, ExecuteSkill, ReadBlob, RunCode
 from skillwire.protocols.skills_rpc.server import SkillIndex, SkillsRpc
 from skillwire.server.configuration import ServerConfiguration
+from skillwire.server.mcp_backend import McpCalls
 
 if TYPE_CHECKING:
     from skillwire.server.runs import Runs
@@ -79,3 +89,177 @@ async def test_a_person_does_what_a_person_does_within_the_time_of_a_run(tmp_pat
     held = await site.desk.take_task(task.execution_id, "ann")
     await site.desk.complete_task(claim_of(held), {"ok": True})
     assert (await waiting).output == {"ok": True}
+
+
+if TYPE_CHECKING:
+    from skillwire.server.runs import Runs
+
+
+ANNA, BERT = "principal anna", "principal bert"
+
+
+async def test_a_summary_tells_what_a_run_took_from_what_it_waited(site, executor):
+    site = await site(settings=ExecutionSettings(concurrency=1, grant_all=True))
+    executor.script = lambda _: asyncio.sleep(1.2, Outcome(1))
+    first = asyncio.create_task(site.code())
+    await executor.began()
+    second = asyncio.create_task(site.code("# another\n" + CODE))
+    assert "waiting" not in (await first).summary
+    executor.script = lambda _: Outcome(1)
+    summary = (await second).summary
+    told = re.fullmatch(r"the code completed in (\d+\.\d+) s after waiting 1\.\d+ s for its turn", summary)
+    assert told is not None
+    assert float(told[1]) < 1.5  # which is more than it ran, and less than both
+
+
+async def test_a_blob_is_held_until_the_deadline_of_the_run_that_waits_for_it(site, executor):
+    runs = RunSettings(run_code=True, blob_seconds=600.0)
+    site = await site(runs, ExecutionSettings(per_caller=1, grant_all=True, longest=3600.0))
+    release = asyncio.Event()
+
+    async def wait(attempt):
+        await release.wait()
+        return Outcome(len(attempt.execution.attachments.blobs))
+
+    executor.script = wait
+    first = asyncio.create_task(site.code())
+    await executor.began()
+    held, other = await site.blob("held"), await site.blob("other")
+    second = asyncio.create_task(site.code(args={"x": held}))
+    async with asyncio.timeout(5):
+        while await asyncio.to_thread(site.desk.ledger.waiting) != {ANNA: 2}:  # noqa: ASYNC110  # it tells nobody
+            await asyncio.sleep(0.01)
+    swept = await asyncio.to_thread(open_run_blobs(runs).sweep, time.time() + 3600.0)
+    release.set()
+    assert swept == 1
+    assert ((await first).output, (await second).output) == (0, 1)
+    assert (await site.runs.blobs.read(ANNA, ReadBlob(blob_id=held))).content == "held"
+    with pytest.raises(NotFoundError):
+        await site.runs.blobs.read(ANNA, ReadBlob(blob_id=other))
+
+
+async def test_a_run_outlives_its_server_and_whoever_waited(tmp_path, serving, executor):
+    on = ServerConfiguration(runs=ON)
+    write_action(tmp_path / "skills", "leads-sync")
+    first = Site(await serving(ExecutionSettings(concurrency=0), on))
+    blob = await first.blob()
+    waiting = asyncio.create_task(first.code("code = 1", {"x": blob}, mount_skills=("acme.leads.sync",)))
+    async with asyncio.timeout(5):
+        while not await asyncio.to_thread(first.desk.ledger.waiting):  # noqa: ASYNC110  # it tells nobody
+            await asyncio.sleep(0.01)
+    waiting.cancel()
+    await first.application.shutdown()
+    looked_at = asyncio.Event()
+
+    async def wait(_):  # what nothing runs any more may be removed
+        await looked_at.wait()
+        return Outcome({})
+
+    executor.script = wait
+    (tmp_path / "skills" / "leads-sync" / "main.py").write_text("changed = True")
+    second = Site(await serving(None, on))
+    async with asyncio.timeout(10):
+        await executor.began()
+    (attempt,) = executor.attempts
+    given = attempt.execution.attachments
+    assert (given.code, given.blobs) == ("code = 1", (f"sha256:{blob.removeprefix('blob:')}",))
+    for file in attempt.mounts["acme.leads.sync"].files:
+        assert await asyncio.to_thread(second.application.catalog.blobs.read, file.digest) is not None, file.path
+    looked_at.set()
+
+
+async def test_code_that_waits_is_not_run_where_the_operator_took_that_back(tmp_path, serving, executor):
+    write_action(tmp_path / "skills", "leads-sync")
+    first = Site(await serving(ExecutionSettings(concurrency=0), ServerConfiguration(runs=ON)))
+    waiting = asyncio.create_task(first.code())
+    async with asyncio.timeout(5):
+        while not (await first.desk.search(ExecutionQuery())).executions:  # noqa: ASYNC110  # it tells nobody
+            await asyncio.sleep(0.01)
+    (execution,) = (await first.desk.search(ExecutionQuery())).executions
+    waiting.cancel()
+    await first.application.shutdown()
+    second = Site(await serving(None, ServerConfiguration(runs=RunSettings(execute_skill=True))))
+    async with asyncio.timeout(5):
+        while not (found := await second.desk.look_up(execution.execution_id)).status.is_final:  # noqa: ASYNC110  # same
+            await asyncio.sleep(0.01)
+    assert found.failure.reason == "not_granted"
+    assert executor.attempts == []
+
+
+async def test_one_caller_does_not_send_all_at_once(site, monkeypatch):
+    monkeypatch.setattr("skillwire.limits.BLOB_UPLOADS_OWNER", 2)
+    site = await site()
+    go_on = asyncio.Event()
+
+    async def slow():
+        yield b"x" * 20_000
+        await go_on.wait()
+
+    slow_ones = [asyncio.create_task(site.runs.blobs.receive(ANNA, "text/plain", slow())) for _ in range(2)]
+    await asyncio.sleep(0.05)
+    with pytest.raises(ConflictError, match="BLOB_ROOM"):
+        await site.blob()
+    assert await site.blob(owner=BERT)
+    go_on.set()
+    await asyncio.gather(*slow_ones)
+    assert await site.blob()
+
+
+async def test_who_sends_next_to_nothing_takes_no_place(site, monkeypatch):
+    monkeypatch.setattr("skillwire.limits.BLOB_UPLOADS", 1)
+    site = await site()
+    go_on = asyncio.Event()
+
+    async def stalled():
+        yield b"x"
+        await go_on.wait()
+
+    stalled_ones = [
+        asyncio.create_task(site.runs.blobs.receive(f"address 192.0.{number}.1", "text/plain", stalled()))
+        for number in range(4)
+    ]
+    await asyncio.sleep(0.05)
+    assert await site.blob()
+    for one in stalled_ones:
+        one.cancel()
+    await asyncio.gather(*stalled_ones, return_exceptions=True)
+    assert await site.blob(owner="address 192.0.2.1")
+
+
+@contextlib.contextmanager
+def held_back(desk):
+    """Hold what is committed back; yields what says that something waits, and what lets it go."""
+    waits, go_on = threading.Event(), threading.Event()
+    accept = desk.ledger.accept
+
+    def slow(*given, **more):
+        waits.set()
+        assert go_on.wait(10)
+        return accept(*given, **more)
+
+    desk.ledger.accept = slow
+    try:
+        yield waits, go_on
+    finally:
+        go_on.set()
+        del desk.ledger.accept
+
+
+async def test_a_call_over_mcp_that_is_cancelled_while_it_is_written_leaves_no_run(site, executor):
+    site = await site()
+    executor.script = lambda _: asyncio.sleep(60)
+    skill = site.audience.usable.skills["leads-sync"]
+    with held_back(site.desk) as (waits, go_on):
+        waiting = asyncio.create_task(McpCalls(site.runs).begin(ANNA, site.audience, skill, {}, 20.0))
+        assert await asyncio.to_thread(waits.wait, 5)
+        waiting.cancel()
+        await asyncio.sleep(0.05)
+        waiting.cancel()  # as a server does that stops
+        await asyncio.sleep(0.05)
+        go_on.set()
+        await asyncio.gather(waiting, return_exceptions=True)
+    ended = ExecutionQuery(statuses=(ExecutionStatus.FAILED,))
+    async with asyncio.timeout(5):
+        while not (await site.desk.search(ended)).executions:  # noqa: ASYNC110  # it tells nobody
+            await asyncio.sleep(0.01)
+    assert len((await site.desk.search(ExecutionQuery())).executions) == 1

@@ -5,12 +5,20 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from contextlib import contextmanager
 
-from tests.support.invoking import write_action
+import pytest
+import structlog
+from tests.support.invoking import failing, write_action
 
+from skillwire.adapters.clock import moment
+from skillwire.adapters.sqlite.database import Database
 from skillwire.adapters.sqlite.ledger import SqliteLedger
 from skillwire.adapters.sqlite.open import open_ledger
-from skillwire.model.execution import ExecutionStatus
+from skillwire.errors import StorageError
+from skillwire.executions.accept import ExecutionSettings
+from skillwire.model.execution import ExecutionStatus, Moment, Outcome, Quota
+from skillwire.server import worker
 
 
 async def test_what_is_being_claimed_while_the_server_ends_is_run_and_waited_for(
@@ -34,3 +42,160 @@ async def test_what_is_being_claimed_while_the_server_ends_is_run_and_waited_for
     assert execution is not None
     assert execution.status in {ExecutionStatus.ACCEPTED, ExecutionStatus.COMPLETED}
     assert len(executor.attempts) == (execution.status is ExecutionStatus.COMPLETED)
+
+
+def told(log, outcome):
+    """Return of which executions and skills a log says this."""
+    return {(entry["execution"], entry["skill"]) for entry in log if entry.get("outcome") == outcome}
+
+
+async def until(is_so, seconds=10.0):
+    async with asyncio.timeout(seconds):
+        while not is_so():  # noqa: ASYNC110  # it has no event
+            await asyncio.sleep(0.01)
+
+
+async def begin(caller, executor, *names):
+    """Call skills, and return their executions when all of them run."""
+    answers = [await caller.invoke(name) for name in names]
+    await until(lambda: len(executor.attempts) == len(names))
+    return [answer.json()["execution_id"] for answer in answers]
+
+
+async def test_leases_are_renewed_while_a_server_waits_for_what_runs(tmp_path, serving, executor):
+    write_action(tmp_path / "skills", "once")
+    caller = await serving(ExecutionSettings(grant_all=True, lease=0.4))
+
+    async def slow(_):
+        await asyncio.sleep(1.2)
+        return Outcome("done")
+
+    executor.script = slow
+    (once,) = await begin(caller, executor, "once")
+    ending = asyncio.ensure_future(caller.application.shutdown())
+    lost: list[str] = []
+    while not ending.done():
+        lost += await asyncio.to_thread(lambda: open_ledger().recover(moment()))
+        await asyncio.sleep(0.05)
+    await ending
+    assert lost == []
+    ended = open_ledger().find(once)
+    assert ended is not None
+    assert ended.status is ExecutionStatus.COMPLETED
+
+
+async def test_the_log_says_what_a_server_that_ends_waits_for_and_gives_up(tmp_path, serving, executor, monkeypatch):
+    monkeypatch.setattr("skillwire.limits.SERVER_SHUTDOWN_SECONDS", 0.1)
+    write_action(tmp_path / "skills", "once")
+    write_action(tmp_path / "skills", "again", more="idempotent = true")
+    caller = await serving()
+    executor.script = lambda _: asyncio.sleep(60)
+    once, again = await begin(caller, executor, "once", "again")
+    with structlog.testing.capture_logs() as log:
+        await caller.application.shutdown()
+    [waiting] = [entry for entry in log if entry["event"] == "waiting for executions"]
+    assert (waiting["number"], waiting["seconds"]) == (2, 0.1)
+    assert told(log, "worker_lost") == {(once[:-24], "once")}
+    assert told(log, "released") == {(again[:-24], "again")}
+
+
+async def test_a_server_that_ends_finishes_gives_back_or_fails_what_runs(tmp_path, serving, executor, monkeypatch):
+    monkeypatch.setattr("skillwire.limits.SERVER_SHUTDOWN_SECONDS", 0.1)
+    write_action(tmp_path / "skills", "once")
+    write_action(tmp_path / "skills", "again", more="idempotent = true")
+    caller = await serving()
+    executor.script = lambda _: asyncio.sleep(60)
+    once, again = await caller.invoke("once"), await caller.invoke("again")
+    async with asyncio.timeout(10):
+        while len(executor.attempts) < 2:  # noqa: ASYNC110  # the executor counts, and wakes nobody
+            await asyncio.sleep(0.01)
+    await caller.application.shutdown()
+    executor.script = lambda _: Outcome("done")
+    later = await serving()
+    lost = await later.ended(once)
+    assert lost.json()["error"]["details"]["reason"] == "worker_lost"
+    assert (await later.ended(again)).json()["output"] == "done"
+
+
+@pytest.fixture
+def disk(monkeypatch):
+    """Return an event: while it is set, there is room on the disk."""
+    room, writing = asyncio.Event(), Database.writing
+    room.set()
+
+    @contextmanager
+    def guarded(database):
+        if not room.is_set():
+            raise StorageError("DATABASE", "database or disk is full")
+        with writing(database) as connection:
+            yield connection
+
+    monkeypatch.setattr(Database, "writing", guarded)
+    return room
+
+
+@pytest.fixture
+def report(tmp_path):
+    write_action(tmp_path / "skills", "report")
+
+
+@pytest.mark.usefixtures("report")
+@pytest.mark.parametrize("ending", [(Outcome("done"), "completed"), (failing(), "failed")])
+async def test_what_came_of_an_attempt_is_written_when_there_is_room_again(serving, executor, disk, ending):
+    outcome, status = ending
+    caller = await serving()
+
+    async def fill():
+        disk.clear()
+        return outcome
+
+    executor.script = lambda _: fill()
+    accepted = await caller.invoke("report")
+    await executor.began()
+    await asyncio.sleep(0.1)
+    assert (await caller.invoke("report")).status == 503
+    running = await caller.get(f"/executions/{accepted.json()['execution_id']}")
+    assert running.json()["status"] == "running"
+    disk.set()
+    assert (await caller.ended(accepted)).json()["status"] == status
+    assert len(executor.attempts) == 1
+
+
+ACCEPTING = ExecutionSettings(concurrency=0, grant_all=True)
+
+
+async def test_the_log_says_what_was_taken_from_others(tmp_path, serving):
+    write_action(tmp_path / "skills", "once")
+    write_action(tmp_path / "skills", "again", more="idempotent = true")
+    write_action(tmp_path / "skills", "late")
+    first = await serving(ACCEPTING)
+    names = {name: (await first.invoke(name)).json()["execution_id"] for name in ("once", "again")}
+    claimed = open_ledger().claim("gone", moment(), Quota(10, 10, lease=0.01), limit=2)
+    assert {one.execution_id for one in claimed} == set(names.values())
+    late = (await first.invoke("late")).json()["execution_id"]
+    await first.application.shutdown()
+    with open_ledger().database.writing() as connection:
+        connection.execute("UPDATE executions SET deadline = 1 WHERE execution_id = ?", (late,))
+    with structlog.testing.capture_logs() as log:
+        await serving()
+        await until(lambda: len({entry["outcome"] for entry in log if "outcome" in entry}) >= 3)
+        await until(lambda: told(log, "deadline"))
+        await until(lambda: told(log, "worker_lost") and told(log, "released"))
+    assert told(log, "worker_lost") == {(names["once"][:-24], "once")}
+    assert told(log, "released") == {(names["again"][:-24], "again")}
+    assert told(log, "deadline") == {(late[:-24], "late")}
+
+
+async def test_all_that_is_late_is_ended_in_one_sweep(tmp_path, serving, monkeypatch):
+    write_action(tmp_path / "skills", "once")
+    caller = await serving(ACCEPTING)
+    for _ in range(7):
+        await caller.invoke("once")
+    desk = caller.application.services.executions.desk
+    await caller.application.shutdown()
+    monkeypatch.setattr("skillwire.adapters.sqlite.ledger.SWEPT_AT_ONCE", 2)
+    monkeypatch.setattr(worker, "SWEPT_AT_ONCE", 2)
+    now = moment()
+    desk.clock = lambda: Moment(now.wall + 10_000_000, now.steady, now.boot)
+    assert await worker.ExpiryTask(desk, lambda: None).run()
+    assert desk.ledger.count() == {ExecutionStatus.TIMEOUT: 7}

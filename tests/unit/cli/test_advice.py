@@ -20,14 +20,6 @@ def project(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_a_proxy_that_is_not_used_is_named(capsys, monkeypatch):
-    assert run(["show", "127.0.0.1:1/a"]) == 5
-    assert "HTTPS_PROXY" not in capsys.readouterr().err
-    monkeypatch.setenv("HTTPS_PROXY", "http://proxy.example:3128")
-    assert run(["show", "127.0.0.1:1/a"]) == 5
-    assert "HTTPS_PROXY is set and not used: skillwire connects directly" in capsys.readouterr().err
-
-
 def test_a_private_source_of_the_project_is_refused_with_the_reason(capsys, project):
     (project / "skillwire.toml").write_text('sources = ["127.0.0.1:1"]\n')
     assert run(["find", "x"]) == 4

@@ -20,24 +20,6 @@ from skillwire.server.run_worker import make_worker
 ALL = ExecutionSettings(grant_all=True)
 
 
-async def status_of(caller, answer):
-    return (await caller.get(f"/executions/{answer.json()['execution_id']}")).json()["status"]
-
-
-async def test_a_server_of_another_configuration_runs_nothing_of_it(tmp_path, serving, executor):
-    write_action(tmp_path / "skills", "sum-up")
-    first = await serving(replace(ALL, concurrency=0, queue="/srv/a.toml"))
-    waits = await first.invoke("sum-up", {})
-    other = await serving(ALL)
-    assert (await other.ended(await other.invoke("sum-up", {}))).json()["status"] == "completed"
-    await asyncio.sleep(0.6)  # it looks for work that nobody told it of
-    assert await status_of(first, waits) == await status_of(other, waits) == "accepted"
-    assert [attempt.execution.queue for attempt in executor.attempts] == [""]
-    again = await serving(replace(ALL, queue="/srv/a.toml"))
-    assert (await again.ended(waits)).json()["status"] == "completed"
-    assert executor.attempts[-1].execution.queue == "/srv/a.toml"
-
-
 def test_a_process_that_serves_its_host_alone_has_a_queue_of_its_own():
     configuration = ServerConfiguration(executions=replace(ALL, queue="/srv/a.toml"))
     names = {use_local_defaults(configuration).executions.queue for _ in range(2)}

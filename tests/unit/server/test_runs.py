@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
-import re
 import threading
 import time
 from typing import TYPE_CHECKING
@@ -16,7 +15,6 @@ from tests.support.invoking import Caller, failing, write_action
 from tests.support.publishing import write_skill
 
 from skillwire import limits
-from skillwire.adapters.sqlite.open import open_run_blobs
 from skillwire.errors import (
     ConflictError,
     DecodeError,
@@ -27,11 +25,10 @@ from skillwire.errors import (
     ValidationError,
 )
 from skillwire.executions.accept import ExecutionSettings, RunSettings
-from skillwire.model.execution import ExecutionQuery, ExecutionStatus, Outcome, OutputBlob
+from skillwire.model.execution import ExecutionStatus, Outcome, OutputBlob
 from skillwire.protocols.skills_rpc.messages import CreateBlob, ExecuteSkill, ReadBlob, RunCode, RunLimits
 from skillwire.protocols.skills_rpc.server import GUIDE, SkillIndex, SkillsRpc
 from skillwire.server.configuration import ServerConfiguration
-from skillwire.server.mcp_backend import McpCalls
 from skillwire.server.publisher import Publisher
 
 if TYPE_CHECKING:
@@ -234,20 +231,6 @@ async def test_log_and_files_of_a_run_are_told(site, executor):
     assert run.summary.endswith("and handed out 1 file")
 
 
-async def test_a_summary_tells_what_a_run_took_from_what_it_waited(site, executor):
-    site = await site(settings=ExecutionSettings(concurrency=1, grant_all=True))
-    executor.script = lambda _: asyncio.sleep(1.2, Outcome(1))
-    first = asyncio.create_task(site.code())
-    await executor.began()
-    second = asyncio.create_task(site.code("# another\n" + CODE))
-    assert "waiting" not in (await first).summary
-    executor.script = lambda _: Outcome(1)
-    summary = (await second).summary
-    told = re.fullmatch(r"the code completed in (\d+\.\d+) s after waiting 1\.\d+ s for its turn", summary)
-    assert told is not None
-    assert float(told[1]) < 1.5  # which is more than it ran, and less than both
-
-
 async def test_a_large_output_comes_whole(site, executor):
     site = await site()
     executor.script = lambda _: Outcome("x" * 400_000)
@@ -294,32 +277,6 @@ async def test_there_are_no_more_blobs_and_skills_than_a_sandbox_has_mounts(site
         await site.code(input_blobs=many)
     with pytest.raises(ValidationError, match="mount_skills"):
         await site.code(mount_skills=("acme.read.me",) * (limits.RUN_MOUNTS + 1))
-
-
-async def test_a_blob_is_held_until_the_deadline_of_the_run_that_waits_for_it(site, executor):
-    runs = RunSettings(run_code=True, blob_seconds=600.0)
-    site = await site(runs, ExecutionSettings(per_caller=1, grant_all=True, longest=3600.0))
-    release = asyncio.Event()
-
-    async def wait(attempt):
-        await release.wait()
-        return Outcome(len(attempt.execution.attachments.blobs))
-
-    executor.script = wait
-    first = asyncio.create_task(site.code())
-    await executor.began()
-    held, other = await site.blob("held"), await site.blob("other")
-    second = asyncio.create_task(site.code(args={"x": held}))
-    async with asyncio.timeout(5):
-        while await asyncio.to_thread(site.desk.ledger.waiting) != {ANNA: 2}:  # noqa: ASYNC110  # it tells nobody
-            await asyncio.sleep(0.01)
-    swept = await asyncio.to_thread(open_run_blobs(runs).sweep, time.time() + 3600.0)
-    release.set()
-    assert swept == 1
-    assert ((await first).output, (await second).output) == (0, 1)
-    assert (await site.runs.blobs.read(ANNA, ReadBlob(blob_id=held))).content == "held"
-    with pytest.raises(NotFoundError):
-        await site.runs.blobs.read(ANNA, ReadBlob(blob_id=other))
 
 
 async def test_skills_are_mounted_as_they_were_when_the_run_was_accepted(site, executor):
@@ -382,54 +339,6 @@ async def test_those_who_wait_are_told_when_the_server_stops(site, executor, mon
     assert str(caught.value.details["run_id"]).startswith("exec-")
     execution = await site.desk.look_up(caught.value.details["run_id"])
     assert execution.status is ExecutionStatus.RUNNING
-
-
-async def test_a_run_outlives_its_server_and_whoever_waited(tmp_path, serving, executor):
-    on = ServerConfiguration(runs=ON)
-    write_action(tmp_path / "skills", "leads-sync")
-    first = Site(await serving(ExecutionSettings(concurrency=0), on))
-    blob = await first.blob()
-    waiting = asyncio.create_task(first.code("code = 1", {"x": blob}, mount_skills=("acme.leads.sync",)))
-    async with asyncio.timeout(5):
-        while not await asyncio.to_thread(first.desk.ledger.waiting):  # noqa: ASYNC110  # it tells nobody
-            await asyncio.sleep(0.01)
-    waiting.cancel()
-    await first.application.shutdown()
-    looked_at = asyncio.Event()
-
-    async def wait(_):  # what nothing runs any more may be removed
-        await looked_at.wait()
-        return Outcome({})
-
-    executor.script = wait
-    (tmp_path / "skills" / "leads-sync" / "main.py").write_text("changed = True")
-    second = Site(await serving(None, on))
-    async with asyncio.timeout(10):
-        await executor.began()
-    (attempt,) = executor.attempts
-    given = attempt.execution.attachments
-    assert (given.code, given.blobs) == ("code = 1", (f"sha256:{blob.removeprefix('blob:')}",))
-    for file in attempt.mounts["acme.leads.sync"].files:
-        assert await asyncio.to_thread(second.application.catalog.blobs.read, file.digest) is not None, file.path
-    looked_at.set()
-
-
-async def test_code_that_waits_is_not_run_where_the_operator_took_that_back(tmp_path, serving, executor):
-    write_action(tmp_path / "skills", "leads-sync")
-    first = Site(await serving(ExecutionSettings(concurrency=0), ServerConfiguration(runs=ON)))
-    waiting = asyncio.create_task(first.code())
-    async with asyncio.timeout(5):
-        while not (await first.desk.search(ExecutionQuery())).executions:  # noqa: ASYNC110  # it tells nobody
-            await asyncio.sleep(0.01)
-    (execution,) = (await first.desk.search(ExecutionQuery())).executions
-    waiting.cancel()
-    await first.application.shutdown()
-    second = Site(await serving(None, ServerConfiguration(runs=RunSettings(execute_skill=True))))
-    async with asyncio.timeout(5):
-        while not (found := await second.desk.look_up(execution.execution_id)).status.is_final:  # noqa: ASYNC110  # same
-            await asyncio.sleep(0.01)
-    assert found.failure.reason == "not_granted"
-    assert executor.attempts == []
 
 
 async def test_too_many_that_wait_are_refused(site, monkeypatch):
@@ -525,46 +434,6 @@ async def test_a_stream_that_breaks_off_or_is_too_large_leaves_nothing(tmp_path,
     assert [path for path in (tmp_path / "home" / "state" / "run-blobs").rglob("*") if path.is_file()] == []
 
 
-async def test_one_caller_does_not_send_all_at_once(site, monkeypatch):
-    monkeypatch.setattr("skillwire.limits.BLOB_UPLOADS_OWNER", 2)
-    site = await site()
-    go_on = asyncio.Event()
-
-    async def slow():
-        yield b"x" * 20_000
-        await go_on.wait()
-
-    slow_ones = [asyncio.create_task(site.runs.blobs.receive(ANNA, "text/plain", slow())) for _ in range(2)]
-    await asyncio.sleep(0.05)
-    with pytest.raises(ConflictError, match="BLOB_ROOM"):
-        await site.blob()
-    assert await site.blob(owner=BERT)
-    go_on.set()
-    await asyncio.gather(*slow_ones)
-    assert await site.blob()
-
-
-async def test_who_sends_next_to_nothing_takes_no_place(site, monkeypatch):
-    monkeypatch.setattr("skillwire.limits.BLOB_UPLOADS", 1)
-    site = await site()
-    go_on = asyncio.Event()
-
-    async def stalled():
-        yield b"x"
-        await go_on.wait()
-
-    stalled_ones = [
-        asyncio.create_task(site.runs.blobs.receive(f"address 192.0.{number}.1", "text/plain", stalled()))
-        for number in range(4)
-    ]
-    await asyncio.sleep(0.05)
-    assert await site.blob()
-    for one in stalled_ones:
-        one.cancel()
-    await asyncio.gather(*stalled_ones, return_exceptions=True)
-    assert await site.blob(owner="address 192.0.2.1")
-
-
 async def test_one_address_leaves_places_to_others(site, executor, monkeypatch):
     monkeypatch.setattr("skillwire.limits.EXECUTION_FOLLOWERS_CALLER", 2)
     site = await site()
@@ -631,23 +500,3 @@ async def test_what_is_cancelled_while_it_is_written_is_accepted_as_everything_e
         go_on.set()
         await executor.began()
     assert [line["skill"] for line in logs if line["event"] == "accepted"] == ["leads-sync"]
-
-
-async def test_a_call_over_mcp_that_is_cancelled_while_it_is_written_leaves_no_run(site, executor):
-    site = await site()
-    executor.script = lambda _: asyncio.sleep(60)
-    skill = site.audience.usable.skills["leads-sync"]
-    with held_back(site.desk) as (waits, go_on):
-        waiting = asyncio.create_task(McpCalls(site.runs).begin(ANNA, site.audience, skill, {}, 20.0))
-        assert await asyncio.to_thread(waits.wait, 5)
-        waiting.cancel()
-        await asyncio.sleep(0.05)
-        waiting.cancel()  # as a server does that stops
-        await asyncio.sleep(0.05)
-        go_on.set()
-        await asyncio.gather(waiting, return_exceptions=True)
-    ended = ExecutionQuery(statuses=(ExecutionStatus.FAILED,))
-    async with asyncio.timeout(5):
-        while not (await site.desk.search(ended)).executions:  # noqa: ASYNC110  # it tells nobody
-            await asyncio.sleep(0.01)
-    assert len((await site.desk.search(ExecutionQuery())).executions) == 1

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
 import keyring
 import pytest
 from keyring.backend import KeyringBackend
 from keyring.errors import KeyringLocked
 
 from skillwire.adapters.files.credentials import CredentialStore
+from skillwire.errors import StorageError
 from skillwire.model.credential import Credential, TokenRenewal
 
 ORIGIN = "https://skills.example"
@@ -75,3 +78,25 @@ def test_what_is_kept_is_found_again(store, credential, in_keyring):
     assert store.remove(ORIGIN)
     assert not store.remove(ORIGIN)
     assert store.find(ORIGIN) is None
+
+
+def test_the_secrets_of_the_keyring_are_in_no_file(store, memory):
+    store.keep(TOKEN, in_keyring=True)
+    assert "hush" not in store.path.read_text()
+    assert list(memory.entries) == [("skillwire", ORIGIN)]
+    store.keep(KEY)  # a renewal leaves it where it is
+    assert "hush" not in store.path.read_text()
+    store.keep(KEY, in_keyring=False)
+    assert memory.entries == {}
+    assert json.loads(store.path.read_text())[ORIGIN]["secrets"] == {"secret": "hush-key"}
+
+
+def test_a_keyring_that_refuses_is_said_without_its_words(store, memory):
+    store.keep(TOKEN, in_keyring=True)
+    memory.locked = True
+    with pytest.raises(StorageError) as caught:
+        store.find(ORIGIN)
+    assert caught.value.code == "KEYRING"
+    assert "KeyringLocked" in str(caught.value)
+    assert "hush" not in str(caught.value)
+    assert store.logins()[0].in_keyring  # a list asks for no password

@@ -209,3 +209,28 @@ class TestRevocations:
         assert trust.identity.certificate == keys.certificate()
         assert set(desk.asked) == {f"https://registry.example/lan/{one}" for one in ("certificates", "revocations")}
         assert asyncio.all_tasks() == before
+
+    async def test_a_file_is_looked_at_while_the_agent_runs_and_its_end_is_said(
+        self, trust, settings, authority, clock, tmp_path
+    ):
+        copy = tmp_path / "revocations.pem"
+        copy.write_bytes(authority.revocations(clock.now))
+        told: list[str] = []
+        has_changed = asyncio.Event()
+        own = dataclasses.replace(settings, revocations=(str(copy),))
+        refresh = RevocationRefresh(trust, own, has_changed.set, clock=clock, tell=told.append, files=0.01)
+        task = asyncio.create_task(refresh.run())
+        async with asyncio.timeout(SECONDS):
+            await has_changed.wait()
+            has_changed.clear()
+            authority.revoke("agent-001", clock.now)
+            copy.write_bytes(authority.revocations(clock.now))
+            await has_changed.wait()
+            assert len(trust.revocations) == 1
+            copy.unlink()
+            clock.now += 8 * DAY
+            await until(lambda: len(told) >= 3)
+        task.cancel()
+        assert len(trust.revocations) == 1
+        counts = {words: sum(words in text for text in told) for words in ("our own", "cannot be read", "has ended")}
+        assert counts == dict.fromkeys(counts, 1)

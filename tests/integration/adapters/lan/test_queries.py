@@ -1,4 +1,4 @@
-"""ChangeKind an agent asks: nothing is left of a question that nobody waits for, and who is certified speaks for itself."""
+"""What an agent asks: nothing is left of a question that nobody waits for, and who is certified speaks for itself."""
 
 from __future__ import annotations
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from tests.support.loopback_lan import own_lan
 
+from skillwire.adapters.lan import sockets
 from skillwire.adapters.lan.sockets import LinkAddress, LinkSockets
 from skillwire.protocols.skill_discovery.settings import LanSettings
 
@@ -65,3 +66,10 @@ def test_another_process_has_another_group():
     group, port = json.loads(done.stdout)
     assert group != lan.group
     assert port != lan.port
+
+
+def test_this_machine_has_a_loopback_interface_that_is_up():
+    [found] = [one for one in sockets.present() if one.host == "127.0.0.1"]
+    assert found.is_loopback
+    assert found.family == 4
+    assert found.flags & 1

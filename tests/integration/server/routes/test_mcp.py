@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 import pytest
+import structlog
 from tests.support.mcp_host import EXECUTES
 from tests.support.publishing import Asgi, write_skill
 from tests.unit.bridges.mcp.conftest import MAIN, MANIFEST
@@ -93,3 +94,14 @@ async def application(tmp_path, tokens, monkeypatch):  # noqa: ARG001  # made fi
     write_skill(tmp_path / "skills", "large-notes", {"table.bin": TABLE, "long.txt": TEXT})
     async with published(tmp_path) as application:
         yield application
+
+
+async def test_operator_is_told_at_the_start_which_pins_are_not_published(tmp_path, tokens):  # noqa: ARG001  # state
+    with structlog.testing.capture_logs() as logs:
+        async with published(tmp_path, '[mcp]\npin = ["open-notes", "nothing"]\n') as application:
+            write_skill(tmp_path / "skills", "another")
+            async with asyncio.timeout(20):
+                while "another" not in application.catalog.current.everything.skills:  # noqa: ASYNC110  # nobody tells
+                    await asyncio.sleep(0.02)
+    told = [line["skills"] for line in logs if line["event"] == "pinned, but not published"]
+    assert told == ["nothing"]

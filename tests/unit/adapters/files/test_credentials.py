@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import threading
 
@@ -96,28 +95,6 @@ def test_a_damaged_file_is_said_and_not_shown(store, content):
     with pytest.raises(DecodeError) as caught:
         store.find(ORIGIN)
     assert "hush-key" not in f"{caught.value} {caught.value.diagnostics()} {caught.value.__cause__}"
-
-
-def test_the_secrets_of_the_keyring_are_in_no_file(store, memory):
-    store.keep(TOKEN, in_keyring=True)
-    assert "hush" not in store.path.read_text()
-    assert list(memory.entries) == [("skillwire", ORIGIN)]
-    store.keep(KEY)  # a renewal leaves it where it is
-    assert "hush" not in store.path.read_text()
-    store.keep(KEY, in_keyring=False)
-    assert memory.entries == {}
-    assert json.loads(store.path.read_text())[ORIGIN]["secrets"] == {"secret": "hush-key"}
-
-
-def test_a_keyring_that_refuses_is_said_without_its_words(store, memory):
-    store.keep(TOKEN, in_keyring=True)
-    memory.locked = True
-    with pytest.raises(StorageError) as caught:
-        store.find(ORIGIN)
-    assert caught.value.code == "KEYRING"
-    assert "KeyringLocked" in str(caught.value)
-    assert "hush" not in str(caught.value)
-    assert store.logins()[0].in_keyring  # a list asks for no password
 
 
 def test_without_the_extra_the_fix_says_how_to_have_it(store, monkeypatch):

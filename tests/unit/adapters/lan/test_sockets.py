@@ -88,10 +88,3 @@ def test_a_machine_with_hundreds_of_interfaces_has_a_few_links():
 )
 def test_an_address_is_told_in_one_way(told, number, host):
     assert plain_host(told, number) == host
-
-
-def test_this_machine_has_a_loopback_interface_that_is_up():
-    [found] = [one for one in sockets.present() if one.host == "127.0.0.1"]
-    assert found.is_loopback
-    assert found.family == 4
-    assert found.flags & 1

@@ -167,17 +167,6 @@ async def test_without_the_extra_there_is_no_door_and_pins_are_an_error(tmp_path
             pass
 
 
-async def test_operator_is_told_at_the_start_which_pins_are_not_published(tmp_path, tokens):  # noqa: ARG001  # state
-    with structlog.testing.capture_logs() as logs:
-        async with published(tmp_path, '[mcp]\npin = ["open-notes", "nothing"]\n') as application:
-            write_skill(tmp_path / "skills", "another")
-            async with asyncio.timeout(20):
-                while "another" not in application.catalog.current.everything.skills:  # noqa: ASYNC110  # nobody tells
-                    await asyncio.sleep(0.02)
-    told = [line["skills"] for line in logs if line["event"] == "pinned, but not published"]
-    assert told == ["nothing"]
-
-
 async def test_operator_is_told_what_clients_will_miss(tmp_path, tokens):  # noqa: ARG001  # state
     write_skill(tmp_path / "skills", "many", {f"notes/{number}.txt": "x" for number in range(512)})
     with structlog.testing.capture_logs() as logs:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-import threading
 
 import pytest
 import structlog
-from tests.support.publishing import write_skill
 
 from skillwire import limits
 from skillwire.model.execution import Outcome
@@ -225,26 +223,6 @@ class TestAccess:
         await asyncio.gather(*asking)
         assert sorted(made) == [False, False, True]
 
-    async def test_once_somebody_asked_lists_are_written_before_a_revision_is_served(self, rpc, folder, monkeypatch):
-        written = []
-
-        def make(skills, within=None):
-            written.append(threading.current_thread().name if within is None else "")
-            return SkillIndex(skills, within)
-
-        monkeypatch.setattr(rpc_skills, "SkillIndex", make)
-        await rpc.call("list_skills")
-        publication = rpc.caller.application.catalog
-        before = publication.current
-        write_skill(folder, "new-notes")
-        async with asyncio.timeout(20):
-            publication.look_again()
-            while publication.current is before:  # noqa: ASYNC110  # nobody is told of a later revision
-                await asyncio.sleep(0.01)
-        listed = await rpc.call("list_skills")
-        assert "acme.new.notes" in {skill["name"] for skill in listed["skills"]}
-        assert {name for name in written[1:] if name} == {"skillwire-publication"}
-
     async def test_a_list_that_could_not_be_made_is_made_by_the_next_request(self, rpc, monkeypatch):
         def fail(*_):
             raise MemoryError
@@ -270,30 +248,6 @@ class TestExecutions:
             error = await rpc.error(method, params)
             assert error["code"] == -32004
             assert "[rpc]" in error["data"]["fix"]
-
-    @pytest.mark.spec("SKP-http-bounds")
-    async def test_of_a_batch_a_few_are_executed_at_a_time(self, rpc, executor):
-        running, most = 0, 0
-
-        async def run(attempt):
-            nonlocal running, most
-            running += 1
-            most = max(most, running)
-            await asyncio.sleep(0.01)
-            running -= 1
-            return Outcome(dict(attempt.inputs))
-
-        executor.script = run
-        batch = [
-            request("execute_skill", {"name": NAMES[0], "args": {"n": number}}, id=number)
-            for number in range(limits.RPC_BATCH)
-        ]
-        answers = (await rpc.send(batch)).json()
-        assert [answer["result"]["output"]["n"] for answer in answers] == list(range(limits.RPC_BATCH))
-        assert most <= limits.RPC_BATCH_AT_ONCE
-        refused = await rpc.send([*batch, *batch])
-        assert refused.json()["error"]["code"] == -32600
-        assert len(executor.attempts) == limits.RPC_BATCH
 
     @pytest.mark.spec("SKP-http-bounds")
     async def test_who_goes_away_is_not_waited_for_and_the_run_goes_on(self, rpc, executor):

@@ -7,7 +7,6 @@ import json
 
 import pytest
 
-from skillwire import limits
 from skillwire.errors import StorageError
 from skillwire.model.execution import Outcome
 from skillwire.server.rpc_methods import Methods, RpcCaller, RpcDispatcher, SkillListCache
@@ -72,23 +71,6 @@ async def test_a_list_does_not_wait_for_a_run_and_the_end_waits_for_both(talk, e
     told = await talk(line("execute_skill", 1, name="acme.count.words"), line("list_skills", 2), on_answer=listed.set)
     assert [answer["id"] for answer in told] == [2, 1]
     assert told[1]["result"]["status"] == "completed"
-
-
-async def test_no_more_is_taken_than_is_answered_at_a_time(talk, executor, monkeypatch):
-    monkeypatch.setattr(limits, "RPC_STDIO_AT_ONCE", 2)
-    running, most = 0, 0
-
-    async def run(_):
-        nonlocal running, most
-        running += 1
-        most = max(most, running)
-        await asyncio.sleep(0.02)
-        running -= 1
-        return Outcome({"n": 1})
-
-    executor.script = run
-    told = await talk(*(line("execute_skill", number, name="acme.count.words") for number in range(6)))
-    assert (len(told), most) == (6, 2)
 
 
 async def test_it_ends_when_nobody_reads_its_answers(rpc, executor):

@@ -1,0 +1,198 @@
+"""The local network through the client: who is called, who next, what is refused, remembered, and opened."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+
+import pytest
+from tests.support.eventually import eventually
+from tests.support.fake_lan import FakeLanAgent, lan_skill
+from tests.unit.protocols.sharing_samples import DESCRIPTOR, ENTRY
+
+from skillwire import Client
+from skillwire.adapters.files.atomic import cache_directory
+from skillwire.client import lan
+from skillwire.client.lan import LanAccess
+from skillwire.errors import FetchError, NotFoundError, SkillwireError
+from skillwire.model.lan import LanChange
+from skillwire.model.url import parse_url
+from skillwire.testing.publisher import SimulatedPublisher
+from skillwire.wire.exchange import HttpResponse
+
+PATIENCE = 20.0
+
+
+CITY = [{"name": "city", "type": "string", "description": "Where.", "required": True}]
+
+
+FIRST, SECOND, THIRD = (lan_skill("forecast", f"192.168.1.{number}") for number in (1, 2, 3))
+
+
+STAMPS = {"created_at": "2025-07-01T12:00:00Z", "updated_at": "2025-07-01T12:00:01Z"}
+
+
+def told(body, status=200, **headers):
+    return HttpResponse("", status, {"content-type": "application/json", **headers}, json.dumps(body).encode())
+
+
+def done(number):
+    return told(
+        {
+            "execution_id": f"exec-{number}",
+            "status": "completed",
+            "skill_id": ENTRY["id"],
+            "timestamps": STAMPS,
+            "output": {"from": number},
+        }
+    )
+
+
+class Network:
+    """Providers without a network, and a client whose agent is a fake."""
+
+    def __init__(self, folder, monkeypatch):
+        self.agent = FakeLanAgent()
+        self.publisher = SimulatedPublisher()
+        self.findings = []
+        self.folder = folder
+        self.agents = []
+        self.clients = []
+        monkeypatch.setattr(LanAccess, "make_agent", lambda _: self._made())
+        self.client = self.open()
+
+    def _made(self):
+        self.agents.append(self.agent)
+        return self.agent
+
+    def open(self, **options):
+        client = Client(self.folder, report=self.findings.append, **options)
+        client.driver = self.publisher
+        client._runner.sleep = lambda _: None
+        self.clients.append(client)
+        return client
+
+    def serves(self, skill, *outcomes, method="POST"):
+        """Have the server of a skill publish it, and answer calls so."""
+        base = f"http://{skill.endpoint}"
+        entry = {**ENTRY, "descriptor_url": f"{base}/forecast.json"}
+        index = {"protocol": {"version": "1.0.0"}, "provider": {"name": "Example"}, "skills": [entry]}
+        descriptor = {**DESCRIPTOR, "endpoint": {"url": f"{base}/call", "method": method}, "inputs": CITY}
+        self.publisher.answer(f"{base}/.well-known/skill-sharing", json.dumps(index).encode())
+        self.publisher.answer(entry["descriptor_url"], json.dumps(descriptor).encode())
+        self.publisher.reply(method, f"{base}/call" if method == "POST" else f"{base}/call?city=Bern", *outcomes)
+        self.agent.skills.append(skill)
+
+    def call(self, **options):
+        return self.client.call("lan:org-data-read", {"city": "Bern"}, **options)
+
+    def failing(self, **options):
+        with pytest.raises(SkillwireError) as caught:
+            self.call(**options)
+        return caught.value
+
+    @property
+    def called(self):
+        return [parse_url(one.url).host for one in self.publisher.requests if one.method == "POST"]
+
+    @property
+    def notes(self):
+        return [(finding.code, finding.message) for finding in self.findings]
+
+
+@pytest.fixture
+def network(tmp_path, monkeypatch):
+    monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
+    project = tmp_path / "project"
+    project.mkdir()
+    made = Network(project, monkeypatch)
+    yield made
+    for client in made.clients:
+        client.close()
+
+
+class TestNobody:
+    def test_whether_there_is_anybody_is_asked_while_the_first_question_waits(self, network):
+        class Silent(FakeLanAgent):
+            async def discover(self, *, capabilities=(), patience=None, **_):
+                self.asked.append((capabilities, patience))
+                await asyncio.sleep(patience)
+                self.asked.append("answered")
+                return () if capabilities else (FIRST,)
+
+        network.agent = Silent()
+        with pytest.raises(NotFoundError):
+            network.client.lan.providers("nothing").next()
+        assert network.agent.asked == ["start", (("nothing",), 2.0), ((), 1.4), "answered", "answered"]
+
+    def test_who_answers_after_a_while_is_not_made_to_wait_for_the_second_question(self, network):
+        class Slow(FakeLanAgent):
+            async def discover(self, *, capabilities=(), **_):
+                if capabilities:
+                    await asyncio.sleep(1.0)
+                    return (FIRST,)
+                self.asked.append("whether anybody is there")
+                try:
+                    await asyncio.sleep(PATIENCE)
+                finally:
+                    self.asked.append("given up")
+                return ()
+
+        network.agent = Slow()
+        began = time.monotonic()
+        assert network.client.lan.providers("user-auth").next() is not None
+        assert time.monotonic() - began < PATIENCE / 2
+        assert network.agent.asked == ["start", "whether anybody is there", "given up"]
+
+
+class TestCache:
+    def silent(self, network):
+        network.client.close()
+        network.agent = FakeLanAgent()
+        network.client = network.open()
+
+    @pytest.mark.spec("SDP-cache-refresh")
+    @pytest.mark.parametrize("fails", [0, 2], ids=["answered", "failing at first"])
+    def test_what_ends_soon_is_asked_for_again_and_lasts_once_it_is_answered(self, network, monkeypatch, fails):
+        self.refreshes_within(network, monkeypatch, milliseconds=20)
+        network.serves(FIRST, done(1))
+        found = network.client.discover()
+        memory, began = network.client.lan._access.memory, time.time()
+        assert [one.skill_id for one in memory.skills()] == ["forecast"]
+        asked, discover, failures = network.agent.asked, network.agent.discover, [FetchError("DISC_005", "no")] * fails
+
+        async def failing_at_first(**options):
+            await discover(**options)
+            if failures:
+                raise failures.pop()
+            return found
+
+        monkeypatch.setattr(network.agent, "discover", failing_at_first)
+        before, ends = len(asked), time.monotonic() + PATIENCE
+        monkeypatch.setattr(memory, "_clock", lambda: began + 299.99)  # the entry is good for five minutes
+        while not memory.skills() or memory.wants_refresh():
+            assert time.monotonic() < ends
+            time.sleep(0.01)
+
+        assert asked[before:] == [("discover", (), ())] * (fails + 1)
+        monkeypatch.setattr(memory, "_clock", lambda: began + 599)
+        assert [one.skill_id for one in memory.skills()] == ["forecast"]
+
+    @staticmethod
+    def refreshes_within(network, monkeypatch, milliseconds):
+        """Have a client look all the time whether anything ends within so long."""
+        monkeypatch.setattr(lan, "_LEAST_PAUSE", 0.01)
+        config = cache_directory().parent / "config"
+        config.mkdir(parents=True, exist_ok=True)
+        (config / "skillwire.toml").write_text(f"[discovery.cache]\nrefreshBeforeExpiry = {milliseconds}\n")
+        network.client = network.open()
+
+    def test_a_goodbye_that_is_heard_ends_what_is_kept(self, network):
+        network.serves(FIRST, done(1))
+        network.call()
+        network.agent.tell(LanChange("left", time.time(), FIRST))
+        eventually(lambda: not network.client.lan._access.memory.skills())
+
+
+FIRST, SECOND, THIRD = (lan_skill("forecast", f"192.168.1.{number}") for number in (1, 2, 3))

@@ -1,0 +1,64 @@
+"""A session of JSON-RPC on standard input and output, apart from the process around it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+from skillwire import limits
+from skillwire.model.execution import Outcome
+from skillwire.server.rpc_methods import Methods, RpcCaller, RpcDispatcher, SkillListCache
+from skillwire.server.stdio import StdioSession
+
+
+@pytest.fixture
+async def talk(rpc):
+    """Return what holds a session with ``lines``, and returns what was answered."""
+    application = rpc.caller.application
+    revision, skills = application.catalog.current, SkillListCache(application.catalog.blobs)
+    answering = RpcDispatcher(Methods(application.services.executions.runs))
+
+    async def caller():
+        return RpcCaller("principal local", await skills.of(revision.public_view, revision))
+
+    async def talk(*lines, on_answer=lambda: None):
+        told = []
+
+        async def coming():
+            for line in lines:
+                yield line
+
+        async def write(data):
+            assert data.endswith(b"\n")
+            assert data.count(b"\n") == 1
+            told.append(json.loads(data))
+            on_answer()
+
+        async with asyncio.timeout(20):
+            await StdioSession(answering, caller, write).run(coming())
+        return told
+
+    return talk
+
+
+def line(method, request_id=1, **params):
+    return json.dumps({"jsonrpc": "2.0", "id": request_id, "method": method, "params": params}).encode()
+
+
+async def test_no_more_is_taken_than_is_answered_at_a_time(talk, executor, monkeypatch):
+    monkeypatch.setattr(limits, "RPC_STDIO_AT_ONCE", 2)
+    running, most = 0, 0
+
+    async def run(_):
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0.02)
+        running -= 1
+        return Outcome({"n": 1})
+
+    executor.script = run
+    told = await talk(*(line("execute_skill", number, name="acme.count.words") for number in range(6)))
+    assert (len(told), most) == (6, 2)

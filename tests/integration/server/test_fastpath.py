@@ -1,0 +1,88 @@
+"""However the bytes of requests are cut into chunks, they are answered as when each comes alone."""
+
+import asyncio
+import re
+
+import pytest
+from tests.support.connections import Connections
+from tests.support.publishing import write_skill
+
+from skillwire.server import create_app
+
+INDEX = b"GET /.well-known/agent-skills/index.json HTTP/1.1\r\nHost: x\r\nAccept-Encoding: gzip\r\n\r\n"
+
+
+HEAD = INDEX.replace(b"GET", b"HEAD")
+
+
+HEALTH = b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-Note: a\r\n\r\n"
+
+
+LOCKED = INDEX.replace(b"Host: x", b"Host: x\r\nX-API-Key: wrong")
+
+
+POSTED = b"POST /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s" % (len(INDEX), INDEX)
+
+
+@pytest.fixture
+async def application(tmp_path, monkeypatch):
+    monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
+    write_skill(tmp_path / "skills", "notes")
+    application = create_app([tmp_path / "skills"], blobs=tmp_path / "blobs", access_log=False)
+    await application.startup()
+    await application.catalog.first(20)
+    yield application
+    await application.shutdown()
+
+
+@pytest.fixture
+def connect(application):
+    """Return a connection to the application and its transport."""
+    connections = Connections(application)
+    yield connections
+    connections.close()
+
+
+async def answers(connect, chunks, expected):
+    """Return what is written when ``chunks`` come one by one, each after the answers to what came before."""
+    connection, transport = connect()
+    for chunk in chunks:
+        connection.data_received(chunk)
+        for _ in range(50):
+            await asyncio.sleep(0)
+    async with asyncio.timeout(20):
+        while len(re.findall(rb"HTTP/1.1 ", transport.written)) < expected or not connection._is_free():  # noqa: ASYNC110  # it has no event
+            await asyncio.sleep(0.001)
+    return transport.written
+
+
+def kinds(written):
+    """Return the statuses in order, with the kind of body; whoever guesses so often is soon told to wait."""
+    parts = re.split(rb"HTTP/1\.1 ", written.replace(b"HTTP/1.1 429", b"HTTP/1.1 401"))[1:]
+    return [(part[:3], b"json" if b'{"status":"alive"}' in part else b"") for part in parts]
+
+
+PAIRS = {
+    "two indexes": (INDEX, INDEX, [(b"200", b""), (b"200", b"")]),
+    "index, then something else": (INDEX, HEALTH, [(b"200", b""), (b"200", b"json")]),
+    "something else, then index": (HEALTH, INDEX, [(b"200", b"json"), (b"200", b"")]),
+    "index, then one of someone": (INDEX, LOCKED, [(b"200", b""), (b"401", b"")]),
+    "one with a body that looks like the index": (POSTED, HEAD, [(b"405", b""), (b"200", b"")]),
+}
+
+
+@pytest.mark.parametrize("name", PAIRS)
+async def test_two_requests_cut_anywhere(connect, name):
+    first, second, expected = PAIRS[name]
+    await answers(connect, [INDEX, INDEX, HEAD, HEAD], 4)  # so that these are remembered
+    both = first + second
+    for cut in range(1, len(both)):
+        written = await answers(connect, [both[:cut], both[cut:]], 2)
+        assert kinds(written) == expected, cut
+
+
+async def test_credentials_before_a_remembered_head_still_count(connect):
+    await answers(connect, [INDEX, INDEX], 2)
+    begun = HEALTH + b"GET /healthz HTTP/1.1\r\nX-API-Key: wrong\r\nX-Note: "
+    written = await answers(connect, [begun, INDEX], 2)
+    assert [status for status, _ in kinds(written)] == [b"200", b"401"]
